@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
+from typing import Final
 
 from treadle.admin.install import find_policy
 from treadle.config.reader import read_settings
@@ -26,6 +29,8 @@ from treadle.simulator.loop import Progress
 from treadle.simulator.results import FailedRun
 from treadle.simulator.scenario_engines import simulation_of, warm_up_all, with_engines
 from treadle.workload.job import Workload
+
+SEED_MAX: Final = 2**31
 
 Policy = str | Path | Settings
 """A treadle.yaml, the name of a ready-made policy, or settings that were read."""
@@ -115,6 +120,8 @@ def run_lines(lines: Sequence[Line], jobs: int = 1) -> Iterator[Outcome]:
 
 
 def _begin_worker() -> None:
+    # Ctrl-C goes to all processes of a terminal: the one that waits for these tells of it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     register_parts()
 
 
@@ -165,8 +172,9 @@ def simulate(
         UserError: the scenario, its jobs and the policy do not go together; a part of the policy failed; or jobs
             waited for what they would never get.
     """
+    _check_scenario(scenario)
     name, settings = settings_of(default_settings() if policy is None else policy, scenario)
-    at = scenario.model.seed if seed is None else seed
+    at = scenario.model.seed if seed is None else _checked_seed(seed)
     outcome = run_line(Line(scenario, name, settings, at, check, allow_impossible), progress)
     return _insist(outcome)
 
@@ -194,18 +202,56 @@ def simulate_all(
     Raises:
         UserError: as `simulate`.
     """
+    _check_scenario(scenario)
     chosen = [settings_of(policy, scenario) for policy in policies]
     names = [name for name, _ in chosen]
     if len(set(names)) < len(names):
         raise UserError(f"policies: two are called {next(name for name in names if names.count(name) > 1)!r}")
-    first = scenario.model.seed
-    wanted = range(first, first + seeds) if isinstance(seeds, int) else list(seeds)
+    wanted = _wanted_seeds(seeds, scenario.model.seed)
     lines = [Line(scenario, name, own, seed, check, allow_impossible) for seed in wanted for name, own in chosen]
     cores = (os.cpu_count() or 1) if jobs is None else jobs
     if cores > 1:
         for _, settings in chosen:  # so that not every process compiles the same
             warm_up_all(settings)
     return [_insist(outcome) for outcome in run_lines(lines, cores)]
+
+
+def _check_scenario(scenario: object) -> None:
+    if not isinstance(scenario, Scenario):
+        raise UserError(
+            f"scenario: {scenario!r} is no treadle.simulate.Scenario; make one with Scenario.read(file) or Scenario.of"
+        )
+
+
+def _wanted_seeds(seeds: int | Iterable[int], first: int) -> list[int]:
+    """Return the seeds; a number is so many from the first on.
+
+    Raises:
+        UserError: there is none, or one is no seed.
+    """
+    if not isinstance(seeds, Iterable):
+        count = _whole("seeds", seeds)
+        if count < 1:
+            raise UserError(f"seeds: {seeds}; write how many seeds, at least 1, or which")
+        return [_checked_seed(first + at) for at in range(count)]
+    found = [_checked_seed(seed) for seed in seeds]
+    if not found:
+        raise UserError("seeds: there is none; write at least one")
+    return found
+
+
+def _checked_seed(seed: int) -> int:
+    found = _whole("seed", seed)
+    if not 0 <= found <= SEED_MAX:
+        raise UserError(f"seed: {seed}; write a whole number from 0 to {SEED_MAX}")
+    return found
+
+
+def _whole(what: str, number: object) -> int:
+    try:
+        return index(number)  # type: ignore[arg-type]
+    except TypeError:
+        raise UserError(f"{what}: {number!r} is no whole number") from None
 
 
 def _insist(outcome: Outcome) -> Run:

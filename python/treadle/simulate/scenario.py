@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from treadle.errors import UserError
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario as Model
 from treadle.simulator.scenario import parse_scenario, read_scenario
@@ -58,15 +59,29 @@ class Scenario:
         """Return the same scenario with other jobs: a workload, or a function that makes one from a seed.
 
         A function must give equal jobs for equal seeds. To run on several cores it must be importable from a module.
+
+        Raises:
+            UserError: it is neither.
         """
+        if not callable(source):
+            _check_jobs(source)
         return replace(self, source=source)
 
     def jobs(self, seed: int) -> Workload:
         """Return the jobs of a seed.
 
         Raises:
-            UserError: a file cannot be read, or a generator refuses its parameters.
+            UserError: a file cannot be read, a generator refuses its parameters, or a function gives something else.
         """
         if self.source is None:
             return jobs_of(self.model, self.folder, seed)
-        return self.source if isinstance(self.source, Workload) else self.source(seed)
+        return _check_jobs(self.source if isinstance(self.source, Workload) else self.source(seed))
+
+
+def _check_jobs(found: object) -> Workload:
+    if not isinstance(found, Workload):
+        raise UserError(
+            f"with_jobs: {type(found).__name__} is no treadle.simulate.Workload, nor a function of a seed that gives "
+            "one; arranged(jobs) makes one of a list of jobs"
+        )
+    return found

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,6 +105,32 @@ def test_what_goes_wrong_is_an_exception(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("policy: {order: {kind: file, path: bad.py, class: Bad}}\n")
     with pytest.raises(UserError, match="ZeroDivisionError"):
         simulate(scenario, tmp_path / "bad.yaml")
+
+
+RUN: Any = simulate
+RUN_ALL: Any = simulate_all
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda scenario: RUN("x.yaml", "hdrf"), "scenario: 'x.yaml' is no treadle.simulate.Scenario"),
+        (lambda scenario: RUN_ALL("x.yaml", ["hdrf"]), "scenario: 'x.yaml' is no treadle.simulate.Scenario"),
+        (lambda scenario: RUN(scenario.with_jobs(lambda seed: 5)), "with_jobs: int is no treadle.simulate.Workl"),
+        (lambda scenario: RUN(scenario.with_jobs([])), "with_jobs: list is no treadle.simulate.Workload"),
+        (lambda scenario: RUN(scenario, "hdrf", seed=1.5), "seed: 1.5 is no whole number"),
+        (lambda scenario: RUN(scenario, "hdrf", seed=-1), "seed: -1; write a whole number from 0"),
+        (lambda scenario: RUN_ALL(scenario, ["hdrf"], seeds=0), "seeds: 0; write how many seeds, at least 1"),
+        (lambda scenario: RUN_ALL(scenario, ["hdrf"], seeds=-3), "seeds: -3; write how many seeds, at least 1"),
+        (lambda scenario: RUN_ALL(scenario, ["hdrf"], seeds=[]), "seeds: there is none"),
+        (lambda scenario: RUN_ALL(scenario, ["hdrf"], seeds=[1, "2"]), "seed: '2' is no whole number"),
+        (lambda scenario: RUN_ALL(scenario, ["hdrf"], seeds=2.0), "seeds: 2.0 is no whole number"),
+    ],
+)
+def test_an_argument_of_another_kind_is_named(call: Callable[[Any], Any], told: str) -> None:
+    with pytest.raises(UserError) as error:
+        call(Scenario.of(SMALL))
+    assert told in str(error.value)
 
 
 def test_results_are_drawn_again_without_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
