@@ -81,6 +81,15 @@ def plot_folder(folder: Path, option: str = "--plot") -> None:
         UserError: it cannot be made, or plots cannot be drawn.
     """
     check_plotting(option)
+    make_folder(folder, option)
+
+
+def make_folder(folder: Path, option: str) -> None:
+    """Make the folder that an option names before long work.
+
+    Raises:
+        UserError: it cannot be made.
+    """
     with writing(option, folder, "folder"):
         folder.mkdir(parents=True, exist_ok=True)
 

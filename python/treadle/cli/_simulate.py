@@ -19,7 +19,8 @@ from treadle.admin.install import find_policy, ready_made
 from treadle.cli._comparison_tables import comparison_tables
 from treadle.cli._console import compiling, console_for_tables, counted_progress, say
 from treadle.cli._engines_table import engines_tables
-from treadle.cli._results import check_results, write_json, writing
+from treadle.cli._results import check_results, make_folder, write_json, writing
+from treadle.cli._runs import INTERRUPTED
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
@@ -33,6 +34,7 @@ from treadle.simulate.statistics import FEW
 from treadle.simulate.tables import TableFormat, check_parquet, write_tables
 from treadle.simulator.results import FailedRun, Summary, as_json
 from treadle.simulator.scenario_engines import warm_up_all, with_engines
+from treadle.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +68,43 @@ def simulate(scenario: Path, policy: list[str], places: Places, how: How) -> Non
     check_results(places.json_file, places.plot)
     if places.parquet is not None:
         check_parquet("--parquet")
+    for option, folder in (("--csv", places.csv), ("--parquet", places.parquet)):
+        if folder is not None:
+            make_folder(folder, option)
     work = _Work(read, how, console_for_tables())
     policies = _policies(read, policy)
     for _, settings in policies:
         check_trees(settings, read.model, read.file)
-    with compiling(work.console):
-        for name, settings in policies:
-            with _failing(name, work.broken, keep_going=how.keep_going):
-                warm_up_all(settings)
-    work.run(policies)
+    try:
+        with compiling(work.console):
+            for name, settings in policies:
+                with _failing(name, work.broken, keep_going=how.keep_going):
+                    warm_up_all(settings)
+        work.run(policies)
+        _report(work, places)
+    except KeyboardInterrupt:
+        say(Console(stderr=True), _stopped(work, len(policies) * how.seeds), "red")
+        raise typer.Exit(INTERRUPTED) from None
+    if work.stuck or any(isinstance(each, FailedRun) for each in work.results):
+        raise typer.Exit(1)
+
+
+def _stopped(work: _Work, runs: int) -> str:
+    """Return what Ctrl-C leaves."""
+    wrote = f"of the results only {', '.join(map(str, work.wrote))} is whole" if work.wrote else "nothing was written"
+    return (
+        f"stopped; {len(work.results)} of {counted(runs, 'run')} had ended, {wrote}; "
+        "`treadle sweep` keeps each run as it ends, and goes on"
+    )
+
+
+def _report(work: _Work, places: Places) -> None:
+    """Show the results, and write them where they are wanted.
+
+    Raises:
+        UserError: something cannot be written.
+    """
+    how = work.how
     outcomes = [each.summary if isinstance(each, Run) else each for each in work.results]
     _show(outcomes, work.console, how)
     for text in work.notes:
@@ -82,16 +112,17 @@ def simulate(scenario: Path, policy: list[str], places: Places, how: How) -> Non
     whole = [each for each in work.results if isinstance(each, Run)]
     if places.json_file is not None:
         write_json(places.json_file, as_json(outcomes) | _over_seeds(outcomes))
+        work.wrote.append(places.json_file)
     formats: tuple[tuple[TableFormat, Path | None], ...] = (("csv", places.csv), ("parquet", places.parquet))
     for format_, folder in formats:
         if folder is not None:
             with writing(f"--{format_}", folder, "folder"):
                 for file in write_tables(whole, folder, format=format_):
                     work.console.print(f"wrote {file}", highlight=False)
+            work.wrote.append(folder)
     if places.plot is not None and whole:
         _plot(outcomes, places.plot, places.formats, work.console)
-    if work.stuck or any(isinstance(each, FailedRun) for each in outcomes):
-        raise typer.Exit(1)
+        work.wrote.append(places.plot)
 
 
 @dataclass
@@ -108,6 +139,8 @@ class _Work:
     """The notes below the tables, each once."""
     stuck: bool = False
     """Did jobs wait for what they would never get?"""
+    wrote: list[Path] = field(default_factory=list)
+    """Results that are whole."""
 
     def run(self, policies: Sequence[tuple[str, Settings]]) -> None:
         """Run all policies with all seeds, seed by seed.

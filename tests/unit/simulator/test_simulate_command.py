@@ -9,7 +9,10 @@ import pytest
 
 from treadle.cli.main import run
 from treadle.config.errors import ConfigError
-from treadle.simulator.scenario import parse_scenario
+from treadle.simulate.batch import Line, Outcome, run_line
+from treadle.simulator.loop import Progress
+from treadle.simulator.queue_warnings import queue_warnings
+from treadle.simulator.scenario import Queue, parse_scenario
 
 SMALL = """
 cluster:
@@ -19,6 +22,15 @@ workload:
   jobs:
     - {queue: a, count: 3, gap_s: 2, stages: [{tasks: 6, duration_s: 5, demand: {memory-mb: 1024, vcores: 1}}]}
     - {queue: b, stages: [{tasks: 6, duration_s: 5, demand: {memory-mb: 1024, vcores: 1}}]}
+"""
+
+
+NO_JOBS = "cluster: {{nodes: [{{count: 1, resources: {{}}}}]}}\nworkload: {{{}}}\n"
+
+
+TOO_FINE = """
+cluster: {resources: [{name: x, scale: 1.0e+9}], nodes: [{count: 1, resources: {x: 1.0e+12}}]}
+workload: {jobs: [{stages: []}]}
 """
 
 
@@ -65,6 +77,19 @@ def test_policies_and_seeds_are_run_side_by_side(scenario: Path, capsys: pytest.
         (SMALL.replace("tasks: 6", "tasks: -6"), "workload.jobs.0.stages.0.tasks: -6"),
         (SMALL + "  file: x\n", "write exactly one of jobs, generator, own and file"),
         ("just words", "is no mapping"),
+        (NO_JOBS.format("jobs: []"), "scenario.yaml:2: workload.jobs: has 0; at least 1 must be written"),
+        (NO_JOBS.format("generator: {jobs: 1}, jobs: []"), "workload.jobs: has 0; at least 1"),
+        (NO_JOBS.format("generator: {jobs: 1}, file: a.json"), "generator and file are there"),
+        (NO_JOBS.format(""), "write exactly one of jobs, generator, own and file"),
+        (
+            NO_JOBS.format("generator: {jobs: 1, load: 0.5, mean_gap_s: 3}"),
+            "scenario.yaml:2: workload.generator: mean_gap_s and load both set how often jobs arrive; write one",
+        ),
+        (NO_JOBS.format("generator: {jobs: 1, queues: {a: 0}}"), "workload.generator.queues: all weights are 0"),
+        (
+            NO_JOBS.format("generator: {jobs: 1, tasks: {kind: pareto, low: 50, high: 5}}"),
+            "scenario.yaml:2: workload.generator.tasks: low, 50, is not below high, 5",
+        ),
         ("a: [", "not YAML"),
     ],
 )
@@ -82,6 +107,18 @@ def test_a_mistake_is_named_with_its_line_and_field(written: str, told: str) -> 
         (SMALL.replace("demand: {memory-mb: 1024, vcores: 1}", "demand: {gpu: 1}"), "'gpu'"),
         (SMALL.replace("memory-mb: 4096", "memory: 4096"), "cluster.nodes.0.resources: 'memory'"),
         ("cluster:\n  nodes: [{count: 1, resources: {}}]\nworkload: {file: none.json}", "none.json"),
+        (
+            SMALL.replace("count: 2, resources: {memory-mb: 4096", "count: 20000, resources: {memory-mb: 1.0e+15"),
+            "cluster.nodes: all together have 2e+19 of memory-mb",
+        ),
+        (
+            SMALL.replace("tasks: 6", "tasks: 2000000").replace("memory-mb: 1024", "memory-mb: 1.0e+12"),
+            "workload: its tasks ask for 8e+18 of memory-mb together",
+        ),
+        (
+            TOO_FINE,
+            "cluster.resources: an amount of x is 1e+21",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_reported(
@@ -165,3 +202,57 @@ def test_each_of_several_engines_is_warned_of(scenario: Path, capsys: pytest.Cap
     said = capsys.readouterr().err
     assert f"default: warning: one: {BLIND}" in said
     assert "rest" not in said
+
+
+def test_queues_that_a_capacity_scheduler_has_otherwise_are_warned_of(
+    scenario: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    less = "queues: {a: {capacity: 30, maximum_capacity: 20}, b: {capacity: 30}}"
+    scenario.write_text(SMALL.replace("queues: {a: {capacity: 50}, b: {capacity: 50}}", less), encoding="utf-8")
+    assert run(["simulate", str(scenario)]) == 0
+    said = capsys.readouterr().err
+    assert "default: warning: queues: the capacities below root are 60 together" in said
+    assert "default: warning: queues: root.a has capacity 30 and maximum_capacity 20" in said
+    inside = {"a": Queue(capacity=100, children={"c": Queue(capacity=50), "d": Queue(capacity=40)})}
+    assert ["below root.a are 90" in line for line in queue_warnings(inside)] == [True]
+    shares = {"a": Queue(capacity=33.33), "b": Queue(capacity=33.33), "c": Queue(capacity=33.33)}
+    assert queue_warnings(shares) == [], "so much Hadoop lets a sum be off"
+    assert queue_warnings({"a": Queue(capacity=30), "b": Queue()}) == [], "b has what is left"
+    assert queue_warnings({"a": Queue(capacity=0), "b": Queue(capacity=0)}) == []
+
+
+def test_ctrl_c_says_what_was_written(
+    scenario: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+
+    def second_waits(line: Line, progress: Progress | None = None) -> Outcome:
+        begun.append(line.seed)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        return run_line(line, progress)
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    out = scenario.parent / "out.json"
+    with monkeypatch.context() as patched:
+        patched.setattr("treadle.cli._simulate.run_line", second_waits)
+        assert run(["simulate", str(scenario), "--seeds=3", f"--json={out}"]) == 130
+    assert "stopped; 1 of 3 runs had ended, nothing was written; `treadle sweep` keeps" in capsys.readouterr().err
+    assert not out.exists()
+    monkeypatch.setattr("treadle.cli._simulate.write_tables", interrupted)
+    csv = scenario.parent / "csv"
+    assert run(["simulate", str(scenario), f"--json={out}", f"--csv={csv}"]) == 130
+    assert f"stopped; 1 of 1 run had ended, of the results only {out} is whole" in capsys.readouterr().err
+    assert json.loads(out.read_text(encoding="utf-8"))["runs"]
+
+
+@pytest.mark.parametrize("option", ["csv", "plot"])
+def test_a_folder_that_cannot_be_is_refused_before_anything_runs(
+    scenario: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    assert run(["simulate", str(scenario), f"--{option}={scenario}"]) == 2
+    said = capsys.readouterr()
+    assert f"--{option}: {scenario}: File exists" in said.err
+    assert said.out == ""
