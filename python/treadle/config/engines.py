@@ -27,9 +27,6 @@ GANG_MAX: Final = 512
 STEADY_MS: Final = 10_000
 """How long an engine that was dead must be alive before its applications return to it."""
 
-GANG_TAG: Final = "treadle:gang="
-"""A tag that begins so says how many containers of an application are placed together or not at all."""
-
 _SHOWN_MAX: Final = 20
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}")

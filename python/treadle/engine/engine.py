@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from treadle.config.engines import GANG_TAG
 from treadle.config.settings import Choice, Settings, default_settings, with_parts
+from treadle.constraints.tags import GANG
 from treadle.engine.attempts import Attempts, Divided
 from treadle.engine.guarantees import Guarantees
 from treadle.engine.invented_cluster import small_cluster, small_events
@@ -146,7 +146,7 @@ class Engine:
             case ResourceTypes() if self._cluster is None and self._names is not None:
                 self._cluster = Cluster.start(self._names, event)
                 self._cluster.decide = self._decides + 1
-                self._cluster.noted_tags = GANG_TAG
+                self._cluster.noted_tags = GANG
                 self._cluster.learn = None if self._attempts is None else self._attempts.learn
             case Samples() if not self._policy.observes:
                 pass  # nobody keeps them, and nobody would let through what they say is held back
@@ -339,7 +339,9 @@ class Engine:
             apps = self._cluster.apps.at  # who has ended since may have left its index to somebody else
             same = {app: text for (app, id_), text in self._too_large.items() if asks_still(apps, app, id_)}
             texts = same | dict(self._unmet_now(self._cluster).told)
-            self._told = tuple(sorted(texts.items())[:UNMET_TOLD_MAX])
+            # last where there are too many: those are served
+            misread = [each for each in sorted(self._cluster.classes.miscounted.items()) if each[0] not in texts]
+            self._told = tuple(sorted([*sorted(texts.items()), *misread][:UNMET_TOLD_MAX]))
         return self._told
 
     def _unmet_now(self, cluster: Cluster) -> Unmet:

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from treadle.config.engines import GANG_MAX, GANG_TAG, STEADY_MS, RosterEngine, Select
+from treadle.config.engines import GANG_MAX, STEADY_MS, RosterEngine, Select
+from treadle.constraints.tags import GANG
 
 NEVER: Final = -1
 
@@ -73,7 +74,7 @@ def gang_of(tags: Collection[str]) -> int:
 
     More than `GANG_MAX` can never be had together, and are returned as they are.
     """
-    wanted = [tag.removeprefix(GANG_TAG) for tag in tags if tag.startswith(GANG_TAG)]
+    wanted = [tag.removeprefix(GANG) for tag in tags if tag.startswith(GANG)]
     return max((min(int(each), GANG_MAX + 1) for each in wanted if each.isascii() and each.isdigit()), default=0)
 
 

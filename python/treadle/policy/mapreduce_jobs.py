@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from treadle.constraints.tags import WORKERS
 from treadle.events import ApplicationState
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, PENDING, TOTAL, View
@@ -29,7 +30,6 @@ from treadle.yarn.priorities import REDUCE
 if TYPE_CHECKING:
     from treadle.compiled.array_types import I64, Records
 
-TAG: Final = "treadle:workers="
 WORKERS_MAX: Final = 1_000_000
 NOT_ASKED: Final = -1
 """The priority of a hint for a stage that was not asked for yet."""
@@ -39,7 +39,7 @@ STEPS_MAX: Final = 1024
 
 def workers_of(tags: Collection[str]) -> int:
     """Return how many workers a tag asks for, the most of several; 0 without one, and for what is no number."""
-    wanted = [tag.removeprefix(TAG) for tag in tags if tag.startswith(TAG)]
+    wanted = [tag.removeprefix(WORKERS) for tag in tags if tag.startswith(WORKERS)]
     return max((min(int(each), WORKERS_MAX) for each in wanted if each.isascii() and each.isdigit()), default=0)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from treadle.compiled.array_types import I32, I64, Records
 from treadle.constraints.choices import wish
+from treadle.constraints.tags import miscounted
 from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.simulator.cluster import state as tables
@@ -143,7 +144,13 @@ class _Tables:
         self._bounds: dict[Bound, int] = {}
 
     def add(self, job: Job, order: StageOrder | None) -> None:
-        """Add a job."""
+        """Add a job.
+
+        Raises:
+            UserError: it cannot run, or one of its tags cannot be read.
+        """
+        if wrong := miscounted(job.tags):
+            raise UserError(f"job {job.id}: a tag cannot be read: {wrong}")
         rows = self._shape(job, order)
         app, first = len(self._apps), len(self._rows)
         if job.queue not in self._queue_of:

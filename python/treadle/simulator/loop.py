@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from treadle.constraints.tags import unread_tags
 from treadle.events import Fate
 from treadle.policy.stopwatch import PartTimes
 from treadle.simulator.build import Built
@@ -166,7 +167,11 @@ class Loop(ABC):
             unfinished=unfinished,
             wall_s=time.perf_counter() - began,
             cpu_s=time.thread_time() - began_cpu,
-            warnings=(*queue_warnings(self._scenario.queues), *self._warned()),
+            warnings=(
+                *queue_warnings(self._scenario.queues),
+                *unread_tags(job.tags for job in self.built.workload.jobs),
+                *self._warned(),
+            ),
             engines=self._engine_figures(),
             stalled=unfinished > 0 and after <= limit_ms,
             parts=parts,

@@ -76,6 +76,24 @@ def test_tags_of_a_job_require_as_on_a_cluster() -> None:
         simulation(tagged("treadle:require=zone"))
 
 
+@pytest.mark.parametrize("tag", ["treadle:gang=abc", "treadle:gang=-3", "treadle:workers=", "treadle:workers=1.5"])
+def test_a_tag_without_its_number_is_refused(tag: str) -> None:
+    name = tag.partition("=")[0]
+    with pytest.raises(UserError, match=rf"job job0: a tag cannot be read: {name}: .* write one, as {name}=4"):
+        simulation(tagged(tag))
+
+
+def test_tags_that_nobody_reads_are_warned_of() -> None:
+    found = simulation(tagged("treadle:gangs=2", "treadle:etl.daily", "treadle:gang=2", "treadle:odd=1", "etl")).run()
+    assert found.warnings == (
+        "tag 'treadle:gangs=2' of 1 job: Treadle reads no treadle:gangs=; did you mean gang?",
+        (
+            "tag 'treadle:odd=1' of 1 job: Treadle reads no treadle:odd=; it reads treadle:gang=, treadle:prefer=, "
+            "treadle:require=, treadle:workers="
+        ),
+    )
+
+
 @pytest.mark.parametrize(
     "read", [scenario(stage(12, 10, require="zone=b")), tagged("treadle:require=zone=b")], ids=["stage", "tag"]
 )
