@@ -250,13 +250,19 @@ def test_engines_of_another_text_follow_the_settings_given() -> None:
 @pytest.fixture
 def treadle_yaml(tmp_path: Path) -> Path:
     file = tmp_path / "treadle.yaml"
-    file.write_text("# two\nengines:\n  service: {select: {users: [a]}}\n  batch: {}\n", encoding="utf-8")
+    policy = "policy: {order: {kind: srpt}, estimate: {kind: observed}}"
+    text = f"# two\nengines:\n  service:\n    select: {{users: [a]}}\n    {policy}\n  batch: {{}}\n"
+    file.write_text(text, encoding="utf-8")
     return file
 
 
 def test_policy_check_checks_the_roster_and_shows_it(treadle_yaml: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["policy", "check", str(treadle_yaml)]) == 0
-    assert capsys.readouterr().out.endswith("\nengines: service, batch\n")
+    assert capsys.readouterr().out == (
+        f"{treadle_yaml}: right: 2 engines\n"
+        "engine service: gate=all share=capacity order=srpt fit=packing estimate=observed\n"
+        "engine batch: gate=all share=capacity order=queue fit=packing estimate=none\n"
+    )
     assert [engine.name for engine in read_roster(treadle_yaml)] == ["service", "batch"]
     treadle_yaml.write_text("engines:\n  service:\n    fallback: batch\n", encoding="utf-8")
     assert run(["policy", "check", str(treadle_yaml)]) == 2

@@ -185,8 +185,26 @@ def test_parts_that_do_little_together_are_warned_of(
     file.write_text(f"policy: {{{policy}}}\n")
     assert run(["policy", "check", str(file)]) == 0
     shown = capsys.readouterr()
-    assert f"warning: {file}: {said}" in shown.err
+    assert f"warning: {file}:1: {said}" in shown.err
     assert "right" in shown.out
+
+
+def test_what_is_said_of_an_entrys_policy_names_its_field_and_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.yaml"
+    first = "policy: {fit: {kind: tetris}}\nengines:\n  a:\n    select: {users: [x]}\n    policy:\n"
+    file.write_text(f"{first}      order: {{kind: srpt}}\n  b: {{}}\n")
+    assert run(["policy", "check", str(file)]) == 0
+    told = capsys.readouterr().err
+    assert f"warning: {file}:6: engines.a.policy.order (srpt) goes by durations, and engines.a.policy.estimate" in told
+    assert f"warning: {file}:1: policy.fit (tetris) goes by durations, and policy.estimate" in told, "b follows it"
+    file.write_text(f"{first}      gate: {{kind: pilots}}\n  b: {{policy: {{}}}}\n")
+    assert run(["policy", "check", str(file)]) == 2
+    told = capsys.readouterr().err
+    assert f"{file}:6: engines.a.policy.gate (pilots) samples how long tasks take, and engines.a.policy.e" in told
+    assert "set engines.a.policy.estimate in" in told
+    assert "tetris" not in told, "nobody follows it"
 
 
 def test_ready_made_policies_are_not_warned_of(capsys: pytest.CaptureFixture[str]) -> None:

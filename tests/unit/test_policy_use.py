@@ -92,7 +92,7 @@ def test_every_policy_goes_into_the_file_with_all_settings_and_out_again(name: s
     changed = with_sections("t.yaml", WHOLE, other, ["policy"])
     assert section_values(changed) == section_values(WHOLE) | {"policy": section_values(other)["policy"]}
     assert with_sections("t.yaml", changed, WHOLE, ["policy"]) == WHOLE
-    comments = [line for line in without_section(WHOLE, "policy").splitlines() if line.startswith("#")]
+    comments = [line for line in without_section("t.yaml", WHOLE, "policy").splitlines() if line.startswith("#")]
     assert [line for line in changed.splitlines() if line.startswith("#")] == comments
 
 
@@ -114,15 +114,26 @@ def test_a_policy_goes_into_any_way_to_write_a_file(text: str) -> None:
     changed = with_sections("t.yaml", text, HDRF, ["policy"])
     assert section_values(changed) == section_values(text) | {"policy": section_values(HDRF)["policy"]}
     assert parse_settings("t.yaml", changed).policy.share.kind.name == "hdrf"
-    kept = [line for line in without_section(text, "policy").splitlines() if line.strip()]
+    kept = [line for line in without_section("t.yaml", text, "policy").splitlines() if line.strip()]
     assert [line for line in changed.splitlines() if line in kept] == kept
 
 
 def test_a_file_in_braces_is_refused_and_a_policy_in_braces_is_taken() -> None:
-    with pytest.raises(UserError, match="not in braces"):
+    with pytest.raises(UserError, match=r"t\.yaml:1: the sections .* not in braces"):
         with_sections("t.yaml", "{seed: 3}", HDRF, ["policy"])
     changed = with_sections("t.yaml", "seed: 3\n", "{policy: {share: {kind: none}}}", ["policy"])
     assert yaml.safe_load(changed) == {"seed": 3, "policy": {"share": {"kind": "none"}}}
+
+
+@pytest.mark.parametrize("text", ["null", "# nothing\nnull\n", "~\n"])
+def test_a_file_with_null_alone_is_an_empty_one(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert section_values(with_sections("t.yaml", text, HDRF, ["policy"])) == section_values(HDRF)
+    file = tmp_path / "t.yaml"
+    file.write_text(text)
+    assert run(["policy", "check", str(file)]) == 0
+    file.write_text("{policy: {share: {kind: hdrf}}}\n")
+    assert run(["policy", "check", str(file)]) == 2
+    assert f"{file}:1: the sections of a treadle.yaml must be" in capsys.readouterr().err
 
 
 def test_a_policy_of_defaults_alone_takes_the_other_out(target: Path, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from treadle.admin.install import ready_made, replace_file, with_absolute_paths
 from treadle.config.errors import lines_of, unknown
 from treadle.config.history import History, Version
 from treadle.config.needs import idle_parts, missing
-from treadle.config.reader import parse_settings, peek_source
+from treadle.config.parts import QUESTIONS
+from treadle.config.reader import parse_settings, peek_source, read_roster
 from treadle.config.renamed import old_names
 from treadle.config.sections import section_values, with_sections, without_section
 from treadle.config.settings import KEYS, OWN_KEYS, SECTIONS, Settings
@@ -96,15 +97,18 @@ def warn_of_old_names(file: Path) -> None:
 def warn_of_parts(file: Path) -> None:
     """Say on standard error which parts of a policy that is right do less together than they seem to."""
     text = _read(file)
-    for each in dict.fromkeys((text, *_texts_of_entries(text))):
-        for line in idle_parts(_without_code(each).policy, _with_code(each)):
-            typer.echo(f"warning: {file}: {line}", err=True)
+    lines = [
+        line for at, each in _followed(text) for line in idle_parts(_without_code(each).policy, _with_code(each), at)
+    ]
+    for line in dict.fromkeys(lines):
+        typer.echo(f"warning: {_placed(file, text, line)}", err=True)
 
 
 def warn_of_folders(file: Path) -> None:
     """Say on standard error that nothing will be recorded: the folder above that of `record.folder` is not there."""
     text = _read(file)
-    folders = [parse_settings("", _without_policies(each)).record.folder for each in (text, *_texts_of_entries(text))]
+    texts = (text, *(each for _, each in _followed(text)))
+    folders = [parse_settings("", _without_policies(file, each)).record.folder for each in texts]
     for folder in dict.fromkeys(folders):
         above = Path(folder).parent
         if folder and not above.is_dir():
@@ -253,26 +257,52 @@ def change_back(target: Path, number: int | None) -> Change:
 
 def _refuse_missing(found: Path, target: Path, text: str) -> None:
     """Refuse a policy that goes by what the file has not got, before it runs and does less than it says."""
-    lines = []
-    for each in (text, *_texts_of_entries(text)):
-        settings = replace(parse_settings(str(target), _without_policies(each)), policy=_without_code(each).policy)
-        lines += [line for line in missing(settings) if line not in lines]
+    lines: list[str] = []
+    for at, each in _followed(text):
+        base = parse_settings(str(target), _without_policies(target, each))
+        settings = replace(base, policy=_without_code(each).policy)
+        lines += [line for line in missing(settings, at) if line not in lines]
     if lines:
-        raise UserError("\n".join(f"{found}: {line} in {target}" for line in lines))
+        here = found == target
+        said = [_placed(found, text, line) if here else f"{found}: {line}" for line in lines]
+        raise UserError("\n".join(f"{line} in {target}" for line in said))
 
 
-def _without_policies(text: str) -> str:
+def _placed(file: Path, text: str, line: str) -> str:
+    """Return a line about a field, with which it begins, after the file and where the field stands in it."""
+    field = line.partition(" ")[0]
+    at = YamlDocument(str(file), text).line(tuple(field.split(".")))
+    return f"{file}{f':{at}' if at else ''}: {line}"
+
+
+def _without_policies(file: Path, text: str) -> str:
     """Return a text without the sections that may name files with code, for which others are taken at their word."""
-    return without_section(without_section(text, "policy"), "engines")
+    return without_section(str(file), without_section(str(file), text, "policy"), "engines")
 
 
-def _texts_of_entries(text: str) -> Iterator[str]:
-    """Yield, for each entry of `engines`, a text of what its engines follow."""
+def _followed(text: str) -> Iterator[tuple[str, str]]:
+    """Yield where each policy that runs stands in a text, and a text of what goes with it: one for each entry."""
     values = section_values(text)
-    for entry in (values.get("engines") or {}).values():
+    entries = values.get("engines") or {}
+    if not entries:
+        yield "policy", text
+    for name, entry in entries.items():
         merged = values | (entry or {})
         followed = {key: value for key, value in merged.items() if key in OWN_KEYS}
-        yield yaml.safe_dump(followed, sort_keys=False) if followed else ""
+        at = f"engines.{name}.policy" if "policy" in (entry or {}) else "policy"
+        yield at, yaml.safe_dump(followed, sort_keys=False) if followed else ""
+
+
+def policies_of_engines(file: Path) -> dict[str, str]:
+    """Return the name of each engine's policy in a treadle.yaml that is right, by engine; empty without a roster."""
+    text = _read(file)
+    names = {}
+    for (_, each), entry in zip(_followed(text), section_values(text).get("engines") or {}, strict=False):
+        chosen = section_values(each).get("policy") or {}
+        policy, code = _without_code(each).policy, _with_code(each)
+        parts = {part: f"{Path(str(chosen[part].get('path'))).name}:{chosen[part].get('class')}" for part in code}
+        names[entry] = " ".join(f"{part}={parts.get(part) or getattr(policy, part).label}" for part in QUESTIONS)
+    return {engine.name: names[engine.entry_name] for engine in read_roster(file)}
 
 
 def _without_code(text: str) -> Settings:
@@ -291,8 +321,8 @@ def _with_code(text: str) -> set[str]:
 def _differing(found: Path, text: str, target: Path, after: str) -> Iterator[str]:
     """Yield what a file sets besides its policy, and what is set instead in a text that takes over its policy."""
     own, others = (
-        parse_settings(str(found), _without_policies(text)),
-        parse_settings(str(target), _without_policies(after)),
+        parse_settings(str(found), _without_policies(found, text)),
+        parse_settings(str(target), _without_policies(target, after)),
     )
     for section, values in section_values(text).items():
         if section == "policy":

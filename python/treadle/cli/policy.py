@@ -10,6 +10,7 @@ import typer
 from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
 from treadle.cli._scheduling import confirm
+from treadle.words import counted
 
 if TYPE_CHECKING:
     from treadle.cli._policy_use import Change
@@ -40,8 +41,14 @@ def check(
 ) -> None:
     """Say whether a treadle.yaml is right, and what to change if it is not; nothing is applied."""
     from treadle.admin.install import find_policy
-    from treadle.cli._policy_use import checked, refuse_missing, warn_of_folders, warn_of_old_names, warn_of_parts
-    from treadle.config.reader import read_roster
+    from treadle.cli._policy_use import (
+        checked,
+        policies_of_engines,
+        refuse_missing,
+        warn_of_folders,
+        warn_of_old_names,
+        warn_of_parts,
+    )
 
     found = find_policy(file)
     name = checked(found)
@@ -53,10 +60,10 @@ def check(
         from treadle.cli._policy_use import check_queues
 
         check_queues(found, scenario)
-    typer.echo(f"{found}: right: {name}")
-    engines = read_roster(found)
-    if engines:
-        typer.echo(f"engines: {', '.join(engine.name for engine in engines)}")
+    engines = policies_of_engines(found)
+    typer.echo(f"{found}: right: {counted(len(engines), 'engine') if engines else name}")
+    for engine, own in engines.items():
+        typer.echo(f"engine {engine}: {own}")
 
 
 @app.command()

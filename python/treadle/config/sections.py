@@ -29,14 +29,19 @@ def section_values(text: str) -> dict[str, Any]:
     return dict(value) if isinstance(value, dict) else {}
 
 
-def without_section(text: str, name: str) -> str:
+def without_section(file: str, text: str, name: str) -> str:
     """Return a text with empty lines in a section's place, so that all others stand where they stood.
+
+    Args:
+        file: what errors call the text
+        text: the text
+        name: which section
 
     Raises:
         UserError: the text is no block of `key: value` lines.
     """
     lines = text.splitlines(keepends=True)
-    block = _blocks(text).get(name)
+    block = _blocks(file, text).get(name)
     if block is not None:
         lines[block.begin : block.end] = ["\n"] * (block.end - block.begin)
     return "".join(lines)
@@ -58,19 +63,19 @@ def with_sections(file: str, text: str, other: str, names: Iterable[str]) -> str
     """
     names = tuple(names)
     for name in names:
-        text = _with_section(text, other, name)
+        text = _with_section(file, text, other, name)
     wanted, given = section_values(other), section_values(text)
     if any(given.get(name) != wanted.get(name) for name in names if name in wanted):
         raise UserError(f"{file}: its sections cannot be separated; write it as `key: value` lines from the margin on")
     return text
 
 
-def _with_section(text: str, other: str, name: str) -> str:
+def _with_section(file: str, text: str, other: str, name: str) -> str:
     new = _lines_of(other, name)
     if not new and name != "policy":
         return text
-    lines = text.splitlines(keepends=True)
-    blocks = _blocks(text)
+    blocks = _blocks(file, text)
+    lines = text.splitlines(keepends=True) if blocks or _is_empty(text) else []
     if name in blocks:
         lines[blocks[name].begin : blocks[name].end] = new
         return "".join(lines)
@@ -83,7 +88,7 @@ def _with_section(text: str, other: str, name: str) -> str:
 def _lines_of(text: str, name: str) -> list[str]:
     """Return the lines of a section, empty if there is none."""
     try:
-        block = _blocks(text).get(name)
+        block = _blocks("", text).get(name)
     except UserError:  # one line in braces
         values = section_values(text)
         written = yaml.safe_dump({name: values[name]}, sort_keys=False) if name in values else ""
@@ -94,17 +99,25 @@ def _lines_of(text: str, name: str) -> list[str]:
     return [*lines[:-1], lines[-1].rstrip("\r\n") + "\n"]
 
 
-def _blocks(text: str) -> dict[str, _Block]:
-    """Return where each section is.
+def _is_empty(text: str) -> bool:
+    """Say whether there is nothing but comments in a text."""
+    return yaml.compose(text, Loader=yaml.SafeLoader) is None
+
+
+def _blocks(file: str, text: str) -> dict[str, _Block]:
+    """Return where each section is; a text that is only ``null`` has none.
 
     Raises:
         UserError: the text is no block of `key: value` lines.
     """
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    if root is None or (isinstance(root, yaml.ScalarNode) and root.value == ""):
+    if root is None or (isinstance(root, yaml.ScalarNode) and root.tag == "tag:yaml.org,2002:null"):
         return {}
     if not isinstance(root, yaml.MappingNode) or root.flow_style or root.start_mark.column:
-        raise UserError("the sections of a treadle.yaml must be `key: value` lines from the margin on, not in braces")
+        place = f"{file}:{root.start_mark.line + 1}: " if file else ""
+        raise UserError(
+            f"{place}the sections of a treadle.yaml must be `key: value` lines from the margin on, not in braces"
+        )
     lines = text.splitlines()
     found = {}
     for key, value in root.value:
