@@ -90,7 +90,28 @@ def test_settings_are_taken(parts: PartRegistry) -> None:
         ("- a\n", "conf/t.yaml:1: ['a'] is not a mapping; write `key: value` lines"),
         ("seed: -1\n", "conf/t.yaml:1: seed: -1 is not a whole number from 0 to 9223372036854775807"),
         ("seed: true\n", "conf/t.yaml:1: seed: True is not a whole number from 0 to 9223372036854775807"),
-        ("1: 2\n", "conf/t.yaml:1: 1: is no key; write a name"),
+        (
+            "1: 2\n",
+            "conf/t.yaml:1: 1: is no key, since YAML does not read it as a text; write a name, or quotes",
+        ),
+        (
+            "hold:\n  yes: 1\n",
+            "conf/t.yaml:2: hold.yes: is no key, since YAML does not read it as a text; write a name, or quotes",
+        ),
+        (
+            "constraints:\n  kinds: {gpu: cpus}\n",
+            (
+                "conf/t.yaml:2: constraints.kinds: {'gpu': 'cpus'}: gpu: 'cpus' is not one of clock, cpu, disk, mem, "
+                "net, os, other; did you mean cpu? (default {})"
+            ),
+        ),
+        (
+            'constraints: {kinds: {"gpu>": cpu}}\n',
+            (
+                "conf/t.yaml:1: constraints.kinds: {'gpu>': 'cpu'}: 'gpu>' is no name of an attribute or a resource "
+                "type; no requirement can have it (default {})"
+            ),
+        ),
         ("seed: 1\nseed: 2\n", "conf/t.yaml:2: seed: is there twice; keep one"),
         ("hold: &a {}\nlimits: *a\n", "conf/t.yaml:2: limits: is an alias; write it out"),
         ("a: [1\n", "conf/t.yaml:2: not YAML: expected ',' or ']', but got '<stream end>'"),

@@ -234,9 +234,9 @@ class _Reader:
         if not isinstance(value, dict):
             self._wrong(path, f"{value!r} is not a mapping; write `key: value` lines")
             return {}
-        for key in value:
-            if not isinstance(key, str):
-                self._wrong((*path, str(key)), "is no key; write a name")
+        if not all(isinstance(key, str) for key in value):
+            for key in self._document.no_names(path):
+                self._wrong((*path, key), "is no key, since YAML does not read it as a text; write a name, or quotes")
         return {key: item for key, item in value.items() if isinstance(key, str)}
 
     def _known(self, mapping: dict[str, Any], path: Path, known: Iterable[str]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
@@ -149,6 +150,12 @@ class Plans(Parameters):
     )
 
 
+KINDS: Final = ("cpu", "mem", "disk", "os", "clock", "net", "other")
+"""The dimensions of Phoenix's vector (`treadle.constraints.kinds`)."""
+
+_ATTRIBUTE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
+
+
 class Constraints(Parameters):
     """What nodes differ in (docs/phoenix.md)."""
 
@@ -161,6 +168,11 @@ class Constraints(Parameters):
     @field_validator("kinds")
     @classmethod
     def _lower(cls, kinds: dict[str, str]) -> dict[str, str]:
+        for name, kind in kinds.items():
+            if not _ATTRIBUTE.fullmatch(name):
+                raise ValueError(f"{name!r} is no name of an attribute or a resource type; no requirement can have it")
+            if kind not in KINDS:
+                raise ValueError(f"{name}: {unknown(kind, KINDS)}")
         return {name.lower(): kind for name, kind in kinds.items()}
 
 

@@ -50,6 +50,7 @@ class YamlDocument:
         """
         self.file = file
         self._lines: dict[Path, int] = {}
+        self._no_names: dict[Path, list[str]] = {}
         if len(text) > BYTES_MAX:
             raise ConfigError(file, [Problem(0, "", f"longer than {BYTES_MAX} bytes")])
         try:
@@ -71,6 +72,10 @@ class YamlDocument:
             path = path[:-1]
         return self._lines.get(path, 0)
 
+    def no_names(self, path: Path) -> list[str]:
+        """Return the keys of a mapping, as they are written, that YAML reads as something else than a text."""
+        return self._no_names.get(path, [])
+
     def problem(self, path: Path, text: str) -> Problem:
         """Return a problem with what stands at a path."""
         return Problem(self.line(path), dotted(path), text)
@@ -89,6 +94,8 @@ class YamlDocument:
                 self._refuse_alias(value, key, below)
                 self._note(value, below)
                 self._lines[below] = key.start_mark.line + 1
+                if key.tag != "tag:yaml.org,2002:str":
+                    self._no_names.setdefault(path, []).append(str(key.value))
 
     def _refuse_alias(self, node: yaml.Node, before: yaml.Node, path: Path) -> None:
         # An alias is the very node that it names, which stands earlier in the file.

@@ -106,7 +106,7 @@ def test_a_job_of_all_fields(tmp_path: Path) -> None:
         (JOB | {"stages": [STAGE | {"parents": [9]}]}, "unknown parent, 9; name ids of its stages, which are 0"),
         (JOB | {"stages": [STAGE | {"parents": [0]}]}, "wait for each other"),
         (JOB | {"stages": [STAGE, STAGE]}, "two stages have the id 0; give each its own"),
-        (JOB, "two jobs have the id a"),
+        (JOB, "line 2: two jobs have the id a, this one and that of line 1; rename one"),
         ('{"id": "a", "id": "b"}', "line 2: id: is there twice; keep one"),
         ("[1]", "line 2: this is no JSON object; write one a line"),
         ("{", "line 2: this is no JSON"),

@@ -80,6 +80,10 @@ def test_a_folder_of_alibaba_s_tables_is_read(tmp_path: Path) -> None:
         ("M1,two,j,1,Terminated,5,9,100,1", "line 1: instance_num: 'two' is no whole number"),
         ("M1,2,j,1,Terminated,5,later,100,1", "line 1: end_time: 'later' is no number"),
         ("M1,2,j,1,Terminated,5,1e20,100,1", "line 1: start_time: 1e+20 s is out of all reason"),
+        ("M1,2,j,1,Terminated,90,87,100,1", "line 1: its start_time, 90, is after its end_time, 87"),
+        ("M1,2,j,1,Failed,5,9,100,1", "line 1: its status is not Terminated, or it has no start_time"),
+        ("M1,0,j,1,Terminated,5,9,100,1", "line 1: it has no instances"),
+        ("M1,1,j,1,Terminated,5,9,100,1\nM1,1,j,1,Terminated,5,9,100,1", "all jobs have stages of one number"),
         ("M1,20000000,j,1,Terminated,5,9,100,1", "line 1: over 10,000,000 instances; cut the file"),
     ],
 )

@@ -17,7 +17,16 @@ from typing import Final
 from treadle.dag.dag import Dag, DagError, Stage, ordered
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.traces.reading import MS_MAX, TASKS_MAX, Place, Progress, find_file, read_lines, wrong
+from treadle.workload.traces.reading import (
+    MS_MAX,
+    TASKS_MAX,
+    Place,
+    Progress,
+    WorkloadError,
+    find_file,
+    read_lines,
+    wrong,
+)
 
 TASKS_FILE: Final = "batch_task.csv"
 COLUMNS: Final = (
@@ -117,12 +126,28 @@ def read_alibaba(path: Path, progress: Progress | None = None) -> Workload:
             broken += 1
             continue
         jobs.append(Job(name, min(task.start_ms for task in tasks), dag, Framework.TEZ, name))
+    if stages and not jobs:
+        raise _nothing(file, stages)
     notes = ["The tasks of a stage all last as long as the stage did: instances are in a table of their own"]
     if unfinished:
         notes.append(f"{unfinished} of {len(stages)} jobs have a stage that did not end well, or without instances")
     if broken:
         notes.append(f"{broken} of {len(stages)} jobs have stages of one number, or that wait for each other")
     return arranged(jobs, notes)
+
+
+def _nothing(file: Path, stages: dict[str, list[BatchTask]]) -> WorkloadError:
+    """Return why a trace with lines has no job that can run, by the first line at fault."""
+    task = next((task for tasks in stages.values() for task in tasks if not (task.ended and task.instances)), None)
+    if task is None:
+        return wrong(file, "", "all jobs have stages of one number, or that wait for each other; look at the names")
+    if task.end_ms < task.start_ms:
+        why = f"its start_time, {task.start_ms / 1000:g}, is after its end_time, {task.end_ms / 1000:g}"
+    elif not task.instances:
+        why = "it has no instances"
+    else:
+        why = f"its status is not {ENDED}, or it has no start_time"
+    return wrong(file, f"line {task.line}", f"{why}; there is no job of which every stage has ended")
 
 
 def _dag(job: str, tasks: list[BatchTask]) -> Dag:

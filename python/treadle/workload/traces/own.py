@@ -105,6 +105,7 @@ def read_own(path: Path, progress: Progress | None = None) -> Workload:
     jobs: list[Job] = []
     notes: tuple[str, ...] = ()
     tasks = 0
+    line_of: dict[str, int] = {}
     for number, text in read_lines(path, progress):
         where = f"line {number}"
         try:
@@ -115,6 +116,11 @@ def read_own(path: Path, progress: Progress | None = None) -> Workload:
             jobs.append(checked(JobLine, "", value).job())
         except DagError as error:
             raise wrong(path, where, str(error).removeprefix(": ")) from None
+        first = line_of.setdefault(jobs[-1].id, number)
+        if first != number:
+            raise wrong(
+                path, where, f"two jobs have the id {jobs[-1].id}, this one and that of line {first}; rename one"
+            )
         tasks += jobs[-1].dag.tasks
         if tasks > TASKS_MAX:
             raise wrong(path, where, f"all jobs together have more than {TASKS_MAX} tasks")
