@@ -232,6 +232,18 @@ def test_a_queue_that_no_scenario_has_is_refused_by_the_check_and_warned_of_by_t
     assert run(["policy", "check", str(policy), "--scenario", str(scenario)]) == 0
 
 
+def test_a_listener_of_another_engine_than_the_first_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.yaml"
+    text = "engines:\n  a: {select: {users: [x]}, listener: {port: 8048}}\n  b:\n    listener: {port: 8049}\n"
+    told = f"{file}:4: engines.b.listener: is not used: only the first engine has the plan listener"
+    assert parse_settings(str(file), text).warnings == (told,)
+    file.write_text(text, encoding="utf-8")
+    assert run(["policy", "check", str(file)]) == 0
+    assert capsys.readouterr().err == f"warning: {told}\n"
+
+
 def test_old_names_in_an_entry_are_warned_of() -> None:
     (warning,) = parse_settings("t.yaml", "engines:\n  a:\n    policy: {estimate: {kind: told}}\n").warnings
     assert warning == "t.yaml:3: engines.a.policy.estimate.kind: 'told' is called 'hints' now; write that"

@@ -13,12 +13,11 @@ import typer
 import yaml
 
 from treadle.admin.install import ready_made, replace_file, with_absolute_paths
-from treadle.config.errors import lines_of, unknown
+from treadle.config.errors import unknown
 from treadle.config.history import History, Version
 from treadle.config.needs import idle_parts, missing
 from treadle.config.parts import QUESTIONS
-from treadle.config.reader import parse_settings, peek_source, read_roster
-from treadle.config.renamed import old_names
+from treadle.config.reader import parse_settings, peek_source, read_roster, warnings_of
 from treadle.config.sections import section_values, with_sections, without_section
 from treadle.config.settings import KEYS, OWN_KEYS, SECTIONS, Settings
 from treadle.config.trust import reason_against, trusted_owners
@@ -89,8 +88,8 @@ def refuse_missing(file: Path) -> None:
 
 
 def warn_of_old_names(file: Path) -> None:
-    """Say on standard error which settings of a treadle.yaml have another name now."""
-    for line in lines_of(str(file), sorted(old_names(YamlDocument(str(file), _read(file))))):
+    """Say on standard error which settings of a treadle.yaml have another name now, or are not used."""
+    for line in warnings_of(YamlDocument(str(file), _read(file))):
         typer.echo(f"warning: {line}", err=True)
 
 

@@ -210,6 +210,13 @@ def lost_queues(engines: Sequence[RosterEngine], queues: Collection[str]) -> Ite
                 yield ("engines", name, "select", "queues"), f"{queue} is no queue of the scenario{hint}"
 
 
+def unused(value: object) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield what stands in a section of this kind and is not used: the path in the file, and why."""
+    for name, entry in list(value.items())[1:] if isinstance(value, dict) else ():
+        if isinstance(entry, dict) and "listener" in entry:
+            yield ("engines", str(name), "listener"), "is not used: only the first engine has the plan listener"
+
+
 def roster_json(engines: Sequence[RosterEngine]) -> dict[str, Any]:
     """Return a roster as the primary's status carries it to the ResourceManager; empty if there is none."""
     return {"engines": [_as_json(engine) for engine in engines]} if engines else {}

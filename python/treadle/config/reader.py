@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from treadle.config.engines import Entry, RosterEngine, engines_of, problems
+from treadle.config.engines import Entry, RosterEngine, engines_of, problems, unused
 from treadle.config.errors import ConfigError, Problem, lines_of, unknown
 from treadle.config.part_files import FilePart, PartFileError
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, Part, PartRegistry
@@ -121,6 +121,14 @@ def parse_settings(
     return _Reader(YamlDocument(file, text), parts, kept).settings(text)
 
 
+def warnings_of(document: YamlDocument) -> list[str]:
+    """Return a line for each setting of a treadle.yaml that has another name now, or that nobody uses."""
+    idle = unused(document.value.get("engines")) if isinstance(document.value, dict) else ()
+    return lines_of(
+        document.file, sorted([*old_names(document), *(document.problem(path, text) for path, text in idle)])
+    )
+
+
 def peek_source(file: FilePath) -> Source | None:
     """Return what a treadle.yaml and its parts' files say, without running any code; None if it is not known."""
     try:
@@ -154,7 +162,7 @@ class _Reader:
         if self._problems:
             raise ConfigError(self._document.file, self._problems)
         source = Source(self._document.file, text, self._part_files)
-        warnings = tuple(lines_of(self._document.file, sorted(old_names(self._document))))
+        warnings = tuple(warnings_of(self._document))
         base = replace(default_settings(self._parts), source=source, warnings=warnings, **given)
         return _with_engines(base, entries, own)
 
