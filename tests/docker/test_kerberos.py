@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -20,6 +21,8 @@ IMPORT = f"profiles import --store {STORE} --history-server {HISTORY}"
 CONFIG = "/var/lib/hadoop/policy/treadle.yaml"
 STRANGER = "nobody"
 NONE = f"FILE:{LOGS}/no-tickets"
+ADMIN = "echo an-administrators-password | kinit admin >/dev/null && "
+APPLICATIONS = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +113,50 @@ def test_a_policy_is_taken_over_by_an_administrator_with_tickets(secure: SecureC
     refused = secure.container("rm").exec_run(["sh", "-c", use], user="hadoop", environment={"KRB5CCNAME": NONE})
     assert refused.exit_code != 0
     assert b"the server wants Kerberos" in refused.output
-    secure.run_in("rm", "sh", "-c", f"echo an-administrators-password | kinit admin && {use}")
+    secure.run_in("rm", "sh", "-c", ADMIN + use)
     assert "share=hdrf" in secure.rm.treadle()["tag.Policy"]
+
+
+@pytest.mark.parametrize(
+    ("login", "tickets", "code", "says"),
+    [(ADMIN, "FILE:/tmp/of-doctor", 0, '"status": "ok"'), ("", NONE, 1, "the server wants Kerberos; run kinit")],
+)
+def test_doctor_reads_the_resource_managers_pages(
+    secure: SecureCluster, login: str, tickets: str, code: int, says: str
+) -> None:
+    doctor = f"{login}treadle doctor --only reach --hadoop-conf /opt/hadoop/conf --rm http://rm:8088 --json"
+    done = secure.container("rm").exec_run(["sh", "-c", doctor], user="hadoop", environment={"KRB5CCNAME": tickets})
+    assert (done.exit_code, says in done.output.decode()) == (code, True), done.output.decode()
+
+
+def test_explain_says_why_an_ask_waits(secure: SecureCluster) -> None:
+    (jar,) = Path("/opt/hadoop/lib").glob("hadoop-yarn-applications-distributedshell-*.jar")
+    sizes = ["-num_containers", "40", "-container_memory", "1024", "-master_memory", "256"]
+    words = ["-jar", str(jar), "-shell_command", "sleep 600", "-application_tags", "waits", *sizes]
+    job = secure.submit("waits", START, "job", SHELLS, *words)
+    identity = str(job.application()["id"])
+    # the sidecar needs no tickets for it: the settings' file says where it is asked
+    explain = ["treadle", "explain", identity, "--config", CONFIG, "--json"]
+    sidecar = secure.container("sidecar")
+
+    def waits() -> bool:
+        done = sidecar.exec_run(explain, user="hadoop", demux=True)
+        asks = json.loads(done.output[0])["asks"] if done.exit_code == 0 else []
+        return any(cause["verdict"] == "waiting" for ask in asks for cause in ask["causes"])
+
+    try:
+        secure.wait_for("an ask that waits", waits, 120, poll_s=1)
+    finally:
+        secure.call(START, "job", APPLICATIONS, "application", "-kill", identity)
+        job.client.wait(120)
+
+
+def test_explain_says_what_it_needs_without_tickets_and_settings(secure: SecureCluster) -> None:
+    explain = ["treadle", "explain", "application_1_1", "--rm", "http://rm:8088"]
+    refused = secure.container("sidecar").exec_run(explain, user="hadoop")
+    assert refused.exit_code == 2
+    assert b"the server wants Kerberos" in refused.output
+    assert b"--config" in refused.output
 
 
 def test_the_sidecar_has_no_keys(secure: SecureCluster) -> None:
