@@ -142,6 +142,36 @@ def test_a_policy_of_defaults_alone_takes_the_other_out(target: Path, tmp_path: 
     assert "policy" not in section_values(target.read_text())
 
 
+ROSTER = """\
+policy:
+  share: {kind: capacity}
+engines:
+  prod:
+    select: {queues: [root.prod]}
+    policy: {order: {kind: fifo}}
+  rest: {}
+"""
+
+
+def test_with_several_engines_the_first_ones_policy_is_awaited(
+    target: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target.write_text(ROSTER)
+    assert use(target, "hdrf") == 0
+    assert section_values(target.read_text())["policy"]["share"]["kind"] == "hdrf"
+    said = capsys.readouterr().out
+    assert "order=fifo" in said
+    assert "share=hdrf" not in said
+
+
+def test_a_policy_that_no_engine_would_follow_is_refused(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = ROSTER.replace("rest: {}", "rest: {policy: {share: {kind: drf}}}")
+    target.write_text(whole)
+    assert use(target, "hdrf") == 2
+    assert "engines.prod.policy, engines.rest.policy" in capsys.readouterr().err
+    assert target.read_text() == whole
+
+
 def test_what_a_file_sets_besides_its_policy_is_refused_unless_it_is_asked_for(
     target: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

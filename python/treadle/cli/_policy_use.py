@@ -67,14 +67,14 @@ class Change:
 
 
 def checked(file: Path) -> str:
-    """Return the name of a policy that is right; a user's code runs in another process, and not for ever."""
+    """Return the name of a policy that is right, the first engine's; a user's code runs apart, and not for ever."""
     from treadle.live.live_settings import read_live_settings
     from treadle.live.trial import check_apart
 
     source = peek_source(file)
     if source is not None and source.part_files:
         return check_apart(file)
-    return read_live_settings(file).policy.name()
+    return read_live_settings(file).of_first_engine.policy.name()
 
 
 def refuse_missing(file: Path) -> None:
@@ -176,6 +176,28 @@ def _refuse_distrusted(target: Path, owners: Collection[int]) -> None:
         raise UserError(f"{target}: {error.strerror or error}") from error
     if reason:
         raise UserError(f"{reason}; nothing was changed")
+
+
+def shown_after(change: Change, policy: str) -> str:
+    """Return the name of the policy that the ResourceManager will show: with several engines the first one's.
+
+    Args:
+        change: takes a policy over
+        policy: its name
+
+    Raises:
+        UserError: no engine would follow it, or the text after the change is not right.
+    """
+    engines = section_values(change.text).get("engines") or {}
+    if not engines:
+        return policy
+    if all("policy" in (entry or {}) for entry in engines.values()):
+        names = ", ".join(f"engines.{name}.policy" for name in engines)
+        raise UserError(
+            f"{change.target}: each of its engines has a policy of its own, so that none would follow this one; "
+            f"change {names} in the file"
+        )
+    return checked_text(change)
 
 
 def checked_text(change: Change) -> str:

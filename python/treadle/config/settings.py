@@ -332,6 +332,11 @@ class Settings:
         return replace(own, seed=(own.seed + at) & SEED_MAX, engine=self.engines[at])
 
     @property
+    def of_first_engine(self) -> Settings:
+        """What the first engine follows, or the only one: the policy that the ResourceManager's bean shows."""
+        return self.for_engine(self.engines[0].name) if self.engines else self
+
+    @property
     def digest(self) -> str:
         """Equal for settings read from the same texts; empty if they were read from none."""
         return "" if self.source is None else self.source.digest

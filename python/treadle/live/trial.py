@@ -104,7 +104,7 @@ def _try_here(config: Path) -> dict[str, Any]:
     problems += [_slow(own, ("engines", name)) for name, own in settings.entries.items()]
     if found := [problem for problem in problems if problem]:
         return {"file": str(config), "problems": found}
-    return {"policy": settings.policy.name(), "problems": []}
+    return {"policy": settings.of_first_engine.policy.name(), "problems": []}
 
 
 def _slow(settings: Settings, where: tuple[str, ...]) -> list[Any]:
