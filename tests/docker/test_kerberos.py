@@ -119,7 +119,10 @@ def test_a_policy_is_taken_over_by_an_administrator_with_tickets(secure: SecureC
 
 @pytest.mark.parametrize(
     ("login", "tickets", "code", "says"),
-    [(ADMIN, "FILE:/tmp/of-doctor", 0, '"status": "ok"'), ("", NONE, 1, "the server wants Kerberos; run kinit")],
+    [
+        (ADMIN, f"FILE:{LOGS.parent}/of-doctor", 0, '"status": "ok"'),
+        ("", NONE, 1, "the server wants Kerberos; run kinit"),
+    ],
 )
 def test_doctor_reads_the_resource_managers_pages(
     secure: SecureCluster, login: str, tickets: str, code: int, says: str
