@@ -14,6 +14,7 @@ from treadle.config.settings import default_settings
 from treadle.explain.situation import copied
 from treadle.lab.bench import explain_beside
 from treadle.lab.bench.sls_load import BenchError
+from treadle.live.explain_process import ExplainProcess
 
 
 def test_every_question_is_answered_and_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,11 +49,8 @@ def test_decisions_are_measured_with_and_without_questions_in_turn(
     assert "with/without" in capsys.readouterr().out
 
 
-def test_a_question_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise ValueError("no such luck")
-
-    monkeypatch.setattr(explain_beside, "explain_application", fail)
+def test_a_question_that_fails_ends_the_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ExplainProcess, "answer", lambda *_: b'{"error": "no such luck"}')
     with pytest.raises(BenchError, match="was not answered: no such luck"):
         explain_beside.measure("default", default_settings(), 6, 40, explain_beside.Pace(10, 20, 60, 1))
 

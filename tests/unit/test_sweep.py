@@ -427,7 +427,7 @@ def test_the_example_of_the_page_has_its_runs(tmp_path: Path) -> None:
     plan = plan_of(read_sweep(file), file, Inputs(Kept(tmp_path).files))
     assert [each.name for each in plan.scenarios] == ["departments load=0.7", "departments load=1"]
     assert len(plan.policies) == 9
-    assert "hdrf order=srpt fit=packing" in [each.name for each in plan.policies]
+    assert "hdrf order=fair fit=packing" in [each.name for each in plan.policies]
     assert len({each.line.key for each in plan.runs}) == len(plan.runs) == 90
 
 

@@ -47,6 +47,11 @@ def places(lengths: Sequence[int]) -> Iterator[int]:
     yield at
 
 
+def unknown_application(application: str) -> str:
+    """Return what is answered about an application that the engine does not know, or no more."""
+    return f"the engine knows no application {application} that runs"
+
+
 def answer_to(situation: Situation, application: str, ask: int | None, node: str) -> dict[str, Any]:
     """Return why an application waits, for JSON; ``error`` alone if it is not known.
 
@@ -58,7 +63,7 @@ def answer_to(situation: Situation, application: str, ask: int | None, node: str
     """
     found = situation.find(application)
     if found < 0:
-        return {"error": f"the engine knows no application {application} that runs"}
+        return {"error": unknown_application(application)}
     return explain_application(situation, found, ask, node).plain()
 
 

@@ -20,6 +20,7 @@ from treadle.explain.situation import Situation
 from treadle.lab.bench.engine_load import Load, SteadyState
 from treadle.lab.bench.explain_run import LEAVES
 from treadle.lab.bench.sls_load import BenchError
+from treadle.live.explain_child import unknown_application
 from treadle.live.explain_door import shown
 from treadle.live.explain_process import START_S, CannotStartError, ExplainProcess, Question
 from treadle.live.process import loading
@@ -29,6 +30,9 @@ from treadle.policy.failed import insist
 T = TypeVar("T")
 
 WARM_TICKS: Final = 40
+ENDED_MAX: Final = 20
+"""So many applications may end, one after the other, between the choice of one and the look at the model."""
+
 BATCH: Final = 500
 """Proposals of an answer at most."""
 
@@ -187,11 +191,16 @@ def _ask(cluster: _Cluster, process: ExplainProcess, draw: np.random.Generator) 
         rows = situation.view.rows
         return situation.application_id(int(draw.choice(rows["application"][rows["count"] > 0])))
 
-    answer = process.answer(Question(cluster.look(waiting) or ""))
-    said = json.loads(answer)
-    if "error" in said or "note" in said:
-        raise BenchError(f"a question was not answered: {said.get('error') or said['note']}")
-    return answer
+    for _ in range(ENDED_MAX):
+        application = cluster.look(waiting) or ""
+        answer = process.answer(Question(application))
+        said = json.loads(answer)
+        if said.get("error") == unknown_application(application):
+            continue  # it has ended since it was chosen
+        if "error" in said or "note" in said:
+            raise BenchError(f"a question was not answered: {said.get('error') or said['note']}")
+        return answer
+    raise BenchError(f"{ENDED_MAX} applications in a row ended before their question was answered")
 
 
 @contextmanager

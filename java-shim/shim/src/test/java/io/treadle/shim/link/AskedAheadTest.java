@@ -107,6 +107,15 @@ class AskedAheadTest {
     return found;
   }
 
+  /** Whether a frame is the one that is sent while the third answer is committed; waits until that has begun. */
+  private boolean duringThirdCommit(long sequence) throws Exception {
+    if (sequence != 4 || committed.size() > 3) {
+      return false;
+    }
+    Await.until("the third answer is committed", () -> committed.size() == 3);
+    return true;
+  }
+
   /** A frame that is written in the middle of commits would have fates of some and not of others. */
   @Test
   void theEngineDecidesWhileTheLinkCommitsAndHearsOfFatesOnce() throws Exception {
@@ -161,9 +170,8 @@ class AskedAheadTest {
 
   @Test
   void anEngineThatFailsMeanwhileLosesTheLeaseAtOnce() throws Exception {
-    CountDownLatch lost = new CountDownLatch(1);
     onDecide = sequence -> {
-      if (committed.size() == 3 && lost.getCount() > 0) {
+      if (duringThirdCommit(sequence)) {
         throw new IOException("the sidecar has died");
       }
     };
@@ -171,7 +179,6 @@ class AskedAheadTest {
       if (committed.size() == 3) {
         Await.until("nothing may be committed any more", () -> !mayCommit.getAsBoolean());
         assertEquals(0, metrics.numbers().get("LinkFailures"));
-        lost.countDown();
       }
     };
     start();
@@ -186,7 +193,7 @@ class AskedAheadTest {
     CountDownLatch never = new CountDownLatch(1);
     CountDownLatch blocked = new CountDownLatch(1);
     onDecide = sequence -> {
-      if (committed.size() == 3) {
+      if (duringThirdCommit(sequence)) {
         blocked.countDown();
         never.await();
       }
@@ -205,7 +212,7 @@ class AskedAheadTest {
     CountDownLatch never = new CountDownLatch(1);
     CountDownLatch blocked = new CountDownLatch(1);
     onDecide = sequence -> {
-      if (committed.size() == 3 && blocked.getCount() > 0) {
+      if (duringThirdCommit(sequence)) {
         blocked.countDown();
         never.await();
       }
@@ -228,7 +235,7 @@ class AskedAheadTest {
   void nothingIsAskedAheadIfASnapshotIsDue() throws Exception {
     CountDownLatch due = new CountDownLatch(1);
     onDecide = sequence -> {
-      if (committed.size() == 3 && due.getCount() > 0) {
+      if (duringThirdCommit(sequence)) {
         due.countDown();
         mirror.snapshotNeeded();
       }
