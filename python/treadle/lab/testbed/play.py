@@ -55,6 +55,14 @@ class Played:
         """Containers that the stock scheduler placed in Treadle's stead."""
         return int(self.shim.get("PlacedNatively", 0))
 
+    def as_json(self) -> dict[str, Any]:
+        """Return what a results file says of it."""
+        return {
+            "span_ms": self.span_ms,
+            "placed_natively": self.placed_natively,
+            "completion_ms": [job.completion_ms for job in self.jobs],
+        }
+
 
 def play(
     scheduling: Scheduling, script: Script, cluster: Cluster, setting: Setting, seed: int, folder: Path, say: Progress

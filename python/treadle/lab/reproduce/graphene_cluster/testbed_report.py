@@ -124,14 +124,7 @@ def document(draws: Sequence[Draw], size: Size) -> dict[str, Any]:
             {
                 "seed": draw.seed,
                 "tasks": draw.tasks,
-                "runs": {
-                    scheme: {
-                        "span_ms": run.span_ms,
-                        "placed_natively": run.placed_natively,
-                        "completion_ms": [job.completion_ms for job in run.jobs],
-                    }
-                    for scheme, run in draw.runs.items()
-                },
+                "runs": {scheme: run.as_json() for scheme, run in draw.runs.items()},
             }
             for draw in draws
         ],

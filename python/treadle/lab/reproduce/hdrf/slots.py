@@ -8,7 +8,7 @@ more memory than it has, all of them slow down by the cube of how many times as 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from rich.table import Table
 
 from treadle.errors import UserError
 from treadle.lab.harness.runs import digest_of
-from treadle.lab.reproduce.hdrf.comparison import HDRF, NODES, content_of, settings_of
+from treadle.lab.reproduce.hdrf.comparison import HDRF, NODES, SchemeRun, content_of, settings_of
 from treadle.lab.reproduce.hdrf.facebook import GROUPS, queue_of, schedule
 from treadle.simulate import Scenario, simulate
 from treadle.simulate.statistics import Interval, bootstrap, bootstrap_ratio
@@ -46,18 +46,8 @@ PAPER_GAIN: Final[Mapping[str, tuple[int, ...]]] = {
 """Figure 12: by how many percent response times are better with H-DRF, by `BINS`."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlotRun:
-    """A scheme with a seed: all that a run depends on."""
-
-    sample: Path
-    scheme: str
-    seed: int
-
-    @property
-    def title(self) -> str:
-        """What it is called when it fails."""
-        return f"{self.scheme}, seed {self.seed}"
+class SlotRun(SchemeRun):
+    """A scheme of this section with a seed."""
 
     @property
     def key(self) -> str:

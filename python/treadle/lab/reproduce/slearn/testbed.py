@@ -226,14 +226,7 @@ def document(draws: Sequence[Draw], nodes: int) -> dict[str, Any]:
         "draws": [
             {
                 "seed": draw.seed,
-                "runs": {
-                    scheme: {
-                        "span_ms": run.span_ms,
-                        "placed_natively": run.placed_natively,
-                        "completion_ms": [job.completion_ms for job in run.jobs],
-                    }
-                    for scheme, run in draw.runs.items()
-                },
+                "runs": {scheme: run.as_json() for scheme, run in draw.runs.items()},
             }
             for draw in draws
         ],

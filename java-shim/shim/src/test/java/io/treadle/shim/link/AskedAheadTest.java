@@ -320,7 +320,7 @@ class AskedAheadTest {
     }
   }
 
-  private final class TestHandler implements AnswerHandler {
+  private final class TestHandler extends NoHandler {
     @Override
     public String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier may, CommitTime time) {
       if (answer.size() > 0) {
@@ -348,33 +348,6 @@ class AskedAheadTest {
     @Override
     public long decisionMaxMs() {
       return decisionMaxMs;
-    }
-
-    @Override
-    public String refusal() {
-      return null;
-    }
-
-    @Override
-    public boolean starving() {
-      return false;
-    }
-
-    @Override
-    public void overrides(boolean guarantees, boolean order) {
-    }
-
-    @Override
-    public void waitsFor(String what) {
-    }
-
-    @Override
-    public boolean ready() {
-      return true;
-    }
-
-    @Override
-    public void entered() {
     }
   }
 }

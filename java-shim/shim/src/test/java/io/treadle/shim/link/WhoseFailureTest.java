@@ -6,20 +6,16 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.treadle.shim.Await;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.cluster.ClusterFixture;
-import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.mirror.Mirror;
 import io.treadle.shim.mirror.MirrorSettings;
-import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.FrameTooSmallException;
-import io.treadle.shim.wire.ProposalFrame;
 import io.treadle.shim.wire.Section;
 import java.io.IOException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.Lock;
-import java.util.function.BooleanSupplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
@@ -138,45 +134,6 @@ class WhoseFailureTest {
     @Override
     public Lock writeLock() {
       return null;
-    }
-  }
-
-  private static final class NoHandler implements AnswerHandler {
-    @Override
-    public String refusal() {
-      return null;
-    }
-
-    @Override
-    public boolean starving() {
-      return false;
-    }
-
-    @Override
-    public void overrides(boolean guarantees, boolean order) {
-    }
-
-    @Override
-    public void waitsFor(String what) {
-    }
-
-    @Override
-    public boolean ready() {
-      return true;
-    }
-
-    @Override
-    public void entered() {
-    }
-
-    @Override
-    public String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit,
-        CommitTime time) {
-      return null;
-    }
-
-    @Override
-    public void observe(ProposalFrame answer, Directory directory, int limit) {
     }
   }
 }
