@@ -172,6 +172,51 @@ def test_a_policy_that_no_engine_would_follow_is_refused(target: Path, capsys: p
     assert target.read_text() == whole
 
 
+OWN_ROSTER = ROSTER.replace("rest: {}", "rest: {policy: {share: {kind: drf}}}")
+
+
+def test_a_new_treadle_yaml_may_be_a_roster_of_policies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "roster.yaml").write_text(OWN_ROSTER)
+    assert use(tmp_path / "new.yaml", str(tmp_path / "roster.yaml")) == 0
+    assert "order=fifo" in capsys.readouterr().out
+    assert section_values((tmp_path / "new.yaml").read_text()) == section_values(OWN_ROSTER)
+
+
+def test_a_roster_is_taken_over_where_the_file_has_one(
+    target: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target.write_text(ROSTER)
+    assert use(target, "hdrf", "--also", "engines") == 0
+    assert "order=fifo" in capsys.readouterr().out, "hdrf.yaml has no engines: those of the target stay"
+    (tmp_path / "roster.yaml").write_text(OWN_ROSTER.replace("order: {kind: fifo}", "order: {kind: fair}"))
+    assert use(target, str(tmp_path / "roster.yaml"), "--also", "engines") == 0
+    assert "order=fair" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("engines", "said"),
+    [
+        ("[prod]", ":2: engines: ['prod'] is not a mapping"),
+        ("{prod: root.prod}", ":2: engines.prod: 'root.prod' is not a mapping"),
+        ("{one: {select: {users: [ann]}, policy: hdrf}, rest: {}}", "engines.one.policy: 'hdrf' is not a mapping"),
+        (
+            "{one: {select: {users: [ann]}, policy: {share: 3}}, rest: {}}",
+            "after this change:3: engines.one.policy.share: 3 ",
+        ),
+    ],
+)
+def test_engines_that_are_none_are_refused_with_their_line(
+    target: Path, capsys: pytest.CaptureFixture[str], engines: str, said: str
+) -> None:
+    text = f"seed: 1\nengines: {engines}\n"
+    target.write_text(text)
+    assert use(target, "fifo") == 2
+    error = capsys.readouterr().err
+    assert error.startswith(str(target))
+    assert said in error
+    assert target.read_text() == text
+
+
 def test_what_a_file_sets_besides_its_policy_is_refused_unless_it_is_asked_for(
     target: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,11 +13,11 @@ import typer
 import yaml
 
 from treadle.admin.install import ready_made, replace_file, with_absolute_paths
-from treadle.config.errors import unknown
+from treadle.config.errors import ConfigError, unknown
 from treadle.config.history import History, Version
 from treadle.config.needs import idle_parts, missing
 from treadle.config.parts import QUESTIONS
-from treadle.config.reader import parse_settings, peek_source, read_roster, warnings_of
+from treadle.config.reader import parse_roster, parse_settings, peek_source, read_roster, warnings_of
 from treadle.config.sections import section_values, with_sections, without_section
 from treadle.config.settings import KEYS, OWN_KEYS, SECTIONS, Settings
 from treadle.config.trust import reason_against, trusted_owners
@@ -191,7 +191,8 @@ def shown_after(change: Change, policy: str) -> str:
     engines = section_values(change.text).get("engines") or {}
     if not engines:
         return policy
-    if all("policy" in (entry or {}) for entry in engines.values()):
+    stay = engines == section_values(change.before or "").get("engines")
+    if stay and all("policy" in (entry or {}) for entry in engines.values()):
         names = ", ".join(f"engines.{name}.policy" for name in engines)
         raise UserError(
             f"{change.target}: each of its engines has a policy of its own, so that none would follow this one; "
@@ -213,6 +214,9 @@ def checked_text(change: Change) -> str:
             file.write(change.text)
             file.flush()
             return checked(Path(file.name))
+    except ConfigError as error:
+        # not the name of a file that nobody will find; lines are those of the text that was refused
+        raise ConfigError(f"{change.target} after this change", error.problems) from error
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror}; run this as a user who may write there") from error
 
@@ -242,6 +246,8 @@ def change_of(found: Path, target: Path, also: Sequence[str]) -> Change:
         return Change(target, None, _marked("use", source, taken), source)
     before = _read(target)
     YamlDocument(str(target), before)  # raises an error that names the line of invalid YAML
+    if "engines" not in also:
+        parse_roster(str(target), before)  # the same of engines that are none; their policies are checked at the end
     after = with_sections(str(target), before, taken, ("policy", *also))
     differing = list(_differing(found, text, target, after))
     if differing:
@@ -319,7 +325,7 @@ def policies_of_engines(file: Path) -> dict[str, str]:
     text = _read(file)
     names = {}
     for (_, each), entry in zip(_followed(text), section_values(text).get("engines") or {}, strict=False):
-        chosen = section_values(each).get("policy") or {}
+        chosen = _parts(each)
         policy, code = _without_code(each).policy, _with_code(each)
         parts = {part: f"{Path(str(chosen[part].get('path'))).name}:{chosen[part].get('class')}" for part in code}
         names[entry] = " ".join(f"{part}={parts.get(part) or getattr(policy, part).label}" for part in QUESTIONS)
@@ -328,15 +334,21 @@ def policies_of_engines(file: Path) -> dict[str, str]:
 
 def _without_code(text: str) -> Settings:
     """Return the policy of a text that is right, with the default part for each that is from a user's file."""
-    policy = section_values(text).get("policy") or {}
-    parts = {part: value for part, value in policy.items() if (value or {}).get("kind") != "file"}
+    code = _with_code(text)
+    parts = {part: value for part, value in _parts(text).items() if part not in code}
     return parse_settings("", yaml.safe_dump({"policy": parts}))
 
 
 def _with_code(text: str) -> set[str]:
     """Return which parts of a text's policy are from a user's file."""
-    policy = section_values(text).get("policy") or {}
-    return {part for part, value in policy.items() if (value or {}).get("kind") == "file"}
+    return {part for part, value in _parts(text).items() if value.get("kind") == "file"}
+
+
+def _parts(text: str) -> dict[str, dict[str, Any]]:
+    """Return the parts that a text's policy sets; what is no mapping, and so wrong, is left to the whole check."""
+    policy = section_values(text).get("policy")
+    parts = policy.items() if isinstance(policy, dict) else ()
+    return {part: value for part, value in parts if isinstance(value, dict)}
 
 
 def _differing(found: Path, text: str, target: Path, after: str) -> Iterator[str]:

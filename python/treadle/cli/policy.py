@@ -131,8 +131,7 @@ def use(
     _policy_use.warn_of_old_names(found)
     target = _policy_use.target_of(config, rm, ca, reads=not no_refresh)
     change = _policy_use.change_of(found, target, also or [])
-    if "engines" not in (also or []):
-        wanted = _policy_use.shown_after(change, wanted)
+    wanted = _policy_use.shown_after(change, wanted)
     _take_over_change(change, wanted, rm, ca, yarn, no_refresh=no_refresh)
 
 

@@ -71,7 +71,12 @@ def read_roster(file: FilePath) -> tuple[RosterEngine, ...]:
     Raises:
         ConfigError: the file cannot be read, or something in its roster is wrong.
     """
-    return _Reader(YamlDocument(str(file), text_of(file)), PARTS, None).roster()
+    return parse_roster(str(file), text_of(file))
+
+
+def parse_roster(file: str, text: str) -> tuple[RosterEngine, ...]:
+    """Return which engines a text of a treadle.yaml has (see `read_roster`); ``file`` is what errors call it."""
+    return _Reader(YamlDocument(file, text), PARTS, None).roster()
 
 
 def parse_engines(file: str, text: str, base: Settings, besides: Collection[str] = ()) -> Settings:
