@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +116,18 @@ def test_another_user_gets_no_answer(
     assert "run this as its user or as root" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("line", [b"rubbish\n", b"[]\n", b"{}\n", b'{"application": 1, "ask": "x"}\n', b"x" * 9999])
+RUBBISH = [
+    b"rubbish\n",
+    b"[]\n",
+    b"{}\n",
+    b'{"application": 1, "ask": "x"}\n',
+    b'{"application": 1, "ask": Infinity}\n',
+    b"[" * 4000 + b"\n",
+    b"x" * 9999,
+]
+
+
+@pytest.mark.parametrize("line", RUBBISH)
 def test_rubbish_ends_nothing(door: ExplainDoor, line: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket(socket.AF_UNIX) as connected:
         connected.connect(str(door.path))
@@ -122,6 +135,73 @@ def test_rubbish_ends_nothing(door: ExplainDoor, line: bytes, capsys: pytest.Cap
         assert b"not a question" in connected.recv(1 << 16)
     assert explain(door, "0001") == 0
     assert capsys.readouterr().out
+
+
+def test_who_asks_a_byte_at_a_time_is_not_waited_for(
+    door: ExplainDoor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(explain_door, "WAIT_S", 0.5)
+    sent = 0
+    with socket.socket(socket.AF_UNIX) as connected:
+        connected.connect(str(door.path))
+        connected.settimeout(0.05)
+        with suppress(BrokenPipeError, ConnectionResetError):
+            while sent < 400:
+                connected.sendall(b" ")
+                sent += 1
+                with suppress(TimeoutError):
+                    assert connected.recv(1) == b""
+                    break
+    assert sent < 400
+    monkeypatch.undo()
+    assert explain(door, "0001") == 0
+    assert capsys.readouterr().out
+
+
+def test_a_question_that_fails_is_answered_with_why(tmp_path: Path) -> None:
+    def look(_: object) -> None:
+        raise RuntimeError("out of \x1bluck")
+
+    door = open_door(tmp_path / "state", look, list)
+    assert door is not None
+    try:
+        found = ask_sidecar([door.path], {"application": "0001"})
+        assert "the question failed: RuntimeError: out of " in found["error"]
+        assert "\x1b" not in found["error"]
+        assert ask_sidecar([door.path], {"held": True}) == {"held": []}
+    finally:
+        door.close()
+
+
+class Exhausted:
+    """A listening socket of a process that has as many files open as it may, for some time."""
+
+    def __init__(self, listening: socket.socket, failures: int) -> None:
+        self._listening, self.failures = listening, failures
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        if self.failures > 0:
+            self.failures -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return self._listening.accept()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._listening, name)
+
+
+def test_a_door_that_could_not_let_anybody_in_does_so_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(explain_door, "AGAIN_S", 0.01)
+    door = ExplainDoor(tmp_path / "explain.sock", lambda action: None, list)
+    try:
+        door._listening = Exhausted(door._listening, 3)  # type: ignore[assignment]
+        door.start()
+        assert ask_sidecar([door.path], {"held": True}) == {"held": []}
+        assert [each.message for each in caplog.records if "Too many open files" in each.message][1:] == []
+        assert "Too many open files" in caplog.text
+    finally:
+        door.close()
 
 
 def test_the_nodes_that_are_kept_free_are_told(door: ExplainDoor, engine: Engine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -23,6 +24,11 @@ from treadle.live.explain_process import COMMAND, ExplainProcess, Question
 
 SAYS_READY = (sys.executable, "-c", "import os, time; os.write(0, b'{}\\n'); time.sleep(600)")
 DIES_ASKED = (sys.executable, "-c", "import os, sys; os.write(0, b'{}\\n'); os.read(0, 1); sys.exit(3)")
+SAYS_TOO_MUCH = (
+    sys.executable,
+    "-c",
+    "import os, time; os.write(0, b'{}\\n'); os.read(0, 1); os.write(0, b'x' * 5000); time.sleep(600)",
+)
 DIES_AT_ONCE = (sys.executable, "-c", "raise SystemExit(4)")
 NEVER_READY = (sys.executable, "-c", "import time; time.sleep(600)")
 
@@ -148,6 +154,27 @@ def test_one_that_does_not_answer_is_ended(
     monkeypatch.setattr(explain_process, "ANSWER_S", 0.3)
     assert "no answer within 0 seconds" in ask("0001")["error"]
     assert process.pid is None
+
+
+def test_an_answer_that_is_too_long_is_called_so(
+    made: list[ExplainProcess], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explain_process, "READY_S", 100.0)
+    monkeypatch.setattr(explain_process, "ANSWER_BYTES_MAX", 4096)
+    process, ask = process_of(made, cluster, SAYS_TOO_MUCH)
+    assert "the answer is longer than" in ask("0001")["error"]
+    assert process.pid is None
+
+
+def test_without_a_socket_for_it_the_sidecar_answers(
+    made: list[ExplainProcess], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("treadle.live.explain_process.socket.socketpair", none_left)
+    _, ask = process_of(made, cluster)
+    assert "Too many open files" in ask("0001")["note"]
 
 
 def test_one_that_is_never_ready_is_waited_for_and_then_given_up(

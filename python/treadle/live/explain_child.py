@@ -67,6 +67,12 @@ def answer_to(situation: Situation, application: str, ask: int | None, node: str
     return explain_application(situation, found, ask, node).plain()
 
 
+def failed(error: Exception) -> str:
+    """Log why a question was not answered, and return it for whoever asked."""
+    _log.error("a question was not answered", exc_info=error)
+    return f"the question failed: {printable(f'{type(error).__name__}: {error}')}; the sidecar's log has more"
+
+
 class Child:
     """Answers the questions of one sidecar."""
 
@@ -96,9 +102,7 @@ class Child:
         try:
             return answer_to(situation, *header["question"])
         except Exception as error:  # one question that fails is no concern of the next
-            _log.exception("a question was not answered")
-            said = printable(f"{type(error).__name__}: {error}")
-            return {"error": f"the question failed: {said}; the sidecar's log has more"}
+            return {"error": failed(error)}
 
 
 def main() -> None:

@@ -11,10 +11,11 @@ import logging
 import os
 import socket
 import struct
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from treadle.engine import Engine
 from treadle.errors import printable
 from treadle.events import NodeState
 from treadle.explain.situation import Situation
+from treadle.live.explain_child import failed
 from treadle.live.explain_process import Action, ExplainProcess, Look, Question
 from treadle.live.roles import DecisionEngine
 
@@ -43,6 +45,9 @@ Held = Callable[[], list[dict[str, Any]]]
 
 HELD_MAX: Final = 1000
 
+AGAIN_S: Final = 1.0
+"""Until it is tried again to let somebody in, where the system had nothing left for that."""
+
 
 class ExplainDoor:
     """Answers root and this process's user."""
@@ -60,6 +65,7 @@ class ExplainDoor:
         """
         self.path = path
         self._held, self._process = held, ExplainProcess(look)
+        self._closed = Event()
         path.parent.mkdir(mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
             path.unlink()
@@ -78,6 +84,7 @@ class ExplainDoor:
 
     def close(self) -> None:
         """Answer no more. The process that explains ends with the thread, when a question that it has is answered."""
+        self._closed.set()
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)  # else who waits in accept() goes on doing so
         self._listening.close()
@@ -85,45 +92,89 @@ class ExplainDoor:
             self.path.unlink()
 
     def _serve(self) -> None:
-        try:
+        with suppress(OSError):
             self._listening.settimeout(READY_AFTER_S)
-            while True:
-                try:
-                    connected, _ = self._listening.accept()
-                except TimeoutError:
-                    self._process.start()
-                    self._listening.settimeout(None)
-                else:
-                    self._take(connected)
-        except OSError:
-            self._process.close()
+        why = ""
+        while not self._closed.is_set():
+            try:
+                self._next()
+                why = ""
+            except OSError as error:  # too many open files, say: that passes, or this door has been closed
+                if str(error) != why and not self._closed.is_set():
+                    why = str(error)
+                    _log.warning("nobody can ask why applications wait, which is tried again: %s", why)
+                self._closed.wait(AGAIN_S)
+        self._process.close()
+
+    def _next(self) -> None:
+        try:
+            connected, _ = self._listening.accept()
+        except TimeoutError:
+            self._process.start()
+            self._listening.settimeout(None)
+        else:
+            self._take(connected)
 
     def _take(self, connected: socket.socket) -> None:
         with connected:
             try:
-                connected.settimeout(WAIT_S)
                 self._answer(connected)
-            except Exception as error:  # one question that fails is no concern of the next
+            except Exception as error:  # one that asks and goes, or is too slow, is no concern of the next
                 _log.warning("a question was not answered: %s", printable(str(error)))
 
     def _answer(self, connected: socket.socket) -> None:
         credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         if not answers(_CREDENTIALS.unpack(credentials)[1]):
             return
-        with connected.makefile("rb") as stream:
-            line = stream.readline(ASKED_BYTES_MAX)
-        connected.sendall(self._answer_to(line) + b"\n")
+        answer = self._answer_to(_asked(connected, time.monotonic() + WAIT_S))
+        connected.settimeout(WAIT_S)
+        connected.sendall(answer + b"\n")
 
     def _answer_to(self, line: bytes) -> bytes:
-        try:
-            asked = json.loads(line)
-            if asked.get("held") is True:
-                return json.dumps({"held": self._held()}).encode()
-            application, ask, node = str(asked["application"]), asked.get("ask"), str(asked.get("node") or "")
-            ask = None if ask is None else int(ask)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        question = _question_in(line)
+        if question is None:
             return b'{"error": "not a question: use the `treadle` of the sidecar\'s release"}'
-        return self._process.answer(Question(application, ask, node))
+        try:
+            if isinstance(question, Question):
+                return self._process.answer(question)
+            return json.dumps({"held": self._held()}).encode()
+        except Exception as error:  # one question that fails is no concern of the next
+            return json.dumps({"error": failed(error)}).encode()
+
+
+class _Held:
+    """The question which nodes are held for whom."""
+
+
+def _question_in(line: bytes) -> Question | _Held | None:
+    """Return what is asked; None if it is no question."""
+    try:
+        asked = json.loads(line)
+        if asked.get("held") is True:
+            return _Held()
+        application, ask, node = str(asked["application"]), asked.get("ask"), str(asked.get("node") or "")
+        return Question(application, None if ask is None else int(ask), node)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None
+
+
+def _asked(connected: socket.socket, until_s: float) -> bytes:
+    """Return the line that is asked, or as much of it as a question may have.
+
+    Raises:
+        TimeoutError: it has not come in time, be it that a byte has come now and then.
+    """
+    line = b""
+    while b"\n" not in line and len(line) < ASKED_BYTES_MAX:
+        left_s = until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the question has not come in time")
+        connected.settimeout(left_s)
+        part = connected.recv(ASKED_BYTES_MAX - len(line))
+        if not part:
+            break
+        line += part
+    return line.partition(b"\n")[0]
 
 
 def shown(engine: DecisionEngine, action: Action) -> Any:

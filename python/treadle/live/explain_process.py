@@ -228,7 +228,10 @@ class ExplainProcess:
             return
         if self._cannot and time.monotonic() < self._cannot_s + AGAIN_S:
             raise CannotStartError(self._cannot)
-        own, other = socket.socketpair()
+        try:
+            own, other = socket.socketpair()
+        except OSError as error:
+            raise self._refuse(str(error)) from error
         try:
             if self._memory < 0:
                 self._memory = os.memfd_create("treadle-explain")
@@ -277,7 +280,8 @@ class ExplainProcess:
 
         Raises:
             TimeoutError: it says nothing in time.
-            OSError: it has ended, or says too much.
+            OSError: it has ended.
+            GaveUpError: it says too much, and is ended for that.
         """
         assert self._connected is not None
         while b"\n" not in self._received:
@@ -290,7 +294,10 @@ class ExplainProcess:
                 raise ConnectionResetError
             self._received += part
             if len(self._received) > ANSWER_BYTES_MAX:
-                raise ConnectionAbortedError
+                self._end()
+                raise GaveUpError(
+                    f"the answer is longer than {ANSWER_BYTES_MAX >> 20} MiB; ask about one request key (--ask)"
+                )
         line, _, self._received = self._received.partition(b"\n")
         return line
 
