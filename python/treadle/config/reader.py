@@ -29,7 +29,7 @@ from treadle.config.settings import (
     default_settings,
 )
 from treadle.config.trust import reason_against
-from treadle.config.yaml_nodes import BYTES_MAX, Path, YamlDocument, text_of
+from treadle.config.yaml_nodes import BYTES_MAX, NO_NAME, Path, YamlDocument, text_of
 
 P = TypeVar("P", bound=Parameters)
 
@@ -249,7 +249,7 @@ class _Reader:
             return {}
         if not all(isinstance(key, str) for key in value):
             for key in self._document.no_names(path):
-                self._wrong((*path, key), "is no key, since YAML does not read it as a text; write a name, or quotes")
+                self._wrong((*path, key), NO_NAME)
         return {key: item for key, item in value.items() if isinstance(key, str)}
 
     def _known(self, mapping: dict[str, Any], path: Path, known: Iterable[str]) -> None:

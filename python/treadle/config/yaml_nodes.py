@@ -39,6 +39,17 @@ def text_of(file: FilePath) -> str:
         raise ConfigError(str(file), [Problem(line, "", "not UTF-8; save the file in that encoding")]) from error
 
 
+NO_NAME: Final = "is no key, since YAML does not read it as a text; write a name, or quotes"
+
+
+def holder_of_key(detail: Any) -> tuple[Any, ...] | None:
+    """Return of which mapping a key is no text, by an error of pydantic; None if it is about something else."""
+    place, kind = tuple(detail["loc"]), detail["type"]
+    if kind == "invalid_key":
+        return place[:-1]
+    return place[:-2] if kind == "string_type" and place[-1:] == ("[key]",) else None
+
+
 class YamlDocument:
     """A document's value, and the line of each key in it."""
 

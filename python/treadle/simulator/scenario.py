@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from treadle.compiled.array_types import I64
 from treadle.config.errors import ConfigError, Problem, unknown
-from treadle.config.yaml_nodes import YamlDocument, text_of
+from treadle.config.yaml_nodes import NO_NAME, YamlDocument, holder_of_key, text_of
 from treadle.constraints.expression import ExpressionError, parse
 from treadle.errors import UserError
 
@@ -373,7 +373,9 @@ def parse_scenario(file: str, text: str) -> Scenario:
         wrong = [detail["loc"] for detail in details]
         # A list whose items are wrong counts as empty too, which needs no message.
         details = [each for each in details if not (each["type"] == "too_short" and _within(each["loc"], wrong))]
-        problems = [document.problem(detail["loc"], _explain(detail)) for detail in details]
+        holders = dict.fromkeys(place for each in details if (place := holder_of_key(each)) is not None)
+        problems = [document.problem((*place, key), NO_NAME) for place in holders for key in document.no_names(place)]
+        problems += [document.problem(each["loc"], _explain(each)) for each in details if holder_of_key(each) is None]
         raise ConfigError(file, problems) from error
 
 

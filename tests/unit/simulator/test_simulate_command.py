@@ -91,6 +91,18 @@ def test_policies_and_seeds_are_run_side_by_side(scenario: Path, capsys: pytest.
             "scenario.yaml:2: workload.generator.tasks: low, 50, is not below high, 5",
         ),
         ("a: [", "not YAML"),
+        ("yes: 1\n" + SMALL, "scenario.yaml:1: yes: is no key, since YAML does not read it as a text"),
+        (NO_JOBS.format("jobs: [{on: x}]"), "scenario.yaml:2: workload.jobs.0.on: is no key"),
+        (SMALL + "policies: []\nnull: 1\n", "null: is no key"),
+        (
+            "queues: {off: {capacity: 1}, 12: {}}\n" + NO_JOBS.format("jobs: [{stages: []}]"),
+            "scenario.yaml:1: queues.off: is no key",
+        ),
+        (
+            "queues: {off: {capacity: 1}, 12: {}}\n" + NO_JOBS.format("jobs: [{stages: []}]"),
+            "scenario.yaml:1: queues.12: is no key",
+        ),
+        (NO_JOBS.format("generator: {jobs: 1, priorities: {1: 2, yes: x}}"), "workload.generator.priorities"),
     ],
 )
 def test_a_mistake_is_named_with_its_line_and_field(written: str, told: str) -> None:
