@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
-import sys
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from tests.support.ctrl_c import command_of, interrupted
 
 from treadle.cli.main import run
 from treadle.config.errors import ConfigError
@@ -379,14 +376,6 @@ def jobs(seed, folder):
 """
 
 
-# Where a shell runs the tests in its background, SIGINT is ignored by them and by what they start.
-HEARS_CTRL_C = """
-import runpy, signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-runpy.run_module("treadle", run_name="__main__", alter_sys=True)
-"""
-
-
 @pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_an_interrupted_sweep_goes_on_where_it_was(folder: Path, jobs: int) -> None:
     """Ctrl-C while the third run waits: what ended is kept, and with the same command only the others run."""
@@ -395,23 +384,14 @@ def test_an_interrupted_sweep_goes_on_where_it_was(folder: Path, jobs: int) -> N
     document: dict[str, Any] = yaml.safe_load(TINY) | {"workload": {"own": own}}
     (folder / "tiny.yaml").write_text(yaml.safe_dump(document))
     (folder / "sweep.yaml").write_text("scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 4\n")
-    command = [sys.executable, "-c", HEARS_CTRL_C, "sweep", str(folder / "sweep.yaml"), f"--jobs={jobs}"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    command = command_of("sweep", str(folder / "sweep.yaml"), f"--jobs={jobs}")
+    kept = folder / "sweep.runs" / "runs"
+    wanted = 2 if jobs == 1 else 3  # with two processes the fourth runs beside the third
+    code, said = interrupted(
+        command, lambda _: len(list(kept.rglob("*.json"))) >= wanted and (folder / "ran-3").exists()
     )
-    try:
-        kept = folder / "sweep.runs" / "runs"
-        wanted = 2 if jobs == 1 else 3  # with two processes the fourth runs beside the third
-        deadline = time.monotonic() + 600
-        while len(list(kept.rglob("*.json"))) < wanted or not (folder / "ran-3").exists():
-            assert process.poll() is None, process.stdout.read() if process.stdout else ""
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        said, _ = process.communicate(timeout=600)
-    finally:
-        process.kill()
-    assert process.returncode == 130, said
+    assert code == 130, said
+    assert "Traceback" not in said
     assert f"stopped; {wanted} of 4 runs are kept" in said
     (folder / "go").touch()
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)

@@ -5,11 +5,9 @@ A run is a function of its line alone (`Line`): wherever it runs it gives the sa
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
@@ -22,6 +20,7 @@ from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.policy.failed import PolicyFailedError
 from treadle.simulate.policy_queues import check_trees
+from treadle.simulate.processes import DIED, processes, submitted
 from treadle.simulate.run import Run, run_of
 from treadle.simulate.scenario import Scenario
 from treadle.simulator.impossible import check_possible, unfinished_warning
@@ -100,29 +99,21 @@ def run_lines(lines: Sequence[Line], jobs: int = 1) -> Iterator[Outcome]:
     """Yield the outcomes of lines in their order; with ``jobs`` above 1 in that many processes.
 
     Raises:
-        UserError: as `run_line`; the lines that have not begun do not run any more.
+        UserError: as `run_line`, or a process died; lines that have not ended do not go on.
     """
     if jobs <= 1 or len(lines) <= 1:
         for line in lines:
             yield run_line(line)
         return
-    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
-    with ProcessPoolExecutor(min(jobs, len(lines)), context, _begin_worker) as pool:
-        waiting = [pool.submit(_in_worker, line) for line in lines]
-        try:
-            for each in waiting:
+    try:
+        with processes(min(jobs, len(lines)), register_parts) as pool:
+            for each in [submitted(pool, _in_worker, line) for line in lines]:
                 found = each.result()
                 if isinstance(found, str):
                     raise UserError(found)
                 yield found
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _begin_worker() -> None:
-    # Ctrl-C goes to all processes of a terminal: the one that waits for these tells of it.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    register_parts()
+    except BrokenProcessPool as error:
+        raise UserError(f"a process that ran a simulation ended without an answer; {DIED}") from error
 
 
 def _in_worker(line: Line) -> Outcome | str:

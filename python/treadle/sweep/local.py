@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import multiprocessing
-import signal
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
+from treadle.simulate.processes import DIED, processes, submitted
 from treadle.sweep.kept import result_bytes
 
-DIED: Final = (
-    "its process ended without an answer, twice; look whether the machine ran out of memory, and use a smaller --jobs"
-)
+DIED_TWICE: Final = f"its process ended without an answer, twice; {DIED}"
 MOMENT_S: Final = 0.5
 """How often progress is reported."""
 
@@ -68,7 +66,7 @@ def run_locally(
         for number in suspects:  # one of these ended its process: each has one to itself now
             alone = deque([number])
             if (yield from _until_broken(tasks, call, alone, 1, parts, on_progress)):
-                yield died(number, tasks[number], DIED)
+                yield died(number, tasks[number], DIED_TWICE)
 
 
 def died(number: int, task: Task, why: str) -> Done:
@@ -111,37 +109,28 @@ def _until_broken(
     tasks: Sequence[T], call: Call[T], left: deque[int], jobs: int, parts: Any, on_progress: OnProgress | None
 ) -> Generator[Done, None, list[int]]:
     """Run what is left until there is nothing, or until a process ends; return what was running then, in order."""
-    before = set(multiprocessing.active_children())
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(jobs, context, _begin_worker, (parts,))
     running: dict[Future[tuple[bytes, bool]], int] = {}
-    whole = False
     try:
-        while left or running:
-            while left and len(running) < jobs:
-                number = left.popleft()
-                running[pool.submit(_in_worker, call, number, tasks[number])] = number
-            ended, _ = wait(running, None if on_progress is None else MOMENT_S, FIRST_COMPLETED)
-            for each in sorted(ended, key=running.__getitem__):
-                result = each.result()
-                number = running.pop(each)
-                parts[number] = 1.0
-                yield Done(number, *result)
-            if on_progress is not None:
-                on_progress(sum(parts))
-        whole = True
-        return []
+        with processes(jobs, _begin_worker, parts) as pool:
+            while left or running:
+                while left and len(running) < jobs:
+                    number = left[0]  # it is still left if a process has died meanwhile
+                    running[submitted(pool, _in_worker, call, number, tasks[number])] = number
+                    left.popleft()
+                ended, _ = wait(running, None if on_progress is None else MOMENT_S, FIRST_COMPLETED)
+                for each in sorted(ended, key=running.__getitem__):
+                    result = each.result()
+                    number = running.pop(each)
+                    parts[number] = 1.0
+                    yield Done(number, *result)
+                if on_progress is not None:
+                    on_progress(sum(parts))
     except BrokenProcessPool:
         return sorted(running.values())
-    finally:
-        pool.shutdown(wait=whole, cancel_futures=True)
-        if not whole:
-            for child in set(multiprocessing.active_children()) - before:
-                child.terminate()
+    return []
 
 
 def _begin_worker(parts: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that gave the work, which ends this one
     _progress[:] = [_There(parts)]
 
 
