@@ -29,6 +29,7 @@ from treadle.simulate.batch import Line, Outcome, run_line, run_lines, settings_
 from treadle.simulate.comparison import as_rows, pairs_of, slowdowns_of
 from treadle.simulate.policy_queues import check_trees
 from treadle.simulate.run import Run
+from treadle.simulate.said import by_whom
 from treadle.simulate.scenario import Scenario
 from treadle.simulate.statistics import FEW
 from treadle.simulate.tables import TableFormat, check_parquet, write_tables
@@ -226,8 +227,8 @@ def _show(outcomes: Sequence[Summary | FailedRun], console: Console, how: How) -
         console.print(_profile_table(summaries))
     for policy, failure in failed.items():
         say(console, f"{policy} failed: {failure}", "red")
-    for policy, warning in dict.fromkeys((each.policy, text) for each in summaries for text in each.warnings):
-        say(Console(stderr=True), f"{policy}: warning: {warning}", "yellow")
+    for policy, warning in by_whom((each.policy, text) for each in summaries for text in (*each.warnings, "")):
+        say(Console(stderr=True), f"{policy}{': ' * bool(policy)}warning: {warning}", "yellow")
 
 
 def _policies(scenario: Scenario, given: list[str]) -> list[tuple[str, Settings]]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from treadle.simulate.said import by_whom
 from treadle.simulate.statistics import Interval, bootstrap, bootstrap_ratio
 from treadle.sweep.document import Sweep
 from treadle.sweep.plan import Plan
@@ -173,12 +174,13 @@ def _best(sweep: Sweep, plan: Plan, cells: Sequence[Cell]) -> tuple[int | None, 
 
 
 def _warnings(plan: Plan, results: Sequence[bytes]) -> tuple[str, ...]:
-    """Return what engines said of policies, each once."""
-    said: dict[str, None] = {}
-    for planned, result in zip(plan.runs, results, strict=True):
-        for text in json.loads(result).get("warnings") or ():
-            said[f"{plan.policies[planned.policy].name}: {text}"] = None
-    return tuple(said)
+    """Return what was said of queues, tags and policies, each once."""
+    said = (
+        (plan.policies[planned.policy].name, text)
+        for planned, result in zip(plan.runs, results, strict=True)
+        for text in (*json.loads(result).get("warnings", ()), "")
+    )
+    return tuple(f"{name}{': ' * bool(name)}{text}" for name, text in by_whom(said))
 
 
 def _runs(plan: Plan, results: Sequence[bytes]) -> tuple[dict[str, Any], ...]:

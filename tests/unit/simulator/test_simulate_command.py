@@ -11,6 +11,7 @@ from treadle.cli.main import run
 from treadle.config.errors import ConfigError
 from treadle.simulate.batch import Line, Outcome, run_line
 from treadle.simulator.loop import Progress
+from treadle.simulate.said import by_whom
 from treadle.simulator.queue_warnings import queue_warnings
 from treadle.simulator.scenario import Queue, parse_scenario
 
@@ -268,3 +269,23 @@ def test_a_folder_that_cannot_be_is_refused_before_anything_runs(
     said = capsys.readouterr()
     assert f"--{option}: {scenario}: File exists" in said.err
     assert said.out == ""
+
+
+def test_what_is_true_of_the_scenario_is_said_once_however_many_policies_run(
+    scenario: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario.write_text(SMALL.replace("b: {capacity: 50}", "b: {capacity: 20}"), encoding="utf-8")
+    (scenario.parent / "blind.yaml").write_text("policy: {order: {kind: srpt}}\n", encoding="utf-8")
+    policies = ["--policy=fifo", "--policy=drf", f"--policy={scenario.parent / 'blind.yaml'}"]
+    assert run(["simulate", str(scenario), *policies, "--seeds=2"]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("are 70 together") == 1
+    assert "drf: warning" not in said
+    assert said.count("blind: warning:") == 1
+
+
+def test_warnings_name_whom_they_are_about() -> None:
+    assert by_whom([]) == []
+    assert by_whom([("a", "x"), ("a", "x"), ("a", "y"), ("a", "")]) == [("a", "x"), ("a", "y")]
+    assert by_whom([("a", "x"), ("b", "x"), ("b", "y"), ("b", "")]) == [("", "x"), ("b", "y")]
+    assert by_whom([("a", "x"), ("b", "x"), ("c", "")]) == [("a", "x"), ("b", "x")]
