@@ -127,7 +127,7 @@ def summarise(run: Run, policy: str, seed: int) -> Summary:
         completion_p90_s=p90,
         completion_p99_s=p99,
         makespan_s=span_ms / 1000.0,
-        utilisation=_utilisation(run, max(span_ms, 1)),
+        utilisation=_utilisation(run, max(span_ms, 1), last if run.ended == "stalled" else run.end_ms),
         jain=_mean([window.jain for window in windows]),
         share_error=_mean([window.share_error for window in windows]),
         tasks=run.counts["tasks_done"],
@@ -173,9 +173,16 @@ def _mean(values: list[float | None]) -> float:
     return float(np.mean(known)) if known else float("nan")
 
 
-def _utilisation(run: Run, span_ms: int) -> dict[str, float]:
+def _utilisation(run: Run, span_ms: int, until_ms: int) -> dict[str, float]:
+    """Return the use over a time; what is held after its end, by jobs that wait for ever, is left out."""
     total = run.built.total
-    used = sum((window.used[0] * (window.end_ms - window.begin_ms) for window in run.measurements.windows), total * 0.0)
+    used = sum(
+        (
+            window.used[0] * max(min(window.end_ms, until_ms) - window.begin_ms, 0)
+            for window in run.measurements.windows
+        ),
+        total * 0.0,
+    )
     return {
         name: float(used[at] / (span_ms * float(total[at]))) if total[at] else 0.0
         for at, name in enumerate(run.built.resources)

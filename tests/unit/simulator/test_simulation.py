@@ -200,6 +200,16 @@ def test_a_task_that_ends_between_the_last_decision_and_the_limit_is_done() -> N
     assert found.makespan_s == pytest.approx(10.5)
 
 
+def test_what_is_held_while_a_simulation_stalls_is_not_counted_as_use() -> None:
+    """For an hour after the last end two of eight slots are held by masters, one of whose jobs asks for too much."""
+    large = {"tasks": 1, "duration_s": 1, "demand": {"memory-mb": 1 << 30}, "parents": ()}
+    jobs = [{"stages": [stage(7, 100)]}, {"stages": [large]}]
+    found = summary(simulated(scenario(jobs, frameworks={"master": SLOT}, report={"window_s": 10})))
+    assert found.ended == "stalled"
+    assert found.makespan_s < 300
+    assert all(0.5 < used <= 1.0 for used in found.utilisation.values()), found.utilisation
+
+
 def test_an_ask_larger_than_any_node_ends_the_simulation() -> None:
     jobs = [{"stages": [{"tasks": 1, "duration_s": 1, "demand": {"memory-mb": 1 << 30}}]}]
     run = simulated(scenario(jobs))
