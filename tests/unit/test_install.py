@@ -25,12 +25,14 @@ from tests.support.installing import (
 
 import treadle
 from treadle.admin.host import install, plan, uninstall
+from treadle.admin.host.env_script import jar_in, with_jar
 from treadle.admin.host.environment import needed_distributions
 from treadle.admin.host.install import carry_out, plan_of
 from treadle.admin.host.manifest import Manifest
 from treadle.admin.host.place import put
-from treadle.admin.host.plan import CLASS, CLASS_KEY, Plan
+from treadle.admin.host.plan import CLASS, CLASS_KEY, DEFAULT_PREFIX, Plan
 from treadle.admin.host.uninstall import plan_removal, remove
+from treadle.admin.host.where import found_prefix
 from treadle.cli.main import run
 from treadle.errors import UserError
 
@@ -402,3 +404,43 @@ def test_extras_that_a_resource_managers_host_has_a_use_for_are_copied_if_they_a
     names = {re.sub(r"[-_.]+", "-", each.metadata["Name"]).lower() for each in needed_distributions()}
     assert {"numba", "starlette", "uvicorn", "prometheus-client", "zstandard"} <= names
     assert names.isdisjoint({"pytest", "pyspark", "pip", "treadle"})
+
+
+def test_an_installation_below_another_prefix_is_found_by_what_it_wrote(
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    units = tmp_path / "units"
+    units.mkdir()
+    put_in_place(conf, systemd=units)
+    prefix = tmp_path / "opt"
+    assert found_prefix(None, trusted=True, systemd=tmp_path) == DEFAULT_PREFIX
+    assert found_prefix(conf, trusted=True, systemd=tmp_path) == prefix
+    assert found_prefix(None, trusted=True, systemd=units) == prefix
+    monkeypatch.setattr("sys.prefix", str(prefix / treadle.__version__))
+    assert found_prefix(None, trusted=True, systemd=tmp_path) == prefix
+    monkeypatch.undo()
+    use_small_environment(monkeypatch)
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.setattr(uninstall, "processes_below", lambda _: [])
+    run(["doctor", "--hadoop-conf", str(conf), "--only", "installation"])
+    assert f"in {prefix / treadle.__version__}" in " ".join(capsys.readouterr().out.split())
+    assert run(["uninstall", "--hadoop-conf", str(conf)]) == 0
+    said = capsys.readouterr().out
+    assert f"looked for below {prefix}" in said
+    assert "uninstalled" in said
+    assert (conf / "yarn-env.sh").read_bytes() == ENV
+
+
+def test_only_doctor_believes_what_others_may_have_written(conf: Path, tmp_path: Path) -> None:
+    put_in_place(conf)
+    (tmp_path / "opt" / "installed.json").chmod(0o666)
+    assert found_prefix(conf, trusted=True, systemd=tmp_path) == DEFAULT_PREFIX
+    assert found_prefix(conf, trusted=False, systemd=tmp_path) == tmp_path / "opt"
+    (tmp_path / "opt" / "installed.json").unlink()
+    assert found_prefix(conf, trusted=False, systemd=tmp_path) == DEFAULT_PREFIX
+
+
+def test_the_jar_of_a_yarn_env_is_found_however_its_path_is_written() -> None:
+    for jar in (Path("/opt/treadle/1/lib/treadle-shim.jar"), Path("/a b/it's/1/lib/treadle-shim.jar")):
+        assert jar_in(with_jar(ENV, jar)) == jar
+    assert jar_in(ENV) is None

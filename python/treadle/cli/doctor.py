@@ -38,7 +38,10 @@ def doctor(
     pre: Annotated[bool, typer.Option("--pre", help="Before Treadle runs: ask no ResourceManager.")] = False,
     only: Annotated[list[str] | None, typer.Option("--only", help="One check, again for each.")] = None,
     as_json: JsonOption = False,
-    prefix: Annotated[Path, typer.Option(help="Where `treadle install` put things.")] = Path("/opt/treadle"),
+    prefix: Annotated[
+        Path | None,
+        typer.Option(help="Where `treadle install` put things; else found by what it wrote, or /opt/treadle."),
+    ] = None,
     user: Annotated[str, typer.Option(help="Whom the sidecar runs as, if that is not found out.")] = "",
     yarn: Annotated[
         str | None, typer.Option(help="Hadoop's `yarn`; else the one in the path or of HADOOP_HOME.")
@@ -57,9 +60,11 @@ def doctor(
     from treadle.admin.doctor.checks import Facts
     from treadle.admin.doctor.run import chosen_checks, examine
     from treadle.admin.host.manifest import installed_conf
+    from treadle.admin.host.where import found_prefix
     from treadle.cli._take_over import refresh_command
 
     checks = chosen_checks(only or (), pre=pre)
+    prefix = prefix or found_prefix(hadoop_conf, trusted=False)
     conf = installed_conf(prefix) if hadoop_conf is None else hadoop_conf.absolute()
     facts = Facts(conf, tuple(rm or ()), prefix, ca, user, refresh_command(yarn), java)
     results: list[Result] = []

@@ -14,12 +14,26 @@ app = typer.Typer()
 
 @app.command()
 def uninstall(
-    prefix: Annotated[Path, typer.Option(help="Where it was installed.")] = Path("/opt/treadle"),
+    prefix: Annotated[
+        Path | None, typer.Option(help="Where it was installed; else found by what was written, or /opt/treadle.")
+    ] = None,
+    hadoop_conf: Annotated[
+        Path | None,
+        typer.Option(
+            "--hadoop-conf",
+            envvar="HADOOP_CONF_DIR",
+            help="The folder with the ResourceManager's yarn-env.sh, which says where it was installed.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
 ) -> None:
     """Restore the files that `treadle install` changed, and remove what it made. Exit code 1: something still runs."""
     from treadle.admin.host.uninstall import plan_removal, remove
+    from treadle.admin.host.where import found_prefix
 
+    if prefix is None:
+        prefix = found_prefix(hadoop_conf, trusted=True)
+        typer.echo(f"the installation is looked for below {printable(str(prefix))}; --prefix names another")
     plan = plan_removal(prefix.absolute())
     for each in plan.files:
         for line in each.diff():

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from treadle.admin.host.manifest import Manifest, read_manifest
-from treadle.admin.host.plan import settings_in
+from treadle.admin.host.plan import DEFAULT_PREFIX, settings_in
 from treadle.admin.host.running import resource_managers
 from treadle.admin.host.site_xml import read_site, settings_of
 from treadle.errors import UserError
@@ -49,7 +49,7 @@ class Facts:
     conf: Path | None = None
     rms: tuple[str, ...] = ()
     """Addresses given; else by the settings."""
-    prefix: Path = Path("/opt/treadle")
+    prefix: Path = DEFAULT_PREFIX
     ca: Path | None = None
     user_given: str = ""
     yarn: str | None = None

@@ -14,6 +14,8 @@ _BLOCK: Final = re.compile(
     rf"(\n)?{re.escape(_BEGIN)}({re.escape(_JOINED)})?\n.*?^{re.escape(_END)}$\n?".encode(), re.DOTALL | re.MULTILINE
 )
 
+_NAMED: Final = re.compile(rb'export HADOOP_CLASSPATH=(.*?)"\$\{HADOOP_CLASSPATH')
+
 
 def with_jar(data: bytes, jar: Path) -> bytes:
     """Return a yarn-env.sh that has the jar on the class path of the ResourceManager, and of nothing else.
@@ -42,3 +44,11 @@ def without_jar(data: bytes) -> bytes:
         return b"" if found[2] or not found[1] else b"\n"
 
     return _BLOCK.sub(instead, data, count=1)
+
+
+def jar_in(data: bytes) -> Path | None:
+    """Return the jar that our lines in a yarn-env.sh name; None if there are none."""
+    block = _BLOCK.search(data)
+    named = None if block is None else _NAMED.search(block[0])
+    words = [] if named is None else shlex.split(named[1].decode("utf-8", "replace"))
+    return Path(words[0]) if words else None

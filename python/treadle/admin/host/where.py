@@ -1,0 +1,55 @@
+"""Where `treadle install` has put things, by what it has written."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from treadle.admin.host.env_script import jar_in
+from treadle.admin.host.environment import JAR
+from treadle.admin.host.manifest import NAME
+from treadle.admin.host.plan import DEFAULT_PREFIX, DEFAULT_SYSTEMD, UNIT
+from treadle.config.trust import reason_against
+
+_COMMAND: Final = "bin/treadle"
+_STARTS: Final = re.compile(rf"^ExecStart=(/\S+)/{_COMMAND} ", re.MULTILINE)
+
+
+def found_prefix(conf: Path | None, *, trusted: bool, systemd: Path = DEFAULT_SYSTEMD) -> Path:
+    """Return the prefix of an installation on this host, the usual one if none is found.
+
+    Looked at are the environment that this command runs from, the line that puts the jar on the class path, and the
+    unit of an external sidecar, in this order.
+
+    Args:
+        conf: the ResourceManager's HADOOP_CONF_DIR, if it is known
+        trusted: take only what nobody but root and this user could have written: it says what is to be undone
+        systemd: the folder of units
+    """
+    for release in _releases(conf, systemd):
+        prefix = release.parent
+        if (prefix / NAME).is_file() and not (trusted and reason_against(prefix / NAME)):
+            return prefix
+    return DEFAULT_PREFIX
+
+
+def _releases(conf: Path | None, systemd: Path) -> Iterator[Path]:
+    """Yield folders of releases: one below a prefix is PREFIX/RELEASE."""
+    yield Path(sys.prefix)
+    jar = None if conf is None else jar_in(_content(conf / "yarn-env.sh"))
+    if jar is not None and jar.match(f"*/{JAR}"):
+        yield jar.parents[1]
+    starts = _STARTS.search(_content(systemd / UNIT).decode("utf-8", "replace"))
+    if starts is not None:
+        yield Path(starts[1])
+
+
+def _content(path: Path) -> bytes:
+    """Return what is in a file; nothing if it is not there, or not for this user."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
