@@ -211,6 +211,34 @@ def test_an_entry_that_leaves_nothing_to_those_below_is_refused_unless_they_are_
     assert standby.warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("above", "below", "covered"),
+    [
+        ("queues: [root.a]", "queues: [root.a]", True),
+        ("queues: [root.a]", "queues: [root.a.b, root.a]", True),
+        ("queues: [root.a]", "queues: [root.ab]", False),
+        ("queues: [root.a]", "queues: [root.a, root.b]", False),
+        ("queues: [root.a]", "users: [ann]", False),
+        ("queues: [root.a], users: [ann]", "queues: [root.a.b], users: [ann], types: [SPARK]", True),
+        ("types: [spark, TEZ]", "types: [Tez], tasks_min: 3", True),
+        ("tags: [x]", "tags: [x, y]", False),
+        ("tasks_min: 3", "tasks_min: 5", True),
+        ("tasks_min: 3", "users: [ann]", False),
+        ("tasks_max: 9", "tasks_max: 8, users: [ann]", True),
+        ("tasks_max: 9", "tasks_min: 5", False),
+    ],
+)
+def test_an_entry_of_which_one_above_matches_all_is_refused_unless_it_is_a_fallback(
+    above: str, below: str, covered: bool
+) -> None:
+    text = f"engines:\n  a:\n    select: {{{above}}}\n  b:\n    select: {{{below}}}\n  c: {{}}\n"
+    said = "conf/t.yaml:5: engines.b.select: a above matches all of it, so that b never serves anything; put b above a"
+    if covered:
+        assert problems(text) == [said]
+        text = text.replace("c: {}", "c: {fallback: b}")
+    assert len(parse_settings("conf/t.yaml", text).engines) == 3
+
+
 def test_a_queue_that_no_scenario_has_is_refused_by_the_check_and_warned_of_by_the_simulator(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -68,10 +68,27 @@ class Select(Parameters):
         """Whether it says nothing, as that of the last entry must."""
         return self == Select()
 
+    def covers(self, other: Select) -> bool:
+        """Return whether this one matches all that another does."""
+        within = all(any(f"{queue}.".startswith(f"{own}.") for own in self.queues) for queue in other.queues)
+        return (
+            (not self.queues or "root" in self.queues or (bool(other.queues) and within))
+            and _includes(self.types, other.types)
+            and _includes(self.tags, other.tags)
+            and _includes(self.users, other.users)
+            and self.tasks_min <= other.tasks_min
+            and (not self.tasks_max or 0 < other.tasks_max <= self.tasks_max)
+        )
+
     @property
     def leaves_nothing(self) -> bool:
         """Whether no application is left to entries below."""
-        return self.matches_all or ("root" in self.queues and self.model_copy(update={"queues": ()}).matches_all)
+        return self.covers(Select())
+
+
+def _includes(names: Collection[str], others: Collection[str]) -> bool:
+    """Say whether who has one of the others has one of the names; there being none is a condition that all meet."""
+    return not names or (bool(others) and set(others) <= set(names))
 
 
 class Retry(Parameters):
@@ -177,7 +194,7 @@ def problems(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], st
 
 
 def _serving_nothing(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the entry that leaves nothing to others below it, unless each of these serves while another is dead."""
+    """Yield entries that leave nothing to others below them, unless these serve while another is dead."""
     names = list(entries)
     first = next((at for at, name in enumerate(names) if entries[name].select.leaves_nothing), len(names))
     fallbacks = {entry.fallback for entry in entries.values()}
@@ -188,6 +205,11 @@ def _serving_nothing(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, 
             "write what it selects, or put it last"
         )
         yield (names[first], "select"), text
+    for at, name in enumerate(names[: first + 1]):
+        above = next((each for each in names[:at] if entries[each].select.covers(entries[name].select)), None)
+        if above is not None and name not in fallbacks:
+            text = f"{above} above matches all of it, so that {name} never serves anything; put {name} above {above}"
+            yield (name, "select"), text
 
 
 def _fallback(name: str, entry: Entry, entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], str]]:
