@@ -111,6 +111,7 @@ def test_an_application_that_nobody_serves_is_a_mistake(capsys: pytest.CaptureFi
 
 def test_one_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(engines, "read_beans", lambda rm, name, ca: [])
+    monkeypatch.setattr(engines, "read_bean", lambda rm, name, ca: {"Schedules": 1})
     assert "one engine serves all applications" in said(capsys)
     assert "one engine serves all applications" in said(capsys, "--app", "application_1_0001")
 
@@ -119,3 +120,15 @@ def test_one_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
     monkeypatch.setattr(engines, "read_bean", no_bean)
     assert run(["engines"]) == 2
+    assert run(["engines", "--app", "application_1_0001"]) == 2, "no engine serves it"
+
+
+@pytest.mark.parametrize("arguments", [(), ("--app", "application_1_0001")])
+def test_one_engine_that_does_not_schedule_serves_nobody(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(engines, "read_beans", lambda rm, name, ca: [])
+    monkeypatch.setattr(engines, "read_bean", lambda rm, name, ca: {"Schedules": 0, "tag.Mode": "off"})
+    text = said(capsys, *arguments)
+    assert "which serves nobody now: the mode is off" in text
+    assert "serves all" not in text

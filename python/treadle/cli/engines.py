@@ -12,7 +12,7 @@ import typer
 from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean, read_beans
 from treadle.errors import UserError
-from treadle.yarn.treadle_beans import ENGINE_PREFIX, engine_figures, engine_name, roster_of
+from treadle.yarn.treadle_beans import ENGINE_PREFIX, engine_figures, engine_name, roster_of, why_not
 
 app = typer.Typer()
 
@@ -44,21 +44,25 @@ def engines(
     """Show the engines of a cluster: who serves what, how busy they are, and how often they conflict."""
     beans = {engine_name(bean): bean for bean in read_beans(rm, f"{ENGINE_PREFIX}*", ca)}
     roster = _roster(rm, ca) if beans else {"engines": {}, "applications": {}}
+    # without several engines the bean of the one says whether there is Treadle at all
+    idle = "" if beans else why_not(read_bean(rm, "Treadle", ca))
     if application is not None:
         found = _served(application, roster)
-        typer.echo(json.dumps(found) if as_json else _sentence(application, found))
+        typer.echo(json.dumps(found) if as_json else _sentence(application, found, idle))
         return
-    # without several engines the bean of the one says whether there is Treadle at all
     shown = [engine_figures(name, roster["engines"].get(name, {}), bean) for name, bean in beans.items()]
-    if not shown:
-        read_bean(rm, "Treadle", ca)
     if as_json:
         typer.echo(json.dumps({"engines": shown}, indent=2))
         return
     if not shown:
-        typer.echo("one engine serves all applications; see `treadle status`")
+        typer.echo(f"{_of_one(idle)}; see `treadle status`")
         return
     _print(shown)
+
+
+def _of_one(idle: str) -> str:
+    """Return whom the one engine of a cluster serves, if it schedules."""
+    return f"there is one engine, which serves nobody now: {idle}" if idle else "one engine serves all applications"
 
 
 def _print(shown: list[dict[str, Any]]) -> None:
@@ -113,10 +117,10 @@ def _served(application: str, roster: Mapping[str, Any]) -> dict[str, Any]:
     return {"application": application, "home": home, "owner": owner, "given_up": why == ["given up"]}
 
 
-def _sentence(application: str, found: Mapping[str, Any]) -> str:
+def _sentence(application: str, found: Mapping[str, Any], idle: str) -> str:
     home, owner = found["home"], found["owner"]
     if home is None:
-        return "one engine serves all applications"
+        return _of_one(idle)
     if found["given_up"]:
         return f"{application} is served by {owner}, because {home}, whose it is, has given it up after its conflicts"
     if home == owner:
