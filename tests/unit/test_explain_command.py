@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.engine.fake_rm import FakeRM
+from tests.support.pages import FakeManager, served
 
 from treadle.cli.explain import ask_sidecar, state_places
 from treadle.cli.main import run
@@ -71,6 +72,26 @@ def test_an_ask_that_is_never_served_is_told_with_an_exit_code(
 def test_a_treadle_yaml_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", "1", "--config", str(tmp_path / "no.yaml")]) == 2
     assert f"--config {tmp_path / 'no.yaml'} is not there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("bean", "said"),
+    [
+        ({"tag.Mode": "off", "LeaseHeld": 0, "Schedules": 0}, "no engine runs that could be asked: the mode is off"),
+        (
+            {"tag.Mode": "enforce", "LeaseHeld": 0, "Schedules": 0, "tag.LastError": "SIGKILL ended it"},
+            "no engine runs that could be asked: no engine holds the lease; SIGKILL ended it",
+        ),
+        ({"tag.Mode": "enforce", "LeaseHeld": 1, "Schedules": 1}, "run this on the ResourceManager's host"),
+        (None, "run this on the ResourceManager's host"),
+    ],
+)
+def test_where_no_sidecar_listens_the_resource_manager_says_why(
+    bean: dict[str, Any] | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(FakeManager({} if bean is None else {"Treadle": bean}, {})) as manager:
+        assert run(["explain", "1", "--socket", str(tmp_path / "none.sock"), "--rm", manager.url]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_it_is_json_for_scripts(door: ExplainDoor, capsys: pytest.CaptureFixture[str]) -> None:

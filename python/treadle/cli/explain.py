@@ -10,10 +10,15 @@ from typing import Annotated, Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption
+from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
 from treadle.errors import UserError
 
 app = typer.Typer()
+
+
+class NoSidecarError(UserError):
+    """No sidecar listens where it could be asked."""
+
 
 EXIT_NEVER: Final = 1
 """The exit code where something has to be changed before an ask can be served."""
@@ -58,7 +63,11 @@ def explain(
     if socket_ is None:
         check_config(config)
     places = [socket_] if socket_ is not None else _places(config, rm, ca, engine)
-    found = ask_sidecar(places, {"application": application, "ask": ask, "node": node})
+    try:
+        found = ask_sidecar(places, {"application": application, "ask": ask, "node": node})
+    except NoSidecarError as error:
+        reason = _why_none_runs(rm, ca)
+        raise UserError(f"no engine runs that could be asked: {reason}" if reason else str(error)) from error
     if "error" in found:
         raise UserError(str(found["error"]))
     if "note" in found:
@@ -69,6 +78,21 @@ def explain(
         _show(found)
     if any(each["verdict"] != "waiting" for each in found["asks"]):
         raise typer.Exit(EXIT_NEVER)
+
+
+def _why_none_runs(rm: str, ca: Path | None) -> str:
+    """Return why a ResourceManager has no engine now, and what to do; empty if it has one, or cannot be asked."""
+    from treadle.yarn.treadle_beans import why_not
+
+    try:
+        bean = read_bean(rm, "Treadle", ca)
+    except UserError:
+        return ""
+    if bean.get("LeaseHeld") == 1:
+        return ""
+    if bean.get("tag.Mode") == "off":
+        return f"{why_not(bean)}; set yarn.scheduler.treadle.mode, and run `yarn rmadmin -refreshQueues`"
+    return f"{why_not(bean)}; `treadle status` shows when one does"
 
 
 def check_config(config: Path | None) -> None:
@@ -103,7 +127,8 @@ def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
     """Ask the first sidecar that answers.
 
     Raises:
-        UserError: none does.
+        NoSidecarError: none listens there.
+        UserError: one listens, and does not answer.
     """
     problem = f"{places[0]}: No such file or directory"
     for place in places:
@@ -123,7 +148,7 @@ def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
             raise UserError(f"{place}: the sidecar does not answer you; run this as its user or as root") from error
         except (OSError, ValueError) as error:
             problem = f"{place}: {error}"
-    raise UserError(
+    raise NoSidecarError(
         f"no sidecar can be asked: {problem}; run this on the ResourceManager's host as the sidecar's user or as root. "
         "The sidecar's log says where it is asked (--socket)"
     )
