@@ -189,6 +189,13 @@ def test_parts_that_do_little_together_are_warned_of(
     assert "right" in shown.out
 
 
+def test_use_warns_of_what_check_warns_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, target = tmp_path / "t.yaml", tmp_path / "treadle.yaml"
+    file.write_text("policy: {order: {kind: srpt}}\n")
+    assert run(["policy", "use", str(file), "--config", str(target), "--no-refresh"]) == 0
+    assert f"warning: {file}:1: policy.order (srpt) goes by durations" in capsys.readouterr().err
+
+
 def test_what_is_said_of_an_entrys_policy_names_its_field_and_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

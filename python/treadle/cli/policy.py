@@ -129,6 +129,7 @@ def use(
     found = find_policy(file)
     wanted = _policy_use.checked(found)
     _policy_use.warn_of_old_names(found)
+    _policy_use.warn_of_parts(found)
     target = _policy_use.target_of(config, rm, ca, reads=not no_refresh)
     change = _policy_use.change_of(found, target, also or [])
     wanted = _policy_use.shown_after(change, wanted)
