@@ -8,6 +8,8 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -142,3 +144,21 @@ def test_a_cluster_that_was_installed_into_waits_for_the_engine(
     entries = {"yarn.resourcemanager.scheduler.class": name} | ({"yarn.scheduler.treadle.mode": mode} if mode else {})
     write_site(tmp_path / "yarn-site.xml", entries)
     assert scripts.schedules(tmp_path) is waits
+
+
+@pytest.mark.parametrize(
+    ("bean", "missing"),
+    [
+        ({"tag.Mode": "enforce", "LeaseHeld": 0}, "waiting for the engine to hold the lease"),
+        ({"tag.Mode": "enforce", "LeaseHeld": 1}, None),
+        ({"tag.Mode": "off", "LeaseHeld": 0}, None),
+        (
+            {"tag.Mode": "off", "LeaseHeld": 0, "tag.LastError": "lease-ms is x"},
+            "waiting for the engine to hold the lease (lease-ms is x)",
+        ),
+    ],
+)
+def test_no_engine_is_waited_for_once_somebody_has_switched_it_off(bean: dict[str, Any], missing: str | None) -> None:
+    rm = SimpleNamespace(nodes=lambda: [{"state": "RUNNING"}], treadle=lambda: bean)
+    cluster: Any = SimpleNamespace(rm=rm, layout=SimpleNamespace(nm_ports=[1], waits_for_lease=True))
+    assert readiness.missing(cluster) == missing

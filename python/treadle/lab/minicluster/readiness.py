@@ -58,6 +58,8 @@ def missing(cluster: MiniCluster) -> str | None:
             bean = cluster.rm.treadle()
             if bean.get("LeaseHeld") != 1:
                 trouble = bean.get("tag.Refusal") or bean.get("tag.LastError")
+                if bean.get("tag.Mode") == "off" and not trouble:
+                    return None  # somebody has switched it off: no engine will come
                 return "waiting for the engine to hold the lease" + (f" ({trouble})" if trouble else "")
     except requests.HTTPError as error:
         return f"waiting for the ResourceManager ({why_refused(error.response)})"
