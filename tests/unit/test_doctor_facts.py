@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import psutil
 import pytest
 from tests.support.doctor import findings, write_site
 
 from treadle import __version__
-from treadle.admin.doctor import class_path, hadoop
+from treadle.admin.doctor import class_path, hadoop, managers
 from treadle.admin.doctor.checks import Facts
 from treadle.admin.host.env_script import with_jar
 from treadle.admin.host.plan import CLASS, CLASS_KEY
+from treadle.cli.main import run
 from treadle.errors import UserError
 
 SHIM = Path(__file__).parents[2] / "java-shim/shim/src/main/java/io/treadle/shim/config"
@@ -211,3 +216,90 @@ def test_a_command_without_a_jar_is_reported(conf: Path, ours: Path, monkeypatch
 
     monkeypatch.setattr(class_path, "shim_jar", none)
     assert findings(Facts(conf), "jar")[0][:2] == ("fail", "this installation carries no jar")
+
+
+def listening(port: int, conf: Path | None = None) -> Any:
+    """Return a ResourceManager's process that serves its pages at a port."""
+    address = SimpleNamespace(status=psutil.CONN_LISTEN, laddr=SimpleNamespace(port=port))
+    return SimpleNamespace(
+        pid=port,
+        cmdline=lambda: ["/other/java", "-cp", f"{conf or '/other/conf'}"],
+        environ=dict,
+        net_connections=lambda kind: [address],
+        username=lambda: "yarn",
+    )
+
+
+@pytest.mark.parametrize("check", ["java", "sidecar", "jar"])
+def test_the_manager_of_another_cluster_is_not_taken_for_the_one_that_is_named(
+    check: str, conf: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meant, other = listening(8088), listening(9099)
+    other.cmdline = lambda: ["/another/java", "-cp", f"/other/conf:{ours}"]
+    sidecars = [SimpleNamespace(pid=7, ppid=lambda: 9099), SimpleNamespace(pid=8, ppid=lambda: 8088)]
+    for each in sidecars:
+        each.username, each.memory_info = (lambda: "yarn"), (lambda: SimpleNamespace(rss=1 << 20))
+    for module in (class_path, hadoop, managers):
+        monkeypatch.setattr(module, "resource_managers", lambda: [meant, other])
+    monkeypatch.setattr(managers, "sidecars", lambda: sidecars)
+    for facts in (Facts(rms=("http://rm:8088",)), Facts(conf, rms=("http://rm:9099",))):
+        said = " ".join(text for _, text, _ in findings(facts, check))
+        assert "process 7" not in said
+        assert "/another/java" not in said
+        assert str(ours) not in said or "yarn-env.sh" in said
+
+
+def test_of_the_manager_that_is_named_the_sidecar_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    rm = listening(8088)
+    child = SimpleNamespace(
+        pid=8, ppid=lambda: 8088, username=lambda: "yarn", memory_info=lambda: SimpleNamespace(rss=1 << 20)
+    )
+    monkeypatch.setattr(managers, "resource_managers", lambda: [rm])
+    monkeypatch.setattr(managers, "sidecars", lambda: [child])
+    assert findings(Facts(rms=("rm:8088",)), "sidecar")[0][:2] == ("ok", "process 8, of yarn, 1 MiB")
+    assert findings(Facts(rms=("rm:8089",)), "sidecar")[0][0] == "skipped"
+
+
+@pytest.mark.parametrize("check", ["modes", "clock", "lease"])
+def test_a_check_alone_fails_if_no_manager_answers(check: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--only", check, "--rm", "http://127.0.0.1:9", "--json"]) == 1
+    statuses = [each["status"] for each in json.loads(capsys.readouterr().out)]
+    assert statuses == ["fail", "skipped"]
+
+
+def test_what_keeps_managers_from_answering_is_reported_once() -> None:
+    results = findings(Facts(rms=("http://127.0.0.1:9",)), "reach", "modes", "clock", "lease")
+    assert [each[0] for each in results].count("fail") == 1
+
+
+def test_a_yarn_without_a_class_path_is_quoted(conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    yarn = tmp_path / "yarn"
+    yarn.write_text("#!/bin/sh\necho there is no classpath here >&2\nexit 2\n")
+    yarn.chmod(0o755)
+    facts = Facts(conf, yarn=str(yarn))
+    (skipped,) = hadoop._references(facts, "java", tmp_path / "none.jar")
+    assert skipped.status == "skipped"
+    assert f"`{yarn} classpath` fails: there is no classpath here" in skipped.text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("polcy: {}\n", "treadle.yaml:1: polcy: 'polcy' is not one of"),
+        ("policy: {order: {kind: file, path: no.py, class: X}}\n", "treadle.yaml:1: policy.order.path:"),
+    ],
+)
+def test_a_wrong_treadle_yaml_fails_with_its_line(
+    text: str, said: str, conf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    yaml, ran = tmp_path / "treadle.yaml", tmp_path / "ran"
+    write_site(conf, {CLASS_KEY: CLASS, f"{KEY}config.file": str(yaml)})
+    asked = ["doctor", "--pre", "--only", "settings", "--json", "--hadoop-conf", str(conf)]
+    yaml.write_text(text)
+    assert run(asked) == 1
+    failed = [each for each in json.loads(capsys.readouterr().out) if each["status"] == "fail"]
+    assert [said in each["text"] for each in failed] == [True]
+    (tmp_path / "part.py").write_text(f"open({str(ran)!r}, 'w')\n")
+    yaml.write_text("policy: {order: {kind: file, path: part.py, class: X}}\n")
+    assert run(asked) == 0
+    assert not ran.exists(), "who looks runs no code of somebody else's"

@@ -62,11 +62,14 @@ def doctor(
     from treadle.admin.host.manifest import installed_conf
     from treadle.admin.host.where import found_prefix
     from treadle.cli._take_over import refresh_command
+    from treadle.config.parts import PARTS
+    from treadle.policy.catalogue import register_parts
 
     checks = chosen_checks(only or (), pre=pre)
     prefix = prefix or found_prefix(hadoop_conf, trusted=False)
     conf = installed_conf(prefix) if hadoop_conf is None else hadoop_conf.absolute()
-    facts = Facts(conf, tuple(rm or ()), prefix, ca, user, refresh_command(yarn), java)
+    register_parts()
+    facts = Facts(conf, tuple(rm or ()), prefix, ca, user, refresh_command(yarn), java, PARTS)
     results: list[Result] = []
     for result in examine(facts, checks):
         if not as_json:

@@ -47,6 +47,20 @@ def read_settings(file: FilePath, parts: PartRegistry = PARTS) -> Settings:
     return parse_settings(str(file), text_of(file), parts)
 
 
+def check_settings(file: FilePath, parts: PartRegistry = PARTS) -> None:
+    """See that a treadle.yaml is right, without running the code that it names: of parts' files, that they are there.
+
+    Args:
+        file: the file
+        parts: the parts that a policy may have; they must have been registered
+
+    Raises:
+        ConfigError: the file cannot be read, or it has errors; all of them are reported together.
+    """
+    text = text_of(file)
+    _Reader(YamlDocument(str(file), text), parts, None, runs_code=False).settings(text)
+
+
 def read_profiles(file: FilePath) -> Profiles:
     """Read the section ``profiles`` of a treadle.yaml; the other sections are not looked at, and no code is run.
 
@@ -152,10 +166,13 @@ def peek_source(file: FilePath) -> Source | None:
 class _Reader:
     """Checks one document, collecting all its problems."""
 
-    def __init__(self, document: YamlDocument, parts: PartRegistry, kept: Mapping[str, bytes] | None) -> None:
+    def __init__(
+        self, document: YamlDocument, parts: PartRegistry, kept: Mapping[str, bytes] | None, *, runs_code: bool = True
+    ) -> None:
         self._document = document
         self._parts = parts
         self._kept = kept
+        self._runs_code = runs_code
         self._part_files: dict[str, bytes] = {}
         self._problems: list[Problem] = []
 
@@ -272,8 +289,10 @@ class _Reader:
         return None if parameters is None else Part(kinds[name], parameters)
 
     def _located(self, part: str, parameters: FilePart, path: Path) -> FilePart | None:
-        """Find the class that a part of a user's is: run the file that it is in."""
+        """Find the class that a part of a user's is: run the file that it is in, unless no code is to be run."""
         try:
+            if not self._runs_code:
+                return self._there(parameters)
             if self._kept is None:
                 self._refuse_distrusted()
             found = parameters.located(part, FilePath(self._document.file).parent, self._kept)
@@ -282,6 +301,12 @@ class _Reader:
             return None
         self._part_files[found.path] = found.source
         return found
+
+    def _there(self, parameters: FilePart) -> FilePart:
+        path = FilePath(self._document.file).parent.absolute() / parameters.path
+        if not path.is_file():
+            raise PartFileError("path", f"{path} is not there, or no file; check the path")
+        return parameters
 
     def _refuse_distrusted(self) -> None:
         """Run no code that a treadle.yaml names which others may write.

@@ -13,6 +13,7 @@ from treadle.admin.host.manifest import Manifest, read_manifest
 from treadle.admin.host.plan import DEFAULT_PREFIX, settings_in
 from treadle.admin.host.running import resource_managers
 from treadle.admin.host.site_xml import read_site, settings_of
+from treadle.config.parts import PartRegistry
 from treadle.errors import UserError
 from treadle.yarn.pairs import addresses, expanded
 
@@ -55,12 +56,16 @@ class Facts:
     yarn: str | None = None
     """Hadoop's command."""
     java_given: Path | None = None
+    parts: PartRegistry | None = None
+    """The parts that a policy may have, by which treadle.yaml is judged; None: it is not."""
     site_trouble: str = field(default="", init=False)
     """Why yarn-site.xml could not be read, once `settings` has been asked for."""
     queues_trouble: str = field(default="", init=False)
     """Why capacity-scheduler.xml could not."""
     were_asked: bool = field(default=False, init=False)
     """Has anybody asked for the settings since this was set to False?"""
+    unreached_shown: bool = field(default=False, init=False)
+    """Has a check shown which ResourceManagers do not answer?"""
     _settings: dict[str, str] | None = field(default=None, init=False)
     beans: dict[str, list[dict[str, Any]]] = field(default_factory=dict, init=False)
 

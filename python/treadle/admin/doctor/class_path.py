@@ -6,15 +6,12 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import psutil
-
 from treadle import __version__
 from treadle.admin.doctor.checks import Facts, Finding, text_of
-from treadle.admin.host.running import resource_managers
+from treadle.admin.host.running import class_path_of, of_cluster, resource_managers
 from treadle.admin.jars import shim_jar
 from treadle.errors import UserError
 
@@ -82,21 +79,10 @@ def _in_script(text: str) -> Iterator[Path]:
 
 
 def _running(facts: Facts) -> Iterator[Path]:
-    """Yield the jars of those running ResourceManagers that read the settings in question."""
-    for process in resource_managers():
-        words: list[str] = []
-        with suppress(psutil.Error, OSError):
-            words += process.cmdline()
-            words.append(process.environ().get("CLASSPATH", ""))  # where Hadoop's scripts put it
-        parts = [part for word in words for part in word.split(":")]
-        if facts.conf is not None and not any(_is_same(part, facts.conf) for part in parts):
-            continue
-        for part in parts:
+    """Yield the jars of those running ResourceManagers that are meant."""
+    for process in of_cluster(resource_managers(), facts.conf, facts.rms):
+        for part in class_path_of(process):
             if part.endswith("/*"):
                 yield from sorted(Path(part[:-2]).glob("treadle-shim*.jar"))
             elif "treadle-shim" in part and part.endswith(".jar"):
                 yield Path(part)
-
-
-def _is_same(part: str, folder: Path) -> bool:
-    return part.startswith("/") and os.path.realpath(part) == os.path.realpath(folder)

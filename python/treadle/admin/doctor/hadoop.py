@@ -15,9 +15,11 @@ import yaml
 
 from treadle.admin.doctor.checks import TROUBLE_REMEDY, Facts, Finding, text_of
 from treadle.admin.host.plan import CLASS, CLASS_KEY
-from treadle.admin.host.running import resource_managers
+from treadle.admin.host.running import of_cluster, resource_managers
 from treadle.admin.jars import shim_jar
+from treadle.config.errors import ConfigError
 from treadle.config.parts import DEFAULTS
+from treadle.config.reader import check_settings
 from treadle.config.sections import section_values
 from treadle.errors import UserError
 from treadle.words import nearest
@@ -105,9 +107,26 @@ def settings(facts: Facts) -> Iterator[Finding]:
     command = facts.setting(f"{PREFIX}python.command")
     if command and not os.access(command, os.X_OK) and facts.setting(f"{PREFIX}sidecar") != "external":
         yield Finding("fail", f"{command} is not there, or may not be run", f"correct {PREFIX}python.command")
+    yield from _engine_settings(facts)
+
+
+def _engine_settings(facts: Facts) -> Iterator[Finding]:
+    """Look whether treadle.yaml is right; code that it names is not run, since its owner need not be who asks."""
     config = facts.config
-    if config is not None and not config.is_file():
+    if config is None:
+        return
+    if not config.is_file():
         yield Finding("fail", f"{config} is not there", f"write it, or unset {PREFIX}config.file")
+        return
+    if facts.parts is None:
+        return
+    try:
+        check_settings(config, facts.parts)
+    except ConfigError as error:
+        for line in str(error).splitlines():
+            yield Finding("fail", line, "correct it: no sidecar starts with it (treadle policy check shows more)")
+    else:
+        yield Finding("ok", f"{config} is a treadle.yaml without mistakes")
 
 
 def _refused_values(facts: Facts) -> Iterator[Finding]:
@@ -248,16 +267,21 @@ def _references(facts: Facts, program: str, jar: Path) -> Iterator[Finding]:
     if facts.yarn is None:
         yield Finding("skipped", "whether this Hadoop has all that the jar needs", "name Hadoop's command with --yarn")
         return
+    what = "whether this Hadoop has all that the jar needs"
     try:
         named = subprocess.run(
-            [facts.yarn, "classpath"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
+            [facts.yarn, "classpath"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         )
+        if named.returncode != 0:
+            said = " ".join((named.stderr or named.stdout).split()) or f"exit code {named.returncode}"
+            yield Finding("skipped", f"{what}: `{facts.yarn} classpath` fails: {said}", "name another with --yarn")
+            return
         path = f"{named.stdout.strip()}:{jar}"
         done = subprocess.run(
             [program, "-cp", path, _SELF_CHECK], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.SubprocessError) as error:
-        yield Finding("skipped", f"whether this Hadoop has all that the jar needs: {error}", "run `yarn classpath`")
+        yield Finding("skipped", f"{what}: {error}", "name another `yarn` with --yarn")
         return
     last = ((done.stdout or done.stderr).strip().splitlines() or ["it said nothing"])[-1]
     if done.returncode == 0:
@@ -269,7 +293,7 @@ def _references(facts: Facts, program: str, jar: Path) -> Iterator[Finding]:
 def _java(facts: Facts) -> tuple[str | None, str]:
     if facts.java_given is not None:
         return str(facts.java_given), "named"
-    running = [process.cmdline()[0] for process in resource_managers()]
+    running = [process.cmdline()[0] for process in of_cluster(resource_managers(), facts.conf, facts.rms)]
     if running:
         return running[0], "the running ResourceManager's"
     for name in ("yarn-env.sh", "hadoop-env.sh"):

@@ -10,7 +10,7 @@ from treadle import __version__
 from treadle.admin.doctor.checks import Facts, Finding
 from treadle.admin.doctor.hadoop import PREFIX
 from treadle.admin.host.plan import CLASS, CLASS_KEY
-from treadle.admin.host.running import sidecars
+from treadle.admin.host.running import of_cluster, resource_managers, sidecars
 from treadle.errors import UserError
 from treadle.yarn.pages import beans_in, property_of, read_page
 
@@ -52,10 +52,17 @@ def managers_of(facts: Facts) -> tuple[list[Manager], list[Finding]]:
     return found, failed
 
 
+def _unreached(failed: list[Finding], facts: Facts) -> Iterator[Finding]:
+    """Yield what keeps ResourceManagers from being looked at, once: also where `reach` itself was not asked for."""
+    if not facts.unreached_shown:
+        facts.unreached_shown = True
+        yield from failed
+
+
 def reach(facts: Facts) -> Iterator[Finding]:
     """Look whether every ResourceManager answers, and one of them is active."""
     found, failed = managers_of(facts)
-    yield from failed
+    yield from _unreached(failed, facts)
     for each in found:
         yield Finding("ok", f"{each.name} is {each.state.lower()}")
     active = [each for each in found if each.state == "ACTIVE"]
@@ -69,7 +76,8 @@ def reach(facts: Facts) -> Iterator[Finding]:
 
 def modes(facts: Facts) -> Iterator[Finding]:
     """Look at the mode of each shim, and what it complains of."""
-    found, _ = managers_of(facts)
+    found, failed = managers_of(facts)
+    yield from _unreached(failed, facts)
     if not found:
         yield Finding("skipped", "no ResourceManager answers")
     for each in found:
@@ -114,7 +122,8 @@ def _mode(manager: Manager) -> Iterator[Finding]:
 
 def clock(facts: Facts) -> Iterator[Finding]:
     """Look how far this host's clock is from those of the ResourceManagers."""
-    found, _ = managers_of(facts)
+    found, failed = managers_of(facts)
+    yield from _unreached(failed, facts)
     known = [(each.name, each.skew_s) for each in found if each.skew_s is not None]
     if not known:
         yield Finding("skipped", "no ResourceManager reports its time")
@@ -126,7 +135,8 @@ def clock(facts: Facts) -> Iterator[Finding]:
 
 def lease(facts: Facts) -> Iterator[Finding]:
     """Look how engines have held their leases since the ResourceManager started."""
-    found, _ = managers_of(facts)
+    found, failed = managers_of(facts)
+    yield from _unreached(failed, facts)
     active = [each for each in found if each.treadle]
     if not active:
         yield Finding("skipped", "no ResourceManager answers that runs with Treadle")
@@ -168,7 +178,9 @@ def _hours(manager: Manager, facts: Facts) -> float | None:
 
 def sidecar(facts: Facts) -> Iterator[Finding]:
     """Look at the sidecars of this host: how many, how large, of which release."""
-    running = sidecars()
+    masters = resource_managers()
+    others = {each.pid for each in masters} - {each.pid for each in of_cluster(masters, facts.conf, facts.rms)}
+    running = [each for each in sidecars() if each.ppid() not in others]
     command = facts.setting(f"{PREFIX}python.command")
     if command and f"/{__version__}/" not in command and "/current/" not in command and str(facts.prefix) in command:
         yield Finding(
@@ -177,7 +189,7 @@ def sidecar(facts: Facts) -> Iterator[Finding]:
     if not running:
         yield Finding(
             "skipped",
-            "no sidecar runs here, or this user may not see it",
+            "no sidecar of this cluster runs here, or this user may not see it",
             "run it on the ResourceManager's host, as root",
         )
     for each in running:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import psutil
 
@@ -27,6 +30,41 @@ def sidecars() -> list[psutil.Process]:
             )
         )
     )
+
+
+def of_cluster(masters: list[psutil.Process], conf: Path | None, urls: Collection[str]) -> list[psutil.Process]:
+    """Return those ResourceManagers of this host that are meant: it may run those of several clusters.
+
+    Args:
+        masters: all of them
+        conf: the folder whose settings they read; None: their pages decide
+        urls: addresses of their pages, as far as they are known; none: all are meant
+    """
+    if conf is not None:
+        return [each for each in masters if _reads(each, conf)]
+    ports = {urlsplit(url if "://" in url else f"http://{url}").port for url in urls}
+    return [each for each in masters if not urls or _listens(each, ports)]
+
+
+def class_path_of(master: psutil.Process) -> list[str]:
+    """Return what may be on a ResourceManager's class path: parts of its words, and of CLASSPATH."""
+    words: list[str] = []
+    with suppress(psutil.Error, OSError):
+        words += master.cmdline()
+        words.append(master.environ().get("CLASSPATH", ""))  # where Hadoop's scripts put it
+    return [part for word in words for part in word.split(":")]
+
+
+def _reads(master: psutil.Process, conf: Path) -> bool:
+    folder = os.path.realpath(conf)
+    return any(part.startswith("/") and os.path.realpath(part) == folder for part in class_path_of(master))
+
+
+def _listens(master: psutil.Process, ports: Collection[int | None]) -> bool:
+    with suppress(psutil.Error, OSError):
+        found = master.net_connections("tcp")
+        return any(each.status == psutil.CONN_LISTEN and each.laddr.port in ports for each in found)
+    return False
 
 
 def _processes(is_one: Callable[[list[str]], bool]) -> Iterator[psutil.Process]:
