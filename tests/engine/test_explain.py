@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.engine.constrained_rm import LEAF, cluster
 from tests.engine.fake_rm import FakeRM
 from tests.engine.parts import settings_with
 
@@ -393,3 +394,36 @@ def test_nothing_is_told_while_there_is_no_node() -> None:
     larger_than_any_node(at)
     at.rm.nodes.clear()
     assert told(at) == {}
+
+
+@pytest.mark.parametrize(
+    ("requirement", "said"),
+    [("zone=z9", "no usable node meets zone=z9; change the requirement"), ("zone", "expected one of = != >= > <= <")],
+)
+def test_a_requirement_that_no_node_meets_is_named(requirement: str, said: str) -> None:
+    rm = cluster(8)
+    rm.node("lent", NODE, partition="gpu")
+    app = rm.application(LEAF)
+    rm.ask(app, 0, 1, (1, 1))
+    rm.require(app, requirement)
+    engine = Engine(settings_with())
+    engine.apply(rm.frame())
+    engine.decide(1_000, 256, sequence=rm.sequence)
+    situation = Situation.of(engine)
+    assert situation is not None
+    (ask,) = explain_application(situation.copied(), app).asks
+    assert ask.verdict == Verdict.MISCONFIGURED
+    assert [cause.why for cause in ask.causes] == [Why.NO_NODE_MEETS]
+    assert said in ask.causes[0].text
+    assert not ask.ways, "nodes with a label do not meet it either"
+
+
+def test_who_is_not_active_hears_that_first_and_only_amounts_that_bind() -> None:
+    at = Planted(8)
+    queue_maximum(at)
+    at.rm.applications[at.app].state = ApplicationState.WAITING
+    at.rm.counted = (1, 0)
+    (ask,) = at.explained().asks
+    assert [cause.why for cause in ask.causes][:1] == [Why.NOT_ACTIVE]
+    full = next(cause for cause in ask.causes if cause.why == Why.QUEUE_MAXIMUM)
+    assert "vcores" not in full.text

@@ -101,6 +101,8 @@ def test_it_is_json_for_scripts(door: ExplainDoor, capsys: pytest.CaptureFixture
     assert found["asks"][0]["causes"][0]["why"] == "larger_than_any_node"
     assert explain(door, "0002", "--json", "--ask", "8") == 0
     assert json.loads(capsys.readouterr().out)["asks"] == []
+    assert explain(door, "0002", "--ask", "8") == 0
+    assert "it asks for nothing now under the request key 8" in capsys.readouterr().out
 
 
 def test_an_application_that_waits_for_its_fate_only_is_no_mistake(

@@ -75,7 +75,7 @@ def explain(
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:
-        _show(found)
+        _show(found, ask)
     if any(each["verdict"] != "waiting" for each in found["asks"]):
         raise typer.Exit(EXIT_NEVER)
 
@@ -154,8 +154,8 @@ def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _show(found: dict[str, Any]) -> None:
-    """Print an explanation as text and tables."""
+def _show(found: dict[str, Any], ask: int | None) -> None:
+    """Print an explanation as text and tables, of one request key if it was named."""
     from rich.table import Table
 
     from treadle.cli._console import say
@@ -177,21 +177,21 @@ def _show(found: dict[str, Any]) -> None:
         reasons = ", ".join(f"{reason} {count}" for reason, count in found["turned_down"].items())
         say(console, f"turned down by the ResourceManager so far: {reasons}; {found['conflicts']} of these conflicts")
     if not found["asks"]:
-        say(console, "it asks for nothing now")
-    for ask in found["asks"]:
-        wanted = ", ".join(f"{value} {name}" for name, value in ask["capability"].items())
-        label = f", label {ask['partition']}" if ask["partition"] else ""
+        say(console, "it asks for nothing now" + ("" if ask is None else f" under the request key {ask}"))
+    for each in found["asks"]:
+        wanted = ", ".join(f"{value} {name}" for name, value in each["capability"].items())
+        label = f", label {each['partition']}" if each["partition"] else ""
         table = Table("verdict", "why", title_justify="left")
-        table.title = f"ask {ask['key']}: {ask['count']} x {wanted}, priority {ask['priority']}{label}"
-        for cause in ask["causes"]:
+        table.title = f"ask {each['key']}: {each['count']} x {wanted}, priority {each['priority']}{label}"
+        for cause in each["causes"]:
             table.add_row(cause["verdict"], cause["text"])
         console.print(table, markup=False)
-        nodes = ", ".join(f"{count} {_NODES.get(reason, reason)}" for reason, count in ask["nodes"].items())
+        nodes = ", ".join(f"{count} {_NODES.get(reason, reason)}" for reason, count in each["nodes"].items())
         say(console, f"nodes: {nodes or 'none'}")
-        say(console, f"wait for the first container: {ask['wait']['text']}")
-        for way in ask["ways"]:
+        say(console, f"wait for the first container: {each['wait']['text']}")
+        for way in each["ways"]:
             say(console, f"  {way['text']}")
-        if ask["node"]:
-            say(console, ask["node"])
+        if each["node"]:
+            say(console, each["node"])
     if found["left_out"]:
         say(console, f"{found['left_out']} more asks are left out; name one with --ask")

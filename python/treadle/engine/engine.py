@@ -344,6 +344,10 @@ class Engine:
             self._told = tuple(sorted([*sorted(texts.items()), *misread][:UNMET_TOLD_MAX]))
         return self._told
 
+    def unmet(self) -> dict[int, str]:
+        """Return why no usable node meets what applications require of nodes, by their index; a bounded number."""
+        return {} if self._cluster is None else dict(self._unmet_now(self._cluster).told)
+
     def _unmet_now(self, cluster: Cluster) -> Unmet:
         if self._unmet is None:
             self._unmet = cluster.classes.unmet(cluster)

@@ -85,9 +85,10 @@ def _explain_ask(situation: Situation, row: int, node: str, waits: Waits) -> Ask
         *user_causes(situation, row),
         *_node_causes(situation, row, nodes),
     ]
-    # a queue that may have everything is full when nodes are, and too small when all of them are; these say more
+    # Who is not active asks nobody yet. A queue that may have everything is full when nodes are, and too small when all
+    # of them are; these say more.
     whole = queues_of_all(situation, row)
-    found.sort(key=lambda cause: cause.why in _OF_QUEUES and cause.of in whole)
+    found.sort(key=lambda cause: (cause.why != Why.NOT_ACTIVE, cause.why in _OF_QUEUES and cause.of in whole))
     causes = sorted(found or [_turn(situation, row)], key=lambda cause: ORDER[cause.verdict])
     wait, ways = waits.of(row, nodes, causes)
     return AskExplained(
@@ -154,6 +155,10 @@ def _node_causes(situation: Situation, row: int, nodes: NodesOfAsk) -> Iterator[
         return
     if counts.get("would_do"):
         return
+    unmet = situation.unmet.get(int(at["application"]), "")
+    if unmet and counts.get("not_chosen", 0) == here - counts.get("too_small", 0):
+        yield Cause(Why.NO_NODE_MEETS, unmet)
+        return
     usable = here - counts.get("too_small", 0) - counts.get("unusable", 0)
     unknown = nodes.unknown_places()
     if usable and counts.get("not_named", 0) == usable and unknown:
@@ -168,7 +173,8 @@ def _node_causes(situation: Situation, row: int, nodes: NodesOfAsk) -> Iterator[
         near = nodes.near() if reason == "full" else None
         text = f"{counts[reason]} of {here} nodes of {where}: {WORDS[reason]}"
         lacks = f"; {near.node} lacks least: {in_words(dict(near.lacks))}" if near else ""
-        yield Cause(why, text + lacks, situation.amounts(nodes.capability))
+        says = f": {unmet}" if unmet and reason == "not_chosen" else ""
+        yield Cause(why, text + lacks + says, situation.amounts(nodes.capability))
 
 
 def _turn(situation: Situation, row: int) -> Cause:

@@ -36,6 +36,8 @@ class Why(StrEnum):
     """The ask names nodes or racks alone, and the cluster has none of them."""
     ALL_BLACKLISTED = "all_blacklisted"
     """The application has blacklisted all nodes that are large enough."""
+    NO_NODE_MEETS = "no_node_meets"
+    """No node meets what the application requires of nodes, or that cannot be read."""
     NOT_ACTIVE = "not_active"
     """The ResourceManager has not activated the application: the queue's limit of masters is reached."""
     PROPOSED = "proposed"
@@ -71,7 +73,13 @@ class Why(StrEnum):
 
 
 _NEVER: Final = {Why.LARGER_THAN_ANY_NODE, Why.LARGER_THAN_QUEUE}
-_MISCONFIGURED: Final = {Why.NO_SUCH_LABEL, Why.LABEL_WITHOUT_ACCESS, Why.NO_SUCH_PLACE, Why.ALL_BLACKLISTED}
+_MISCONFIGURED: Final = {
+    Why.NO_SUCH_LABEL,
+    Why.LABEL_WITHOUT_ACCESS,
+    Why.NO_SUCH_PLACE,
+    Why.ALL_BLACKLISTED,
+    Why.NO_NODE_MEETS,
+}
 
 
 @dataclass(frozen=True, slots=True)

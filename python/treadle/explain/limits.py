@@ -45,13 +45,11 @@ def queue_causes(situation: Situation, row: int, *, has_nodes: bool) -> Iterator
             text = f"queue {path} has no access to label {label}: give it a capacity there, or ask without the label"
             yield Cause(Why.LABEL_WITHOUT_ACCESS, text, of=path)
         elif (ask > maximum)[counted].any():
-            text = f"the ask is larger than queue {path} may ever be: {in_words(situation.amounts(maximum))}"
+            text = f"the ask is larger than queue {path} may ever be: {in_words(situation.counted_amounts(maximum))}"
             yield Cause(Why.LARGER_THAN_QUEUE, text, needed, situation.amounts(maximum), path)
         elif (ask > left)[counted].any():
-            text = (
-                f"queue {path} uses {in_words(situation.amounts(amounts[USED] + amounts[ASSUMED]))} of its maximum "
-                f"of {in_words(situation.amounts(maximum))}"
-            )
+            used, most = (situation.counted_amounts(each) for each in (maximum - left, maximum))
+            text = f"queue {path} uses {in_words(used)} of its maximum of {in_words(most)}"
             yield Cause(Why.QUEUE_MAXIMUM, text, needed, situation.amounts(np.maximum(left, 0)), path)
 
 
@@ -82,8 +80,8 @@ def user_causes(situation: Situation, row: int) -> Iterator[Cause]:
     counted = situation.view.counted == 1
     if (used > limit)[counted].any() and _dominant(situation, used) >= _dominant(situation, limit):
         text = (
-            f"user {whose} has {in_words(situation.amounts(used))} in queue {situation.queue_path(leaf)}, "
-            f"whose limit for a user is {in_words(situation.amounts(limit))}"
+            f"user {whose} has {in_words(situation.counted_amounts(used))} in queue {situation.queue_path(leaf)}, "
+            f"whose limit for a user is {in_words(situation.counted_amounts(limit))}"
         )
         left = np.maximum(limit - used, 0)
         yield Cause(Why.USER_LIMIT, text, situation.amounts(view.capability[row]), situation.amounts(left))
@@ -107,7 +105,9 @@ def _headroom_cause(situation: Situation, row: int, application: int, whose: str
         return
     left = view.app_amounts[application, HEADROOM] - view.app_amounts[application, ASSUMED]
     if (view.capability[row] > left)[counted].any():
-        text = f"the ResourceManager grants user {whose} {in_words(situation.amounts(np.maximum(left, 0)))} more"
+        text = (
+            f"the ResourceManager grants user {whose} {in_words(situation.counted_amounts(np.maximum(left, 0)))} more"
+        )
         needed = situation.amounts(view.capability[row])
         yield Cause(Why.USER_LIMIT, text, needed, situation.amounts(np.maximum(left, 0)))
 

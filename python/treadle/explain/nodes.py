@@ -58,13 +58,15 @@ class NodesOfAsk:
         nodes = view.nodes
         exists = (nodes["name"] >= 0) & (nodes["state"] != NodeState.GONE)
         self.here: Mask = exists & self._in_partition(int(ask["partition"]))
+        self.chosen: Mask = self._chosen()
+        """The nodes, of any partition, that meet what the ask requires and that the policy lets it use."""
         self._lacking = self.capability - situation.available()
         reasons = {
             "too_small": ~self._fits(view.node_amounts[:, TOTAL]),
             "unusable": nodes["state"] != NodeState.USABLE,
             "not_named": ~self._near_enough(),
             "blacklisted": self._blacklisted(),
-            "not_chosen": ~self._chosen(),
+            "not_chosen": ~self.chosen,
             "rejected": self._rejected(),
             "reserved": (nodes["hold_row"] >= 0) & (nodes["hold_row"] != row),
             "full": ~self._fits(situation.available()),

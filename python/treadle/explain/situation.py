@@ -108,6 +108,8 @@ class Situation:
     resources: tuple[str, ...]
     turned_down: dict[int, dict[int, int]]
     """How often proposals were turned down, by application and fate."""
+    unmet: dict[int, str]
+    """Why no usable node meets what applications require of nodes, by application; as many as the engine names."""
     now_ms: int
     """The ResourceManager's time of the latest decide; -1 before the first."""
     decide: int
@@ -131,6 +133,7 @@ class Situation:
             shared_partitions=tuple(cluster.shared_partitions()),
             resources=tuple(cluster.types.names),
             turned_down=cluster.turned_down.counts,
+            unmet=engine.unmet(),
             now_ms=cluster.now_ms,
             decide=cluster.decide,
             followed=Followed.of(engine.running),
@@ -175,6 +178,11 @@ class Situation:
         """Return amounts by the names of resources; those that are 0 and not counted are left out."""
         pairs = zip(self.resources, values.tolist(), self.view.counted.tolist(), strict=True)
         return {name: value for name, value, counted in pairs if value or counted}
+
+    def counted_amounts(self, values: I64) -> dict[str, int]:
+        """Return amounts of those resources that bind, by their names."""
+        pairs = zip(self.resources, values.tolist(), self.view.counted.tolist(), strict=True)
+        return {name: value for name, value, counted in pairs if counted}
 
     def user(self, leaf: int, partition: int, name: int) -> int:
         """Return the row of a user in a leaf and a partition, by the user's name; -1 if there is none."""

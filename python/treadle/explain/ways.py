@@ -67,7 +67,7 @@ def labels_with_room(situation: Situation, row: int, nodes: NodesOfAsk) -> Itera
     leaf = int(view.apps["queue"][view.rows["application"][row]])
     own = int(view.rows["partition"][row])
     fits = (situation.available() >= nodes.capability)[:, counts].all(axis=1)
-    fits &= view.nodes["state"] == NodeState.USABLE
+    fits &= (view.nodes["state"] == NodeState.USABLE) & nodes.chosen
     for partition in range(len(situation.partitions)):
         count = int(np.count_nonzero(fits & (view.nodes["partition"] == partition)))
         if partition != own and count and _may_use(situation, leaf, partition, nodes.capability):
