@@ -104,6 +104,12 @@ def test_who_serves_an_application(capsys: pytest.CaptureFixture[str], applicati
     assert json.loads(said(capsys, "--app", application, "--json"))["home"] == home
 
 
+@pytest.mark.parametrize("given", ["0002", "1_0002"])
+def test_an_application_may_be_named_by_the_end_of_its_id(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "application_1_0002 is served by service" in said(capsys, "--app", given)
+    assert json.loads(said(capsys, "--app", given, "--json"))["application"] == "application_1_0002"
+
+
 def test_an_application_that_nobody_serves_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["engines", "--app", "application_1_0004"]) == 2
     assert "is not served by any engine" in capsys.readouterr().err

@@ -94,6 +94,46 @@ def test_where_no_sidecar_listens_the_resource_manager_says_why(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["0001"], 0, "application_0_0001"),
+        (["0001", "--engine", "prod"], 0, "application_0_0001"),
+        (["0001", "--engine", "prodd"], 2, "--engine 'prodd' is not one of prod, rest; did you mean prod?"),
+    ],
+)
+def test_of_several_engines_the_one_that_serves_it_is_asked(
+    arguments: list[str], code: int, said: str, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "treadle.yaml"
+    config.write_text("")
+    roster = {
+        "engines": {name: {} for name in ("prod", "rest")},
+        "applications": {"application_0_0001": ["rest", "rest"]},
+    }
+    # the engine that knows the application is the second; where prod is named it is the first
+    knowing, other = ("", "rest") if "--engine" in arguments else ("rest", "")
+    empty = Engine(default_settings())
+    doors = [
+        open_door(state_places(config, knowing)[0].parent, lambda action: shown(engine, action)),
+        open_door(state_places(config, other)[0].parent, lambda action: shown(empty, action)),
+    ]
+    beans = {"TreadleEngines": {"Engines": json.dumps(roster)}}
+    with served(FakeManager(beans, {"yarn.scheduler.treadle.config.file": str(config)})) as manager:
+        assert run(["explain", *arguments, "--rm", manager.url]) == code
+    for door in doors:
+        assert door is not None
+        door.close()
+    shown_ = capsys.readouterr()
+    assert said in shown_.out + shown_.err
+
+
+def test_an_engine_is_named_where_there_is_one_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with served(FakeManager({}, {"yarn.scheduler.treadle.config.file": "/treadle.yaml"})) as manager:
+        assert run(["explain", "1", "--engine", "rest", "--rm", manager.url]) == 2
+    assert "there is one engine, which has no name" in capsys.readouterr().err
+
+
 def test_it_is_json_for_scripts(door: ExplainDoor, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(door, "0002", "--json", "--ask", "7") == 1
     found = json.loads(capsys.readouterr().out)

@@ -12,7 +12,7 @@ import typer
 from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean, read_beans
 from treadle.errors import UserError
-from treadle.yarn.treadle_beans import ENGINE_PREFIX, engine_figures, engine_name, roster_of, why_not
+from treadle.yarn.treadle_beans import ENGINE_PREFIX, application_in, engine_figures, engine_name, roster_of, why_not
 
 app = typer.Typer()
 
@@ -48,7 +48,7 @@ def engines(
     idle = "" if beans else why_not(read_bean(rm, "Treadle", ca))
     if application is not None:
         found = _served(application, roster)
-        typer.echo(json.dumps(found) if as_json else _sentence(application, found, idle))
+        typer.echo(json.dumps(found) if as_json else _sentence(found, idle))
         return
     shown = [engine_figures(name, roster["engines"].get(name, {}), bean) for name, bean in beans.items()]
     if as_json:
@@ -111,14 +111,15 @@ def _served(application: str, roster: Mapping[str, Any]) -> dict[str, Any]:
     """
     if not roster["engines"]:
         return {"application": application, "home": None, "owner": None, "given_up": False}
-    if application not in roster["applications"]:
+    name = application_in(roster, application)
+    if not name:
         raise UserError(f"{application} is not served by any engine: it has ended, or there is none of this id")
-    home, owner, *why = roster["applications"][application]
-    return {"application": application, "home": home, "owner": owner, "given_up": why == ["given up"]}
+    home, owner, *why = roster["applications"][name]
+    return {"application": name, "home": home, "owner": owner, "given_up": why == ["given up"]}
 
 
-def _sentence(application: str, found: Mapping[str, Any], idle: str) -> str:
-    home, owner = found["home"], found["owner"]
+def _sentence(found: Mapping[str, Any], idle: str) -> str:
+    application, home, owner = found["application"], found["home"], found["owner"]
     if home is None:
         return _of_one(idle)
     if found["given_up"]:

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
+from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean, read_beans
 from treadle.errors import UserError
+from treadle.yarn.treadle_beans import application_in, roster_of, why_not
 
 app = typer.Typer()
 
@@ -47,7 +48,9 @@ def explain(
     config: Annotated[
         Path | None, typer.Option(help="The engine's treadle.yaml; without it the ResourceManager is asked.")
     ] = None,
-    engine: Annotated[str, typer.Option(help="One of several engines, not the first.")] = "",
+    engine: Annotated[
+        str, typer.Option(help="One of several engines; without it the one that serves the application.")
+    ] = "",
     socket_: Annotated[
         Path | None, typer.Option("--socket", help="Where the sidecar is asked; its log names the place.")
     ] = None,
@@ -62,7 +65,7 @@ def explain(
     """
     if socket_ is None:
         check_config(config)
-    places = [socket_] if socket_ is not None else _places(config, rm, ca, engine)
+    places = [socket_] if socket_ is not None else _places(application, config, rm, ca, engine)
     try:
         found = ask_sidecar(places, {"application": application, "ask": ask, "node": node})
     except NoSidecarError as error:
@@ -82,8 +85,6 @@ def explain(
 
 def _why_none_runs(rm: str, ca: Path | None) -> str:
     """Return why a ResourceManager has no engine now, and what to do; empty if it has one, or cannot be asked."""
-    from treadle.yarn.treadle_beans import why_not
-
     try:
         bean = read_bean(rm, "Treadle", ca)
     except UserError:
@@ -105,11 +106,34 @@ def check_config(config: Path | None) -> None:
         raise UserError(f"--config {config} is not there; name the treadle.yaml that the sidecar was started with")
 
 
-def _places(config: Path | None, rm: str, ca: Path | None, engine: str) -> list[Path]:
+def _places(application: str, config: Path | None, rm: str, ca: Path | None, engine: str) -> list[Path]:
     """Return where a sidecar may have its socket, the likeliest first."""
     from treadle.cli._take_over import configured_file
 
-    return state_places(configured_file(rm, ca) if config is None else config, engine)
+    if config is not None:
+        return state_places(config, engine)
+    file, name = configured_file(rm, ca), _engine_of(application, engine, rm, ca)
+    # the first of several has no name in its folder's
+    return [*state_places(file, name), *(state_places(file, "") if name else [])]
+
+
+def _engine_of(application: str, engine: str, rm: str, ca: Path | None) -> str:
+    """Return the name of the engine to ask, empty if there is one alone.
+
+    Raises:
+        UserError: there is none of the name that was given.
+    """
+    from treadle.config.errors import unknown
+
+    found = read_beans(rm, "TreadleEngines", ca)
+    roster = roster_of(found[0]) if found else {"engines": {}, "applications": {}}
+    names = list(roster["engines"])
+    if engine and not names:
+        raise UserError(f"--engine {engine}: there is one engine, which has no name; leave --engine out")
+    if engine and engine not in names:
+        raise UserError(f"--engine {unknown(engine, names)}")
+    served = application_in(roster, application)
+    return engine or (str(roster["applications"][served][1]) if served else "")
 
 
 def state_places(config: Path, engine: str) -> list[Path]:

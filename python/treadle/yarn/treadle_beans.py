@@ -80,3 +80,9 @@ def roster_of(bean: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """
     roster = json.loads(bean["Engines"])
     return {"engines": dict(roster["engines"]), "applications": dict(roster["applications"])}
+
+
+def application_in(roster: Mapping[str, Mapping[str, Any]], given: str) -> str:
+    """Return the id of an application that engines serve, by its id or the end of it (`0042`); empty if none does."""
+    ids = roster["applications"]
+    return next((id_ for id_ in ids if given == id_ or id_.endswith(f"_{given}")), "")
