@@ -6,12 +6,14 @@ import io.treadle.plans.ListenerAddresses;
 import io.treadle.plans.PlanListener;
 import io.treadle.plans.RemotePlanListener;
 import io.treadle.plans.Texts;
+import io.treadle.plans.VertexOrder;
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ScheduledExecutorService;
@@ -24,7 +26,7 @@ import org.slf4j.LoggerFactory;
 /**
  * What Treadle's plug-in does in a Tez application master, for a job of a {@link Script}: asks the plan listener for the job's
  * plan, gives stages the priorities of that, and reports which tasks have ended. A thread of its own talks to the listener. An
- * order that the listener sends later is not followed.
+ * order that comes with the answer to a report moves the stages that were not asked for yet, as the plug-in does it.
  */
 final class PlanAgent implements Runnable {
   /** {@code host:port} of plan listeners; without it nobody is asked. */
@@ -44,11 +46,16 @@ final class PlanAgent implements Runnable {
   private final PlanListener listener;
   private final long waitMs;
   private final List<Ended> ended = new ArrayList<>();
+  private final ScriptedStages vertices;
   private volatile List<Script.Stage> settled;
-  private volatile int[] lows;
+  /** Null without a plan. */
+  private volatile VertexOrder order;
   private volatile boolean over;
+  /** What the listener wants next; null if nothing else. */
+  private int[] wanted;
   private int reported;
-  private boolean stagesTold;
+  /** Of which the listener knows the priorities. */
+  private VertexOrder told;
 
   /** A task, and when it ended. */
   private static final class Ended {
@@ -65,6 +72,7 @@ final class PlanAgent implements Runnable {
     this.job = job;
     this.listener = listener;
     this.waitMs = waitMs;
+    this.vertices = new ScriptedStages(job.stages);
   }
 
   /** The agent of a job; null if it is none of Tez, or nobody can be asked. */
@@ -92,7 +100,34 @@ final class PlanAgent implements Runnable {
 
   /** Whether these are a plan's. */
   boolean isPlanned() {
-    return lows != null;
+    return order != null;
+  }
+
+  /**
+   * Follows the new order that the listener has sent, if it has.
+   *
+   * @param asked the stages that tasks were asked for: they keep their priorities
+   * @return the job's stages with the priorities that it follows now; null if they are those of before
+   */
+  synchronized List<Script.Stage> replanned(Set<Integer> asked) {
+    if (wanted == null) {
+      return null;
+    }
+    VertexOrder before = order;
+    VertexOrder after = before;
+    try {
+      after = before.replanned(vertices, wanted, asked);
+    } catch (IllegalArgumentException problem) {
+      LOG.debug("{} keeps its order", job.name, problem);
+    }
+    wanted = null;
+    if (after == before) {
+      return null;
+    }
+    LOG.info("{} has a new plan: {}", job.name, after);
+    settled = stages(after);
+    order = after;
+    return settled;
   }
 
   /** Takes that a task has succeeded; returns at once. */
@@ -108,7 +143,9 @@ final class PlanAgent implements Runnable {
   @Override
   public void run() {
     try {
-      settled = planned(ask(waitMs));
+      VertexOrder found = VertexOrder.planned(vertices, ask(waitMs));
+      order = found;
+      settled = stages(found);
     } catch (IOException | RuntimeException problem) {
       LOG.warn("{} has no plan: {}", job.name, String.valueOf(problem));
       settled = job.stages;
@@ -134,23 +171,12 @@ final class PlanAgent implements Runnable {
     return DagBodies.order(reply.body());
   }
 
-  /** The stages in the order of a plan, which names each of them once. */
-  private List<Script.Stage> planned(int[] order) throws IOException {
-    int[] found = new int[job.stages.size()];
-    for (int place = 0; place < order.length; place++) {
-      if (order[place] < 0 || order[place] >= found.length || found[order[place]] != 0) {
-        throw new IOException("stage " + order[place] + " is not in the job, or twice in the plan");
-      }
-      found[order[place]] = DagBodies.low(place, found.length, order[place]);
-    }
-    if (order.length != found.length) {
-      throw new IOException("a plan of " + order.length + " of " + found.length + " stages");
-    }
+  /** The stages with the priorities of an order. */
+  private List<Script.Stage> stages(VertexOrder of) {
     List<Script.Stage> stages = new ArrayList<>();
-    for (int i = 0; i < found.length; i++) {
-      stages.add(job.stages.get(i).at(found[i] - 1)); // the one of the three that Tez gives a first attempt
+    for (int i = 0; i < job.stages.size(); i++) {
+      stages.add(job.stages.get(i).at(of.low(i) - 1)); // the one of the three that Tez gives a first attempt
     }
-    lows = found;
     return stages;
   }
 
@@ -180,25 +206,34 @@ final class PlanAgent implements Runnable {
       List<Ended> ending;
       do {
         ending = waiting();
-        if (ending.isEmpty() && stagesTold && !last) {
+        VertexOrder telling = order;
+        if (ending.isEmpty() && told == telling && !last) {
           return;
         }
-        PlanListener.Answer answer =
-            listener.report(PlanListener.Subject.DAG, body(ending, last && isAll(ending))).answer();
-        if (answer == PlanListener.Answer.UNKNOWN) { // another one answers, which has to know all
+        PlanListener.Reply reply =
+            listener.report(PlanListener.Subject.DAG, body(telling, ending, last && isAll(ending)));
+        if (reply.answer() == PlanListener.Answer.UNKNOWN) { // another one answers, which has to know all
           ask(waitMs);
           reported = 0;
-          stagesTold = false;
+          told = null;
           return;
         }
-        if (answer != PlanListener.Answer.OK) {
+        if (reply.answer() != PlanListener.Answer.OK) {
           return; // the next report has it
         }
         reported += ending.size();
-        stagesTold = true;
+        told = telling;
+        take(reply.body());
       } while (ending.size() == DagBodies.ENDED_MAX);
     } catch (IOException problem) {
       LOG.debug("{}: not reported now", job.name, problem);
+    }
+  }
+
+  /** Keeps the order that came with an answer, if one did, until the application master follows it. */
+  private synchronized void take(byte[] body) throws IOException {
+    if (body.length > 0) {
+      wanted = DagBodies.order(body);
     }
   }
 
@@ -210,16 +245,17 @@ final class PlanAgent implements Runnable {
     return reported + ending.size() == ended.size();
   }
 
-  private byte[] body(List<Ended> ending, boolean last) throws IOException {
+  private byte[] body(VertexOrder telling, List<Ended> ending, boolean last) throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream(64 + ending.size() * DagBodies.ENDED_BYTES);
     DataOutputStream out = new DataOutputStream(bytes);
     out.writeInt(DAG);
     out.writeByte(last ? DagBodies.SUCCEEDED : DagBodies.RUNNING);
     out.writeByte(1);
-    out.writeInt(stagesTold ? 0 : lows.length);
-    for (int i = 0; !stagesTold && i < lows.length; i++) {
+    int stages = told == telling ? 0 : vertices.vertices();
+    out.writeInt(stages);
+    for (int i = 0; i < stages; i++) {
       out.writeInt(i);
-      out.writeInt(lows[i]);
+      out.writeInt(telling.low(i));
       out.writeInt(job.stages.get(i).durationsMs.length);
     }
     out.writeInt(ending.size());

@@ -126,6 +126,11 @@ public class ScriptedMaster extends DirectMaster {
     }
     if (tasks == null && agent.settled() != null) {
       tasks = new StagedTasks(agent.settled());
+    } else if (tasks != null && agent != null) {
+      List<Script.Stage> anew = agent.replanned(tasks.asked());
+      if (anew != null) {
+        tasks.follow(anew);
+      }
     }
     AllocateRequest request = createAllocateRequest(asks(), new ArrayList<>(toRelease));
     toRelease.clear();

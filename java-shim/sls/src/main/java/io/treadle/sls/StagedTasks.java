@@ -17,7 +17,7 @@ import org.apache.hadoop.yarn.api.records.Resource;
  * stages before it have ended. A container goes to a task of its priority, the first that asked.
  */
 final class StagedTasks {
-  private final List<Script.Stage> stages;
+  private List<Script.Stage> stages;
   private final int[] unfinished;
   private final boolean[] open;
   private final Map<Integer, Deque<Task>> waiting = new TreeMap<>();
@@ -88,6 +88,22 @@ final class StagedTasks {
     int priority = stages.get(task.stage).priority;
     waiting.computeIfAbsent(priority, key -> new ArrayDeque<>()).add(task);
     changed.add(priority);
+  }
+
+  /** The stages that tasks were asked for, by their places. */
+  Set<Integer> asked() {
+    Set<Integer> found = new TreeSet<>();
+    for (int i = 0; i < open.length; i++) {
+      if (open[i]) {
+        found.add(i);
+      }
+    }
+    return found;
+  }
+
+  /** Follows other priorities from now on; those of stages that tasks were asked for must be the same. */
+  void follow(List<Script.Stage> others) {
+    stages = others;
   }
 
   /** The asks that have changed since the last call. */

@@ -9,7 +9,11 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import io.treadle.plans.PlanListener;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
 import java.util.Queue;
+import java.util.TreeSet;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -29,6 +33,7 @@ class PlanAgentTest {
   private static final class Told implements PlanListener {
     private final BlockingQueue<byte[]> reports = new LinkedBlockingQueue<>();
     private final Queue<Answer> answers = new ConcurrentLinkedQueue<>();
+    private final Queue<byte[]> orders = new ConcurrentLinkedQueue<>();
     private final BlockingQueue<byte[]> asked = new LinkedBlockingQueue<>();
     private final int[] plan;
 
@@ -42,18 +47,23 @@ class PlanAgentTest {
       if (plan.length == 0) {
         return new Reply(Answer.NO_PLAN, new byte[0]);
       }
-      ByteBuffer body = ByteBuffer.allocate(4 + 4 * plan.length).putInt(plan.length);
-      for (int stage : plan) {
+      return new Reply(Answer.OK, body(plan));
+    }
+
+    private static byte[] body(int... order) {
+      ByteBuffer body = ByteBuffer.allocate(4 + 4 * order.length).putInt(order.length);
+      for (int stage : order) {
         body.putInt(stage);
       }
-      return new Reply(Answer.OK, body.array());
+      return body.array();
     }
 
     @Override
     public Reply report(Subject subject, byte[] report) {
-      reports.add(report);
       Answer answer = answers.poll();
-      return new Reply(answer == null ? Answer.OK : answer, new byte[0]);
+      byte[] order = orders.poll();
+      reports.add(report);
+      return new Reply(answer == null ? Answer.OK : answer, order == null ? new byte[0] : order);
     }
 
     ByteBuffer next() throws InterruptedException {
@@ -121,6 +131,50 @@ class PlanAgentTest {
     assertEquals(1, last.get(), "it has succeeded");
     last.position(10);
     assertEquals(0, last.getInt(), "nothing is told twice");
+  }
+
+  /** The stages of a new order, as soon as the agent has it. */
+  private static List<Script.Stage> replanned(PlanAgent agent) throws InterruptedException {
+    List<Script.Stage> found = agent.replanned(Collections.emptySet());
+    while (found == null) {
+      TimeUnit.MILLISECONDS.sleep(5);
+      found = agent.replanned(Collections.emptySet());
+    }
+    return found;
+  }
+
+  @Test
+  void aLaterOrderMovesStagesThatWereNotAskedForAndIsReported() throws Exception {
+    Told listener = new Told(0, 1);
+    listener.orders.add(Told.body(1, 0));
+    PlanAgent agent = settled(listener);
+    assertEquals(5, agent.settled().get(0).priority, "place 0 of 2 stages, id 0: 6, 5 and 4");
+    listener.next();
+    List<Script.Stage> anew = replanned(agent);
+    assertEquals(11, anew.get(0).priority);
+    assertEquals(8, anew.get(1).priority);
+    assertEquals(anew, agent.settled());
+    ByteBuffer report = listener.next();
+    report.position(6);
+    assertEquals(2, report.getInt(), "the listener has to know which priorities are followed now");
+    assertEquals(0, report.getInt());
+    assertEquals(12, report.getInt());
+    agent.end();
+  }
+
+  @Test
+  void aLaterOrderLeavesStagesThatWereAskedForWhereTheyAre() throws Exception {
+    Told listener = new Told(0, 1);
+    listener.orders.add(Told.body(1, 0));
+    PlanAgent agent = settled(listener);
+    listener.next();
+    StagedTasks tasks = new StagedTasks(agent.settled());
+    assertEquals(new TreeSet<>(Arrays.asList(0, 1)), tasks.asked(), "neither waits for the other");
+    agent.ended(new StagedTasks.Task(0, 0, 7), 1_000);
+    listener.next(); // the answer before, with the order, was taken by then
+    assertNull(agent.replanned(tasks.asked()));
+    assertEquals(5, agent.settled().get(0).priority);
+    agent.end();
   }
 
   @Test

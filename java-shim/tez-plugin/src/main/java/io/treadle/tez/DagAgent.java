@@ -2,6 +2,7 @@ package io.treadle.tez;
 
 import io.treadle.plans.DagBodies;
 import io.treadle.plans.PlanListener;
+import io.treadle.plans.VertexOrder;
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;

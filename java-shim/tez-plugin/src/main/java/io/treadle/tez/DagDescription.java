@@ -2,6 +2,7 @@ package io.treadle.tez;
 
 import io.treadle.plans.DagBodies;
 import io.treadle.plans.Texts;
+import io.treadle.plans.Vertices;
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
@@ -20,7 +21,7 @@ import org.apache.tez.dag.app.dag.Vertex;
 import org.apache.tez.dag.app.dag.impl.Edge;
 
 /** A DAG as a planner needs it: vertices with their widths and asks, and who waits for whom. */
-final class DagDescription {
+final class DagDescription implements Vertices {
   /** One vertex. */
   private static final class Stage {
     private final int id;
@@ -84,33 +85,33 @@ final class DagDescription {
     return dag;
   }
 
-  /** How many vertices it has. */
-  int vertices() {
+  @Override
+  public int vertices() {
     return stages.size();
   }
 
-  /** The vertices' ids, ascending. */
-  List<Integer> ids() {
+  @Override
+  public List<Integer> ids() {
     return Collections.unmodifiableList(new ArrayList<>(stages.keySet()));
   }
 
-  /** Whether it has a vertex of an id. */
-  boolean has(int vertex) {
+  @Override
+  public boolean has(int vertex) {
     return stages.containsKey(vertex);
   }
 
-  /** The longest distance of a vertex from a root. */
-  int depth(int vertex) {
+  @Override
+  public int depth(int vertex) {
     return stages.get(vertex).depth;
   }
 
-  /** The ids of the vertices that a vertex waits for. */
-  Iterable<Integer> parents(int vertex) {
+  @Override
+  public Iterable<Integer> parents(int vertex) {
     return stages.get(vertex).parents.keySet();
   }
 
-  /** The ids of the vertices that wait for a vertex. */
-  List<Integer> children(int vertex) {
+  @Override
+  public List<Integer> children(int vertex) {
     return stages.get(vertex).children;
   }
 

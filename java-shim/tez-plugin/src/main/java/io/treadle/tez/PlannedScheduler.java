@@ -3,6 +3,7 @@ package io.treadle.tez;
 import io.treadle.plans.AttemptKey;
 import io.treadle.plans.PlanListener;
 import io.treadle.plans.RemotePlanListener;
+import io.treadle.plans.VertexOrder;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashSet;

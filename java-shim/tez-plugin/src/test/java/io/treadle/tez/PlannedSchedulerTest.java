@@ -8,6 +8,7 @@ import static org.mockito.Mockito.when;
 
 import io.treadle.plans.DagBodies;
 import io.treadle.plans.PlanListener;
+import io.treadle.plans.VertexOrder;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Collections;

@@ -92,8 +92,8 @@ class TreadleDagSchedulerTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"tez.PlannedScheduler", "tez.PlanSettings", "tez.DagDescription", "tez.VertexOrder",
-      "tez.DagAgent", "tez.Completion", "plans.PlanListener", "plans.RemotePlanListener", "plans.ListenerAddresses",
+  @ValueSource(strings = {"tez.PlannedScheduler", "tez.PlanSettings", "tez.DagDescription", "tez.DagAgent",
+      "tez.Completion", "plans.Vertices", "plans.VertexOrder", "plans.PlanListener", "plans.RemotePlanListener", "plans.ListenerAddresses",
       "plans.AttemptKey", "plans.Messages", "plans.Sealing", "plans.PlanListener$Reply", "plans.PlanListener$Answer", "plans.PlanListener$Subject"})
   void aClassThatIsMissingOrOfAnotherJavaMeansNaturalOrder(String name) throws Exception {
     for (boolean missing : new boolean[] {true, false}) {

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.plans.VertexOrder;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashSet;

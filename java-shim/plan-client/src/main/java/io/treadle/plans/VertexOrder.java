@@ -1,6 +1,5 @@
-package io.treadle.tez;
+package io.treadle.plans;
 
-import io.treadle.plans.DagBodies;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -13,9 +12,9 @@ import java.util.Set;
  * for the place a vertex's depth, a planned one its place in the plan, so that who decodes Tez's priorities finds the
  * vertex's id either way.
  */
-final class VertexOrder {
+public final class VertexOrder {
   /** The order of a DAG of more vertices stays: finding another one takes their number squared. */
-  static final int REPLANNED_MAX = 1_000;
+  public static final int REPLANNED_MAX = 1_000;
 
   private final Map<Integer, Integer> low = new HashMap<>();
   private final boolean planned;
@@ -25,7 +24,7 @@ final class VertexOrder {
   }
 
   /** Tez's own order. */
-  static VertexOrder natural(DagDescription dag) {
+  public static VertexOrder natural(Vertices dag) {
     VertexOrder order = new VertexOrder(false);
     for (int vertex : dag.ids()) {
       order.put(dag, vertex, dag.depth(vertex));
@@ -40,7 +39,7 @@ final class VertexOrder {
    * @throws IllegalArgumentException if these are not all vertices once, each after those that it waits for: Tez kills
    *     running tasks that come before tasks that they wait for
    */
-  static VertexOrder planned(DagDescription dag, int[] vertices) {
+  public static VertexOrder planned(Vertices dag, int[] vertices) {
     if (vertices.length != dag.vertices()) {
       throw new IllegalArgumentException(vertices.length + " vertices, the DAG has " + dag.vertices());
     }
@@ -68,7 +67,7 @@ final class VertexOrder {
    * @param asked the ids of vertices that tasks were asked for: they keep their places
    * @throws IllegalArgumentException if it is no order of all vertices, or parents cannot stay before their children
    */
-  VertexOrder replanned(DagDescription dag, int[] vertices, Set<Integer> asked) {
+  public VertexOrder replanned(Vertices dag, int[] vertices, Set<Integer> asked) {
     planned(dag, vertices);
     if (dag.vertices() > REPLANNED_MAX) {
       throw new IllegalArgumentException("more than " + REPLANNED_MAX + " vertices");
@@ -92,7 +91,7 @@ final class VertexOrder {
   }
 
   /** The first vertex whose parents all come before a place, and whose children, as far as they have one, after it. */
-  private int first(DagDescription dag, List<Integer> waiting, int place) {
+  private int first(Vertices dag, List<Integer> waiting, int place) {
     for (int vertex : waiting) {
       boolean may = true;
       for (int parent : dag.parents(vertex)) {
@@ -108,21 +107,21 @@ final class VertexOrder {
     throw new IllegalArgumentException("no vertex can have place " + place + " with its parents before it");
   }
 
-  private int place(DagDescription dag, int vertex) {
+  private int place(Vertices dag, int vertex) {
     return (low(vertex) / 3 - vertex) / dag.vertices() - 1;
   }
 
-  private void put(DagDescription dag, int vertex, int place) {
+  private void put(Vertices dag, int vertex, int place) {
     low.put(vertex, DagBodies.low(place, dag.vertices(), vertex));
   }
 
   /** The largest of a vertex's priorities. */
-  int low(int vertex) {
+  public int low(int vertex) {
     return low.get(vertex);
   }
 
   /** The smallest of a vertex's priorities. */
-  int high(int vertex) {
+  public int high(int vertex) {
     return low(vertex) - 2;
   }
 
@@ -133,7 +132,7 @@ final class VertexOrder {
   }
 
   /** Whether it is the order of a plan. */
-  boolean isPlanned() {
+  public boolean isPlanned() {
     return planned;
   }
 }
