@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from statistics import median
 from typing import NamedTuple
 
@@ -12,12 +13,14 @@ from tests.engine.parts import settings_with
 from tests.engine.test_explain import Planted, nodes_full, nodes_unusable, queue_maximum
 
 from treadle import events
+from treadle.config.settings import Hold
 from treadle.dag.dag import Dag, Stage
 from treadle.engine import Engine
 from treadle.engine.invented_cluster import Texts, rows
 from treadle.events import ApplicationState, ContainerEvent
 from treadle.explain.application import explain_application
 from treadle.explain.causes import AskExplained, Wait
+from treadle.explain.kept_free import KeptFree
 from treadle.explain.situation import Situation
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
@@ -146,7 +149,7 @@ class Running(Planted):
 
     def asked(self) -> AskExplained:
         """Let the engine decide at 100 s; explain the one ask."""
-        engine = Engine(settings_with(**self.parts))
+        engine = Engine(replace(settings_with(**self.parts), hold=self.hold))
         engine.apply(self.rm.frame())
         engine.apply(self.events)
         engine.decide(100_000, 16, sequence=self.rm.sequence)
@@ -214,3 +217,43 @@ def test_what_is_never_served_has_no_wait() -> None:
     at = Running()
     at.ask(capability=(1 << 20, 1))
     assert at.asked().wait.not_known == "it does not start unless somebody changes something"
+
+
+def kept_free(headroom: bool) -> AskExplained:
+    """Every node is full of four containers, of which the oldest ends soon; somebody else wants a whole node."""
+    at = Running()
+    at.hold = Hold(nodes_max=0, headroom=headroom)
+    at.rm.application(at.leaves[0], user="bob", name="other")
+    at.rm.ask(at.rm.application(at.leaves[0], user="cid", name="large"), 0, 1, (16384, 16))
+    at.fill((0, 0))
+    at.ask(capability=(4096, 4))
+    for node in range(at.nodes):
+        for number in range(4):
+            at.run(node, began_ms=100_000 - 9_000 * number, number=10 + 4 * node + number)
+    at.run(0, began_ms=10_000, number=1, ended_ms=40_000)
+    return at.asked()
+
+
+def test_a_wait_for_the_room_that_the_largest_ask_needs_is_longer() -> None:
+    """Without headroom one container must end, the oldest; with it all of a node, the youngest among them."""
+    first, all_of_a_node = kept_free(headroom=False), kept_free(headroom=True)
+    for ask in (first, all_of_a_node):
+        assert not ask.wait.not_known
+    assert first.wait.expected_ms is not None
+    assert all_of_a_node.wait.expected_ms is not None
+    assert all_of_a_node.wait.expected_ms > 2 * first.wait.expected_ms
+    one, four = (next(way.in_ms for way in ask.ways if way.kind == "node") for ask in (first, all_of_a_node))
+    assert one is not None
+    assert four is not None
+    assert four > 2 * one
+
+
+def test_what_is_kept_free_falls_when_the_largest_ask_was_served() -> None:
+    kept = KeptFree({0: (16, 16), 1: (4, 4)}, [(1, 1), (8, 8), (8, 8)], [(1, 2)])
+    assert kept.allows(1, (1, 1), (2, 2)), "the small node could not hold the large ask"
+    for _ in range(2):
+        assert not kept.allows(0, (1, 1), (4, 4))
+        kept.served((8, 8))
+    assert kept.allows(0, (1, 1), (4, 4))
+    assert not kept.allows(0, (1, 1), (1, 1)), "somebody who is not followed wants two of the second resource"
+    assert kept.allows(0, (1, 0), (1, 1)), "of a resource that it does not need it takes nothing"

@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Final
 
-Amounts = tuple[int, ...]
+from treadle.explain.kept_free import Amounts, KeptFree
 
 ITEMS_LOOKED_AT: Final = 8
 """Kinds of asks of a leaf that are tried on a node, in the leaf's order."""
@@ -124,6 +124,7 @@ class Forecast:
         ends: Iterable[tuple[float, End]],
         rule: Rule,
         held: dict[int, int],
+        kept: KeptFree | None = None,
     ) -> None:
         """Begin now.
 
@@ -136,7 +137,9 @@ class Forecast:
             ends: milliseconds from now, and what ends then
             rule: of nodes that are held
             held: of each node that is held now the request row
+            kept: what nodes keep free for the largest ask, of the ``leaves``; None: nothing
         """
+        self._kept = kept
         self._rule = rule
         self._held = {node: (row, rule.duration_ms) for node, row in held.items()}
         self._free, self._roomy, self._usable, self._leaves, self._limits = free, roomy, usable, leaves, limits
@@ -197,6 +200,8 @@ class Forecast:
             item.count -= 1
             if not item.count:
                 self._leaves[item.leaf].waiting.remove(item)
+                if self._kept is not None:
+                    self._kept.served(item.amounts)
             if self._held.get(node, (-1, 0.0))[0] == item.row:
                 del self._held[node]
             _add(free, item.amounts, -1)
@@ -221,7 +226,7 @@ class Forecast:
                     continue
                 if not self._may(leaf, item, node):
                     continue
-                if _fits(item.amounts, free):
+                if _fits(item.amounts, free) and (self._kept is None or self._kept.allows(node, item.amounts, free)):
                     if passed is not None:
                         self._hold(passed, at_ms)
                     return item

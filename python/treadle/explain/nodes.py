@@ -133,13 +133,17 @@ class NodesOfAsk:
 
     def _keeps_headroom(self, amounts: I64) -> Mask:
         """As `treadle.policy.node_search.keeps_headroom`, with what the latest decision found."""
-        mask = np.ones(len(amounts), bool)
+        return np.asarray((amounts >= self.room_needed())[:, self._counted & (self.capability > 0)].all(axis=1), bool)
+
+    def room_needed(self) -> I64:
+        """Return what must be free on each node for the ask (node, resource), what is kept for larger ones included."""
+        needed = np.tile(self.capability, (len(self._situation.view.nodes), 1))
         scratch = self._situation.scratch
         if scratch is not None:
-            known = min(len(scratch.headroom), len(amounts))
-            needed = self._counted & (self.capability > 0)
-            mask[:known] = (amounts[:known] >= scratch.headroom[:known])[:, needed].all(axis=1)
-        return mask
+            known = min(len(scratch.headroom), len(needed))
+            kept = np.where(self.capability > 0, scratch.headroom[:known], 0)
+            needed[:known] = np.maximum(needed[:known], kept)
+        return needed
 
     def _in_partition(self, partition: int) -> Mask:
         """Say which nodes are of the partition, or of one that is lent to asks without a label."""

@@ -14,11 +14,12 @@ from treadle.events import ApplicationState, NodeState
 from treadle.explain.causes import Cause, Verdict, Wait, Way, Why
 from treadle.explain.ends import DRAWS, Durations, Ends, Running, drawn_durations, durations_of, ends_of, running_of
 from treadle.explain.forecast import Budget, End, Forecast, Item, Leaf, Limit, Rule
+from treadle.explain.kept_free import KeptFree
 from treadle.explain.limits import queues_up
 from treadle.explain.nodes import NodesOfAsk
 from treadle.explain.situation import Situation
 from treadle.explain.ways import labels_with_room, next_nodes, next_queues
-from treadle.model.tables import ASSUMED, GUARANTEED, LIMIT, MAXIMUM, USED
+from treadle.model.tables import ASSUMED, GUARANTEED, LIMIT, MAXIMUM, TOTAL, USED
 from treadle.policy.state import FAIR, KEYED
 from treadle.words import counted, in_time
 
@@ -42,6 +43,7 @@ _TIMED: Final = {
     Why.QUEUE_MAXIMUM,
     Why.USER_LIMIT,
     Why.NODES_FULL,
+    Why.NODES_KEPT_FREE,
     Why.NODES_RESERVED,
     Why.NODES_NOT_NAMED,
     Why.NODES_BLACKLISTED,
@@ -63,6 +65,7 @@ class _Setting(NamedTuple):
     free: I64
     usable: frozenset[int]
     waiting: npt.NDArray[np.int64]
+    others: npt.NDArray[np.int64]
     rule: Rule
     held: dict[int, int]
 
@@ -168,13 +171,15 @@ class Waits:
         followed = situation.followed
         part = 1.0 if followed.compares_shares else followed.hold_nodes_share
         nodes_max = min(followed.hold_nodes_max, max(round(part * len(indices)), 1))
+        waiting, others = self._waiting(row, partition)
         return _Setting(
             row=row,
             partition=partition,
             nodes=indices,
             free=situation.available()[indices][:, self._counted],
             usable=frozenset(np.flatnonzero(usable).tolist()),
-            waiting=self._waiting(row, partition),
+            waiting=waiting,
+            others=others,
             rule=Rule(nodes_max if followed.hold_duration_ms else 0, float(followed.hold_duration_ms)),
             held=dict(zip(held, view.nodes["hold_row"][held].tolist(), strict=True)),
         )
@@ -182,15 +187,29 @@ class Waits:
     def _forecast(self, setting: _Setting, draw: int) -> Forecast:
         leaf = int(self._situation.view.apps["queue"][self._application])
         least = self._situation.view.capability[setting.waiting][:, self._counted].min(axis=0)
+        leaves = self._leaves(setting, leaf, draw)
         return Forecast(
             dict(zip(setting.nodes.tolist(), setting.free.tolist(), strict=True)),
             setting.nodes[(setting.free >= least).all(axis=1)].tolist(),
             setting.usable,
-            self._leaves(setting, leaf, draw),
+            leaves,
             self._limits(setting.row, leaf, setting.partition),
             self._soonest(draw),
             setting.rule,
             setting.held,
+            self._kept_free(setting, leaves),
+        )
+
+    def _kept_free(self, setting: _Setting, leaves: dict[int, Leaf]) -> KeptFree | None:
+        """Return what nodes keep free for the largest ask, if the latest decide had them do so."""
+        scratch, view = self._situation.scratch, self._situation.view
+        if scratch is None or not len(scratch.headroom):
+            return None
+        totals = view.node_amounts[setting.nodes, TOTAL][:, self._counted].tolist()
+        return KeptFree(
+            dict(zip(setting.nodes.tolist(), map(tuple, totals), strict=True)),
+            (item.amounts for leaf in leaves.values() for item in leaf.waiting),
+            map(tuple, view.capability[setting.others][:, self._counted].tolist()),
         )
 
     def _soonest(self, draw: int) -> Iterator[tuple[float, End]]:
@@ -243,8 +262,11 @@ class Waits:
             [],
         )
 
-    def _waiting(self, row: int, partition: int) -> npt.NDArray[np.int64]:
-        """Return the request rows that compete for room, in the order of their leaves, the one asked about included."""
+    def _waiting(self, row: int, partition: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the request rows that compete for room, the one asked about included, and those not looked at.
+
+        The former are in the order of their leaves.
+        """
         view, scratch = self._situation.view, self._situation.scratch
         rows, apps, decide = view.rows, view.apps, self._situation.decide
         app = np.maximum(rows["application"], 0)
@@ -260,7 +282,8 @@ class Waits:
         of = app[found]
         keys = (rows["allocation_request_id"][found], rows["priority"][found], rank[of], first[of])
         found = found[np.lexsort(keys)]
-        return self._first_of_leaves(found, row)
+        chosen = self._first_of_leaves(found, row)
+        return chosen, np.setdiff1d(found, chosen)
 
     def _first_of_leaves(self, rows: npt.NDArray[np.int64], asked: int) -> npt.NDArray[np.int64]:
         """Return of request rows in their order the first `ITEMS_MAX` of each leaf, and the one that is asked about."""

@@ -24,7 +24,8 @@ WAYS_MAX: Final = 3
 
 def next_nodes(situation: Situation, ends: Ends, nodes: NodesOfAsk) -> Iterator[Way]:
     """Yield the nodes on which containers that end make room soonest, whoever then takes it."""
-    full, capability, free = nodes.by_reason["full"], nodes.capability, situation.available()
+    full, free = nodes.by_reason["full"] | nodes.by_reason["kept_free"], situation.available()
+    needed = nodes.room_needed()
     expected_ms = ends.expected_ms()
     here = np.flatnonzero(full[ends.node] & np.isfinite(expected_ms))
     order = here[np.lexsort((expected_ms[here], ends.node[here]))]
@@ -34,7 +35,7 @@ def next_nodes(situation: Situation, ends: Ends, nodes: NodesOfAsk) -> Iterator[
     freed = np.cumsum(ends.amounts[order], axis=0)
     first = np.searchsorted(node, node)  # where the node's own begin
     before = np.where((first > 0)[:, None], freed[first - 1], 0)
-    enough = (free[node] + freed - before >= capability)[:, situation.view.counted == 1].all(axis=1)
+    enough = (free[node] + freed - before >= needed[node])[:, situation.view.counted == 1].all(axis=1)
     place = np.flatnonzero(enough)
     found, at = np.unique(node[place], return_index=True)
     in_ms = expected_ms[order[place[at]]]
