@@ -14,6 +14,8 @@ from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.engine import Engine
 from treadle.events import Event
+from treadle.policy.loop.candidates import FEW, LOOKS_MAX
+from treadle.policy.state import LOOKED
 
 
 def cluster(*nodes: tuple[int, int]) -> FakeRM:
@@ -218,3 +220,43 @@ def test_memory_and_impossible_factors_are_refused(overbook: str) -> None:
     text = f"policy:\n  fit:\n    kind: tetris\n    overbook: {overbook}\n"
     with pytest.raises(ConfigError, match=r":4: policy\.fit\.overbook"):
         parse_settings("treadle.yaml", text)
+
+
+@pytest.mark.parametrize(("factor", "first"), [(1.0, 1), (100.0, 0)])
+def test_the_work_left_counts_what_is_overbooked_as_a_share_of_what_may_be_given_out(factor: float, first: int) -> None:
+    """Application 0 wants little memory and many cores, which the RM does not count; 1 the other way round."""
+    rm = FakeRM(counted=(1, 0))
+    rm.node("n0", (64, 64))
+    flat(rm, 1, (1000, 1000))
+    asks(rm, (4, (1, 8)), (4, (3, 1)))
+    engine = engine_with(order="srpt", fit=("tetris", {"candidates": 1, "overbook": {"vcores": factor}}))
+    assert applications(placed(rm, 1, engine)) == [first], "9 and 4 of 64 together, or 1.08 and 3.01"
+
+
+def test_across_queues_as_many_rows_of_each_queue_compete() -> None:
+    """One queue alone has as many requests as may compete: those of the other one do all the same."""
+    rm = FakeRM()
+    rm.node("n0", (100, 100))
+    left, right = flat(rm, 2, (50, 50))
+    for _ in range(3):
+        rm.ask(rm.application(left), 0, 200, (1, 1))
+    rm.ask(rm.application(right), 0, 200, (4, 4))
+    fit = ("tetris", {"srpt_weight": 0.0, "candidates": 2, "across_queues": True})
+    assert applications(placed(rm, 3, engine_with(share="none", fit=fit))) == [3, 3, 3]
+
+
+def test_a_decide_that_has_looked_at_much_goes_on_with_few_rows() -> None:
+    """A large ask packs better than all others, but its queue comes last: in the end only the first queue competes."""
+    rm = FakeRM()
+    rm.node("n0", (1 << 20, 1 << 20))
+    leaf, other = flat(rm, 2, (1 << 19, 1 << 19))
+    for _ in range(3000):
+        rm.ask(rm.application(leaf), 0, 1, (1, 1))
+    rm.ask(rm.application(other), 0, 5000, (4, 4))
+    fit = ("tetris", {"srpt_weight": 0.0, "candidates": 0, "across_queues": True})
+    engine = engine_with(share="none", fit=fit)
+    made = applications(placed(rm, 4000, engine))
+    assert made[0] == 3000
+    assert 3000 not in made[1000:2000], "a thousand times 6,000 looks are more than there may be"
+    assert engine._policy._scratch is not None
+    assert engine._policy._scratch.counters[LOOKED] < LOOKS_MAX + 4000 * 2 * (3000 + FEW + 32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
@@ -79,7 +79,7 @@ class Composition:
         self.contention = self._weigh(settings, contention)
         self._restricts = False
         self._not_overbooked: tuple[str, ...] = ()
-        self._overbooks = False
+        self._overbooks: Mapping[int, float] = {}
         self._jobs: Jobs | None = None
         self._durations_ms: F64 = np.zeros(0)
         self._from_files = isinstance(chosen.gate.parameters, FilePart)
@@ -127,9 +127,10 @@ class Composition:
     def scratch(self, cluster: Cluster, old: Scratch | None) -> Scratch:
         """Return the arrays of the inner loop for these parts; what outlives a decide is that of ``old``."""
         shares, overbooked = self.share.shares(cluster), self._overbooked(cluster)
-        ranks_asks = self.traits["order"].ranks_asks
+        ranks_asks, leaves = self.traits["order"].ranks_asks, len(cluster.queues.at) if self.fit.across_queues else 1
+        candidates = self.fit.candidates * leaves
         return scratch_for(
-            cluster, shares, old, self.order.weights, overbooked, self.fit.candidates, ranks_asks, self._keeps_headroom
+            cluster, shares, old, self.order.weights, overbooked, candidates, ranks_asks, self._keeps_headroom
         )
 
     def _overbooked(self, cluster: Cluster) -> dict[int, float]:
@@ -142,7 +143,7 @@ class Composition:
                 warnings.append(f"{name} cannot be overbooked: the ResourceCalculator counts it")
             else:
                 overbooked[cluster.types.names.index(name)] = factor
-        self._not_overbooked, self._overbooks = tuple(warnings), bool(overbooked)
+        self._not_overbooked, self._overbooks = tuple(warnings), overbooked
         return overbooked
 
     def begin(self, cluster: Cluster, view: View, now_ms: int, scratch: Scratch) -> Scratch:
@@ -165,7 +166,7 @@ class Composition:
             floor_claims(view, scratch.ended, cluster.hints.size, now_ms, default_ms, self._claims_part)
         if not isinstance(self._gate, FileGate):
             self._gate.mark(cluster, scratch.apps)
-        self._jobs = Jobs(cluster, view, self._estimate, scratch, now_ms)
+        self._jobs = Jobs(cluster, view, self._estimate, scratch, now_ms, self._overbooks)
         if isinstance(self._estimate, FileEstimate):
             self._durations_ms = np.full(cluster.requests.size, np.nan)
             self._estimate.ask(self._cluster_view(cluster, now_ms, 0))

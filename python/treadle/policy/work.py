@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -123,11 +124,11 @@ def or_default(duration_ms: float, default_ms: float) -> float:
 
 
 @inner
-def demand_of(amounts: I64, at: int, counted: U8, totals: F64) -> float:
-    """Return the sum of a row's amounts, each as a share of the cluster."""
+def demand_of(amounts: I64, at: int, totals: F64) -> float:
+    """Return the sum of a row's amounts, each as a share of what may be given out; none of a resource of 0."""
     demand = 0.0
-    for r in range(len(counted)):
-        if counted[r] and totals[r] > 0.0:
+    for r in range(len(totals)):
+        if totals[r] > 0.0:
             demand += amounts[at, r] / totals[r]
     return demand
 
@@ -152,7 +153,7 @@ def add_asks(view: View, rows: int, rows_ms: F64, default_ms: float, totals: F64
         if app >= 0 and (hint < 0 or view.hints[hint].tasks < 0):
             left_ms = view.rows[row].count * or_default(rows_ms[row], default_ms)
             time_ms[app] += left_ms
-            work[app] += left_ms * demand_of(view.capability, row, view.counted, totals)
+            work[app] += left_ms * demand_of(view.capability, row, totals)
 
 
 @inner
@@ -177,12 +178,12 @@ def demand_of_others(view: View, app: int, totals: F64) -> float:
     demand, row = 0.0, view.apps[app].first_row
     while row >= 0:
         if view.rows[row].count > 0:
-            demand = max(demand, demand_of(view.capability, row, view.counted, totals))
+            demand = max(demand, demand_of(view.capability, row, totals))
         row = view.rows[row].next
     group = view.apps[app].first_group
     while group >= 0:
         if view.groups[group].running > 0:
-            each = demand_of(view.group_amounts, group, view.counted, totals) / view.groups[group].running
+            each = demand_of(view.group_amounts, group, totals) / view.groups[group].running
             demand = max(demand, each)
         group = view.groups[group].next
     return demand
@@ -221,7 +222,7 @@ def add_hints(
             if apps[app].ahead != IN_TIME:
                 work[app] += left_ms * demand_of_others(view, app, totals)
         else:
-            work[app] += left_ms * demand_of(view.hint_capability, hint, view.counted, totals)
+            work[app] += left_ms * demand_of(view.hint_capability, hint, totals)
 
 
 @inner
@@ -236,7 +237,7 @@ def add_running(
             past_ms = min(float(max(running * now_ms - view.groups[group].created_ms, 0)), whole_ms)
             more_ms = -past_ms if view.groups[group].covered else whole_ms - past_ms
             time_ms[app] += more_ms
-            work[app] += more_ms * demand_of(view.group_amounts, group, view.counted, totals) / running
+            work[app] += more_ms * demand_of(view.group_amounts, group, totals) / running
         view.groups[group].covered = 0
 
 
@@ -256,10 +257,10 @@ def add_work(
 ) -> None:
     """Set for each application the sum over its remaining tasks of duration x demands, and of durations.
 
-    Demands are shares of the cluster, added up over the resources (Tetris, Graphene's srpt). ``apps`` are the decide's
-    (`treadle.policy.state.APPLICATION`); ``rows``, ``keys`` and ``groups`` are how many request rows, hints and
-    groups of tasks there are; ``work`` and ``time_ms`` are 0 before. A task that has run longer than expected counts as
-    about to end.
+    Demands are shares of ``totals``, what may be given out, added up over the resources (Tetris, Graphene's srpt).
+    ``apps`` are the decide's (`treadle.policy.state.APPLICATION`); ``rows``, ``keys`` and ``groups`` are how many
+    request rows, hints and groups of tasks there are; ``work`` and ``time_ms`` are 0 before. A task that has run longer
+    than expected counts as about to end.
     """
     add_asks(view, rows, found.rows_ms, default_ms, totals, work, time_ms)
     add_hints(view, apps, keys, found, default_ms, totals, work, time_ms)
@@ -344,7 +345,15 @@ class Jobs:
     active.
     """
 
-    def __init__(self, cluster: Cluster, view: View, estimate: Estimate, scratch: Scratch, now_ms: int) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        view: View,
+        estimate: Estimate,
+        scratch: Scratch,
+        now_ms: int,
+        overbooked: Mapping[int, float],
+    ) -> None:
         """Look at a cluster.
 
         Args:
@@ -353,9 +362,11 @@ class Jobs:
             estimate: how long tasks take
             scratch: the decide's state, with the cluster's resources
             now_ms: the RM's time
+            overbooked: resources that the RM does not count, and how many times what there is may be given out
         """
         self.cluster = cluster
         self.now_ms = now_ms
+        self._overbooked = overbooked
         self._view, self._estimate, self._scratch = view, estimate, scratch
         self._work: tuple[F64, F64] | None = None
 
@@ -373,7 +384,10 @@ class Jobs:
         return np.where(np.isnan(rows_ms), float(self._estimate.default_ms), rows_ms)
 
     def work(self) -> F64:
-        """Return the work left: over the remaining tasks the sum of duration x demands, shares of the cluster x ms."""
+        """Return the work left: over the remaining tasks the sum of duration x demands, shares of the cluster x ms.
+
+        Of a resource that is overbooked a demand is a share of what may be given out.
+        """
         return self._both()[0]
 
     def left_ms(self) -> F64:
@@ -415,13 +429,21 @@ class Jobs:
                 *self._sizes(),
                 self.durations(),
                 float(self._estimate.default_ms),
-                self._scratch.rates[CLUSTER],
+                self._given_out(),
                 self.now_ms,
                 work,
                 left_ms,
             )
             self._work = work, left_ms
         return self._work
+
+    def _given_out(self) -> F64:
+        """Return how much of each resource may be given out; 0 of those that nodes do not bound."""
+        there = self._scratch.rates[CLUSTER]
+        found = np.where(self._view.counted == 1, there, 0.0)
+        for resource, factor in self._overbooked.items():
+            found[resource] = factor * there[resource]
+        return found
 
     def _sizes(self) -> tuple[int, int, int]:
         """Return how many request rows, hints and groups of tasks there are."""

@@ -83,7 +83,7 @@ class TetrisParameters(Parameters):
         ge=0,
         le=1024,
         description="How many requests of a queue compete for the node chosen, those of the first applications; "
-        "0: all. A decision takes longer in proportion.",
+        "0: all. A decision takes longer in proportion; one that has looked at 4,000,000 goes on with 16 of one queue.",
     )
     all_priorities: bool = Field(
         default=False,
@@ -92,8 +92,8 @@ class TetrisParameters(Parameters):
     )
     across_queues: bool = Field(
         default=False,
-        description="Requests of all queues compete as long as the share lets the order decide: deficit below its "
-        "bound, none always.",
+        description="Requests of all queues compete, of each as many as candidates says, as long as the share lets the "
+        "order decide: deficit below its bound, none always.",
     )
     remote_penalty: float = Field(
         default=0.1,

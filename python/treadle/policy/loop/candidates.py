@@ -20,7 +20,7 @@ from treadle.policy.orders.leaf import application_after, next_application, want
 from treadle.policy.share_state import BLOCKED
 from treadle.policy.shares import rules
 from treadle.policy.shares.deficit import is_bounded
-from treadle.policy.state import CLUSTER, LEAF_HEADROOM, NOT_THERE, PACKED, SCORED, WORK
+from treadle.policy.state import CLUSTER, LEAF_HEADROOM, LOOKED, NOT_THERE, PACKED, SCORED, WORK
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 DEFICITS: Final = rules.RULES["deficit"]
 NO_SHARE: Final = rules.RULES["none"]
+
+LOOKS_MAX: Final = 4_000_000
+"""Nodes, applications and rows that a decide looks at before it lets only `FEW` rows compete: some 0.3 s."""
+FEW: Final = 16
+"""As many compete then: the default."""
 
 MEMORY: Final = 1000
 """The averages are over about this many of the latest proposals."""
@@ -60,15 +65,16 @@ def add_candidates(
     leaf: int,
     partition: int,
     candidates: int,
+    most: int,
 ) -> int:
-    """Add an application's rows that may compete to the candidates; return how many candidates there are.
+    """Add an application's rows that may compete to the candidates, up to ``most``; return how many there are.
 
     Those of its first request priority that has any; rows that a plan or the order ranked compete whatever their
     priority. Of the latter the one with the least key comes first.
     """
     first, begin = -1, candidates
     row = view.apps[app].first_row
-    while row >= 0 and candidates < parameters.candidates:
+    while row >= 0 and candidates < most:
         if asks_here(view, scratch, parameters, row, partition):
             if not within_headroom(view, scratch.asks[LEAF_HEADROOM], app, row, user):
                 scratch.rows[row].done = 1
@@ -91,15 +97,15 @@ def add_candidates(
 
 @inner
 def gather_leaf(
-    view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int, candidates: int
+    view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int, candidates: int, count: int
 ) -> int:
-    """Add the rows of a leaf that compete, the next application's first; return how many candidates there are.
+    """Add up to ``count`` rows of a leaf that compete, the next application's first; return how many candidates are.
 
     Applications without any that may be served are done. At most four times as many applications are looked at as
     rows may compete.
     """
-    at = 0
-    while candidates < parameters.candidates and at < 4 * parameters.candidates:
+    at, most = 0, candidates + count
+    while candidates < most and at < 4 * count:
         app = application_after(scratch, leaf, at)
         if app < 0:
             break
@@ -109,10 +115,11 @@ def gather_leaf(
         user = user_of(view, parameters, app, leaf, partition)
         before = candidates
         if user < 0 or not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
-            candidates = add_candidates(view, scratch, parameters, app, user, leaf, partition, candidates)
+            candidates = add_candidates(view, scratch, parameters, app, user, leaf, partition, candidates, most)
         if candidates == before:
             drop_application(view, scratch, parameters, leaf, app, partition)
             scratch.apps[app].done = 1
+    scratch.counters[LOOKED] += at
     return candidates
 
 
@@ -128,10 +135,11 @@ def order_decides(scratch: Scratch, parameters: DecideParameters) -> bool:
 def gather_others(
     view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int, candidates: int
 ) -> int:
-    """Add the rows that compete of all leaves but one; return how many candidates there are.
+    """Add the rows that compete of all leaves but one, as many of each; return how many candidates there are.
 
     A leaf whose next application awaits its master is left out: the master comes first, when it is the leaf's turn.
     """
+    scratch.counters[LOOKED] += len(view.queues)
     for other in range(len(view.queues)):
         at = scratch.shares.leaf_node[other]
         if other == leaf or at < 0 or scratch.shares.nodes[at].kind == BLOCKED or scratch.shares.nodes[at].asks <= 0:
@@ -140,7 +148,7 @@ def gather_others(
         find_headroom(view, scratch, parameters, other, partition)
         app = next_application(view, scratch, parameters, other)
         if app >= 0 and not view.apps[app].awaiting_am:
-            candidates = gather_leaf(view, scratch, parameters, other, partition, candidates)
+            candidates = gather_leaf(view, scratch, parameters, other, partition, candidates, parameters.candidates)
         if scratch.shares.nodes[at].asks != asks:
             rules.update(view, scratch, parameters, at, partition)
     find_headroom(view, scratch, parameters, leaf, partition)
@@ -149,10 +157,17 @@ def gather_others(
 
 @inner
 def gather(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> int:
-    """List the rows that compete, those of the leaf first; return how many."""
-    candidates = gather_leaf(view, scratch, parameters, leaf, partition, 0)
-    if candidates > 0 and parameters.across_queues and order_decides(scratch, parameters):
+    """List the rows that compete, those of the leaf first; return how many.
+
+    A decide that has looked at `LOOKS_MAX` nodes, applications and rows goes on with the first `FEW` rows of the leaf
+    that is served: else it would last as long as rows times containers take.
+    """
+    scarce = scratch.counters[LOOKED] >= LOOKS_MAX
+    count = min(parameters.candidates, FEW) if scarce else parameters.candidates
+    candidates = gather_leaf(view, scratch, parameters, leaf, partition, 0, count)
+    if candidates > 0 and parameters.across_queues and not scarce and order_decides(scratch, parameters):
         candidates = gather_others(view, scratch, parameters, leaf, partition, candidates)
+    scratch.counters[LOOKED] += candidates
     return candidates
 
 
