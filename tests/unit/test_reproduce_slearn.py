@@ -19,12 +19,14 @@ from treadle.lab.harness.statistics import check_intervals, interval_of, ratio_o
 from treadle.lab.reproduce.slearn.breakdown import bins, variation, waiting
 from treadle.lab.reproduce.slearn.dags import google_slearn_dags
 from treadle.lab.reproduce.slearn.draws import Draws, SchemeRun, run_draws
-from treadle.lab.reproduce.slearn.experiment import Outcome
+from treadle.lab.reproduce.slearn.experiment import Outcome, run_model
 from treadle.lab.reproduce.slearn.levels import levels
 from treadle.lab.reproduce.slearn.paper_history import PaperHistory
 from treadle.lab.reproduce.slearn.report import report_of
 from treadle.lab.reproduce.slearn.schemes import OF_DAGS, SCHEMES
+from treadle.lab.reproduce.slearn.stored import StoredRuns
 from treadle.lab.reproduce.slearn.trace import Choices, Source, drawn_errors
+from treadle.simulator.feed import JobHints
 from treadle.workload.job import JobFeatures, JobRecord
 
 JOBS, NODES = 60, 10
@@ -95,6 +97,48 @@ def test_runs_depend_on_the_extract_and_are_kept(
     keys = {SchemeRun(other, 1, SCHEMES[0], model=False).key for other in (draws, replace(draws, jobs=JOBS + 1))}
     keys |= {SchemeRun(draws, 1, scheme, model=True).key for scheme in SCHEMES[:2]}
     assert len(keys) == 4
+
+
+def test_the_store_says_the_median_of_earlier_runs_of_a_user_and_logical_name() -> None:
+    def ran(number: int, ms: int, application: str = "a") -> JobRecord:
+        features = JobFeatures(application, str(number), "u", number, 1.0, 1.0, 2)
+        return JobRecord(str(number), features, np.array([ms, ms + 2]))
+
+    stored = StoredRuns([ran(0, 99), ran(1, 199, "b")])
+    assert stored.prediction(ran(9, 0).features) == (100, -1, 1), "of one run no deviation is known"
+    assert stored.prediction(ran(9, 0, "c").features) is None
+    stored.add(ran(2, 299))
+    stored.add(ran(3, 199))
+    found = stored.prediction(ran(9, 0).features)
+    assert found is not None
+    assert (found.duration_ms, found.runs) == (200, 3)
+    errors = np.log([100 / 300, 200 / 200])
+    assert found.deviation_ms == pytest.approx(200 * np.sqrt((errors**2).mean() * 3 / 2), abs=1)
+
+
+def test_what_the_store_does_not_know_is_no_hint(extract: Path, outcome: Outcome) -> None:
+    hints = outcome.trace.hints["stored"]
+    assert (hints.duration_ms > 0).any()
+    assert ((hints.duration_ms > 0) | ((hints.duration_ms == -1) & (hints.deviation_ms == -1))).all()
+    draws = Draws(extract, JOBS, NODES, Choices())
+    ours = [scheme for scheme in SCHEMES if scheme.name in ("slearn", "combined-stored")]
+    (of_model,) = run_draws(draws, [1], ours, model=True)
+    close = of_model.speedup_mean("combined-stored") / outcome.speedup_mean("combined-stored")
+    assert close == pytest.approx(1.0, abs=0.1)
+    nothing = replace(outcome.trace, hints={"stored": JobHints(*(np.full(JOBS, -1) for _ in range(2)))})
+    alone, asked = (run_model(nothing, scheme, NODES).completion_ms for scheme in ours)
+    assert alone.tolist() == asked.tolist(), "where nothing is stored pilots alone decide"
+
+
+def test_schemes_can_be_chosen(extract: Path, tmp_path: Path) -> None:
+    arguments = ["--trace", str(extract), "--quick", "--model", "--jobs", "20", "--nodes", str(NODES)]
+    arguments += ["--scheme", "combined-stored", "--processes", "1", "--json", str(tmp_path / "figures.json")]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert set(figures["mean_s"]) == {"slearn", "combined-stored"}
+    assert "gap_percent" not in figures
+    assert figures["bins"] == {}
 
 
 def test_levels_are_those_of_the_policy() -> None:
@@ -196,6 +240,8 @@ def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> Non
     figures = json.loads((tmp_path / "a" / "figures.json").read_text())
     assert set(figures["speedup_mean"]) == {
         "shipped",
+        "shipped-history",
+        "combined-stored",
         "combined",
         "3sigma",
         "3sigma-tl",

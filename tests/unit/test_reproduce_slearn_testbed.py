@@ -14,8 +14,12 @@ import pytest
 from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
 from treadle.dag.dag import Dag, Stage
+from treadle.lab.bench.sls_load import BenchError
 from treadle.lab.reproduce.slearn import testbed
-from treadle.lab.reproduce.slearn.testbed import Draw, document, policies, script_of, shortfalls, table
+from treadle.lab.reproduce.slearn.testbed import Draw, document, policies, run_draw, script_of, shortfalls, table
+from treadle.lab.testbed import kept_plays
+from treadle.lab.testbed.cluster import Scheduling
+from treadle.lab.testbed.kept_plays import KeptPlays
 from treadle.lab.testbed.play import Played, PlayedJob
 from treadle.policy.catalogue import register_parts
 from treadle.workload.job import Framework, Job, arranged
@@ -95,6 +99,40 @@ def test_the_report_says_what_is_reached_and_what_is_not() -> None:
 def test_the_task_leaves_room_for_masters_alone() -> None:
     cluster = testbed.cluster_of(150)
     assert cluster.vcores - testbed.TASK["vcores"] < testbed.TASK["vcores"], "no second task"
+
+
+def test_a_draw_goes_on_with_the_schemes_that_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run is kept as it ends: the second call plays only the scheme that broke off, and others are left out."""
+    jar = tmp_path / "a.jar"
+    jar.write_bytes(b"one")
+    monkeypatch.setattr(kept_plays, "own_jars", lambda: [jar])
+    begun: list[str] = []
+
+    def play(scheme: Scheduling, *_: object) -> Played:
+        begun.append(scheme.name)
+        if len(begun) == 2:
+            raise BenchError("broke off")
+        return Played((PlayedJob("job 0", "SUCCEEDED", 1_000), PlayedJob("job 1", "SUCCEEDED", 2_000)), 5_000, {})
+
+    monkeypatch.setattr(testbed, "play", play)
+    kept = KeptPlays(tmp_path / "kept", "slearn")
+
+    def run(folder: str) -> Draw:
+        wanted: Any = (trace(), 150, ["slearn", "3sigma-paper", "fifo"], 0, None)
+        return run_draw(*wanted, tmp_path / folder, kept, lambda _: None)
+
+    with pytest.raises(BenchError):
+        run("a")
+    found = run("b")
+    assert begun == ["slearn", "3sigma-paper", "3sigma-paper", "fifo"]
+    assert list(found.runs) == ["slearn", "3sigma-paper", "fifo"]
+    assert document([found], 150)["seeds"] == [1]
+
+
+def test_a_scheme_that_is_none_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for more in (["--on", "sls", "--scheme", "las"], ["--model", "--scheme", "shipped"]):
+        assert treadle(["reproduce", "slearn", *more]) == 2
+        assert "there is none here; give one of slearn, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("wrong", [["--dags"], ["--model"], ["--plot", "plots"], ["--processes", "2"]])

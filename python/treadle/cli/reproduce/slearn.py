@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 SEEDS = 3
+OURS = "slearn"
 BINS = {"jobs": "jobs (%)", "work": "task time (%)", "over_slearn": "over SLearn's", "faster": "SLearn is faster (%)"}
 WAITING = {
     "slearn": "SLearn",
@@ -82,6 +83,9 @@ def slearn(
     model: Annotated[
         bool, typer.Option("--model", help="A plain model of the paper's scheduler in place of the engine: far faster.")
     ] = False,
+    scheme: Annotated[
+        list[str] | None, typer.Option(help="This scheme and slearn alone; may be given several times.")
+    ] = None,
     cache: CacheOption = None,
     processes: ProcessesOption = 0,
     on: Annotated[
@@ -108,12 +112,11 @@ def slearn(
     check_intervals("--seeds", 1 if quick else seeds)
     console = console_for_tables()
     loads = levels_of("--load", load, partial(number_of, least=0.1, most=5.0))
-    schemes = DAG_SCHEMES if dags else SCHEMES if quick else (*SCHEMES, *variants().values())
     if on is SimulatorKind.SLS:
-        if dags or shuffled or model or plot is not None or cache is not None or processes:
+        if dags or shuffled or model or plot is not None or processes:
             raise UserError(
                 "--on sls plays jobs of one stage, one run after the other, without plots: "
-                "leave out --dags, --shuffled, --model, --plot, --cache and --processes"
+                "leave out --dags, --shuffled, --model, --plot and --processes"
             )
         if len(loads) > 1:
             raise UserError("--on sls plays one --load at a time")
@@ -123,12 +126,14 @@ def slearn(
             Source(folder, jobs or (QUICK_JOBS if quick else JOBS), nodes, choices),
             range(first_seed, first_seed + (1 if quick else seeds)),
             nodes,
-            place,
-            json_file,
+            scheme,
+            (place, cache, json_file),
         )
         return
     if place is not None:
         raise UserError("--folder is for --on sls, whose logs go there; leave it out")
+    schemes = DAG_SCHEMES if dags else SCHEMES if quick else (*SCHEMES, *variants().values())
+    schemes = _chosen(schemes if dags or model else (*schemes, *shipped()), scheme)
     folder = given_or_found(trace, GOOGLE, partial(say, console))
     chosen = {
         each: Draws(
@@ -140,12 +145,23 @@ def slearn(
         for each in loads
     }
     wanted = range(first_seed, first_seed + (1 if quick else seeds))
-    if not (dags or model):
-        schemes = (*schemes, shipped())
     # a draw takes longer than the model: one process makes it once
     found = _simulated(chosen, wanted, schemes, model, Asked(cache, processes or int(model)), console)
     reports = {each: report_of(outcomes, OF_DAGS if dags else OF_JOBS) for each, outcomes in found.items()}
     _tell(reports, found, json_file, plot, console)
+
+
+def _chosen(schemes: Sequence[Scheme], wanted: list[str] | None) -> tuple[Scheme, ...]:
+    names = _names([each.name for each in schemes], wanted)
+    return tuple(each for each in schemes if each.name in names)
+
+
+def _names(known: Sequence[str], wanted: list[str] | None) -> list[str]:
+    """Return the schemes that are wanted, and SLearn, which all others are compared with."""
+    for name in wanted or ():
+        if name not in known:
+            raise UserError(f"--scheme {name}: there is none here; give one of {', '.join(known)}")
+    return [name for name in known if not wanted or name in (OURS, *wanted)]
 
 
 def _simulated(
@@ -195,19 +211,28 @@ def _tell(
         write_json(json_file, sweep_json(reports) if several else next(iter(reports.values())).as_json())
 
 
-def _on_sls(source: Source, seeds: range, nodes: int, folder: Path | None, json_file: Path | None) -> None:
-    """Play draws on the testbed."""
+def _on_sls(
+    source: Source,
+    seeds: range,
+    nodes: int,
+    schemes: list[str] | None,
+    files: tuple[Path | None, Path | None, Path | None],
+) -> None:
+    """Play draws on the testbed; ``files`` are the folder of logs, that of runs that are kept, and the one for JSON."""
     from treadle.lab.minicluster.progress import saying
     from treadle.lab.minicluster.readiness import terminable
     from treadle.lab.minicluster.runtime import build_folder
-    from treadle.lab.reproduce.slearn.testbed import document, run_draw, shortfalls, table
+    from treadle.lab.reproduce.slearn.testbed import NAMES, document, run_draw, shortfalls, table
+    from treadle.lab.testbed.kept_plays import KeptPlays
 
-    console = console_for_tables(140)
+    folder, cache, json_file = files
+    console, wanted = console_for_tables(140), _names(NAMES, schemes)
     place, setting, draws = (folder or build_folder() / "reproduce-slearn-sls").resolve(), setting_of_testbed(), []
-    with terminable(), saying(console) as tell:
+    kept = KeptPlays(cache, "slearn")
+    with going_on(console, cache), terminable(), saying(console) as tell:
         for turn, seed in enumerate(seeds):
             tell(f"seed {seed}: reading the trace")
-            draws.append(run_draw(source.draw(seed), nodes, turn, setting, place, tell))
+            draws.append(run_draw(source.draw(seed), nodes, wanted, turn, setting, place, kept, tell))
             if json_file is not None:
                 write_json(json_file, document(draws, nodes))
     console.print(table(draws))
@@ -235,9 +260,11 @@ def _print(report: Report, console: Console) -> None:
             *_beside(name, report.speedup_p50, report.paper.speedup_p50),
         )
     console.print(times)
-    gap = f"Oracle's mean is {report.gap_percent} % shorter than SLearn's"
-    closed = f"ours closes {report.gap_closed} of that" if report.gap_percent.mean > 0 else "there is no gap to close"
-    console.print(f"{gap}; {closed}", highlight=False)
+    if report.gap_percent is not None and report.gap_closed is not None:
+        gap = f"Oracle's mean is {report.gap_percent} % shorter than SLearn's"
+        is_gap = report.gap_percent.mean > 0
+        closed = f"ours closes {report.gap_closed} of that" if is_gap else "there is no gap to close"
+        console.print(f"{gap}; {closed}", highlight=False)
     console.print(
         f"thin jobs of over 1,000 s of task time: {report.thin_large_jobs} % of jobs, "
         f"{report.thin_large_work} % of all task time",

@@ -23,6 +23,8 @@ SCHEMES: Final = {
     "drawn": "3Sigma with drawn errors as large as the paper's",
     "exact": "SLearn whose pilots tell the truth",
     "shipped": "SLearn as it ships",
+    "shipped-history": "SLearn with a store of profiles, as it ships",
+    "combined-stored": "pilots and the store of profiles (ours)",
     "pilots": "pilots",
     "median": "median of earlier jobs",
 }
@@ -38,6 +40,8 @@ HDRF_SCHEMES: Final = {
     "stock": "capacity scheduler of Hadoop 2.0.2",
 }
 """How pages call shares of H-DRF's experiment."""
+TESTBED: Final = {"fair": "stock, fair ordering", "fifo": "stock, FIFO"}
+"""How pages call what SLearn is compared with on the testbed alone."""
 GRAPHENE_FIGURES: Final = {"median_shorter": "median shorter than", "throughput_higher": "throughput over"}
 
 
@@ -195,6 +199,23 @@ def _graphene_testbed(figures: Figures) -> str:
     return markdown_table(("", *columns.values(), "median gap of jobs (%)", "jobs by a plan"), rows)
 
 
+def _slearn_testbed(figures: Figures) -> str:
+    """SLearn and its baselines on the testbed, over SLearn's mean completion time."""
+    rows = []
+    for name, found in figures["over_slearn"].items():
+        if name != "slearn":
+            by_draw = [f"{over:.2f}" for over in found["by_draw"]]
+            rows.append(
+                (
+                    TESTBED.get(name, SCHEMES.get(name, name)),
+                    _shown(found, "all"),
+                    ", ".join(by_draw),
+                    _shown(found, "wide"),
+                )
+            )
+    return markdown_table(("over SLearn's, mean completion", "all jobs", "draw by draw", "wide jobs alone"), rows)
+
+
 def _of_rows(figures: Figures, part: str, columns: Mapping[str, str]) -> str:
     rows = [(name, *(_shown(found, each) for each in columns)) for name, found in figures[part].items()]
     return markdown_table(("", *columns.values()), rows)
@@ -243,6 +264,7 @@ TABLES: Final[dict[str, Callable[[Figures], str]]] = {
     "slearn-waiting": _slearn_waiting,
     "slearn-variation": _slearn_variation,
     "slearn-loads": _slearn_loads,
+    "slearn-testbed": _slearn_testbed,
 }
 
 

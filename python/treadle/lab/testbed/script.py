@@ -85,9 +85,13 @@ class Script:
         """How many tasks all jobs have."""
         return sum(len(stage.durations_ms) for job in self.jobs for stage in job.stages)
 
+    def as_json(self) -> dict[str, Any]:
+        """Return what the file has that the simulated application masters read."""
+        return {"attributes": self.attributes, "jobs": [_written(job) for job in self.jobs]}
+
     def write(self, file: Path) -> None:
-        """Write the file that the simulated application masters read."""
-        file.write_text(json.dumps({"attributes": self.attributes, "jobs": [_written(job) for job in self.jobs]}))
+        """Write that file."""
+        file.write_text(json.dumps(self.as_json()))
 
 
 def _check(job: ScriptedJob) -> None:

@@ -97,8 +97,9 @@ class Model:
             stages = job.dag.stages
             durations_ms = np.concatenate([stage.durations() for stage in stages]).astype(float).tolist()
             said = slice(first, first + len(stages) if hints is not None else first)
-            hint_ms = [] if hints is None else hints.duration_ms[said].astype(float).tolist()
-            deviations_ms = [] if hints is None else hints.deviation_ms[said].astype(float).tolist()
+            known = hints is not None and bool((hints.duration_ms[said] >= 0).all())
+            hint_ms = hints.duration_ms[said].astype(float).tolist() if hints is not None and known else []
+            deviations_ms = hints.deviation_ms[said].astype(float).tolist() if hints is not None and known else []
             widths = [stage.tasks for stage in stages]
             made = _Job(number, float(job.arrival_ms), durations_ms, widths, hint_ms, deviations_ms)
             self._jobs.append(made)
@@ -140,7 +141,7 @@ class Model:
             job.percent = self._ratio.next_percent()
             job.allowed = job.pilots = max(1, int(job.widths[0] * job.percent / 100.0 + 1e-9))
             self._held[job.number] = job
-            if self._history_part and job.hint_ms:
+            if self._history_part and job.hint_ms and min(job.deviations_ms) >= 0:
                 high_ms = job.hint_ms[0] * exp(Z90 * job.deviations_ms[0] / job.hint_ms[0])
                 job.history_level = bisect_left(_THRESHOLDS_MS, job.size_ms(high_ms, Z90))
                 job.level = min(SAMPLING_LEVEL, job.history_level)
@@ -149,7 +150,7 @@ class Model:
         heappush(self._waiting[job.level], job.number)
 
     def _trusts(self, job: _Job) -> bool:
-        if not job.hint_ms:
+        if not job.hint_ms or min(job.deviations_ms) < 0:
             return False
         hint_ms, error = job.hint_ms[0], job.deviations_ms[0] / job.hint_ms[0]
         if self._trusted and error <= self._trusted:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treadle.lab.harness.statistics import Interval, interval_of, ratio_of
-from treadle.lab.reproduce.slearn.breakdown import Table, bins, variation, waiting
+from treadle.lab.reproduce.slearn.breakdown import AGAINST, Table, bins, variation, waiting
 from treadle.lab.reproduce.slearn.experiment import Outcome
 from treadle.lab.reproduce.slearn.levels import levels
 from treadle.lab.reproduce.slearn.paper import OF_JOBS, Figures
@@ -41,9 +41,9 @@ class Report:
     """The same of wide jobs alone."""
     speedup_p50: dict[str, Interval]
     """By scheme, the median over jobs of completion time over that with SLearn."""
-    gap_percent: Interval
-    """How much shorter Oracle's mean completion time is than SLearn's, in percent of it."""
-    gap_closed: Interval
+    gap_percent: Interval | None
+    """How much shorter Oracle's mean completion time is than SLearn's, in percent of it; None without Oracle."""
+    gap_closed: Interval | None
     """What part of the gap in mean completion time between SLearn and Oracle ours closes: mean gain over mean gap."""
     error_p50: dict[str, Interval]
     error_p90: dict[str, Interval]
@@ -83,13 +83,13 @@ class Report:
         found: dict[str, Any] = {
             name: {key: each.mean for key, each in table.items()} for name, table in tables.items()
         }
-        found["gap_percent"] = self.gap_percent.mean
-        found["gap_closed"] = self.gap_closed.mean
+        gaps = {"gap_percent": self.gap_percent, "gap_closed": self.gap_closed}
+        known = {name: each for name, each in gaps.items() if each is not None}
+        found |= {name: each.mean for name, each in known.items()}
         found["intervals"] = {
             name: {key: each.as_json() for key, each in table.items()} for name, table in tables.items()
         } | {
-            "gap_percent": self.gap_percent.as_json(),
-            "gap_closed": self.gap_closed.as_json(),
+            **{name: each.as_json() for name, each in known.items()},
             "wide_jobs": self.wide_jobs.as_json(),
             "thin_large_jobs": self.thin_large_jobs.as_json(),
             "thin_large_work": self.thin_large_work.as_json(),
@@ -117,25 +117,33 @@ def report_of(outcomes: Sequence[Outcome], paper: Figures = OF_JOBS) -> Report:
         speedup_mean={name: interval_of([outcome.speedup_mean(name) for outcome in outcomes]) for name in others},
         speedup_wide={name: interval_of([outcome.speedup_wide(name) for outcome in outcomes]) for name in others},
         speedup_p50={name: interval_of([outcome.speedup_p50(name) for outcome in outcomes]) for name in others},
-        gap_percent=interval_of([100 * (1 - outcome.speedup_mean("oracle")) for outcome in outcomes]),
-        gap_closed=ratio_of(
-            [outcome.gain_s("combined") for outcome in outcomes], [outcome.gain_s("oracle") for outcome in outcomes]
-        ),
+        gap_percent=_gap(outcomes) if "oracle" in schemes else None,
+        gap_closed=_gap_closed(outcomes) if {"oracle", "combined"} <= set(schemes) else None,
         error_p50=_errors(outcomes, 50),
         error_p90=_errors(outcomes, 90),
         right_queue={name: interval_of([outcome.right_queue(name) for outcome in outcomes]) for name in ESTIMATORS},
         over_3sigma={
-            name: interval_of([outcome.speedup_mean("3sigma", name) for outcome in outcomes]) for name in variants
+            name: interval_of([outcome.speedup_mean("3sigma", name) for outcome in outcomes])
+            for name in variants
+            if "3sigma" in schemes
         },
         spread={name: _spread([outcome.speedup_mean(name) for outcome in outcomes]) for name in others},
         thin_large_jobs=interval_of([_thin_large(outcome)[0] for outcome in outcomes]),
         thin_large_work=interval_of([_thin_large(outcome)[1] for outcome in outcomes]),
-        bins=bins(outcomes),
+        bins=bins(outcomes) if AGAINST in schemes else {},
         waiting=waiting(outcomes),
         variation=variation(outcomes),
         wall_s=sum(sum(outcome.wall_s.values()) for outcome in outcomes),
         paper=paper,
     )
+
+
+def _gap(outcomes: Sequence[Outcome]) -> Interval:
+    return interval_of([100 * (1 - outcome.speedup_mean("oracle")) for outcome in outcomes])
+
+
+def _gap_closed(outcomes: Sequence[Outcome]) -> Interval:
+    return ratio_of([each.gain_s("combined") for each in outcomes], [each.gain_s("oracle") for each in outcomes])
 
 
 def sweep_json(reports: Mapping[float, Report]) -> dict[str, Any]:

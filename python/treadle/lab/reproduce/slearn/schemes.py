@@ -48,25 +48,29 @@ def slearn(name: str = "slearn", title: str = "SLearn", **gate: Any) -> Scheme:
     return Scheme(name, title, parts)
 
 
-def combined(name: str = "combined") -> Scheme:
+def combined(name: str = "combined", title: str = "Pilots and history (ours)", hints: str = "history") -> Scheme:
     """Return ours, conf/policies/slearn-history.yaml: history has a say while pilots run, and pilots have the last.
 
     They are so much better than history here that weighing both by their uncertainty (estimate: combined) does worse.
     """
     gate = ("pilots", SAMPLED | {"history_part": 0.2})
-    return Scheme(
-        name,
-        "Pilots and history (ours)",
-        {"gate": gate, "order": LEVELS, "estimate": SCALED, "fit": "first_fit"},
-        "history",
+    return Scheme(name, title, {"gate": gate, "order": LEVELS, "estimate": SCALED, "fit": "first_fit"}, hints)
+
+
+def shipped() -> tuple[Scheme, Scheme]:
+    """Return slearn.yaml and slearn-history.yaml of conf/policies as they are: with time-outs, and packing.
+
+    The plain model knows neither. Of history the latter gets what the store of profiles says.
+    """
+    return (
+        _ready_made("shipped", "SLearn as it ships", "slearn", ""),
+        _ready_made("shipped-history", "SLearn with a store of profiles, as it ships", "slearn-history", "stored"),
     )
 
 
-def shipped(name: str = "shipped") -> Scheme:
-    """Return conf/policies/slearn.yaml as it is: with time-outs, and packing. The plain model knows neither."""
-    policy = yaml.safe_load(ready_made()["slearn"].read_text("utf-8"))["policy"]
-    parts = {part: (chosen.pop("kind"), chosen) for part, chosen in policy.items()}
-    return Scheme(name, "SLearn as it ships", parts)
+def _ready_made(name: str, title: str, policy_name: str, hints: str) -> Scheme:
+    policy = yaml.safe_load(ready_made()[policy_name].read_text("utf-8"))["policy"]
+    return Scheme(name, title, {part: (chosen.pop("kind"), chosen) for part, chosen in policy.items()}, hints)
 
 
 def _from_history(name: str, title: str, hints: str) -> Scheme:
@@ -99,8 +103,10 @@ SCHEMES: Final = (
         {"gate": ("pilots", SAMPLED), "order": LEVELS, "estimate": "hints", "fit": "first_fit"},
         "oracle",
     ),
+    combined("combined-stored", "Pilots and the store of profiles (ours)", "stored"),
 )
-"""SLearn, ours, the paper's baselines, strengthened and by its letter, one as wrong as in it, SLearn without errors."""
+"""SLearn, ours, the paper's baselines, strengthened and by its letter, one as wrong as in it, SLearn without errors;
+ours with what the store of profiles says in place of history."""
 
 
 def _dag_slearn() -> Scheme:

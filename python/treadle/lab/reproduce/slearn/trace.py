@@ -25,9 +25,11 @@ from treadle.history.estimators.estimators import (
     scaled_by_history,
 )
 from treadle.history.estimators.three_sigma import THIN_LIMIT, History, learned
+from treadle.history.profile import Prediction
 from treadle.lab.reproduce.slearn.dags import DagTrace, google_slearn_dags
 from treadle.lab.reproduce.slearn.paper import ERROR_P50, ERROR_P90, LOAD
 from treadle.lab.reproduce.slearn.paper_history import PaperHistory, Point
+from treadle.lab.reproduce.slearn.stored import StoredRuns
 from treadle.lab.reproduce.slearn.workload import Unseen, google_slearn
 from treadle.simulator.feed import JobHints
 from treadle.workload.job import Framework, Job, JobRecord, Workload
@@ -87,7 +89,8 @@ class Trace:
     """By estimator, of each job; pilots are the first max(1, 3 %) of its tasks. ``drawn``: see `drawn_errors`. Of a DAG
     only the first stage is sampled, and what history says of the others is scaled."""
     hints: dict[str, JobHints]
-    """Estimates by stage, as the engine gets them; and ``history``: Point-Est with the deviation of its wide errors."""
+    """Estimates by stage, as the engine gets them; ``history``: Point-Est with the deviation of its wide errors; and
+    ``stored``: what the store of profiles says, -1 where it knows nothing."""
     variation_time: F64
     """Coefficient of variation of what each job's first stage has in common with history; NaN: with nothing."""
     variation_space: F64
@@ -109,6 +112,8 @@ class Source:
         """As pickled."""
         self._usual_ms = 1.0
         self._papers: dict[str, PaperHistory] = {}
+        self._stored = b""
+        """As pickled."""
 
     def draw(self, seed: int) -> Trace:
         """Return the workload of a seed.
@@ -119,6 +124,7 @@ class Source:
         history, workload, groups = self._read(seed)
         if not self._history:
             self._history = dumps(learned(history))
+            self._stored = dumps(StoredRuns(history))
             self._usual_ms = float(np.median([record.mean_ms for record in history] or [1.0]))
             self._papers = {name: PaperHistory(history, point) for name, point in PAPERS.items()} if history else {}
         generator = np.random.default_rng((seed, 1))
@@ -140,6 +146,7 @@ class Source:
         estimated = {name: of_jobs(np.array([each.mean_ms for each in said])) for name, said in estimates.items()}
         hints = {name: _hints_of(said) for name, said in estimates.items()}
         hints |= {"history": _hints_of(estimates["point"], wide=True), "drawn": _drawn(drawn_ms)}
+        hints["stored"] = self._by_the_store(groups)
         made = replace(workload, jobs=jobs)
         known = next(iter(self._papers.values()), None)
         over_time = np.array([np.nan if known is None else known.variation(group[0].features) for group in groups])
@@ -194,6 +201,19 @@ class Source:
                 mean_ms = self._usual_ms if known is None else known.mean_ms(record.features)
                 said.append(Estimate(mean_ms, mean_ms / 100, mean_ms * 100, NO_IDEA))
         return found
+
+    def _by_the_store(self, groups: Groups) -> JobHints:
+        """Return what the store of profiles says of each stage; it learns as the other histories do."""
+        stored: StoredRuns = loads(self._stored)  # noqa: S301 (our own)
+        said: list[Prediction | None] = []
+        for group in groups:
+            said += [stored.prediction(record.features) for record in group]
+            if not self._choices.train_once:
+                for record in group:
+                    stored.add(record)
+        found = [(-1, -1) if each is None else (each.duration_ms, each.deviation_ms) for each in said]
+        durations_ms, deviations_ms = np.array(found, np.int64).T.copy()
+        return JobHints(durations_ms, deviations_ms)
 
     @staticmethod
     def _said(estimator: Estimator, name: str, record: JobRecord, history: History) -> Estimate | None:
