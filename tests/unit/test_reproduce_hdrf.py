@@ -57,6 +57,17 @@ def test_siblings_are_owed_the_same_and_may_use_everything(name: str) -> None:
     assert maxima == {"100"}
 
 
+def test_d_follows_weights_and_then_who_left() -> None:
+    """Figure 9: 0.8, 1.0, 0.1, 0.1 of the CPUs and GPUs; when n1.1 has ended, half of the CPUs each."""
+    first, second, last = TESTS["D"].shares("hdrf")
+    assert first == pytest.approx({"n1.1": 16, "n1.2": 20, "n2.1": 2, "n2.2": 2})
+    assert second == pytest.approx({"n1.2": 20, "n2.1": 10, "n2.2": 10})
+    assert last == pytest.approx({"n1.2": 20, "n2.1": 20})
+    entries = queues(TESTS["D"])
+    owed = [entries[f"yarn.scheduler.capacity.root.{group}.capacity"] for group in ("n1", "n2")]
+    assert owed == ["80", "20"]
+
+
 def test_naive_drf_starves_a_leaf_in_tests_a_and_b() -> None:
     for name, starved in (("A", "n2.1"), ("B", "n3.1")):
         test = TESTS[name]
@@ -109,5 +120,5 @@ def test_resources_are_read_whether_the_rm_writes_a_list_or_one_object() -> None
 
 
 def test_a_test_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert treadle(["reproduce", "hdrf", "--test", "D"]) == 2
-    assert capsys.readouterr().err == "--test D: there is none; choose of A, B, C\n"
+    assert treadle(["reproduce", "hdrf", "--test", "E"]) == 2
+    assert capsys.readouterr().err == "--test E: there is none; choose of A, B, C, D\n"

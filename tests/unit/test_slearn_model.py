@@ -40,7 +40,7 @@ def trace_of(
     sure = JobHints(mean, np.where(settled, mean // 10, 6 * mean))
     widths = np.array([len(durations) for _, durations in jobs], np.int64)
     known = {"history": sure} | dict.fromkeys(
-        ("3sigma", "point", "3sigma-paper", "point-paper", "oracle", "drawn"), hints
+        ("3sigma", "point", "3sigma-paper", "point-paper", "oracle", "drawn", "stored"), hints
     )
     unknown = np.full(len(made), np.nan)
     return Trace(1, arranged(made), widths, true_ms, {"oracle": true_ms}, known, unknown, unknown)

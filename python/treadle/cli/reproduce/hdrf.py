@@ -45,7 +45,7 @@ def hdrf(
     section: Annotated[
         Section, typer.Option(help="5.1: tests on real clusters; in the simulator 5.2: naive H-DRF, 5.3: slots.")
     ] = Section.TESTS,
-    test: Annotated[list[str] | None, typer.Option(help="A, B or C; may be repeated. Default: all.")] = None,
+    test: Annotated[list[str] | None, typer.Option(help="A, B, C or D; may be repeated. Default: all.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
     plot: Annotated[Path | None, typer.Option(help="5.1: a folder for plots over time.")] = None,
     step_s: Annotated[
@@ -69,7 +69,7 @@ def hdrf(
 ) -> None:
     """H-DRF's tests on a real ResourceManager beside the stock scheduler, or its comparison with naive H-DRF.
 
-    5.1: tests A, B and C. 5.2: Facebook's job sizes on 50 simulated nodes. 5.3: beside a scheduler of slots, on
+    5.1: tests A, B, C and D. 5.2: Facebook's job sizes on 50 simulated nodes. 5.3: beside a scheduler of slots, on
     whose nodes memory is given out without a bound.
     """
     if section is not Section.TESTS:

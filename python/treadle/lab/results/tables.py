@@ -110,6 +110,26 @@ def _hdrf_responses(figures: Figures) -> str:
     return markdown_table(("", *next(iter(figures["schemes"].values()))), [row for row in rows if row[0] != own])
 
 
+def _hdrf_test(figures: Figures) -> str:
+    """A test on a real ResourceManager: containers of each leaf at the end of each step, beside exact shares."""
+    rows = []
+    for test in figures["tests"]:
+        for number, title in enumerate(test["steps"]):
+            for leaf, expected in test["expected"]["hdrf"][number].items():
+                naive = test["expected"]["drf-naive"][number][leaf]
+                reached = [_reached(run["steps"][number], leaf) for run in test["runs"]]
+                shown = title if leaf == next(iter(test["expected"]["hdrf"][number])) else ""
+                rows.append((shown, leaf, f"{expected:g}", f"{naive:g}", *reached))
+    schedulers = {"treadle": "Treadle", "capacity": "stock"}
+    runs = figures["tests"][0]["runs"]
+    return markdown_table(("", "leaf", "H-DRF", "naive DRF", *(schedulers[run["scheduler"]] for run in runs)), rows)
+
+
+def _reached(step: Mapping[str, Any], leaf: str) -> str:
+    least, most = step["least"][leaf], step["most"][leaf]
+    return f"{step['tasks'][leaf]:g}" + (f" ({least} to {most})" if least != most else "")
+
+
 def _hdrf_slots(figures: Figures) -> str:
     """H-DRF beside schedulers of slots: how long all jobs take, and by how much response times are longer."""
     papers, rows = figures["paper"], []
@@ -256,6 +276,7 @@ TABLES: Final[dict[str, Callable[[Figures], str]]] = {
     "hdrf-tasks": _hdrf_tasks,
     "hdrf-responses": _hdrf_responses,
     "hdrf-slots": _hdrf_slots,
+    "hdrf-test": _hdrf_test,
     "graphene-rows": _graphene_rows,
     "graphene-effects": _graphene_effects,
     "graphene-gains": _graphene_gains,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,26 +79,27 @@ class Run:
 
 
 def queues(test: HdrfTest) -> Entries:
-    """Return capacity-scheduler.xml: equal siblings, each may use whatever the others leave."""
+    """Return capacity-scheduler.xml: siblings by their weights, each may use whatever the others leave."""
     entries = {
         f"{CS}resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
         f"{CS}maximum-am-resource-percent": "1",
         f"{CS}root.queues": ",".join(test.groups),
     }
-    _set_capacities(entries, [f"root.{group}" for group in test.groups])
+    _set_capacities(entries, {f"root.{group}": test.weights.get(group, 1) for group in test.groups})
     for group, below in test.groups.items():
         entries[f"{CS}root.{group}.queues"] = ",".join(map(queue_of, below))
-        _set_capacities(entries, [f"root.{group}.{queue_of(leaf)}" for leaf in below])
+        _set_capacities(entries, {f"root.{group}.{queue_of(leaf)}": 1 for leaf in below})
         for leaf in below:
             entries[f"{CS}root.{group}.{queue_of(leaf)}.user-limit-factor"] = "100"
     return entries
 
 
-def _set_capacities(entries: Entries, siblings: list[str]) -> None:
-    each = round(100 / len(siblings), 2)
-    for place, path in enumerate(siblings):
-        # percentages of siblings add up to 100
-        capacity = each if place else 100 - each * (len(siblings) - 1)
+def _set_capacities(entries: Entries, weights: Mapping[str, int]) -> None:
+    """Set the capacities of siblings, which add up to 100 percent."""
+    each = {path: round(100 * weight / sum(weights.values()), 2) for path, weight in weights.items()}
+    first = next(iter(each))
+    each[first] += 100 - sum(each.values())
+    for path, capacity in each.items():
         entries[f"{CS}{path}.capacity"] = f"{capacity:g}"
         entries[f"{CS}{path}.maximum-capacity"] = "100"
 

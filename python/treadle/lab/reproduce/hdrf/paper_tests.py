@@ -1,13 +1,16 @@
-"""Tests A, B and C of the H-DRF paper (SoCC 2013, figures 4, 5 and 7): trees, and who comes and goes.
+"""Tests A to D of the H-DRF paper (SoCC 2013, figures 4, 5, 7 and 9): trees, and who comes and goes.
 
 The paper's CPU and GPU are two extra resource types of YARN, because YARN gives every container memory and a virtual
 core: of those a node has so much that they are nobody's dominant resource.
+
+Test D is the paper's on 49 servers with 196 CPU and as many GPU; here there are 20 of each. There leaves leave as their
+2,000 tasks end, here when their shares have settled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
 
@@ -37,12 +40,13 @@ class HdrfTest:
     """One of the paper's worked examples.
 
     Attributes:
-        name: A, B or C.
+        name: A, B, C or D.
         about: what the paper shows by it.
         node: CPU and GPU of one node.
         nodes: number of nodes.
         groups: for each group its leaves, each with what one of its tasks needs of CPU and GPU.
         steps: what happens.
+        weights: of groups that have another than 1.
     """
 
     name: str
@@ -51,6 +55,7 @@ class HdrfTest:
     nodes: int
     groups: Mapping[str, Mapping[str, tuple[int, int]]]
     steps: tuple[Step, ...]
+    weights: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def demands(self) -> dict[str, dict[str, int]]:
@@ -68,7 +73,7 @@ class HdrfTest:
         groups = []
         for group, below in self.groups.items():
             leaves = (Leaf(leaf, {"cpu": Fraction(cpu), "gpu": Fraction(gpu)}) for leaf, (cpu, gpu) in below.items())
-            groups.append(Group(group, tuple(leaves)))
+            groups.append(Group(group, tuple(leaves), Fraction(self.weights.get(group, 1))))
         capacity = Fraction(self.capacity)
         return Tree({"cpu": capacity, "gpu": capacity}, Group("root", tuple(groups)))
 
@@ -122,6 +127,15 @@ TESTS: Mapping[str, HdrfTest] = MappingProxyType(
             nodes=2,
             groups={"n1": {"n1.1": (3, 2)}, "n2": {"n2.1": (1, 1), "n2.2": (1, 3)}},
             steps=(Step(join=("n1.1", "n2.1", "n2.2")), Step(leave=("n2.2",)), Step(join=("n2.2",))),
+        ),
+        "D": HdrfTest(
+            "D",
+            "shares follow weights, and who leaves makes room for its siblings' and others' tasks",
+            node=10,
+            nodes=2,
+            groups={"n1": {"n1.1": (1, 0), "n1.2": (0, 1)}, "n2": {"n2.1": (1, 0), "n2.2": (1, 0)}},
+            steps=(Step(join=("n1.1", "n1.2", "n2.1", "n2.2")), Step(leave=("n1.1",)), Step(leave=("n2.2",))),
+            weights={"n1": 4},
         ),
     }
 )
