@@ -6,7 +6,7 @@ import importlib.util
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -118,8 +118,8 @@ def test_a_draw_goes_on_with_the_schemes_that_are_kept(tmp_path: Path, monkeypat
     kept = KeptPlays(tmp_path / "kept", "slearn")
 
     def run(folder: str) -> Draw:
-        wanted: Any = (trace(), 150, ["slearn", "3sigma-paper", "fifo"], 0, None)
-        return run_draw(*wanted, tmp_path / folder, kept, lambda _: None)
+        names, setting = ["slearn", "3sigma-paper", "fifo"], cast(Any, None)  # nothing is played
+        return run_draw(trace(), 150, names, 0, setting, tmp_path / folder, kept, lambda _: None)
 
     with pytest.raises(BenchError):
         run("a")
