@@ -169,7 +169,7 @@ final class Ticks {
     return refusal == null;
   }
 
-  /** Renews the lease for an engine that answered, unless it places nothing; answers whether it holds it. */
+  /** Renews the lease for an engine that answered, unless it places nothing: then it is given up, and this is false. */
   private boolean renewed(Answer answer, boolean enforce, boolean schedules) {
     if (enforce && handler.starving()) {
       lease.release();
@@ -182,7 +182,10 @@ final class Ticks {
     // first, so that nobody who sees the lease held sees an earlier error
     metrics.troubles().note(Troubles.Kind.LINK, "");
     lease.renew(schedules, answer.cameNanos);
-    states.leaseHeld(schedules);
+    if (lease.held()) {
+      // else it was there for so long that nothing of it may be committed: the next one gets the lease
+      states.leaseHeld(schedules);
+    }
     return true;
   }
 
@@ -192,7 +195,7 @@ final class Ticks {
     if (entered) {
       // after the lease was renewed: if the engine fails meanwhile, it is lost at once
       askAhead(conversation, proposals.size(), now, begin);
-    } else {
+    } else if (lease.held()) {
       handler.entered();
       entered = true;
     }

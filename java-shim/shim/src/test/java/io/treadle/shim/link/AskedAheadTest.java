@@ -20,6 +20,7 @@ import io.treadle.shim.wire.ProposalFrame;
 import io.treadle.shim.wire.Section;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -27,7 +28,9 @@ import java.util.TreeMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.AfterEach;
@@ -48,12 +51,15 @@ class AskedAheadTest {
   }
 
   private final Configuration conf = new Configuration(false);
-  private final Lease lease = new Lease(System::nanoTime, 600_000);
+  /** How much the clock of the lease is ahead of the one by which answers come. */
+  private final AtomicLong aheadNanos = new AtomicLong();
+  private final Lease lease = new Lease(() -> System.nanoTime() + aheadNanos.get(), 600_000);
   private final ShimMetrics metrics = new ShimMetrics(lease::held, lease::flips, () -> 0, () -> 0);
   private final Map<Long, FrameReader> frames = new ConcurrentSkipListMap<>();
   private final Map<Long, Integer> sizes = new ConcurrentSkipListMap<>();
   private final List<Long> committed = Collections.synchronizedList(new ArrayList<>());
   private final List<Throwable> failures = Collections.synchronizedList(new ArrayList<>());
+  private final List<Boolean> heldWhenEntered = Collections.synchronizedList(new ArrayList<>());
   private final AtomicInteger inside = new AtomicInteger();
   private final AtomicInteger open = new AtomicInteger();
   private volatile int proposals = MANY;
@@ -186,6 +192,25 @@ class AskedAheadTest {
     assertEquals("the sidecar has died", metrics.texts().get("LastError"));
     until("the next engine begins with a snapshot and is committed", () -> committed.size() >= 5 && lease.held());
     assertTrue(frames.get(1L).isSnapshot());
+  }
+
+  /** The commits before it met a pause of the JVM: until the next answer the stock scheduler works, and is left to it. */
+  @Test
+  void anAnswerThatWaitedForLongerThanTheLeaseIsNotCommitted() throws Exception {
+    onCommit = sequence -> {
+      if (committed.size() == 3) {
+        Await.until("the engine was asked ahead", () -> frames.containsKey(sequence + 1));
+        aheadNanos.set(TimeUnit.HOURS.toNanos(1));
+      } else if (committed.size() == 4) {
+        assertFalse(mayCommit.getAsBoolean());
+        assertEquals(0, lease.leftNanos());
+        aheadNanos.set(0);
+      }
+    };
+    start();
+    until("some are committed after it", () -> committed.size() >= 6);
+    assertEquals(Arrays.asList(true, true), heldWhenEntered);
+    assertEquals(0, metrics.numbers().get("LinkFailures"));
   }
 
   @Test
@@ -321,6 +346,11 @@ class AskedAheadTest {
   }
 
   private final class TestHandler extends NoHandler {
+    @Override
+    public void entered() {
+      heldWhenEntered.add(lease.held());
+    }
+
     @Override
     public String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier may, CommitTime time) {
       if (answer.size() > 0) {
