@@ -124,9 +124,12 @@ final class Upkeep {
     reservations.releaseAll();
   }
 
-  /** An engine's answer is about to be committed; does nothing while another link's thread is at it. */
+  /**
+   * An engine's answer is about to be committed. Does nothing while another link's thread is at it, nor where the right
+   * to commit has been lost: what the stock scheduler reserves is its own then.
+   */
   void beforeCommit(BooleanSupplier mayCommit) {
-    if (!inTurns.tryLock()) {
+    if (!mayCommit.getAsBoolean() || !inTurns.tryLock()) {
       return;
     }
     try {
