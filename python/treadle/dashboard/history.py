@@ -226,6 +226,19 @@ class History:
             rows = self._base.execute("SELECT name, severity, text, since_s FROM conditions ORDER BY name").fetchall()
         return (looked[0] if looked else 0.0), [Condition(*row) for row in rows]
 
+    def is_empty(self) -> bool:
+        """Has nothing of any cluster been kept yet, but perhaps that none was found?"""
+        with self._lock:
+            seen = self._base.execute("SELECT 1 FROM points UNION ALL SELECT 1 FROM jobs LIMIT 1").fetchone()
+        return seen is None
+
+    def begin_anew(self) -> None:
+        """Forget what was wrong and what changed."""
+        with self._lock, _Transaction(self._base):
+            self._base.execute("DELETE FROM conditions")
+            self._base.execute("DELETE FROM events")
+            self._base.execute("DELETE FROM facts")
+
     def addresses(self) -> set[str]:
         """Return under which addresses the ResourceManagers of the cluster were found whose history this is."""
         with self._lock:

@@ -19,6 +19,8 @@ _ANYWHERE: Final = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 no
 def check_cluster(history: History, rm: str, ca: Path | None = None, is_same: bool = False) -> None:
     """Keep in a history which cluster it is of: the address of its ResourceManager, and those of a pair.
 
+    A history into which nothing of a cluster came yet is of none, whatever address was tried.
+
     Args:
         history: of this cluster, or of none yet
         rm: the ResourceManager's address
@@ -31,7 +33,11 @@ def check_cluster(history: History, rm: str, ca: Path | None = None, is_same: bo
     try:
         kept = history.addresses()
         found = {address_of(rm), *_of_pair(rm, ca)}
-        if kept and kept.isdisjoint(found) and not is_same:
+        is_other = bool(kept) and kept.isdisjoint(found) and not is_same
+        if is_other and history.is_empty():  # nobody answered under that address: it may have been a mistake
+            history.begin_anew()
+            kept = set()
+        elif is_other:
             raise UserError(
                 f"{history.path} is the history of the cluster of {', '.join(sorted(kept))}; name another --state for "
                 f"that of {address_of(rm)}, or --same-cluster if it is the same one under a new address"

@@ -138,11 +138,15 @@ class Whose:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def of(self, rm: str, is_same: bool = False) -> set[str]:
-        """Start with it, and end; return the addresses that it has kept."""
+    def of(self, rm: str, is_same: bool = False, answers: bool = True) -> set[str]:
+        """Start with it, look if somebody answers, and end; return the addresses that it has kept."""
         history = History(self.path)
         try:
             check_cluster(history, rm, None, is_same)
+            if answers:
+                history.record(1.0, {"nodes": 1.0})
+            else:
+                history.keep_conditions(1.0, [Condition("lost", "fail", f"{rm} does not answer", 1.0)], ["lost"])
             return history.addresses()
         finally:
             history.close()
@@ -157,6 +161,17 @@ def test_a_history_of_another_cluster_is_not_continued(tmp_path: Path) -> None:
             whose.of(other.url)
         assert whose.of(one.url) == {one.url}, "nothing was kept of the other"
         assert whose.of(other.url, is_same=True) == {other.url}
+
+
+def test_a_history_of_an_address_that_nobody_answered_under_is_of_no_cluster(tmp_path: Path) -> None:
+    whose = Whose(tmp_path / "history.sqlite")
+    assert whose.of("http://typo:8088", answers=False) == {"http://typo:8088"}
+    assert whose.of("http://rm:8088") == {"http://rm:8088"}
+    with pytest.raises(UserError, match="is the history of the cluster of http://rm:8088"):
+        whose.of("http://typo:8088", answers=False)
+    history = History(whose.path)
+    assert (history.conditions(), history.events()) == ((0.0, []), []), "what was wrong there is wrong no more"
+    history.close()
 
 
 def test_the_other_one_of_a_pair_goes_on_with_the_history(tmp_path: Path) -> None:
