@@ -208,16 +208,22 @@ def test_what_no_node_can_serve_is_said() -> None:
 
 def test_a_tag_without_its_number_is_said_and_changes_nothing() -> None:
     rm = cluster(4)
-    for tags in (["treadle:gang=abc"], ["treadle:workers=2x", "treadle:gang=3"], ["treadle:gang=2", "treadle:etl"]):
+    for tags in (
+        ["treadle:gang=abc"],
+        ["treadle:workers=2x", "treadle:gang=3"],
+        ["treadle:gang=2", "treadle:etl"],
+        ["treadle:requires=zone=z9", "treadle:etl"],
+    ):
         app = rm.application(LEAF)
         rm.ask(app, 0, 2, (1, 1))
         rm.tags[app] = tags
         rm.change(app)
     rm.require(rm.application(LEAF), "zone")
     engine = engine_with()
-    assert len(decided(rm, engine, 1_000)) == 6
+    assert len(decided(rm, engine, 1_000)) == 8
     told = dict(engine.diagnostics())
-    assert sorted(told) == [0, 1, 3]
+    assert sorted(told) == [0, 1, 3, 4]
+    assert told[3] == "tag 'treadle:requires=zone=z9': Treadle reads no treadle:requires=; did you mean require?"
     assert told[0] == "treadle:gang: 'abc' is no whole number; write one, as treadle:gang=4, or take the tag out"
     assert told[1].startswith("treadle:workers: '2x' is no whole number")
     assert not any("whole number" in warning for warning in engine.warnings()), "nobody waits for it"

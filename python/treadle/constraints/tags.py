@@ -37,6 +37,12 @@ def miscounted(tags: Iterable[str]) -> str:
     return ""
 
 
+def misread(tags: Collection[str]) -> str:
+    """Return what is wrong with one application's tags that begin as Treadle's do; empty if nothing is."""
+    unread = sorted(tag for tag in tags if not _is_read(tag))
+    return miscounted(tags) or (f"tag {unread[0][:100]!r}: {_not_read(unread[0])}" if unread else "")
+
+
 def unread_tags(jobs: Iterable[Collection[str]]) -> list[str]:
     """Return a line for each tag of jobs that looks like one of Treadle's and is none."""
     found = Counter(tag for tags in jobs for tag in set(tags) if tag.lower().startswith(_BEGIN))
@@ -52,7 +58,11 @@ def _is_read(tag: str) -> bool:
 
 
 def _line(tag: str, count: int) -> str:
+    return f"tag {tag[:100]!r} of {counted(count, 'job')}: {_not_read(tag)}"
+
+
+def _not_read(tag: str) -> str:
     name = f"{tag.partition('=')[0]}="
-    says = f"tag {tag[:100]!r} of {counted(count, 'job')}: Treadle reads no {name[:100]}"
+    says = f"Treadle reads no {name[:100]}"
     known = [each.removeprefix(_BEGIN).removesuffix("=") for each in _KNOWN]
     return says + (nearest(name[len(_BEGIN) : -1].lower(), known) or f"; it reads {', '.join(_KNOWN)}")

@@ -340,7 +340,7 @@ class Engine:
             same = {app: text for (app, id_), text in self._too_large.items() if asks_still(apps, app, id_)}
             texts = same | dict(self._unmet_now(self._cluster).told)
             # last where there are too many: those are served
-            misread = [each for each in sorted(self._cluster.classes.miscounted.items()) if each[0] not in texts]
+            misread = [each for each in sorted(self._cluster.classes.misread.items()) if each[0] not in texts]
             self._told = tuple(sorted([*sorted(texts.items()), *misread][:UNMET_TOLD_MAX]))
         return self._told
 

@@ -18,7 +18,7 @@ from treadle.constraints.choices import NO_WISH, Choice, Wish, choice, wish
 from treadle.constraints.expression import Conjunction, Predicate
 from treadle.constraints.nodes import NodeFacts, NodeTable
 from treadle.constraints.placement import Understood, understand
-from treadle.constraints.tags import miscounted
+from treadle.constraints.tags import misread
 from treadle.model.tables import TOTAL, grown
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ class Classes:
         """(class, node / 8): the same, a bit a node."""
         self.errors: dict[int, str] = {}
         """For each application whose requirement cannot be read what is wrong with it."""
-        self.miscounted: dict[int, str] = {}
-        """For each application with a tag that should have a number and has none what is wrong with it."""
+        self.misread: dict[int, str] = {}
+        """For each application with a tag that begins as Treadle's do and cannot be read what is wrong with it."""
         self.left_out: set[int] = set()
         """Applications with a constraint for which there was no class left."""
         self.changes = 0
@@ -273,10 +273,10 @@ class Classes:
         self._bindings.pop(application, None)
         self._plain[application] = -1
         self.errors.pop(application, None)
-        self.miscounted.pop(application, None)
+        self.misread.pop(application, None)
         self.left_out.discard(application)
-        if text := miscounted(tags):
-            self.miscounted[application] = text
+        if text := misread(tags):
+            self.misread[application] = text
         if mine is not NO_WISH:
             self._wishes[application] = mine
         if mine.error:
