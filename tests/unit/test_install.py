@@ -431,6 +431,14 @@ def test_an_installation_below_another_prefix_is_found_by_what_it_wrote(
     assert (conf / "yarn-env.sh").read_bytes() == ENV
 
 
+def test_the_next_release_goes_where_the_last_one_is(
+    conf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_in_place(conf)
+    assert run(["install", "--hadoop-conf", str(conf), "--user", getpass.getuser(), "--dry-run"]) == 0
+    assert f"nothing to do: {tmp_path / 'opt' / 'current'} and" in " ".join(capsys.readouterr().out.split())
+
+
 def test_only_doctor_believes_what_others_may_have_written(conf: Path, tmp_path: Path) -> None:
     put_in_place(conf)
     (tmp_path / "opt" / "installed.json").chmod(0o666)

@@ -23,9 +23,13 @@ def install(
             "--hadoop-conf", envvar="HADOOP_CONF_DIR", help="The folder with the ResourceManager's yarn-site.xml."
         ),
     ],
-    prefix: Annotated[Path, typer.Option(help="Where releases go, each in a folder of its own.")] = Path(
-        "/opt/treadle"
-    ),
+    prefix: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where releases go, each in a folder of its own: by default where one of this ResourceManager is "
+            "installed, else /opt/treadle."
+        ),
+    ] = None,
     user: Annotated[
         str | None, typer.Option(help="Whom the sidecar runs as: the ResourceManager's user, unless you give it one.")
     ] = None,
@@ -46,7 +50,9 @@ def install(
     from treadle.admin.host.install import carry_out, plan_of
     from treadle.admin.host.plan import DEFAULT_PREFIX, DEFAULT_SYSTEMD, Options
     from treadle.admin.host.signals import Signals, Stopped
+    from treadle.admin.host.where import prefix_for
 
+    prefix = prefix or prefix_for(hadoop_conf)
     if systemd_dir is None and prefix == DEFAULT_PREFIX and DEFAULT_SYSTEMD.is_dir():
         systemd_dir = DEFAULT_SYSTEMD
     options = Options(hadoop_conf.absolute(), user or _user(), prefix, config, systemd_dir)

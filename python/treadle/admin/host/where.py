@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -29,20 +30,32 @@ def found_prefix(conf: Path | None, *, trusted: bool, systemd: Path = DEFAULT_SY
         trusted: take only what nobody but root and this user could have written: it says what is to be undone
         systemd: the folder of units
     """
-    for release in _releases(conf, systemd):
+    releases = chain([Path(sys.prefix)], () if conf is None else _of_jar(conf), _of_unit(systemd / UNIT))
+    return _first_installed(releases, trusted)
+
+
+def prefix_for(conf: Path) -> Path:
+    """Return the prefix of the installation whose jar a ResourceManager loads, for the next one; else the usual one."""
+    return _first_installed(_of_jar(conf), trusted=True)
+
+
+def _first_installed(releases: Iterable[Path], trusted: bool) -> Path:
+    """Return the first prefix of a release, PREFIX/RELEASE, that is an installation's."""
+    for release in releases:
         prefix = release.parent
         if (prefix / NAME).is_file() and not (trusted and reason_against(prefix / NAME)):
             return prefix
     return DEFAULT_PREFIX
 
 
-def _releases(conf: Path | None, systemd: Path) -> Iterator[Path]:
-    """Yield folders of releases: one below a prefix is PREFIX/RELEASE."""
-    yield Path(sys.prefix)
-    jar = None if conf is None else jar_in(_content(conf / "yarn-env.sh"))
+def _of_jar(conf: Path) -> Iterator[Path]:
+    jar = jar_in(_content(conf / "yarn-env.sh"))
     if jar is not None and jar.match(f"*/{JAR}"):
         yield jar.parents[1]
-    starts = _STARTS.search(_content(systemd / UNIT).decode("utf-8", "replace"))
+
+
+def _of_unit(unit: Path) -> Iterator[Path]:
+    starts = _STARTS.search(_content(unit).decode("utf-8", "replace"))
     if starts is not None:
         yield Path(starts[1])
 
