@@ -452,3 +452,11 @@ def test_the_jar_of_a_yarn_env_is_found_however_its_path_is_written() -> None:
     for jar in (Path("/opt/treadle/1/lib/treadle-shim.jar"), Path("/a b/it's/1/lib/treadle-shim.jar")):
         assert jar_in(with_jar(ENV, jar)) == jar
     assert jar_in(ENV) is None
+
+
+def test_what_somebody_made_of_yarn_env_leads_nowhere(conf: Path, tmp_path: Path) -> None:
+    lines = with_jar(ENV, Path("/opt/treadle/1/lib/treadle-shim.jar"))
+    assert jar_in(lines.replace(b"CLASSPATH=/opt", b"CLASSPATH='/opt")) is None
+    for jar in (Path("/", "long" * 100, "1/lib/treadle-shim.jar"), Path("/treadle-shim.jar")):
+        (conf / "yarn-env.sh").write_bytes(with_jar(ENV, jar))
+        assert found_prefix(conf, trusted=False, systemd=tmp_path) == DEFAULT_PREFIX

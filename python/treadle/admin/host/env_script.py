@@ -47,8 +47,11 @@ def without_jar(data: bytes) -> bytes:
 
 
 def jar_in(data: bytes) -> Path | None:
-    """Return the jar that our lines in a yarn-env.sh name; None if there are none."""
+    """Return the jar that our lines in a yarn-env.sh name; None if there are none, or others have changed them."""
     block = _BLOCK.search(data)
     named = None if block is None else _NAMED.search(block[0])
-    words = [] if named is None else shlex.split(named[1].decode("utf-8", "replace"))
+    try:
+        words = [] if named is None else shlex.split(named[1].decode("utf-8", "replace"))
+    except ValueError:  # a quotation without an end
+        return None
     return Path(words[0]) if words else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -42,9 +43,10 @@ def prefix_for(conf: Path) -> Path:
 def _first_installed(releases: Iterable[Path], trusted: bool) -> Path:
     """Return the first prefix of a release, PREFIX/RELEASE, that is an installation's."""
     for release in releases:
-        prefix = release.parent
-        if (prefix / NAME).is_file() and not (trusted and reason_against(prefix / NAME)):
-            return prefix
+        record = release.parent / NAME
+        with suppress(OSError):  # what this user may not look at, or no file can be called
+            if record.is_file() and not (trusted and reason_against(record)):
+                return release.parent
     return DEFAULT_PREFIX
 
 
