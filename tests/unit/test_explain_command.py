@@ -20,6 +20,7 @@ from treadle.cli.main import run
 from treadle.config.settings import default_settings
 from treadle.config.state_folders import EXPLAIN_SOCKET
 from treadle.engine import Engine
+from treadle.errors import UserError
 from treadle.explain.situation import Situation
 from treadle.live import explain_door
 from treadle.live.explain_door import ExplainDoor, held_nodes, open_door, shown
@@ -289,6 +290,18 @@ def test_without_a_sidecar_it_says_where_to_look(tmp_path: Path, capsys: pytest.
     said = capsys.readouterr().err
     assert f"{tmp_path}/.treadle.yaml.state/explain.sock" in said
     assert "--socket" in said
+
+
+def test_a_sidecar_that_is_busy_is_not_called_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treadle.cli.explain._TIMEOUT_S", 0.2)
+    place = tmp_path / EXPLAIN_SOCKET
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        listening.listen(0)
+        with pytest.raises(UserError, match=r"has not answered within 0\.2 s: .*; ask again"):
+            ask_sidecar([place], {"held": True})
+        with pytest.raises(UserError, match="too many ask the sidecar at once; ask again"):
+            ask_sidecar([place], {"held": True})
 
 
 def test_without_a_place_there_is_no_door_and_the_sidecar_goes_on(tmp_path: Path) -> None:

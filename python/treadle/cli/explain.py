@@ -170,6 +170,11 @@ def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
             continue
         except (ConnectionResetError, BrokenPipeError) as error:
             raise UserError(f"{place}: the sidecar does not answer you; run this as its user or as root") from error
+        except BlockingIOError as error:  # as many wait for it as may
+            raise UserError(f"{place}: too many ask the sidecar at once; ask again") from error
+        except TimeoutError as error:
+            said = f"{place}: the sidecar has not answered within {_TIMEOUT_S:g} s"
+            raise UserError(f"{said}: it answers others, or its host is too busy; ask again") from error
         except (OSError, ValueError) as error:
             problem = f"{place}: {error}"
     raise NoSidecarError(
