@@ -218,18 +218,21 @@ def _fallback(name: str, entry: Entry, entries: Mapping[str, Entry]) -> Iterator
         yield (name, "fallback"), unknown(entry.fallback, known)
 
 
-def lost_queues(engines: Sequence[RosterEngine], queues: Collection[str]) -> Iterator[tuple[tuple[str, ...], str]]:
+def lost_queues(
+    engines: Sequence[RosterEngine], queues: Collection[str], of: str = "the scenario"
+) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield which queues of selectors a cluster has not: the path in the file, and what is wrong.
 
     Args:
         engines: a roster
         queues: whole paths of all queues, inner ones too
+        of: whose they are, as a message calls it
     """
     for name, entry in {engine.entry_name: engine.entry for engine in engines}.items():
         for queue in entry.select.queues:
             if queue not in queues:
                 hint = nearest(queue, queues) or f"; there are {', '.join(sorted(queues)[:_SHOWN_MAX])}"
-                yield ("engines", name, "select", "queues"), f"{queue} is no queue of the scenario{hint}"
+                yield ("engines", name, "select", "queues"), f"{queue} is no queue of {of}{hint}"
 
 
 def unused(value: object) -> Iterator[tuple[tuple[str, ...], str]]:

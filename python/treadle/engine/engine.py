@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from treadle.config.engines import lost_queues
 from treadle.config.settings import Choice, Settings, default_settings, with_parts
 from treadle.constraints.tags import GANG
 from treadle.engine.attempts import Attempts, Divided
@@ -19,6 +20,7 @@ from treadle.events import (
     Names,
     PlanRanks,
     PolicySwitch,
+    Queues,
     ResourceTypes,
     Samples,
     Snapshot,
@@ -63,6 +65,9 @@ WARM_UP: Final[tuple[Mapping[str, Choice], ...]] = (
 
 class Engine:
     """Keeps a model of the cluster and proposes containers. Not for several threads at a time."""
+
+    _lost_queues: tuple[str, ...] | None = None
+    """What is wrong with the queues that the roster's selectors name; None: nobody has looked since either changed."""
 
     def __init__(
         self, settings: Settings, good: Settings | None = None, watch: Watch = unwatched, *, tries_again: bool = False
@@ -168,6 +173,8 @@ class Engine:
         observed = self._policy.observes and self._before is None
         cluster.tasks.notes_effects = observed
         cluster.apply(event)
+        if isinstance(event, Queues):
+            self._lost_queues = None
         if observed:
             self._policy.observe(event, cluster)
 
@@ -284,6 +291,7 @@ class Engine:
         self._policy.configure(settings)
         self._good = self._running
         self._settings = self._running = settings
+        self._lost_queues = None
         self._failure = None
         self._follow_roster()
         if self._cluster is not None:
@@ -326,7 +334,16 @@ class Engine:
         if cluster is None:
             return found
         constrained = _of_constraints(cluster, self._unmet_now(cluster))
-        return (*found, *cluster.queues.warnings, *self._policy.warnings(), *constrained)
+        return (*found, *cluster.queues.warnings, *self._lost(cluster), *self._policy.warnings(), *constrained)
+
+    def _lost(self, cluster: Cluster) -> tuple[str, ...]:
+        """Return what selectors of the roster name that is no queue: nobody is served by that."""
+        if self._lost_queues is None:
+            at, roster = cluster.queues.at, self._settings.engines
+            paths = {cluster.names.texts[path] for path in at["path"][at["exists"] == 1].tolist()} if roster else set()
+            lost = lost_queues(roster, paths, "the cluster")
+            self._lost_queues = tuple(f"{'.'.join(path)}: {text}" for path, text in lost)
+        return self._lost_queues
 
     def diagnostics(self) -> Sequence[tuple[int, str]]:
         """Return what applications should know, by their index: why no node serves them."""
