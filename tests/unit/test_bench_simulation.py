@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from treadle.lab.bench.sls import Run, Setting, simulate
 from treadle.lab.bench.sls_load import MODES, Workload
+from treadle.lab.minicluster.waiting import wait_for
 
 SEEN: dict[str, Any] = {
     "state": "running",
@@ -53,6 +58,27 @@ def test_a_finished_simulation_is_ended(tmp_path: Path) -> None:
     assert run.measurements["commits"]["total"] == 7
     assert shown[-1]["state"] == "finished"
     pid_file = tmp_path / "run" / "pid"
+    assert not psutil.pid_exists(int(pid_file.read_text()))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_simulation_too(tmp_path: Path, number: signal.Signals) -> None:
+    pid_file = tmp_path / "run" / "pid"
+
+    def send() -> None:
+        wait_for("the simulation", lambda: pid_file.is_file() and pid_file.read_text() != "", 60, 0.05)
+        os.kill(os.getpid(), number)
+
+    before = {each: signal.signal(each, signal.default_int_handler) for each in (signal.SIGINT, signal.SIGHUP)}
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_with(tmp_path, f"{WRITE_PID}\n{WAIT_FOR_EVER}")
+    finally:
+        sender.join()
+        for each, handler in before.items():
+            signal.signal(each, handler)
     assert not psutil.pid_exists(int(pid_file.read_text()))
 
 

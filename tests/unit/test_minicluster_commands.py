@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from treadle.cli.main import run
+from treadle.lab.harness.signals import uninterrupted
 from treadle.lab.minicluster import MiniCluster, readiness, scripts
 from treadle.lab.minicluster.layout import Layout
 from treadle.lab.minicluster.settings import SHIM_CLASS, STOCK_CLASS, ClusterError
@@ -116,7 +117,7 @@ def test_the_folder_may_be_named_by_the_environment(
 def test_what_is_started_while_signals_are_ignored_heeds_them() -> None:
     """A JVM that inherits an ignored SIGTERM never ends by one."""
     words = "import signal; print([signal.getsignal(n) == signal.SIG_IGN for n in (signal.SIGTERM, signal.SIGHUP)])"
-    with readiness.uninterrupted():
+    with uninterrupted():
         os.kill(os.getpid(), signal.SIGTERM)
         child = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
     assert child.stdout == "[False, False]\n"

@@ -13,7 +13,7 @@ from treadle.lab.demo.display import Display
 from treadle.lab.demo.engines import run_engines_demo
 from treadle.lab.demo.jobs import spark_home
 from treadle.lab.demo.run import run_demo
-from treadle.lab.minicluster.readiness import terminable
+from treadle.lab.harness.signals import terminable
 from treadle.lab.minicluster.runtime import build_folder
 
 app = typer.Typer()

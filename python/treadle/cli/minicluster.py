@@ -14,6 +14,7 @@ from rich.table import Table
 
 from treadle.cli._console import console_for_tables
 from treadle.config.reader import read_settings
+from treadle.lab.harness.signals import terminable, uninterrupted
 from treadle.lab.minicluster import (
     ClusterError,
     ClusterSettings,
@@ -137,7 +138,7 @@ def stop(folder: Folder = None) -> None:
     if layout is None:
         typer.echo(f"no cluster is running in {_folder(folder)}", err=True)
         return
-    with saying(Console(stderr=True)) as say, readiness.uninterrupted():
+    with saying(Console(stderr=True)) as say, uninterrupted():
         say("stopping")
         processes.end(layout)
         layout.state_file.unlink(missing_ok=True)
@@ -164,7 +165,7 @@ def run(
     settings = _settings(
         (nodes, memory, vcores), resource, label, attribute, queues, scheduler, mode, policy, set_, recovery=recovery
     )
-    with readiness.terminable():
+    with terminable():
         cluster = _start(settings, folder)
         try:
             code = _run(command, client_environment(cluster))
@@ -209,7 +210,7 @@ def restart_rm(
     What ran goes on only in a cluster that was started with --recovery.
     """
     cluster = _attached(folder)
-    with saying(Console(stderr=True)) as say, readiness.uninterrupted():
+    with saying(Console(stderr=True)) as say, uninterrupted():
         say("restarting the ResourceManager")
         cluster.restart_rm(kill)
 
@@ -257,7 +258,7 @@ def _folder(folder: Path | None) -> Path:
 
 def _start(settings: ClusterSettings, folder: Path | None) -> MiniCluster:
     console = Console(stderr=True)
-    with saying(console) as say, readiness.terminable():
+    with saying(console) as say, terminable():
         cluster = MiniCluster(settings, _folder(folder), say)
         cluster.start()
     console.print(f"ready: {settings.nodes} NodeManagers, {cluster.layout.rm_url}", highlight=False, soft_wrap=True)

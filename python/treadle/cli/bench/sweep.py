@@ -31,8 +31,8 @@ def sweep_command(
     The results must be the same bytes. Cluster, Spark and simulations share this machine's cores.
     """
     from treadle.lab.bench.sweep_run import SweepFigures, run_sweep
+    from treadle.lab.harness.signals import terminable
     from treadle.lab.minicluster.progress import saying
-    from treadle.lab.minicluster.readiness import terminable
     from treadle.sweep.spark import check_spark
 
     if runs % 2:

@@ -23,8 +23,8 @@ def agreement(
     folder: Annotated[Path | None, typer.Option(help="The clusters' folder; default: build/agreement.")] = None,
 ) -> None:
     """The same jobs on a mini cluster and in the simulator: shares over time and completion times side by side."""
+    from treadle.lab.harness.signals import terminable
     from treadle.lab.minicluster.progress import saying
-    from treadle.lab.minicluster.readiness import terminable
     from treadle.lab.reproduce.agreement.experiment import run_both
     from treadle.lab.reproduce.agreement.report import document, misses, table
     from treadle.lab.reproduce.agreement.workload import POLICIES

@@ -161,8 +161,8 @@ def _on_sls(
     size: Size, seeds: range, folder: Path | None, cache: Path | None, json_file: Path | None, console: Console
 ) -> None:
     """Play draws on the testbed."""
+    from treadle.lab.harness.signals import terminable
     from treadle.lab.minicluster.progress import saying
-    from treadle.lab.minicluster.readiness import terminable
     from treadle.lab.minicluster.runtime import build_folder
     from treadle.lab.reproduce.graphene_cluster.testbed import run_draw
     from treadle.lab.reproduce.graphene_cluster.testbed_report import document, shortfalls, table

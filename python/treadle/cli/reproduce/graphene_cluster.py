@@ -24,9 +24,9 @@ def graphene_cluster(
     folder: Annotated[Path | None, typer.Option(help="The cluster's folder; else build/reproduce-graphene.")] = None,
 ) -> None:
     """Graphene on a real ResourceManager: sleeping Tez DAGs with and without plans and scoring, in turns."""
+    from treadle.lab.harness.signals import terminable
     from treadle.lab.harness.statistics import check_intervals
     from treadle.lab.minicluster.progress import saying
-    from treadle.lab.minicluster.readiness import terminable
     from treadle.lab.reproduce.graphene_cluster.experiment import SCHEMES, Round, run_rounds
     from treadle.lab.reproduce.graphene_cluster.jobs import DagSettings, draw
     from treadle.lab.reproduce.graphene_cluster.report import document, shortfalls, table

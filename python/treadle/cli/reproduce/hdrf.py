@@ -164,9 +164,9 @@ def _run_tests(
     folder: Path | None,
 ) -> None:
     """Run section 5.1."""
+    from treadle.lab.harness.signals import terminable
     from treadle.lab.minicluster import Scheduler
     from treadle.lab.minicluster.progress import saying
-    from treadle.lab.minicluster.readiness import terminable
     from treadle.lab.reproduce.hdrf.experiment import Run, Settings, run_test
     from treadle.lab.reproduce.hdrf.paper_tests import TESTS
     from treadle.lab.reproduce.hdrf.report import document, off, table

@@ -36,9 +36,9 @@ def phoenix_cluster(
     cache: CacheOption = None,
 ) -> None:
     """Short jobs that two of six nodes, or a tenth of 200, can serve, beside long ones, under four schedulers."""
+    from treadle.lab.harness.signals import terminable
     from treadle.lab.harness.statistics import check_intervals
     from treadle.lab.minicluster.progress import Say, saying
-    from treadle.lab.minicluster.readiness import terminable
     from treadle.lab.reproduce.phoenix_cluster import testbed
     from treadle.lab.reproduce.phoenix_cluster.experiment import Round, Scheme, run_scheme, schemes
     from treadle.lab.reproduce.phoenix_cluster.jobs import KINDS, QUICK, Settings, arrivals

@@ -219,8 +219,8 @@ def _on_sls(
     files: tuple[Path | None, Path | None, Path | None],
 ) -> None:
     """Play draws on the testbed; ``files`` are the folder of logs, that of runs that are kept, and the one for JSON."""
+    from treadle.lab.harness.signals import terminable
     from treadle.lab.minicluster.progress import saying
-    from treadle.lab.minicluster.readiness import terminable
     from treadle.lab.minicluster.runtime import build_folder
     from treadle.lab.reproduce.slearn.testbed import NAMES, document, run_draw, shortfalls, table
     from treadle.lab.testbed.kept_plays import KeptPlays

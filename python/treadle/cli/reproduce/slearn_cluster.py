@@ -41,9 +41,9 @@ def slearn_cluster(
 ) -> None:
     """SLearn on a real ResourceManager with MapReduce jobs, against stock FIFO and fair ordering, in turns."""
     from treadle.lab.harness.data import FACEBOOK, given_or_found
+    from treadle.lab.harness.signals import terminable
     from treadle.lab.harness.statistics import check_intervals
     from treadle.lab.minicluster.progress import saying
-    from treadle.lab.minicluster.readiness import terminable
     from treadle.lab.reproduce.slearn_cluster.experiment import SCHEMES, Round, Settings, arrivals, run_scheme
     from treadle.lab.reproduce.slearn_cluster.report import document, shortfalls, table
     from treadle.lab.reproduce.slearn_cluster.simulated import run_simulated

@@ -28,6 +28,7 @@ from treadle.lab.bench.sls_load import (
     Mode,
     Workload,
 )
+from treadle.lab.harness.signals import terminable
 
 POOL_THREADS: Final = 16
 """SLS's threads, which play all nodes and application masters."""
@@ -194,7 +195,8 @@ class Run:
 def simulate(mode: Mode, setting: Setting, folder: Path, progress: Callable[[dict[str, Any]], None]) -> Run:
     """Run the workload under `mode` with all files in `folder`, a new one; never raise for a run that fails.
 
-    `progress` is called with the measurements so far, several times a second.
+    `progress` is called with the measurements so far, several times a second. Ctrl-C, SIGTERM and SIGHUP end the
+    simulation with this process.
     """
     folder.mkdir(parents=True, exist_ok=True)
     measurements = folder / "measurements.json"
@@ -203,7 +205,7 @@ def simulate(mode: Mode, setting: Setting, folder: Path, progress: Callable[[dic
     write_configuration(folder, mode, setting.workload, measurements, log, setting.sidecar_command)
     command = _command(setting, folder, files)
     run = Run(mode)
-    with (folder / "out.txt").open("wb") as output:
+    with terminable(), (folder / "out.txt").open("wb") as output:
         process = subprocess.Popen(
             command,
             stdout=output,

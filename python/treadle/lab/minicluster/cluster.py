@@ -16,6 +16,7 @@ import psutil
 import requests
 
 from treadle.admin.jars import shim_jar
+from treadle.lab.harness.signals import uninterrupted
 from treadle.lab.minicluster import processes, readiness, scripts
 from treadle.lab.minicluster.layout import Layout, make_anew
 from treadle.lab.minicluster.processes import JavaProgram
@@ -110,7 +111,7 @@ class MiniCluster:
         if layout is None:
             return
         # a second Ctrl-C must not leave anything behind
-        with readiness.uninterrupted():
+        with uninterrupted():
             self._say("stopping")
             if self._rm is not None:
                 self._rm.close()

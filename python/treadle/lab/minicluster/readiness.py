@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
 import subprocess
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,33 +128,3 @@ def _attributes(node: dict[str, Any]) -> list[Any]:
 def with_scheduler(settings: ClusterSettings, scheduler: Scheduler) -> ClusterSettings:
     """Return the same cluster under another scheduler."""
     return dataclasses.replace(settings, scheduler=scheduler)
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Ignore Ctrl-C and SIGTERM while a cluster is being stopped (in the main thread; elsewhere none arrive).
-
-    By a handler: processes that are started meanwhile would inherit SIG_IGN, and a JVM then heeds no SIGTERM ever.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end what runs as Ctrl-C does: by an exception, so that a cluster is stopped on the way."""
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
