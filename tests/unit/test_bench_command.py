@@ -82,7 +82,7 @@ def test_a_mistake_ends_with_its_text_and_code_2(tmp_path: Path, capsys: pytest.
         (["--seed", "1" * 23], "--seed is 1111"),
         (["--plot", "/etc/passwd"], "--plot: /etc/passwd"),
         (["--backlog", "--mode", "observe"], "--mode observe: there is no such mode with --backlog"),
-        (["--backlog", "--queues", "201"], "--queues is 201: there must be as many jobs"),
+        (["--backlog", "--queues", "401"], "--queues is 401: there must be as many jobs"),
         (["--backlog", "--users", "0"], "--users is 0"),
         (["--backlog", "--preferred-nodes", "101"], "--preferred-nodes is 101"),
         (["--backlog", "--slots-per-node", "10001"], "--slots-per-node is 10001"),

@@ -45,11 +45,11 @@ def cluster_command(
     json_file: Annotated[Path, typer.Option("--json", help="Where the results go, as JSON.")],
     nodes: Annotated[int, typer.Option(help="Nodes of 10 GB and 10 cores.")] = 100,
     jobs: Annotated[
-        int | None, typer.Option(help="Jobs, all submitted at once; 20, with --backlog 200.", show_default=False)
+        int | None, typer.Option(help="Jobs, all submitted at once; 20, with --backlog 400.", show_default=False)
     ] = None,
     tasks: Annotated[
         int | None,
-        typer.Option(help="Tasks of each job, of 1 GB and one core; 240, with --backlog 2,000.", show_default=False),
+        typer.Option(help="Tasks of each job, of 1 GB and one core; 240, with --backlog 100.", show_default=False),
     ] = None,
     task_ms: Annotated[
         int | None,
