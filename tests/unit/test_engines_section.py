@@ -209,6 +209,8 @@ def test_an_entry_that_leaves_nothing_to_those_below_is_refused_unless_they_are_
     standby = parse_settings("f", text.replace("a: {", "a: {fallback: b, "))
     assert [engine.name for engine in standby.engines] == ["a", "b"]
     assert standby.warnings == ()
+    copies = problems(f"engines:\n  a: {{{select}}}\n  b: {{copies: 2, fallback: b}}\n")
+    assert "so that b below never serves anything" in copies[0], "it stands in for nobody but itself"
 
 
 @pytest.mark.parametrize(

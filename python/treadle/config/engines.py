@@ -197,7 +197,7 @@ def _serving_nothing(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, 
     """Yield entries that leave nothing to others below them, unless these serve while another is dead."""
     names = list(entries)
     first = next((at for at, name in enumerate(names) if entries[name].select.leaves_nothing), len(names))
-    fallbacks = {entry.fallback for entry in entries.values()}
+    fallbacks = {entry.fallback for name, entry in entries.items() if entry.fallback != name}
     idle = [name for name in names[first + 1 :] if name not in fallbacks]
     if idle:
         text = (
