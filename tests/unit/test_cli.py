@@ -196,6 +196,20 @@ def test_status_is_shown(capsys: pytest.CaptureFixture[str], rm: str) -> None:
     assert json.loads(capsys.readouterr().out) == TREADLE
 
 
+def test_what_was_only_observed_is_counted(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+    assert run(["status", "--rm", rm]) == 0
+    assert "would have been committed" not in capsys.readouterr().out
+    Page.beans["Treadle"]["Observed"] = 8
+    assert run(["status", "--rm", rm]) == 0
+    assert re.search(r"would have been committed \(observe_only\) *│ 8", capsys.readouterr().out)
+
+
+def test_a_sidecar_that_starts_is_no_error(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+    Page.beans["Treadle"] |= {"Schedules": 0, "tag.Mode": "enforce", "SidecarStarts": 1}
+    assert run(["status", "--rm", rm]) == 0
+    assert "a sidecar has been started, and does not answer yet" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize("kind", ["Refusal", "LastError"])
 def test_why_it_does_not_schedule_is_said_once(capsys: pytest.CaptureFixture[str], rm: str, kind: str) -> None:
     why = "the engine places nothing"

@@ -126,7 +126,10 @@ def _engine_of(application: str, engine: str, rm: str, ca: Path | None) -> str:
     from treadle.config.errors import unknown
 
     found = read_beans(rm, "TreadleEngines", ca)
-    roster = roster_of(found[0]) if found else {"engines": {}, "applications": {}}
+    try:
+        roster = roster_of(found[0]) if found else {"engines": {}, "applications": {}}
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{rm}: the bean TreadleEngines holds no JSON; use the jar of this version") from error
     names = list(roster["engines"])
     if engine and not names:
         raise UserError(f"--engine {engine}: there is one engine, which has no name; leave --engine out")

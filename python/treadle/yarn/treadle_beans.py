@@ -42,7 +42,8 @@ def why_not(bean: Mapping[str, Any]) -> str:
         return f"the mode is {mode}, so that the CapacityScheduler schedules"
     if bean.get("tag.Refusal"):
         return str(bean["tag.Refusal"])
-    return f"no engine holds the lease; {bean.get('tag.LastError') or 'no error is reported'}"
+    starts = "a sidecar has been started, and does not answer yet" if bean.get("SidecarStarts") else ""
+    return f"no engine holds the lease; {bean.get('tag.LastError') or starts or 'no error is reported'}"
 
 
 def engine_figures(name: str, life: Mapping[str, Any], bean: Mapping[str, Any]) -> dict[str, Any]:
