@@ -70,6 +70,16 @@ def test_a_yarn_command_that_there_is_not_names_those_that_there_are(
     assert "rmadmin" in said
 
 
+@pytest.mark.parametrize(
+    ("command", "name"), [("classpath", "util.Classpath --glob"), ("nodeattributes", "NodeAttributesCLI")]
+)
+def test_what_the_docs_ask_of_yarn_is_there(
+    command: str, name: str, cluster: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["minicluster", "exec", "--folder", str(cluster.folder), "--", "yarn", command]) == 0
+    assert name in capfd.readouterr().out
+
+
 def test_exec_of_a_command_that_is_not_there_is_a_mistake(cluster: Running, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["minicluster", "exec", "--folder", str(cluster.folder), "--", "no-such-command"]) == 2
     assert "no-such-command: No such file" in capsys.readouterr().err

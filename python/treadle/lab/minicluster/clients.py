@@ -21,8 +21,10 @@ _COMMANDS: Final = {
     "node": (f"{_CLI}.NodeCLI",),
     "queue": (f"{_CLI}.QueueCLI",),
     "cluster": (f"{_CLI}.ClusterCLI",),
+    "nodeattributes": (f"{_CLI}.NodeAttributesCLI",),
     "logs": (f"{_CLI}.LogsCLI",),
     "jar": ("org.apache.hadoop.util.RunJar",),
+    "classpath": ("org.apache.hadoop.util.Classpath", "--glob"),
 }
 """For each command of `yarn` the class that does it, and what its arguments begin with."""
 
