@@ -221,3 +221,19 @@ def test_tables_of_graphene_and_hdrf_show_what_commands_write() -> None:
         "| paper, H-DRF | 83 |",
     ]
     assert TABLES["hdrf-responses"](hdrf).splitlines()[2:] == [f"| naive H-DRF (Pareto CS) | {shown} |"]
+
+
+def test_tables_of_testbeds_and_clusters_show_draws_and_steps() -> None:
+    over = {
+        "3sigma-paper": {"all": INTERVAL, "wide": INTERVAL, "by_draw": [1.26, 1.4]},
+        "fifo": {"by_draw": [2.0, 3.0]},
+    }
+    shown = TABLES["slearn-testbed"]({"over_slearn": {"slearn": {}, **over}})
+    assert "| 3Sigma by the paper's letter | 1.32 (1.26 to 1.40) | 1.26, 1.40 | 1.32 (1.26 to 1.40) |" in shown
+    assert "| stock, FIFO |  | 2.00, 3.00 |  |" in shown
+    step = {"tasks": {"n1": 9.0, "n2": 4.0}, "least": {"n1": 8, "n2": 4}, "most": {"n1": 10, "n2": 4}}
+    run_ = {"scheduler": "treadle", "steps": [step]}
+    expected = {"hdrf": [{"n1": 10.0, "n2": 4.0}], "drf-naive": [{"n1": 12.0, "n2": 2.5}]}
+    shown = TABLES["hdrf-test"]({"tests": [{"steps": ["n1, n2 come"], "expected": expected, "runs": [run_]}]})
+    assert "| n1, n2 come | n1 | 10 | 12 | 9 (8 to 10) |" in shown
+    assert "|  | n2 | 4 | 2.5 | 4 |" in shown
