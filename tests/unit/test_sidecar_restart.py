@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -121,6 +122,24 @@ def test_without_a_sidecar_it_says_where_to_look(
     processes.append(sidecar())
     assert run(["sidecar", "restart", "--rm", manager.url, "--pid", "1"]) == 2
     assert f"there are: {processes[0].pid}" in capsys.readouterr().err
+    assert processes[0].poll() is None
+
+
+def test_the_sidecar_of_another_resource_manager_is_left_alone(
+    manager: FakeManager,
+    processes: list[subprocess.Popen[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The parent of the sidecar, which is this process, serves the pages at the manager's address."""
+    monkeypatch.setattr(running, "resource_managers", lambda: [psutil.Process(os.getpid())])
+    assert running.masters_besides(manager.url) == set()
+    assert running.masters_besides("http://localhost:1") == {os.getpid()}
+    processes.append(sidecar())
+    monkeypatch.setattr(running, "masters_besides", lambda url: {os.getpid()})
+    assert run(["sidecar", "restart", "--rm", manager.url]) == 2
+    said = capsys.readouterr().err
+    assert f"sidecars of another ResourceManager than that at {manager.url}: {processes[0].pid}" in said
     assert processes[0].poll() is None
 
 

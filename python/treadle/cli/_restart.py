@@ -35,7 +35,7 @@ def restart_sidecars(
     """
     before = read_bean(rm, "Treadle", ca)
     refuse_off(before)
-    chosen = _chosen(running.sidecars(), pid)
+    chosen = _chosen(running.sidecars(), pid, rm)
     names = ", ".join(str(process.pid) for process in chosen)
     for process in chosen:
         _end(process)
@@ -57,7 +57,7 @@ def restart_sidecars(
     )
 
 
-def _chosen(found: Sequence[psutil.Process], pid: int | None) -> list[psutil.Process]:
+def _chosen(found: Sequence[psutil.Process], pid: int | None, rm: str) -> list[psutil.Process]:
     if pid is not None:
         named = [process for process in found if process.pid == pid]
         if not named:
@@ -68,9 +68,16 @@ def _chosen(found: Sequence[psutil.Process], pid: int | None) -> list[psutil.Pro
             "no sidecar runs on this host that this user may see; run this on the active ResourceManager's host, as "
             "root or as the sidecar's user. A managed one that has ended is started again by its ResourceManager"
         )
-    if len({process.ppid() for process in found if "--managed" in process.cmdline()}) > 1:
-        raise UserError(f"sidecars of several ResourceManagers run here; name one with --pid: {_listed(found)}")
-    return list(found)
+    others = running.masters_besides(rm)
+    own = [process for process in found if process.ppid() not in others]
+    if not own:
+        raise UserError(
+            f"what runs here are sidecars of another ResourceManager than that at {rm}: {_listed(found)}; name the "
+            "right one with --rm, or a sidecar with --pid"
+        )
+    if len({process.ppid() for process in own if "--managed" in process.cmdline()}) > 1:
+        raise UserError(f"sidecars of several ResourceManagers run here; name one with --pid: {_listed(own)}")
+    return own
 
 
 def _listed(found: Sequence[psutil.Process]) -> str:

@@ -46,6 +46,12 @@ def of_cluster(masters: list[psutil.Process], conf: Path | None, urls: Collectio
     return [each for each in masters if not urls or _listens(each, ports)]
 
 
+def masters_besides(url: str) -> set[int]:
+    """Return the process ids of the ResourceManagers of this host that do not serve the pages at an address."""
+    masters = resource_managers()
+    return {each.pid for each in masters} - {each.pid for each in of_cluster(masters, None, [url])}
+
+
 def class_path_of(master: psutil.Process) -> list[str]:
     """Return what may be on a ResourceManager's class path: parts of its words, and of CLASSPATH."""
     words: list[str] = []
