@@ -20,6 +20,7 @@ from treadle.lab.bench.engine_load import Load, SteadyState
 from treadle.lab.bench.engine_memory import PIECE, measure_memory, pieces
 from treadle.lab.bench.engine_run import Figures, grid_of, growth, load_policies, measure
 from treadle.lab.bench.engine_snapshot import measure_first_answer
+from treadle.lab.harness.statistics import slope_of
 
 SMALL = Load(nodes=6, rows=40, leaves=12, batch=60, arrivals=50)
 
@@ -107,7 +108,23 @@ def test_growth_is_the_slope_in_logarithms() -> None:
         for rows in (10, 100):
             rate = 1e6 * nodes**-0.5 * rows**-0.25
             results.append(replace(base, nodes=nodes, rows=rows, leaves=1, placements_per_s_cpu=rate))
-    assert growth(results) == {"p": {"nodes": 0.5, "rows": 0.25, "leaves": None}}
+    found = growth(results)["p"]
+    assert found["nodes"] is not None and found["rows"] is not None
+    assert found["nodes"] == pytest.approx((0.5, 0.5, 0.5))
+    assert found["rows"] == pytest.approx((0.25, 0.25, 0.25))
+    assert found["leaves"] is None
+
+
+def test_a_slope_has_the_interval_of_its_fit() -> None:
+    # two lines of slope 1 at levels of their own; the middle points of both are off by 0.3
+    lines = [[(0.0, 0.0), (1.0, 1.3), (2.0, 2.0)], [(0.0, 5.0), (1.0, 6.3), (2.0, 7.0)]]
+    found = slope_of(lines)
+    assert found is not None
+    # squares left: 2 x (0.1, 0.2, 0.1); 6 points less 2 levels and a slope; Student's t of 3 degrees is 3.182
+    half = 3.182446 * (2 * 0.06 / 3 / 4) ** 0.5
+    assert found == pytest.approx((1.0, 1.0 - half, 1.0 + half))
+    assert slope_of([[(0.0, 0.0), (2.0, 1.0)]]) == (0.5, 0.5, 0.5)
+    assert slope_of([[(1.0, 0.0)], [(1.0, 3.0)]]) is None
 
 
 def test_the_command_writes_table_json_and_plots(tmp_path: Path) -> None:
@@ -121,6 +138,8 @@ def test_the_command_writes_table_json_and_plots(tmp_path: Path) -> None:
     written = json.loads(out.read_text())
     assert [(row["nodes"], row["batch"]) for row in written["results"]] == [(4, 40), (8, 40)]
     assert set(written["growth"]["mine"]) == {"nodes", "rows", "leaves"}
+    assert set(written["growth"]["mine"]["nodes"]) == {"mean", "low", "high"}
+    assert written["growth"]["mine"]["rows"] is None
     assert (tmp_path / "engine-nodes.png").stat().st_size > 0
 
 

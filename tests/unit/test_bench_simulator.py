@@ -21,6 +21,8 @@ def test_every_load_keeps_the_machines_busy_and_ends(load: str) -> None:
     busy = figures.tasks * 10 / (2 * SLOTS) / figures.simulated_s
     assert 0.5 < busy <= 1
     assert sum(figures.parts.values()) == pytest.approx(1)
+    assert figures.events > figures.tasks
+    assert 0 < figures.decides <= figures.simulated_s * 10 + 1
 
 
 def test_results_as_a_table_json_and_a_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

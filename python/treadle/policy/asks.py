@@ -17,7 +17,7 @@ from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, HEADROOM, LIMIT, M
 from treadle.policy.node_search import fits, fits_nowhere, held_node, is_wanted, level_of, remember_nowhere, room_needed
 from treadle.policy.node_sets import set_of
 from treadle.policy.share_state import CHECKS_LEFT, WITNESS
-from treadle.policy.state import BIG_COUNT, BIG_ROWS, CLUSTER, LEAF_HEADROOM, NOT_THERE, OPEN_NODES, PARTITION, PLACED
+from treadle.policy.state import BIG_COUNT, BIG_ROWS, CLUSTER, LEAF_HEADROOM, NOT_THERE, OPEN_NODES, PLACED
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64, I64
@@ -167,48 +167,6 @@ def headroom_under_maxima(view: View, headroom: I64, leaf: int, partition: int) 
         queue = view.queues[queue].parent
 
 
-CHECKS_PER_LEAF = 64
-"""How many nodes are looked at for asks that have no room where the last ask had: on average, beyond one each."""
-
-
-@inner
-def find_least_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Find the smallest ask of each resource in the partition that is not 0."""
-    resources = scratch.shares.resources
-    for r in range(len(resources)):
-        resources[r].least = 1 << 62
-    for at in range(len(scratch.list)):
-        app = scratch.list[at].application
-        row = view.apps[app].first_row if scratch.apps[app].done == 0 else -1
-        while row >= 0:
-            if asks_here(view, scratch, parameters, row, partition):
-                for r in range(len(resources)):
-                    if view.capability[row, r] > 0:
-                        resources[r].least = min(resources[r].least, view.capability[row, r])
-            row = view.rows[row].next
-    for r in range(len(resources)):
-        resources[r].asked = resources[r].least < 1 << 62
-        if not resources[r].asked:
-            resources[r].least = 1
-
-
-@inner
-def begin_resources(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Count the nodes of the partition with room for the smallest ask of each resource."""
-    find_least_asks(view, scratch, parameters, partition)
-    resources = scratch.shares.resources
-    for r in range(len(resources)):
-        resources[r].nodes = 0
-    for node in range(len(view.nodes)):
-        if view.nodes[node].state == 1 and view.nodes[node].partition == partition:
-            for r in range(len(resources)):
-                resources[r].nodes += scratch.available[node, r] >= room_needed(scratch, node, r, resources[r].least)
-    for r in range(len(resources)):
-        resources[r].saturated = view.counted[r] and resources[r].nodes == 0
-        ignored = resources[r].saturated and parameters.rescales
-        resources[r].counts = scratch.rates[PARTITION, r] > 0.0 and not ignored
-
-
 @inner
 def take_resources(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
     """Follow a container on a node; say whether that has saturated a resource."""
@@ -274,48 +232,6 @@ def is_stuck(view: View, scratch: Scratch, user: int, leaf: int, partition: int)
     if not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
         return False
     return not grows_with_leaf(view, user, leaf, partition)
-
-
-@inner
-def count_asks(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> int:
-    """Return how many of a leaf's asks could be placed; give up the others."""
-    asks = 0
-    find_headroom(view, scratch, parameters, leaf, partition)
-    for at in range(scratch.queues[leaf].first, scratch.queues[leaf + 1].first):
-        app = scratch.list[at].application
-        if scratch.apps[app].done or (view.apps[app].awaiting_am and view.apps[app].assumed_count > 0):
-            continue
-        user = user_of(view, parameters, app, leaf, partition)
-        if user >= 0 and is_stuck(view, scratch, user, leaf, partition):
-            scratch.apps[app].done = 1
-            continue
-        row = view.apps[app].first_row
-        while row >= 0:
-            if asks_here(view, scratch, parameters, row, partition):
-                could = within_headroom(view, scratch.asks[LEAF_HEADROOM], app, row, user) and not needs_saturated(
-                    view, scratch, row
-                )
-                if could and not has_node(view, scratch, parameters, row):
-                    note_big(view, scratch, row)
-                    could = False
-                if could:
-                    asks += asks_left(view, scratch, row)
-                else:
-                    scratch.rows[row].done = 1
-            row = view.rows[row].next
-    return asks
-
-
-@inner
-def count_all_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Count the asks of every leaf of the tree."""
-    shares = scratch.shares
-    shares.counters[CHECKS_LEFT] = CHECKS_PER_LEAF * len(shares.nodes)
-    for at in range(len(shares.nodes)):
-        if shares.nodes[at].leaf:
-            queue = shares.nodes[at].queue
-            live = scratch.queues[queue].live > 0
-            shares.nodes[at].asks = count_asks(view, scratch, parameters, queue, partition) if live else 0
 
 
 @inner

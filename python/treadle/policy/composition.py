@@ -130,7 +130,15 @@ class Composition:
         ranks_asks, leaves = self.traits["order"].ranks_asks, len(cluster.queues.at) if self.fit.across_queues else 1
         candidates = self.fit.candidates * leaves
         return scratch_for(
-            cluster, shares, old, self.order.weights, overbooked, candidates, ranks_asks, self._keeps_headroom
+            cluster,
+            shares,
+            old,
+            self.order.weights,
+            overbooked,
+            candidates,
+            ranks_asks,
+            self._keeps_headroom,
+            counts_asks=not self.traits["share"].walks_queues,
         )
 
     def _overbooked(self, cluster: Cluster) -> dict[int, float]:

@@ -141,8 +141,10 @@ QUEUE: Final = np.dtype(
         ("used_share", "f8"),
         ("guaranteed_share", "f8"),
         ("key", "f8"),
+        ("place", "i4"),  # among its siblings
         ("live", "i4"),  # leaves below (or itself) that may still get something
         ("first", "i4"),  # its applications in the list; they end where those of the next queue begin
+        ("first_open", "i4"),  # its asks among those that are open; they end where those of the next queue begin
         ("am_cursor", "i4"),
         ("cursor", "i4"),
         ("heap_size", "i4"),  # -1: not made yet in this decide
@@ -153,6 +155,22 @@ QUEUE: Final = np.dtype(
     align=True,
 )
 LISTED: Final = np.dtype([("application", "i4"), ("heap", "i4")])
+OPEN_ASK: Final = np.dtype(
+    [
+        ("application", "i4"),
+        ("user", "i4"),  # its application's
+        ("row", "i4"),
+        ("like", "i4"),  # a row that room is found for exactly where it is for this one; itself if none is known
+        ("left", "i4"),  # how many containers of it may be proposed
+        ("starts", "u1"),  # its application awaits an AM container that is proposed already
+    ],
+    align=True,
+)
+"""A row with asks for the partition that is being served."""
+
+ALIKE: Final = 64
+"""How many sizes of asks are told apart at a time."""
+
 BIG: Final = np.dtype([("placed", "i8"), ("row", "i4"), ("overtaken", "u1")], align=True)
 
 
@@ -170,6 +188,9 @@ class Scratch(NamedTuple):
     apps: Records
     queues: Records
     list: Records  # the applications of each leaf, in fifo order, and the leaf's heap or levels
+    turns: I32  # a tournament of each queue's children, beside theirs; nothing unless the share walks the queues
+    open_asks: Records  # leaf by leaf in the order of `list`; nothing unless the share counts asks
+    alike: I32  # by a digest of what is asked for: a row with an ask of that size
     levels: Records  # queue x level, nothing unless a leaf is served by levels
     weights: F64  # of the levels
     big: Records  # rows that fit no node, how many proposals had been made then, and whether others got before them
@@ -197,6 +218,7 @@ def scratch_for(
     candidates: int = 0,
     ranks_asks: bool = False,
     headroom: bool = False,
+    counts_asks: bool = False,
 ) -> Scratch:
     """Return arrays large enough for the cluster, cleared as the loop expects; keep the lasting part of ``old``.
 
@@ -209,6 +231,7 @@ def scratch_for(
         candidates: how many rows compete for a node, no more than there are
         ranks_asks: whether the order has keys of asks
         headroom: whether nodes keep room for the largest ask
+        counts_asks: whether the share has a tree of its own, and counts what could be placed; else it walks the queues
     """
     nodes, apps = cluster.nodes, cluster.apps
     resources = nodes.amounts.shape[2]
@@ -240,6 +263,9 @@ def scratch_for(
         apps=marks,
         queues=queues,
         list=listed,
+        turns=np.zeros(0 if counts_asks else 2 * len(cluster.queues.children), np.int32),
+        open_asks=np.zeros(len(cluster.requests.at) if counts_asks else 0, OPEN_ASK),
+        alike=np.full(ALIKE, -1, np.int32),
         levels=np.zeros(len(queues) * len(weights), LEVEL),
         weights=np.array(weights, np.float64),
         big=np.zeros(BIG_ROWS, BIG),

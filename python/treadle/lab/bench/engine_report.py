@@ -9,6 +9,7 @@ from rich.table import Table
 
 from treadle.lab.bench.engine_run import Constrained, Failed, Figures, growth
 from treadle.lab.harness.plots import load_pyplot
+from treadle.lab.harness.statistics import Interval
 
 DIMENSIONS = ("nodes", "rows", "leaves")
 
@@ -37,14 +38,18 @@ def figures_table(results: Sequence[Figures | Failed]) -> Table:
 
 def growth_table(results: Sequence[Figures]) -> Table:
     """Return the exponents of growth of each policy."""
-    table = Table(title="CPU time per placement grows as n^k")
+    table = Table(title="CPU time per placement grows as n^k; in brackets 95 % intervals of the fit")
     table.add_column("policy")
     for name in DIMENSIONS:
         table.add_column(f"k, {name}", justify="right")
     for policy, exponents in growth(results).items():
         found = [exponents[name] for name in DIMENSIONS]
-        table.add_row(policy, *("-" if value is None else f"{value:.2f}" for value in found))
+        table.add_row(policy, *("-" if value is None else _with_interval(value) for value in found))
     return table
+
+
+def _with_interval(k: Interval) -> str:
+    return f"{k.mean:.2f}" if k.low == k.high else f"{k.mean:.2f} ({k.low:.2f} to {k.high:.2f})"
 
 
 def constrained_table(results: Sequence[Constrained]) -> Table:

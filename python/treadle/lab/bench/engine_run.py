@@ -17,6 +17,7 @@ from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.lab.bench.engine_load import Load, SteadyState
 from treadle.lab.bench.sls_load import BenchError
+from treadle.lab.harness.statistics import Interval, slope_of
 from treadle.policy.catalogue import register_parts
 from treadle.policy.failed import PolicyFailedError, insist
 
@@ -279,30 +280,34 @@ def compare_constrained(
     return found
 
 
-def growth(results: Sequence[Figures]) -> dict[str, dict[str, float | None]]:
+def growth(results: Sequence[Figures]) -> dict[str, dict[str, Interval | None]]:
     """Return for each policy and dimension the exponent k of CPU time per placement ~ n^k; None with only one size.
 
     The slope of a least-squares line through the logarithms, with a level of its own for each choice of the other two.
+    The interval says how well one power of n describes the sizes measured, not how repeatable they are.
     """
-    found: dict[str, dict[str, float | None]] = {}
+    found: dict[str, dict[str, Interval | None]] = {}
     for policy in dict.fromkeys(result.policy for result in results):
         mine = [result for result in results if result.policy == policy and result.placements_per_s_cpu > 0]
         found[policy] = {name: _exponent(mine, name) for name in ("nodes", "rows", "leaves")}
     return found
 
 
-def _exponent(results: Sequence[Figures], dimension: str) -> float | None:
+def _exponent(results: Sequence[Figures], dimension: str) -> Interval | None:
     lines: dict[tuple[Any, ...], list[tuple[float, float]]] = {}
     for result in results:
         others = tuple(getattr(result, name) for name in ("nodes", "rows", "leaves") if name != dimension)
         point = (math.log(getattr(result, dimension)), -math.log(result.placements_per_s_cpu))
         lines.setdefault(others, []).append(point)
-    above = below = 0.0
-    for points in lines.values():
-        x, y = np.array(points).T
-        above += float(((x - x.mean()) * (y - y.mean())).sum())
-        below += float(((x - x.mean()) ** 2).sum())
-    return None if below == 0.0 else round(above / below, 3)
+    return slope_of(list(lines.values()))
+
+
+def _plain_growth(results: Sequence[Figures]) -> dict[str, dict[str, dict[str, float] | None]]:
+    """Return the exponents for JSON."""
+    return {
+        policy: {name: None if k is None else k.as_json() for name, k in exponents.items()}
+        for policy, exponents in growth(results).items()
+    }
 
 
 def figures(results: Sequence[Figures | Failed]) -> list[Figures]:
@@ -313,4 +318,5 @@ def figures(results: Sequence[Figures | Failed]) -> list[Figures]:
 def report(results: Sequence[Figures | Failed], memory_mb: dict[str, float]) -> dict[str, Any]:
     """Return the results as they are written to a file; ``memory_mb`` by policy, if it was measured."""
     measured = [{"failure": None} | asdict(result) for result in results]
-    return {"benchmark": "engine", "results": measured, "growth": growth(figures(results)), "memory_mb": memory_mb}
+    fitted = _plain_growth(figures(results))
+    return {"benchmark": "engine", "results": measured, "growth": fitted, "memory_mb": memory_mb}

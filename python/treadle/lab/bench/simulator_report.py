@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from rich.table import Table
 
 from treadle.lab.bench.simulator_run import FailedFigures, SimulatorFigures
 from treadle.lab.harness.plots import load_pyplot
+
+SHOWN: Final = 0.005
+"""A part of the CPU time that is less in all runs has no column."""
 
 
 def figures_table(results: Sequence[SimulatorFigures | FailedFigures]) -> Table:
@@ -16,12 +20,13 @@ def figures_table(results: Sequence[SimulatorFigures | FailedFigures]) -> Table:
     table = Table(title="the simulator: per second of CPU time, and where that went", title_justify="left")
     for name in ("policy", "load"):
         table.add_column(name)
-    parts = next((list(result.parts) for result in results if isinstance(result, SimulatorFigures)), [])
-    for name in ("nodes", "tasks", "CPU s", "completions/s", "placements/s", *parts):
+    measured = [result.parts for result in results if isinstance(result, SimulatorFigures)]
+    parts = [name for name in (measured[0] if measured else ()) if any(of[name] >= SHOWN for of in measured)]
+    for name in ("nodes", "tasks", "CPU s", "completions/s", "placements/s", "events/task", "decides", *parts):
         table.add_column(name, justify="right")
     for result in results:
         if isinstance(result, FailedFigures):
-            rest = ["-"] * (3 + len(parts))
+            rest = ["-"] * (5 + len(parts))
             table.add_row(result.policy, result.load, f"{result.nodes:,}", "failed", *rest)
             continue
         table.add_row(
@@ -32,6 +37,8 @@ def figures_table(results: Sequence[SimulatorFigures | FailedFigures]) -> Table:
             f"{result.cpu_s:.2f}",
             f"{result.completions_per_s:,.0f}",
             f"{result.placements_per_s:,.0f}",
+            f"{result.events / max(result.tasks, 1):.2f}",
+            f"{result.decides:,}",
             *(f"{result.parts[name]:.0%}" for name in parts),
         )
     return table

@@ -41,6 +41,8 @@ class SimulatorFigures:
         jobs: jobs that ended.
         tasks: tasks that ended: completions.
         containers: containers that were placed.
+        events: things that happened on the simulated cluster, such as ends of tasks and heartbeats with news.
+        decides: how often the engine decided, each time on a frame.
         simulated_s: simulated time.
         wall_s: real time.
         cpu_s: CPU time.
@@ -56,6 +58,8 @@ class SimulatorFigures:
     jobs: int
     tasks: int
     containers: int
+    events: int
+    decides: int
     simulated_s: float
     wall_s: float
     cpu_s: float
@@ -133,6 +137,8 @@ def measure(name: str, settings: Settings, load: str, nodes: int, seed: int = 1)
         jobs=len(run.built.workload.jobs) - run.unfinished,
         tasks=tasks,
         containers=containers,
+        events=run.counts["events"],
+        decides=run.decides,
         simulated_s=run.end_ms / 1000,
         wall_s=run.wall_s,
         cpu_s=run.cpu_s,

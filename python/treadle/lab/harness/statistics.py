@@ -64,6 +64,30 @@ def ratio_of(parts: Sequence[float], wholes: Sequence[float]) -> Interval:
     return Interval(ratio, ratio - half, ratio + half)
 
 
+def slope_of(lines: Sequence[Sequence[tuple[float, float]]]) -> Interval | None:
+    """Return the slope that lines of points (x, y) have in common, each at a level of its own, by least squares.
+
+    None if no line has two different x. There is no interval if all points are needed to draw the lines, or without
+    scipy.
+    """
+    above = below = rest = 0.0
+    fitted = [np.asarray(points, np.float64).T for points in lines]
+    centred = [(x - x.mean(), y - y.mean()) for x, y in fitted]
+    for x, y in centred:
+        above += float((x * y).sum())
+        below += float((x * x).sum())
+    if below == 0.0:
+        return None
+    slope = above / below
+    for x, y in centred:
+        rest += float(((y - slope * x) ** 2).sum())
+    degrees = sum(map(len, lines)) - len(lines) - 1
+    if degrees < 1 or importlib.util.find_spec("scipy") is None:
+        return Interval(slope, slope, slope)
+    half = _student(degrees) * sqrt(rest / degrees / below)
+    return Interval(slope, slope - half, slope + half)
+
+
 def _student(degrees: int) -> float:
     """Return Student's t that 95 % lie within on both sides."""
     from scipy.special import (

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner
 from treadle.policy.asks import (
-    begin_resources,
-    count_all_asks,
     drop_application,
     drop_saturated,
     take_resources,
 )
+from treadle.policy.open_asks import begin_resources, count_all_asks
 from treadle.policy.share_state import SATURATED
-from treadle.policy.shares import rules
-from treadle.policy.shares.capacity import add_live
+from treadle.policy.shares import capacity, rules
 from treadle.policy.state import BIG_COUNT, PLACED
 
 if TYPE_CHECKING:
@@ -134,7 +132,7 @@ def note_placed(view: View, scratch: Scratch, parameters: DecideParameters, leaf
 def give_up(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> None:
     """Leave a leaf alone for the rest of the decide: nothing of it can be placed."""
     if parameters.walks_queues:
-        add_live(view, scratch, leaf, -1)
+        capacity.give_up(view, scratch, parameters, leaf)
         return
     at = scratch.shares.leaf_node[leaf]
     scratch.shares.nodes[at].asks = 0

@@ -33,9 +33,9 @@ from treadle.policy.node_search import (
     level_of,
     place_of,
 )
-from treadle.policy.orders.leaf import begin_leaf, least_ask, next_application
+from treadle.policy.open_asks import survey_asks
+from treadle.policy.orders.leaf import least_ask, next_application
 from treadle.policy.own_tags import count_proposed
-from treadle.policy.shares.capacity import add_live
 from treadle.policy.state import (
     ASKS,
     BUNDLE,
@@ -51,7 +51,6 @@ from treadle.policy.state import (
     PARTITION,
     PLACED,
     RACK_LOCAL,
-    SERVES,
 )
 
 if TYPE_CHECKING:
@@ -160,44 +159,6 @@ def propose_best(
     user = user_of(view, parameters, app, view.apps[app].queue, partition)
     propose(view, scratch, parameters, out, asked, app, row, node, user)
     return True
-
-
-@inner
-def survey_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> bool:
-    """Find the leaves with asks for the partition and the smallest ask in each resource; False if there is none."""
-    least, any_ask = scratch.asks[LEAST], False
-    scratch.counters[SERVES] = partition
-    for r in range(len(least)):
-        least[r] = 1 << 62
-    for queue in range(len(scratch.queues)):
-        scratch.queues[queue].live = 0
-    for leaf in range(len(view.queues)):
-        if not view.queues[leaf].exists or not view.queues[leaf].leaf:
-            continue
-        if not parameters.lends and not view.limit_known[leaf, partition]:
-            continue
-        live = False
-        for at in range(scratch.queues[leaf].first, scratch.queues[leaf + 1].first):
-            app = scratch.list[at].application
-            scratch.apps[app].done = 1
-            if (
-                view.apps[app].pending <= view.apps[app].assumed_count
-                or view.apps[app].backoff_until > parameters.decide
-            ):
-                continue
-            row = view.apps[app].first_row
-            while row >= 0:
-                if asks_here(view, scratch, parameters, row, partition):
-                    scratch.apps[app].done = 0
-                    live = True
-                    for r in range(len(least)):
-                        least[r] = min(least[r], view.capability[row, r])
-                row = view.rows[row].next
-        if live:
-            begin_leaf(scratch, leaf)
-            add_live(view, scratch, leaf, 1)
-            any_ask = True
-    return any_ask
 
 
 @inner

@@ -1,4 +1,8 @@
-"""Queues by what they use of what they are guaranteed, as the CapacityScheduler orders them."""
+"""Queues by what they use of what they are guaranteed, as the CapacityScheduler orders them.
+
+A container changes one path of the tree: the matches of a tournament among siblings at each level. Who comes before
+whom is an order of all siblings, so that it does not matter who plays against whom.
+"""
 
 from __future__ import annotations
 
@@ -25,24 +29,6 @@ def dominant_share(view: View, scratch: Scratch, queue: int, partition: int, kin
             amount += view.limit_amounts[queue, partition, ASSUMED, r]
         share = max(share, amount * scratch.rates[PARTITION, r])
     return share
-
-
-@inner
-def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
-    """Work out what every queue has been guaranteed and uses in the partition."""
-    for queue in range(len(view.queues)):
-        if view.queues[queue].exists:
-            scratch.queues[queue].used_share = dominant_share(view, scratch, queue, partition, USED)
-            scratch.queues[queue].guaranteed_share = dominant_share(view, scratch, queue, partition, GUARANTEED)
-
-
-@inner
-def note(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, row: int, partition: int) -> None:
-    """Follow an allocation up from its leaf."""
-    queue = leaf
-    while queue >= 0:
-        scratch.queues[queue].used_share = dominant_share(view, scratch, queue, partition, USED)
-        queue = view.queues[queue].parent
 
 
 @inner
@@ -73,8 +59,75 @@ def is_owed_more(view: View, scratch: Scratch, a: int, b: int) -> bool:
 def comes_before(view: View, scratch: Scratch, parameters: DecideParameters, a: int, b: int) -> bool:
     """Is queue ``a`` served before its sibling ``b``: by the guarantees, or by what a part in Python says?"""
     if parameters.keyed_queues:
-        return scratch.queues[a].key < scratch.queues[b].key
+        if scratch.queues[a].key != scratch.queues[b].key:
+            return scratch.queues[a].key < scratch.queues[b].key
+        return a < b
     return is_owed_more(view, scratch, a, b)
+
+
+@inner
+def play(view: View, scratch: Scratch, parameters: DecideParameters, base: int, match: int) -> None:
+    """Decide one match of the tournament at ``base`` by the winners of the two before it; -1 is nobody."""
+    left, right = scratch.turns[base + 2 * match], scratch.turns[base + 2 * match + 1]
+    wins = right >= 0 and (left < 0 or comes_before(view, scratch, parameters, right, left))
+    scratch.turns[base + match] = right if wins else left
+
+
+@inner
+def enter(view: View, scratch: Scratch, queue: int) -> int:
+    """Put a queue, if a leaf below may still get something, in its place among its siblings; return that place."""
+    parent = view.queues[queue].parent
+    place = view.queues[parent].child_count + scratch.queues[queue].place
+    scratch.turns[2 * view.queues[parent].first_child + place] = queue if scratch.queues[queue].live > 0 else -1
+    return place
+
+
+@inner
+def replay(view: View, scratch: Scratch, parameters: DecideParameters, queue: int) -> None:
+    """Decide the matches anew that a queue plays against its siblings."""
+    if view.queues[queue].parent < 0:
+        return
+    base, match = 2 * view.queues[view.queues[queue].parent].first_child, enter(view, scratch, queue) >> 1
+    while match >= 1:
+        play(view, scratch, parameters, base, match)
+        match >>= 1
+
+
+@inner
+def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
+    """Work out what every queue has been guaranteed and uses in the partition, and who of siblings comes first."""
+    for queue in range(len(view.queues)):
+        if view.queues[queue].exists:
+            scratch.queues[queue].used_share = dominant_share(view, scratch, queue, partition, USED)
+            scratch.queues[queue].guaranteed_share = dominant_share(view, scratch, queue, partition, GUARANTEED)
+    for queue in range(len(view.queues)):
+        count, first = view.queues[queue].child_count, view.queues[queue].first_child
+        for at in range(count):
+            scratch.queues[view.children[first + at]].place = at
+            enter(view, scratch, view.children[first + at])
+        for match in range(count - 1, 0, -1):
+            play(view, scratch, parameters, 2 * first, match)
+
+
+@inner
+def note(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, row: int, partition: int) -> None:
+    """Follow an allocation up from its leaf."""
+    queue = leaf
+    while queue >= 0:
+        scratch.queues[queue].used_share = dominant_share(view, scratch, queue, partition, USED)
+        replay(view, scratch, parameters, queue)
+        queue = view.queues[queue].parent
+
+
+@inner
+def give_up(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> None:
+    """Leave a leaf alone for the rest of the decide."""
+    add_live(view, scratch, leaf, -1)
+    queue = leaf
+    while queue >= 0:
+        if scratch.queues[queue].live == 0:
+            replay(view, scratch, parameters, queue)
+        queue = view.queues[queue].parent
 
 
 @inner
@@ -84,13 +137,7 @@ def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: 
     if scratch.queues[queue].live == 0:
         return -1
     while not view.queues[queue].leaf:
-        best = -1
-        first = view.queues[queue].first_child
-        for at in range(first, first + view.queues[queue].child_count):
-            child = view.children[at]
-            if scratch.queues[child].live > 0 and (best < 0 or comes_before(view, scratch, parameters, child, best)):
-                best = child
-        queue = best
+        queue = scratch.turns[2 * view.queues[queue].first_child + 1]
     return queue
 
 

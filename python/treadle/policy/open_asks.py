@@ -1,0 +1,222 @@
+"""The asks that are open in a partition, written down leaf by leaf, and how many of each leaf could be placed.
+
+All asks are looked at once in the order of the leaves. What is needed of them afterwards is written down one after the
+other: their records lie all over tables that are larger than a processor's caches, and to read them again would take
+longer than everything else. Most asks name no node and want as much as another one does, and room is found for both
+alike.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treadle.compiled.functions import inner
+from treadle.policy.asks import (
+    NOT_KNOWN,
+    asks_here,
+    asks_left,
+    find_headroom,
+    has_node,
+    is_stuck,
+    needs_saturated,
+    note_big,
+    user_of,
+    within_headroom,
+)
+from treadle.policy.node_search import room_needed
+from treadle.policy.node_sets import is_restricted
+from treadle.policy.orders.leaf import begin_leaf
+from treadle.policy.share_state import CHECKS_LEFT
+from treadle.policy.shares.capacity import add_live
+from treadle.policy.state import LEAF_HEADROOM, LEAST, PARTITION, SERVES
+
+if TYPE_CHECKING:
+    from treadle.model.tables import View
+    from treadle.policy.state import DecideParameters, Scratch
+
+
+@inner
+def is_surveyed(view: View, parameters: DecideParameters, queue: int, partition: int) -> bool:
+    """Say whether a queue is a leaf that may get something in the partition."""
+    if not view.queues[queue].exists or not view.queues[queue].leaf:
+        return False
+    return bool(parameters.lends or view.limit_known[queue, partition])
+
+
+@inner
+def goes_by_size(view: View, scratch: Scratch, app: int, row: int) -> bool:
+    """Say whether an ask goes wherever there is room: it names no node, and there is none that it may not use."""
+    if view.rows[row].localities > 0 or not view.rows[row].relax or view.rows[row].exclusions > 0:
+        return False
+    return not (view.rows[row].hold_node >= 0 or view.apps[app].blacklisted > 0 or is_restricted(scratch, row))
+
+
+@inner
+def row_like(view: View, scratch: Scratch, app: int, row: int) -> int:
+    """Return a row that room is found for exactly where it is for this one; itself if none is known."""
+    if not goes_by_size(view, scratch, app, row):
+        return row
+    digest = np.uint64(0)
+    for r in range(len(view.counted)):
+        digest = (digest ^ np.uint64(view.capability[row, r])) * np.uint64(11400714819323198485)
+    at = int(np.int64(digest >> np.uint64(58)))
+    like, same = scratch.alike[at], scratch.alike[at] >= 0
+    for r in range(len(view.counted)):
+        same = same and view.capability[like, r] == view.capability[row, r]
+    if same:
+        return like
+    scratch.alike[at] = row
+    return row
+
+
+@inner
+def note_open(view: View, scratch: Scratch, app: int, row: int, at: int) -> None:
+    """Write down a row with asks for the partition: what is looked at later lies together then."""
+    scratch.open_asks[at].application = app
+    scratch.open_asks[at].user = view.apps[app].user
+    scratch.open_asks[at].row = row
+    scratch.open_asks[at].like = row_like(view, scratch, app, row)
+    scratch.open_asks[at].left = asks_left(view, scratch, row)
+    scratch.open_asks[at].starts = view.apps[app].awaiting_am == 1 and view.apps[app].assumed_count > 0
+
+
+@inner
+def survey_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> bool:
+    """Find the leaves with asks for the partition and the smallest ask in each resource; False if there is none."""
+    least, any_ask, count = scratch.asks[LEAST], False, 0
+    scratch.counters[SERVES] = partition
+    for r in range(len(least)):
+        least[r] = 1 << 62
+    for queue in range(len(scratch.queues)):
+        scratch.queues[queue].live = 0
+    scratch.alike[:] = -1
+    for leaf in range(len(view.queues)):
+        scratch.queues[leaf].first_open = count
+        if not is_surveyed(view, parameters, leaf, partition):
+            continue
+        live = False
+        for at in range(scratch.queues[leaf].first, scratch.queues[leaf + 1].first):
+            app = scratch.list[at].application
+            scratch.apps[app].done = 1
+            if (
+                view.apps[app].pending <= view.apps[app].assumed_count
+                or view.apps[app].backoff_until > parameters.decide
+            ):
+                continue
+            row = view.apps[app].first_row
+            while row >= 0:
+                if asks_here(view, scratch, parameters, row, partition):
+                    scratch.apps[app].done = 0
+                    live = True
+                    for r in range(len(least)):
+                        least[r] = min(least[r], view.capability[row, r])
+                    if not parameters.walks_queues:
+                        note_open(view, scratch, app, row, count)
+                        count += 1
+                row = view.rows[row].next
+        if live:
+            begin_leaf(scratch, leaf)
+            add_live(view, scratch, leaf, 1)
+            any_ask = True
+    scratch.queues[len(view.queues)].first_open = count
+    return any_ask
+
+
+@inner
+def take_least(view: View, scratch: Scratch, row: int) -> None:
+    """Note what a row asks for of each resource, if that is less than any other."""
+    resources = scratch.shares.resources
+    for r in range(len(resources)):
+        if view.capability[row, r] > 0:
+            resources[r].least = min(resources[r].least, view.capability[row, r])
+
+
+@inner
+def find_least_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
+    """Find the smallest ask of each resource in the partition that is not 0."""
+    resources = scratch.shares.resources
+    for r in range(len(resources)):
+        resources[r].least = 1 << 62
+    for queue in range(len(view.queues)):
+        if is_surveyed(view, parameters, queue, partition):
+            for at in range(scratch.queues[queue].first_open, scratch.queues[queue + 1].first_open):
+                take_least(view, scratch, scratch.open_asks[at].like)
+            continue
+        for at in range(scratch.queues[queue].first, scratch.queues[queue + 1].first):
+            app = scratch.list[at].application
+            row = view.apps[app].first_row if scratch.apps[app].done == 0 else -1
+            while row >= 0:
+                if asks_here(view, scratch, parameters, row, partition):
+                    take_least(view, scratch, row)
+                row = view.rows[row].next
+    for r in range(len(resources)):
+        resources[r].asked = resources[r].least < 1 << 62
+        if not resources[r].asked:
+            resources[r].least = 1
+
+
+@inner
+def begin_resources(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
+    """Count the nodes of the partition with room for the smallest ask of each resource."""
+    find_least_asks(view, scratch, parameters, partition)
+    resources = scratch.shares.resources
+    for r in range(len(resources)):
+        resources[r].nodes = 0
+    for node in range(len(view.nodes)):
+        if view.nodes[node].state == 1 and view.nodes[node].partition == partition:
+            for r in range(len(resources)):
+                resources[r].nodes += scratch.available[node, r] >= room_needed(scratch, node, r, resources[r].least)
+    for r in range(len(resources)):
+        resources[r].saturated = view.counted[r] and resources[r].nodes == 0
+        ignored = resources[r].saturated and parameters.rescales
+        resources[r].counts = scratch.rates[PARTITION, r] > 0.0 and not ignored
+
+
+CHECKS_PER_LEAF = 64
+"""How many nodes are looked at for asks that have no room where the last ask had: on average, beyond one each."""
+
+
+@inner
+def count_asks(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> int:
+    """Return how many of a leaf's asks could be placed; give up the others.
+
+    Follows `survey_asks`. What is asked is asked of a row alike, which is at hand when many
+    are: looking at each row itself, in tables that do not fit into a processor's cache, took most of a decide.
+    """
+    asks, name, user, stuck = 0, -1, NOT_KNOWN, False
+    find_headroom(view, scratch, parameters, leaf, partition)
+    for at in range(scratch.queues[leaf].first_open, scratch.queues[leaf + 1].first_open):
+        ask = scratch.open_asks[at]
+        if ask.starts:
+            continue
+        if ask.user != name:
+            name = ask.user
+            user = user_of(view, parameters, ask.application, leaf, partition)
+            stuck = user >= 0 and is_stuck(view, scratch, user, leaf, partition)
+        if stuck:
+            scratch.apps[ask.application].done = 1
+            continue
+        could = within_headroom(view, scratch.asks[LEAF_HEADROOM], ask.application, ask.like, user)
+        could = could and not needs_saturated(view, scratch, ask.like)
+        if could and not has_node(view, scratch, parameters, ask.like):
+            note_big(view, scratch, ask.row)
+            could = False
+        if could:
+            asks += ask.left
+        else:
+            scratch.rows[ask.row].done = 1
+    return asks
+
+
+@inner
+def count_all_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
+    """Count the asks of every leaf of the tree."""
+    shares = scratch.shares
+    shares.counters[CHECKS_LEFT] = CHECKS_PER_LEAF * len(shares.nodes)
+    for at in range(len(shares.nodes)):
+        if shares.nodes[at].leaf:
+            queue = shares.nodes[at].queue
+            live = scratch.queues[queue].live > 0
+            shares.nodes[at].asks = count_asks(view, scratch, parameters, queue, partition) if live else 0
