@@ -22,7 +22,8 @@ from treadle.policy.shares.rules import RULES as SHARES
 from treadle.policy.slearn.carry import LEARNED as OF_PILOTS
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = (ROOT / "docs" / "engine.md").read_text("utf-8")
+PARTS = (ROOT / "docs" / "policy-parts.md").read_text("utf-8")
+KEPT = (ROOT / "docs" / "what-is-kept.md").read_text("utf-8")
 BY_NAME = re.compile(r"kind\.name (==|!=|in|not)\b|\bparameters\.(share|fit) [<>]")
 
 register_parts()
@@ -53,13 +54,13 @@ def test_nobody_asks_for_the_name_of_a_part() -> None:
 
 
 def test_each_part_has_a_row_in_the_docs() -> None:
-    section = DOCS[DOCS.index("## The parts") : DOCS.index("## Shares")]
+    section = PARTS[PARTS.index("## The parts") : PARTS.index("## When a part")]
     for own in OWN:
         assert f"`{own.kind}`" in section, f"{own.part}.{own.kind}"
 
 
 def test_what_parts_keep_is_found_again_after_a_snapshot() -> None:
-    section = DOCS[DOCS.index("## What outlives a snapshot") : DOCS.index("## A tick")]
+    section = KEPT[KEPT.index("## Kept") : KEPT.index("## Lost")]
     kept = {kept for own in OWN for kept in own.traits.keeps}
     assert len(kept) > 10
     learned = {*LEARNED, *OF_PILOTS}

@@ -43,7 +43,7 @@ limits: {proposals_max: 2048}
 POLICY: Final = """\
 ## `policy`
 
-How containers are placed: five parts, each of a kind with parameters of its own ([engine.md](../engine.md#the-parts)).
+How containers are placed: five parts, each of a kind with parameters of its own ([policy-parts.md](../policy-parts.md)).
 """
 
 ENGINES: Final = """\

@@ -48,7 +48,7 @@ class TreeParameters(Parameters):
     )
     tree: dict[str, TreeNode] = Field(
         default={},
-        description="A tree to share by instead of the queues' own: its first nodes by name (docs/engine.md, Shares).",
+        description="A tree to share by instead of the queues' own: its first nodes by name (docs/queue-shares.md).",
     )
 
     @model_validator(mode="after")
