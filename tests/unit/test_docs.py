@@ -34,8 +34,9 @@ def test_every_link_to_a_heading_leads_to_one(page: Path) -> None:
     assert missing == []
 
 
-def test_the_tests_that_the_page_on_security_names_exist() -> None:
-    named = re.findall(r"`(\w+(?:\.py|Test))(?:::(\w+))?`", (ROOT / "docs" / "security.md").read_text())
+def test_the_tests_that_the_pages_on_security_name_exist() -> None:
+    text = "".join((ROOT / "docs" / name).read_text() for name in ("security.md", "security-tests.md"))
+    named = re.findall(r"`(\w+(?:\.py|Test))(?:::(\w+))?`", text)
     assert len(named) > 30
     files = {path.name: path for path in (ROOT / "tests").rglob("test_*.py")}
     files |= {path.stem: path for path in (ROOT / "java-shim").rglob("src/test/**/*Test.java")}

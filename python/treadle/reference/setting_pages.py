@@ -43,7 +43,7 @@ limits: {proposals_max: 2048}
 POLICY: Final = """\
 ## `policy`
 
-How containers are placed: five parts, each of a kind with parameters of its own ([policy-parts.md](../policy-parts.md)).
+How containers are placed: five parts, each of a kind with parameters of its own ([the parts](../policy-parts.md)).
 """
 
 ENGINES: Final = """\
