@@ -9,7 +9,8 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from treadle.history.estimators.estimator import Durations, Estimator, Samples
+from treadle.history.estimators.estimator import Durations, Samples
+from treadle.history.estimators.estimators import Estimator
 from treadle.history.estimators.three_sigma import THIN_LIMIT, History
 from treadle.workload.job import JobRecord
 

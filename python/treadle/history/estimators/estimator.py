@@ -1,18 +1,13 @@
-"""What an estimate is, and what all estimators have in common."""
+"""What an estimate is, and what one is made of."""
 
 from __future__ import annotations
 
 from enum import Enum
 from math import exp, log
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
-from treadle.workload.job import JobFeatures
-
-if TYPE_CHECKING:
-    from treadle.history.estimators.three_sigma import History
 
 Durations = npt.NDArray[np.int64]
 
@@ -52,20 +47,3 @@ class Samples(Enum):
     NONE = "none"
     PILOTS = "pilots"
     ALL = "all"
-
-
-class Estimator(Protocol):
-    """Says how long a job's tasks run. It keeps no state: what it learned is in the history."""
-
-    @property
-    def needs(self) -> Samples:
-        """What ``samples`` must be."""
-
-    def estimate(self, features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
-        """Return an estimate; None if there is nothing to go by, or if the job needs none.
-
-        Args:
-            features: of the job.
-            history: of jobs that ended before it came.
-            samples: durations of its tasks that have run, in milliseconds, shape (any,).
-        """

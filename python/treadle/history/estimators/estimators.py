@@ -1,20 +1,37 @@
-"""The estimators that SLearn (NSDI 2022) compares, and one of ours that combines pilots and history."""
+"""What an estimator is; those that SLearn (NSDI 2022) compares, and one of ours that combines pilots and history."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp, hypot, log, sqrt
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
-from treadle.history.estimators.estimator import Durations, Estimate, Estimator, Samples, estimate_of
+from treadle.history.estimators.estimator import Durations, Estimate, Samples, estimate_of
 from treadle.history.estimators.three_sigma import THIN_LIMIT, History
 from treadle.workload.job import JobFeatures
 
 VARIATION_DEGREES: Final = 2.0
 """As how many degrees of freedom the variation within earlier jobs counts beside that of a job's own pilots."""
 SIGMA_MIN: Final = 1e-3
+
+
+class Estimator(Protocol):
+    """Says how long a job's tasks run. It keeps no state: what it learned is in the history."""
+
+    @property
+    def needs(self) -> Samples:
+        """What ``samples`` must be."""
+
+    def estimate(self, features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
+        """Return an estimate; None if there is nothing to go by, or if the job needs none.
+
+        Args:
+            features: of the job.
+            history: of jobs that ended before it came.
+            samples: durations of its tasks that have run, in milliseconds, shape (any,).
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import requests
 
@@ -17,15 +17,38 @@ from treadle.lab.minicluster.settings import ClusterError, ClusterSettings, Sche
 from treadle.yarn.rest import ResourceManagerClient
 from treadle.yarn.web import why_refused
 
-if TYPE_CHECKING:
-    from treadle.lab.minicluster.cluster import MiniCluster
-
 POLL_S = 0.1
 _CLUSTER = "/ws/v1/cluster/"
 ATTRIBUTES_MAIN = "org.apache.hadoop.yarn.client.cli.NodeAttributesCLI"
 
 
-def wait_ready(cluster: MiniCluster, say: Callable[[str], None]) -> None:
+class StartingCluster(Protocol):
+    """What is asked of a cluster that starts."""
+
+    settings: ClusterSettings
+
+    @property
+    def layout(self) -> Layout:
+        """Its folder, ports and processes."""
+
+    @property
+    def rm(self) -> ResourceManagerClient:
+        """A client of its ResourceManager."""
+
+    def died(self) -> str:
+        """Return the name of a daemon that should run and does not, or the empty string."""
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of its clients."""
+
+    def java(self, main: str, *arguments: str) -> list[str]:
+        """Return the command line of a Java client program."""
+
+    def wait_for(self, what: str, condition: Callable[[], Any]) -> Any:
+        """Wait until a condition gives something true."""
+
+
+def wait_ready(cluster: StartingCluster, say: Callable[[str], None]) -> None:
     """Wait until every NodeManager is RUNNING and, where Treadle enforces, an engine holds the lease.
 
     Raises:
@@ -43,7 +66,7 @@ def wait_ready(cluster: MiniCluster, say: Callable[[str], None]) -> None:
         time.sleep(POLL_S)
 
 
-def missing(cluster: MiniCluster) -> str | None:
+def missing(cluster: StartingCluster) -> str | None:
     """Say what the cluster still waits for; None if it is ready."""
     try:
         states = [node["state"] for node in cluster.rm.nodes()]
@@ -94,7 +117,7 @@ def put_labels(rm: ResourceManagerClient, layout: Layout, settings: ClusterSetti
         raise ClusterError(f"the RM refused the node labels: {error}") from error
 
 
-def put_attributes(cluster: MiniCluster) -> None:
+def put_attributes(cluster: StartingCluster) -> None:
     """Give the cluster's nodes their attributes, and wait until the RM shows them.
 
     Raises:

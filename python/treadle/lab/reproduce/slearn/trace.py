@@ -14,10 +14,11 @@ import numpy as np
 from treadle.compiled.array_types import F64, I64
 from treadle.dag.dag import Dag
 from treadle.history.estimators.accuracy import pilots_wanted
-from treadle.history.estimators.estimator import Estimate, Estimator
+from treadle.history.estimators.estimator import Estimate
 from treadle.history.estimators.estimators import (
     Combined,
     EarlierMedian,
+    Estimator,
     Oracle,
     Pilots,
     PointEstimate,
