@@ -1,4 +1,4 @@
-"""Modules under their names of before, for the code of users: each goes on working and tells the new one."""
+"""Modules under their names of before, for the code of users: each goes on working and names the new one."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 def peak_memory_mb() -> float:
     """Return the most memory (MB) that this process has had resident since its program began.
 
-    `getrusage` does not tell that: after fork and exec, its `ru_maxrss` begins with what the parent had.
+    `getrusage` does not show that: after fork and exec, its `ru_maxrss` begins with what the parent had.
     """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):

@@ -19,19 +19,19 @@ class LocalPlans:
         self._claims: dict[Attempt, Claims] = {}
 
     def meet(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
-        """Tell the service."""
+        """Hand it to the service."""
         self.service.meet(attempt, user, queue, type_)
 
     def part(self, attempt: Attempt) -> None:
-        """Tell the service."""
+        """Hand it to the service."""
         self.service.part(attempt)
 
-    def tell(self, attempt: Attempt, number: int, key: bytes) -> None:
-        """Tell the service."""
-        self.service.tell(attempt, number, key)
+    def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
+        """Hand it to the service."""
+        self.service.give_key(attempt, number, key)
 
     def machines(self, nodes: Mapping[int, Amounts]) -> None:
-        """Tell the service."""
+        """Hand it to the service."""
         self.service.machines(list(Counter(nodes.values()).items()))
 
     def news(self) -> Attempt | None:

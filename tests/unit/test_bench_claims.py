@@ -16,7 +16,7 @@ def test_what_a_hostile_master_says_is_taken() -> None:
     warm_up()
     served = Served()
     try:
-        served.keys.tell(ONE, 1, KEY)
+        served.keys.give(ONE, 1, KEY)
         at = "127.0.0.2", served.listener.port
         assert ask(at, Kind.PLAN, ONE, KEY, dag(SMALL)) is Status.OK
         assert ask(at, Kind.REPORT, ONE, KEY, report(1)) is Status.OK

@@ -85,8 +85,8 @@ class Served:
 
     def __init__(self, encrypt: bool = False) -> None:
         self.keys = KeyRing()
-        self.keys.tell(ONE, 5, KEY)
-        self.keys.tell(OTHER, 5, OTHER_KEY)
+        self.keys.give(ONE, 5, KEY)
+        self.keys.give(OTHER, 5, OTHER_KEY)
         self.plans = PlanRegistry(Plans(schedules=20), History())
         for attempt in (ONE, OTHER):
             self.plans.meet(attempt, recurrence_key("ann", "root.default", "TEZ", ""))
@@ -484,7 +484,7 @@ def test_too_many_connections_are_closed_and_room_comes_back() -> None:
     keys, go_on = KeyRing(), Event()
     attempts = [Attempt(0, number, 1) for number in range(CONNECTIONS_MAX)]
     for attempt in attempts:
-        keys.tell(attempt, 5, KEY)
+        keys.give(attempt, 5, KEY)
 
     def serve(_header: Header, _body: bytes) -> tuple[Status, bytes]:
         go_on.wait()
@@ -516,10 +516,10 @@ def test_a_port_that_is_taken_is_named(served: Served) -> None:
 
 
 def test_the_key_before_a_roll_over_is_good_and_the_one_before_that_is_not(served: Served) -> None:
-    served.keys.tell(ONE, 6, OTHER_KEY)
+    served.keys.give(ONE, 6, OTHER_KEY)
     assert served.ask(Kind.PLAN, DAG) is not None
     assert served.ask(Kind.PLAN, DAG, key=OTHER_KEY, number=6) is not None
-    served.keys.tell(ONE, 7, bytes(32))
+    served.keys.give(ONE, 7, bytes(32))
     assert served.ask(Kind.PLAN, DAG) is None
     served.keys.forget(ONE)
     assert served.ask(Kind.PLAN, DAG, key=bytes(32), number=7) is None
@@ -528,6 +528,6 @@ def test_the_key_before_a_roll_over_is_good_and_the_one_before_that_is_not(serve
 def test_keys_are_bounded() -> None:
     keys = KeyRing()
     for number in range(ATTEMPTS_MAX + 1):
-        keys.tell(Attempt(0, number, 1), 1, KEY)
+        keys.give(Attempt(0, number, 1), 1, KEY)
     assert len(keys) == ATTEMPTS_MAX
     assert keys.find(Attempt(0, 0, 1), 1) is None

@@ -81,7 +81,7 @@ def link(runs: list[JobRun]) -> Iterator[PlanLink]:
     made = PlanLink(SETTINGS, runs.append)
     made.start()
     made.meet(ONE, "ann", "root.default", "TEZ")
-    made.tell(ONE, 5, KEY)
+    made.give_key(ONE, 5, KEY)
     made.machines({0: (("memory-mb", 8192.0),)})
     yield made
     made.close()
@@ -99,7 +99,7 @@ def test_plans_reports_runs_and_stages_go_through_the_process(link: PlanLink, ru
     assert (run.key.user, [one.name for one in run.stages], run.stages[1].parents) == ("ann", ["v0", "v1"], ("v0",))
     assert eventually(lambda: len(known(link)) == 0)
     link.meet(OTHER, "bob", "root.default", "SPARK")
-    link.tell(OTHER, 5, OTHER_KEY)
+    link.give_key(OTHER, 5, OTHER_KEY)
     body = stage_report(stage(0, 3), ended=True)
     assert eventually(lambda: ask(link, Kind.STAGES, body, OTHER, OTHER_KEY) == Status.OK)
     assert [one.width for one in link.take(application_of(OTHER))] == [3]
@@ -176,7 +176,7 @@ def test_a_port_that_is_taken_at_the_start_is_named_and_tried_again(
         assert eventually(lambda: link.listening)
         assert source.summary() == ""
         link.meet(ONE, "ann", "root.default", "TEZ")
-        link.tell(ONE, 5, KEY)
+        link.give_key(ONE, 5, KEY)
         assert eventually(lambda: ask(link, Kind.PLAN, DAG) is not None)
     finally:
         link.close()
@@ -448,7 +448,7 @@ def test_the_process_encrypts_where_that_is_set() -> None:
     made.start()
     try:
         made.meet(ONE, "ann", "root.default", "TEZ")
-        made.tell(ONE, 5, KEY)
+        made.give_key(ONE, 5, KEY)
         body = report(9, {})
         assert eventually(lambda: ask(made, Kind.REPORT, body) == Status.REFUSED), "not in clear"
         assert ask(made, Kind.REPORT, body, sealed=True) == Status.UNKNOWN

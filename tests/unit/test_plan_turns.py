@@ -36,7 +36,7 @@ class Side:
     def part(self, attempt: Attempt) -> None:
         """Nothing has to be forgotten."""
 
-    def tell(self, attempt: Attempt, number: int, key: bytes) -> None:
+    def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
         """No key is needed."""
 
     def machines(self, nodes: Mapping[int, Amounts]) -> None:

@@ -48,7 +48,7 @@ def path() -> Iterator[Path]:
 def uses(link: PlanLink) -> None:
     """See that a driver's report goes through."""
     link.meet(ONE, "ann", "root.default", "SPARK")
-    link.tell(ONE, 5, KEY)
+    link.give_key(ONE, 5, KEY)
     assert eventually(lambda: link.listening)
     body = stage_report(stage(0, 3), ended=True)
     assert eventually(lambda: ask(link, Kind.STAGES, body) == Status.OK)

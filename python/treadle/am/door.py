@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 _log = logging.getLogger(__name__)
 
 IDLE_S: Final = 1.0
-"""While nobody is connected the thread looks up so often, should the system not tell that the port was closed."""
+"""While nobody is connected the thread looks up so often, should the system not report that the port was closed."""
 
 PAUSE_S: Final = 0.1
 """Pause before the next connection when the system has no more file descriptors or threads."""

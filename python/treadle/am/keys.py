@@ -29,7 +29,7 @@ class KeyRing:
         self._keys: dict[Attempt, dict[int, bytes]] = {}
         self._lock = Lock()
 
-    def tell(self, attempt: Attempt, number: int, key: bytes) -> None:
+    def give(self, attempt: Attempt, number: int, key: bytes) -> None:
         """Keep a key of `KEY_BYTES` bytes."""
         with self._lock:
             keys = self._keys.setdefault(attempt, {})

@@ -55,7 +55,7 @@ Changed = Callable[[str, Attempt], None]
 
 
 class PlanRegistry:
-    """Serves requests, and tells what it learns by them. For several threads."""
+    """Serves requests, and hands on what it learns by them. For several threads."""
 
     def __init__(
         self,

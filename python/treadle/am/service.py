@@ -75,9 +75,9 @@ class PlanService:
         with self._lock:
             self._users.pop(attempt, None)
 
-    def tell(self, attempt: Attempt, number: int, key: bytes) -> None:
+    def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
         """Take a key of an attempt."""
-        self.keys.tell(attempt, number, key)
+        self.keys.give(attempt, number, key)
 
     def machines(self, groups: Sequence[tuple[Amounts, int]]) -> None:
         """Take how many usable nodes there are of each kind, and what they have."""

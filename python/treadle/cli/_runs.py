@@ -16,7 +16,7 @@ INTERRUPTED: Final = 130
 
 CacheOption = Annotated[
     Path | None,
-    typer.Option(help="A folder for what runs came to: those found there do not run again. None is kept without it."),
+    typer.Option(help="A folder for the results of runs: those found there do not run again. None is kept without it."),
 ]
 ProcessesOption = Annotated[
     int, typer.Option(min=0, max=1024, help="Runs at a time, each in a process; 0: one a core.")

@@ -99,7 +99,7 @@ def _user() -> str:
     """Return whom the ResourceManager of this host runs as.
 
     Raises:
-        UserError: nobody can tell.
+        UserError: it cannot be found out.
     """
     from treadle.admin.host.running import resource_managers
 

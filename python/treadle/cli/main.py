@@ -64,7 +64,7 @@ def _flushed() -> int:
 
 
 def _give_up_output() -> None:
-    """Let nothing write to standard output any more: Python would try again as it exits, and tell a traceback."""
+    """Let nothing write to standard output any more: Python would try again as it exits, and print a traceback."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

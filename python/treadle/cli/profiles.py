@@ -186,7 +186,7 @@ def import_(
         store, retention = store or settings.store, retention_of(settings)
     console = Console(stderr=True)
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         console.print(printable(text), style="red", markup=False, highlight=False)
 
     now_ms = int(time.time() * 1000)
@@ -195,7 +195,7 @@ def import_(
     reading = HistoryReader(connect=connect)
     with _opened(store, retention) as opened, reading, _progress(console) as track:
         importing = imports.Import(
-            opened, now_ms, tell, reader=reading, server=server, trust_names=trust_names, bytes_max=bytes_max
+            opened, now_ms, report, reader=reading, server=server, trust_names=trust_names, bytes_max=bytes_max
         )
         importing.take(track(list(find_sources(paths or []))))
         if server is not None:
@@ -296,7 +296,7 @@ def _stage_cells(stage: StageProfile) -> list[Any]:
     durations = stage.durations
     times = (durations.mean_ms, durations.quantile_ms(0.5), durations.quantile_ms(0.9))
     latest = stage.recent[-1] if stage.recent else None
-    last = () if latest is None else (latest.mean_ms, latest.told_ms)
+    last = () if latest is None else (latest.mean_ms, latest.hint_ms)
     asked = (f"{amount} MB" if name == "memory-mb" else f"{amount} {name}" for name, amount in stage.demand.items())
     return [
         *_cells(stage.name),

@@ -130,7 +130,7 @@ class Entry(Parameters):
     fallback: str = Field(
         default="",
         description="The entry that serves its applications while it is dead; empty: its other copies, then the first "
-        "engine that lives.",
+        "engine that is alive.",
     )
 
 

@@ -162,7 +162,7 @@ def _queue(queue: Mapping[str, Any], depth: int, memory_mb: int, vcores: int) ->
 
 
 def _with_parents(queues: list[Queue]) -> list[Queue]:
-    """Return queues; parents ask for, reserve and run what their leaves do, which the page tells of leaves alone."""
+    """Return queues; parents ask for, reserve and run what their leaves do, which the page has of leaves alone."""
     sums: dict[str, list[float]] = {}
     for queue in queues:
         if queue.leaf:
@@ -262,7 +262,7 @@ def text(value: Any) -> str:
 
 
 def number(value: Any) -> float:
-    """Return a finite number; 0 stands for anything that is none."""
+    """Return a finite number; 0 replaces anything that is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
     try:
@@ -273,5 +273,5 @@ def number(value: Any) -> float:
 
 
 def whole(value: Any) -> int:
-    """Return a whole number; 0 stands for anything that is none."""
+    """Return a whole number; 0 replaces anything that is none."""
     return int(number(value))

@@ -78,7 +78,7 @@ def _treadle(view: View) -> Iterator[Metric]:
         rejected.add_metric([reason], count)
     yield rejected
     placed = CounterMetricFamily("treadle_engine_placements", "of several engines what each placed", labels=["engine"])
-    lives = GaugeMetricFamily("treadle_engine_lives", "1: the engine lives", labels=["engine"])
+    lives = GaugeMetricFamily("treadle_engine_lives", "1: the engine is alive", labels=["engine"])
     for engine in decisions.engines:
         placed.add_metric([engine["engine"]], engine["committed"])
         lives.add_metric([engine["engine"]], float(engine["lives"]))

@@ -33,7 +33,7 @@ class Stream:
         self.clients = 0
 
     def wake(self) -> None:
-        """Tell all streams that something is new; on the event loop's thread."""
+        """Wake all streams: something is new; on the event loop's thread."""
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -72,7 +72,7 @@ class Doorkeeper:
         self._key = hmac.digest(token.encode(), b"treadle dashboard cookie", "sha256")
 
     def accepts(self, token: str) -> bool:
-        """Say whether this is the token; how long it takes tells nothing of it."""
+        """Say whether this is the token; how long it takes reveals nothing of it."""
         return hmac.compare_digest(hashlib.sha256(token.encode()).digest(), self._digest)
 
     def cookie(self, at_s: float) -> str:

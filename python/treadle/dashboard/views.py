@@ -35,7 +35,7 @@ class View:
     jobs: list[Job] = field(default_factory=list)
     held: list[HeldNode] = field(default_factory=list)
     held_error: str = ""
-    """Why nobody tells which nodes are held; empty if somebody does."""
+    """Why it is not known which nodes are reserved; empty if it is."""
     jobs_left_out: int = 0
     jobs_s: float = 0.0
     ended: list[dict[str, Any]] = field(default_factory=list)

@@ -13,7 +13,7 @@ from treadle.yarn.pages import address_of, property_of
 from treadle.yarn.pairs import addresses
 
 _ANYWHERE: Final = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 nothing listens there
-"""What every host calls itself tells nothing of a cluster; the address that somebody named does."""
+"""What every host calls itself identifies no cluster; the address that somebody named does."""
 
 
 def check_cluster(history: History, rm: str, ca: Path | None = None, is_same: bool = False) -> None:

@@ -17,9 +17,9 @@ from treadle.dag.tez_plan import TezPlan
 from treadle.history.profile import JobProfile, RecentRun, StageProfile
 from treadle.history.run import JobRun, Measured, StageRun
 
-TOLD_BY: Final = 3
-"""How many runs must show how a stage grows with its input; their inputs must differ by `TOLD_FACTOR`."""
-TOLD_FACTOR: Final = 1.25
+SHOWN_BY: Final = 3
+"""How many runs must show how a stage grows with its input; their inputs must differ by `INPUT_FACTOR`."""
+INPUT_FACTOR: Final = 1.25
 ALIKE_FACTOR: Final = 2.0
 """Runs are alike if no stage is wider than in another by more than this."""
 
@@ -207,10 +207,10 @@ def _scaled(name: str, stage: StageProfile, factor: float) -> tuple[int, int]:
 def _growth(recent: Sequence[RecentRun], of: Callable[[RecentRun], int]) -> float | None:
     """Return the power of the input, from 0 to 1, with which something grew; None if the runs do not show it."""
     points = [(math.log(run.input_bytes), math.log(of(run))) for run in recent if run.input_bytes > 0 and of(run) > 0]
-    if len(points) < TOLD_BY:
+    if len(points) < SHOWN_BY:
         return None
     inputs = [x for x, _ in points]
-    if max(inputs) - min(inputs) < math.log(TOLD_FACTOR):
+    if max(inputs) - min(inputs) < math.log(INPUT_FACTOR):
         return None
     middle_x, middle_y = (math.fsum(values) / len(points) for values in zip(*points, strict=True))
     slope = math.fsum((x - middle_x) * (y - middle_y) for x, y in points)

@@ -126,14 +126,14 @@ def _stage_run(row: object) -> RecentRun:
     least, most = len(RecentRun._fields) - len(RecentRun._field_defaults), len(RecentRun._fields)
     if not isinstance(row, list) or not least <= len(row) <= most:
         raise ValueError(f"a recent run of a stage is a list of {', '.join(RecentRun._fields)}")
-    ended_ms, run, width, mean_ms, input_bytes, told_ms, retried, speculative = [*row, -1, -1, -1][:most]
+    ended_ms, run, width, mean_ms, input_bytes, hint_ms, retried, speculative = [*row, -1, -1, -1][:most]
     return RecentRun(
         is_number(ended_ms, "the end of a run"),
         is_run(run),
         is_number(width, "a width"),
         is_number(mean_ms, "a mean", -1),
         is_number(input_bytes, "an input", -1),
-        is_number(told_ms, "the hint", -1),
+        is_number(hint_ms, "the hint", -1),
         is_number(retried, "attempts that were made again", -1),
         is_number(speculative, "speculative attempts", -1),
     )

@@ -35,7 +35,7 @@ class RecentRun(NamedTuple):
     """Of its tasks; -1 if none was measured."""
     input_bytes: int
     """-1 if not known."""
-    told_ms: int = -1
+    hint_ms: int = -1
     """Duration of a task that the engine was given from earlier runs; -1 if it got none."""
     retried: int = -1
     """Attempts that failed, or succeeded though their task had before; -1 if not known."""
@@ -170,7 +170,7 @@ def merged(one: JobProfile, other: JobProfile) -> JobProfile:
 
 def _with_stage(before: StageProfile | None, position: int, run: JobRun, stage: StageRun) -> StageProfile | None:
     mean_ms = round(stage.durations.mean_ms) if stage.durations.count else -1
-    unknown = (stage.input_bytes, stage.told_ms, stage.retried, stage.speculative)
+    unknown = (stage.input_bytes, stage.hint_ms, stage.retried, stage.speculative)
     known = (-1 if value is None else value for value in unknown)
     this = RecentRun(run.ended_ms, run.id, stage.width, mean_ms, *known)
     durations = DurationSketch()

@@ -52,7 +52,7 @@ class StageRun:
     measured: Measured = Measured.TASKS
     one_to_one: tuple[str, ...] = ()
     """Those of the parents of which task i alone feeds task i."""
-    told_ms: int | None = None
+    hint_ms: int | None = None
     """Duration of a task that the engine was given from earlier runs; None if it got none."""
     retried: int | None = None
     """Attempts that failed, or succeeded though their task had before; None if not known."""
@@ -97,7 +97,7 @@ def storable_run(run: JobRun, now_ms: int) -> JobRun:
             parents=tuple(stored(parent) for parent in stage.parents),
             one_to_one=tuple(stored(parent) for parent in stage.one_to_one),
             input_bytes=None if stage.input_bytes is None else _bounded(stage.input_bytes),
-            told_ms=None if stage.told_ms is None else _bounded(stage.told_ms),
+            hint_ms=None if stage.hint_ms is None else _bounded(stage.hint_ms),
             retried=None if stage.retried is None else _bounded(stage.retried),
             speculative=None if stage.speculative is None else _bounded(stage.speculative),
         )
@@ -114,7 +114,7 @@ def application_of_run(run: str) -> str:
 
 
 def size_of_run(run: JobRun) -> int:
-    """Return about how many bytes a run takes in memory: a name that several stages tell counts once."""
+    """Return about how many bytes a run takes in memory: a name that several stages have counts once."""
     stages = sum(
         700 + 2 * len(stage.name) + 16 * (len(stage.parents) + len(stage.one_to_one)) + 100 * len(stage.demand)
         for stage in run.stages

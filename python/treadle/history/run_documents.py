@@ -1,4 +1,4 @@
-"""Runs as JSON: what the process that reads histories tells the one that asked it to."""
+"""Runs as JSON: what the process that reads histories returns to the one that asked it."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ ROWS_MAX: Final = 5_000
 """Hints given at once; the others wait for the next frame."""
 
 ABSENT_MS: Final = 600_000
-"""How long what is known of an application is kept that a new connection does not tell of: an RM that was started anew
-tells of its applications one after the other."""
+"""How long what is known of an application is kept that a new connection does not report: an RM that was started anew
+reports its applications one after the other."""
 
 
 class Sources(Protocol):
@@ -65,7 +65,7 @@ class HistorySource:
         self._samples: dict[str, Sample] = {}
         """Pilot measurements, by YARN's id."""
         self._absent: dict[str, int] = {}
-        """Since when those of them are missing that the snapshot did not tell of, RM's time, the longest first."""
+        """Since when those of them are missing that the snapshot did not have, RM's time, the longest first."""
         self._not_kept = False
         """There was no room for pilot measurements."""
         self._due: list[str] = []
@@ -156,7 +156,7 @@ class HistorySource:
         return not self._not_kept
 
     def _note_absent(self, now_ms: int) -> None:
-        """Take that a snapshot is complete. On the same connection, what it does not tell of has ended."""
+        """Take that a snapshot is complete. On the same connection, what it does not have has ended."""
         before, self._before = self._before, None
         if before is None:
             return

@@ -35,7 +35,7 @@ READY_S: Final = 3.0
 """A question waits so long for a process that is being started; then the sidecar answers it itself."""
 
 ANSWER_S: Final = 6.0
-"""A question that takes longer is given up; whoever asks waits ten seconds."""
+"""A question that takes longer is given up; the asker waits ten seconds."""
 
 START_S: Final = 120.0
 """A process that is not ready by then never will be."""

@@ -256,7 +256,7 @@ class HistoryLookup:
         estimate = predicted(stage, job.demand(priority))
         if estimate is None:
             return None
-        job.tell_duration(name, estimate.duration_ms)
+        job.note_hint(name, estimate.duration_ms)
         self._known.add(application)
         return KeyHint(application, key, estimate.duration_ms, estimate.deviation_ms)
 

@@ -115,7 +115,7 @@ class Child:
             case "meet", [attempt, user, queue, type_]:
                 service.meet(Attempt(*attempt), user, queue, type_)
             case "key", [attempt, number, key]:
-                service.tell(Attempt(*attempt), number, bytes.fromhex(key))
+                service.give_key(Attempt(*attempt), number, bytes.fromhex(key))
             case "part", [attempt]:
                 service.part(Attempt(*attempt))
             case "machines", [groups]:

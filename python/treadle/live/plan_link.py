@@ -58,7 +58,7 @@ class PlanSide(Protocol):
     def part(self, attempt: Attempt) -> None:
         """Forget an attempt that has ended."""
 
-    def tell(self, attempt: Attempt, number: int, key: bytes) -> None:
+    def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
         """Take a key of an attempt."""
 
     def machines(self, nodes: Mapping[int, Amounts]) -> None:
@@ -156,7 +156,7 @@ class PlanLink:
                 self._news.discard(known.user, attempt)
         self._say("part", attempt)
 
-    def tell(self, attempt: Attempt, number: int, key: bytes) -> None:
+    def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
         """Take a key of an attempt."""
         with self._lock:
             known = self._known.get(attempt)

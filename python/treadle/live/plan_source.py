@@ -229,7 +229,7 @@ class PlanEventSource:
             if application is not None:
                 words = (event.word0, event.word1, event.word2, event.word3)
                 key = b"".join(int(word[row]).to_bytes(8, "little", signed=True) for word in words)
-                self._side.tell(application.attempt, int(event.number[row]), key)
+                self._side.give_key(application.attempt, int(event.number[row]), key)
 
     def _look(self) -> Sequence[Event]:
         """Look at applications of which something is new, as many as may be."""

@@ -18,7 +18,7 @@ def open_plans(
     """Open the plan listener that the settings name; one that cannot listen is tried again, which it reports.
 
     Args:
-        settings: what to follow, as long as the process lives
+        settings: what to follow, as long as the process runs
         remember: is given each DAG that has succeeded
         ask_stages: is given whom to ask for the stages of an application that has
 

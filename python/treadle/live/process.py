@@ -267,7 +267,7 @@ def _end_with(stdin: int, cache: KernelCache, closing: Sequence[Close]) -> None:
 
 
 def _end_by_signal(cache: KernelCache, closing: Sequence[Close]) -> None:
-    """End as SIGTERM ends a process, which the shim tells apart from other ends."""
+    """End as SIGTERM ends a process, which the shim distinguishes from other ends."""
     _close(closing, "the sidecar was ended by SIGTERM")
     cache.remove()
     logging.shutdown()

@@ -157,7 +157,7 @@ class Session:
         self._reading: Future[Settings] | None = None
         self._failure: PartFailure | None = None
         self._running: Settings | None = None
-        """Those that the status tells of."""
+        """Those that the status names."""
         self._missing: tuple[str, ...] = ()
         """What they go by and do not have."""
         self._engine = make_engine(self._settings)
@@ -351,8 +351,8 @@ class Session:
         """Say what is known of jobs, and how contended nodes are: that anew at most once a second."""
         if now_ms // 1_000 != self._contention_s:
             self._contention_s, self._contention = now_ms // 1_000, self._engine.contention()
-        tellers = (each for each in (self._event_source, self._recorder) if each is not None)
-        self._known = "; ".join(filter(None, (teller.summary() for teller in tellers)))
+        sources = (each for each in (self._event_source, self._recorder) if each is not None)
+        self._known = "; ".join(filter(None, (source.summary() for source in sources)))
         self._status.learned = "; ".join(filter(None, (self._contention, self._known)))
 
     def _note_attempts(self, now_ms: int) -> None:

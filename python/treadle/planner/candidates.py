@@ -38,7 +38,7 @@ class Schedules:
 class Until:
     """Until a time of the monotonic clock, leaving out a step that would likely last beyond it.
 
-    For command lines only: the plan depends on the machine. It tells how many schedules it took; that number as the
+    For command lines only: the plan depends on the machine. It says how many schedules it took; that number as the
     budget gives the same plan again.
     """
 

@@ -176,7 +176,7 @@ class _Looker:
         self._running: dict[_Running, StageId] = {}
         self._node_of: dict[_Running, str] = {}
         self._before: dict[_Running, StageId] | None = None
-        """What ran before a snapshot of which not all has come: what that does not tell of has ended."""
+        """What ran before a snapshot of which not all has come: what that does not have has ended."""
         self._now_ms = 0
 
     def look(self, frame: Frame, texts: Sequence[str]) -> None:

@@ -116,10 +116,10 @@ def parts_of_files(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _entry_point(group: str, name: str) -> str:
-    """Return what tells one version of an entry point from another: its distribution's, and its module's text."""
+    """Return what distinguishes versions of an entry point: that of its distribution, and its module's text."""
     found: EntryPoint | None = offered(group).get(name)
     if found is None:
-        return ""  # reading the jobs tells what is wrong
+        return ""  # reading the jobs reports what is wrong
     dist = f"{found.dist.name} {found.dist.version}" if found.dist else ""
     try:
         source = inspect.getsource(inspect.getmodule(found.load()) or Inputs)

@@ -150,7 +150,7 @@ def _points(axes: dict[str, Axis], search: Search, count: int, stream: tuple[int
 
 
 def _label(name: str, point: Point) -> str:
-    """Return a name with the settings by the last steps of their paths: as many as tell them apart."""
+    """Return a name with the settings by the last steps of their paths: as many as distinguish them."""
     shown = (f"{value:.4g}" if isinstance(value, float) else str(value) for value in point.values())
     return " ".join([name, *(f"{short}={value}" for short, value in zip(_short(list(point)), shown, strict=True))])
 

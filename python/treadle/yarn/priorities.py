@@ -1,4 +1,4 @@
-"""Request priorities by which MapReduce's application master tells what it asks for (RMContainerAllocator)."""
+"""Request priorities by which MapReduce's application master marks what it asks for (RMContainerAllocator)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.unit.history.test_importers import JSON, _Served
 from treadle.cli.main import run
 from treadle.history.documents import compact, profile_json
 from treadle.history.importers.history_server import HistoryServer
-from treadle.history.importers.importing import TOLD_MAX, Import
+from treadle.history.importers.importing import REPORTED_MAX, Import
 from treadle.history.importers.owners import doubt, doubt_of_export, name_of
 from treadle.history.importers.reader import HistoryReader
 from treadle.history.importers.sources import Found, find_sources
@@ -179,11 +179,11 @@ def test_a_job_that_the_history_server_does_not_know_is_refused(
 def test_of_very_many_that_are_refused_some_are_reported_and_all_are_listed(
     store: ProfileStore, reader: HistoryReader, logs: Path
 ) -> None:
-    for number in range(TOLD_MAX + 5):
+    for number in range(REPORTED_MAX + 5):
         os.mkfifo(logs / f"{number:03}")
     told: list[str] = []
     importing = Import(store, NOW_MS, told.append, reader=reader)
     importing.take(find_sources([logs]))
-    assert len(importing.summary.refused) == TOLD_MAX + 5
-    assert len(told) == TOLD_MAX + 1
+    assert len(importing.summary.refused) == REPORTED_MAX + 5
+    assert len(told) == REPORTED_MAX + 1
     assert "--json lists all" in told[-1]

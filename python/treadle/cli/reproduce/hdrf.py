@@ -104,8 +104,8 @@ def _compare(json_file: Path | None, seeds: int, sample: Path | None, cache: Pat
     console = console_for_tables(150)
     file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
     tasks = [SchemeRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SCHEMES]
-    with _simulating(console, cache, [settings_of(scheme) for scheme in SCHEMES]) as told:
-        found = Comparison(tasks, run_all(tasks, run_scheme, Asked(cache, processes), told))
+    with _simulating(console, cache, [settings_of(scheme) for scheme in SCHEMES]) as progress:
+        found = Comparison(tasks, run_all(tasks, run_scheme, Asked(cache, processes), progress))
     _show(found.tables(), found.as_json(), seeds, json_file, console)
 
 
@@ -119,8 +119,8 @@ def _slots(json_file: Path | None, seeds: int, sample: Path | None, cache: Path 
     console = console_for_tables(170)
     file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
     runs = [SlotRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SCHEMES]
-    with _simulating(console, cache, [settings_of(HDRF)]) as told:
-        found = Slots(runs, run_all(runs, run_slots, Asked(cache, processes), told))
+    with _simulating(console, cache, [settings_of(HDRF)]) as progress:
+        found = Slots(runs, run_all(runs, run_slots, Asked(cache, processes), progress))
     _show([found.table()], found.as_json(), seeds, json_file, console)
 
 

@@ -82,7 +82,7 @@ def phoenix(
     ] = FIRST_SEED,
     cache: Annotated[
         Path | None,
-        typer.Option(help="A folder for what runs of the engine came to: those found there do not run again."),
+        typer.Option(help="A folder for the results of the engine's runs: those found there do not run again."),
     ] = None,
     processes: Annotated[
         int, typer.Option(min=0, max=1024, help="Runs of the engine at a time, each in a process; 0: one a core.")

@@ -1,7 +1,7 @@
 """Histories into a store: what is broken is named and passed, what is known already is not counted again.
 
-A history says itself whose job it tells of. It is believed if its files are that user's, or if the JobHistoryServer,
-which had the job from the user's own application master, tells of the job in its stead.
+A history says itself whose job it describes. It is believed if its files are that user's, or if the JobHistoryServer,
+which had the job from the user's own application master, describes the job in its stead.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from treadle.history.retention import MIB, Retention
 from treadle.history.run import JobRun
 from treadle.history.store import ProfileStore
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 T = TypeVar("T")
 
-TOLD_MAX: Final = 100
+REPORTED_MAX: Final = 100
 """Broken or refused sources that are reported one by one at once; the summary counts the others."""
 
 BYTES_WITHOUT_BOUNDS: Final = Retention().size_mb * MIB
@@ -72,7 +72,7 @@ class Import:
         self,
         store: ProfileStore,
         now_ms: int,
-        tell: Tell,
+        report: Report,
         *,
         reader: HistoryReader,
         server: HistoryServer | None = None,
@@ -84,7 +84,7 @@ class Import:
         Args:
             store: where runs and profiles go
             now_ms: nothing has ended later
-            tell: is given what is wrong with a source
+            report: is given what is wrong with a source
             reader: reads files
             server: is asked for jobs of MapReduce whose files are not their user's
             trust_names: believe files whosever they are
@@ -93,7 +93,7 @@ class Import:
         """
         self._store = store
         self._now_ms = now_ms
-        self._tell = tell
+        self._report = report
         self._reader = reader
         self._server = server
         self._trust_names = trust_names
@@ -162,7 +162,7 @@ class Import:
                 self.summary.known += 1
 
     def _by_server(self, name: str, run: JobRun, why: str) -> JobRun | None:
-        """Return what the history server tells of a job whose files are not its user's; None if it tells nothing."""
+        """Return the history server's run of a job whose files are not its user's; None if it has none."""
         if self._server is None or run.key.type != "MAPREDUCE":
             self._refuse(name, f"{why}; {_REMEDY}")
             return None
@@ -183,7 +183,7 @@ class Import:
         self._say(self.summary.refused)
 
     def _say(self, reasons: list[str]) -> None:
-        if len(reasons) <= TOLD_MAX:
-            self._tell(reasons[-1])
-        elif len(reasons) == TOLD_MAX + 1:
-            self._tell("... and more; --json lists all")
+        if len(reasons) <= REPORTED_MAX:
+            self._report(reasons[-1])
+        elif len(reasons) == REPORTED_MAX + 1:
+            self._report("... and more; --json lists all")

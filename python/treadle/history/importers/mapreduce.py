@@ -131,7 +131,7 @@ def _json(stream: BinaryIO) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _without_unions(value: object) -> object:
-    """Return a value without the names by which Avro's JSON tells the members of unions apart."""
+    """Return a value without the names by which Avro's JSON distinguishes the members of unions."""
     if isinstance(value, list):
         return [_without_unions(item) for item in value]
     if not isinstance(value, dict):

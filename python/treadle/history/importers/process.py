@@ -59,7 +59,7 @@ def confine(memory_mb: int) -> None:
 
 
 def _serve(source: Source, output: BinaryIO, memory_mb: int) -> tuple[dict[str, Any], bool]:
-    """Read one history, tell what it gave; return how it ended, and whether this process is good for another one."""
+    """Read one history, send what it has; return how it ended, and whether this process is good for another one."""
     files = Files()
     try:
         found = read_source(source, files)

@@ -45,8 +45,8 @@ class StageId(NamedTuple):
 def stage_of(framework: Framework, priority: int) -> StageId:
     """Return the stage that containers of a priority belong to.
 
-    Tez's vertices are told apart and ordered by the priority of their first asks. With N vertices that of vertex ``id``
-    is p = 3 ((depth + 1) N + id) - 1, and p - 1 for attempts that are asked for again (DAGScheduler and
+    Tez's vertices are distinguished and ordered by the priority of their first asks. With N vertices that of vertex
+    ``id`` is p = 3 ((depth + 1) N + id) - 1, and p - 1 for attempts that are asked for again (DAGScheduler and
     TaskAttemptImpl, 0.10.5); N is not known here, since a session may run DAGs of several sizes.
     """
     if framework is Framework.MAPREDUCE and priority in _MAPREDUCE:

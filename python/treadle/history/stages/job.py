@@ -40,7 +40,7 @@ class JobState:
         self._whole = whole
         """Was it seen from its start, without a gap?"""
         self._tags: list[str] = []
-        self._told_ms: dict[str, int] = {}
+        self._hints_ms: dict[str, int] = {}
         """Duration of a task that the engine was given, by stage."""
         self._states: dict[int, StageState] = {}
         """By the first priority of its stage."""
@@ -55,10 +55,10 @@ class JobState:
         if tag not in self._tags and len(self._tags) < TAGS_MAX:
             self._tags.append(tag)
 
-    def tell_duration(self, stage: str, duration_ms: int) -> None:
+    def note_hint(self, stage: str, duration_ms: int) -> None:
         """Note the duration of a stage's tasks that the engine was given from earlier runs."""
-        if len(self._told_ms) < STAGES_MAX:
-            self._told_ms.setdefault(stage, duration_ms)
+        if len(self._hints_ms) < STAGES_MAX:
+            self._hints_ms.setdefault(stage, duration_ms)
 
     @property
     def _only_masters_at_0(self) -> bool:
@@ -104,7 +104,7 @@ class JobState:
             state.forget_asks()
 
     def doubt(self) -> None:
-        """Take that a snapshot begins: what it does not tell of has ended unseen (see `resume`)."""
+        """Take that a snapshot begins: what it does not have has ended unseen (see `resume`)."""
         self.unconfirmed = True
         self._confirmed.clear()
         self.forget_asks()
@@ -158,7 +158,7 @@ class JobState:
             self._confirmed.discard(key)
 
     def resume(self, now_ms: int) -> None:
-        """Take that a snapshot is complete: what it did not tell of has ended unseen."""
+        """Take that a snapshot is complete: what it did not have has ended unseen."""
         if self.unconfirmed:
             self.unconfirmed = self._whole = False
             self.gone_ms = now_ms if self.gone_ms is None else self.gone_ms
@@ -184,7 +184,7 @@ class JobState:
         names = [at.name for at, _ in stages]
         parents = (("map",) if name == "reduce" and "map" in names else () for name in names)
         runs = tuple(
-            replace(state.run(at, before), told_ms=self._told_ms.get(at.name))
+            replace(state.run(at, before), hint_ms=self._hints_ms.get(at.name))
             for (at, state), before in zip(stages, parents, strict=True)
         )
         return JobRun(self.key(), self.id, self.started_ms, self.gone_ms, runs) if runs else None

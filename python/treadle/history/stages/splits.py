@@ -192,7 +192,7 @@ class Places:
         return dict(self._nodes.values())
 
     def _take_nodes(self, event: events.Nodes) -> None:
-        """Remember the nodes that are new; most events tell again of those that are known."""
+        """Remember the nodes that are new; most events repeat those that are known."""
         size = int(event.node.max(initial=-1)) + 1
         if size > len(self._known):
             self._known = np.concatenate([self._known, np.zeros(2 * size - len(self._known), bool)])
@@ -243,7 +243,7 @@ class SplitOrder:
 
 
 class SplitFollower:
-    """Follows the map containers of jobs whose splits are known; tells the engine what they read. By shim's indices."""
+    """Follows the map containers of jobs whose splits are known; gives the engine what they read. By shim's indices."""
 
     def __init__(self) -> None:
         self.places = Places()

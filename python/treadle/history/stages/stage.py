@@ -16,7 +16,7 @@ from treadle.yarn.priorities import FAILED_MAP
 
 
 class Outcome(StrEnum):
-    """How an attempt ended. Only those that ended well tell how long a task takes."""
+    """How an attempt ended. Only those that ended well show how long a task takes."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -55,8 +55,8 @@ def outcome_of(framework: Framework, exit_status: int) -> Outcome:
     """Return what an exit status of YARN's says (`ContainerExitStatus`).
 
     A MapReduce attempt that failed ends with 0 like one that succeeded: its task's JVM reports the failure to the
-    application master and exits normally. `treadle.history.stages.stage.StageState` tells those by what is asked for
-    next.
+    application master and exits normally. `treadle.history.stages.stage.StageState` recognises those by what is
+    asked for next.
     """
     if exit_status == exit_statuses.SUCCESS:
         return Outcome.SUCCEEDED
@@ -72,7 +72,7 @@ def outcome_of(framework: Framework, exit_status: int) -> Outcome:
 
 
 class ContainerKey(NamedTuple):
-    """Tells the containers of an application apart: numbers begin anew with each of its attempts."""
+    """Distinguishes the containers of an application: numbers begin anew with each of its attempts."""
 
     container: int
     """Its number within its application attempt."""

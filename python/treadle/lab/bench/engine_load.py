@@ -1,8 +1,8 @@
-"""A ResourceManager in a steady state: what it tells the engine tick by tick, and what it does with answers.
+"""A ResourceManager in a steady state: what it sends the engine tick by tick, and what it does with answers.
 
 Nodes are full but for what ended since their last heartbeat. In each tick some nodes report, in turn, and on each of
 them the oldest containers have ended; their applications ask for as many again. What the engine proposes is committed,
-and the next frame tells everything that changed, as the shim does: nodes, queues, users, applications, requests,
+and the next frame has everything that changed, as the shim does: nodes, queues, users, applications, requests,
 container events, fates. Now and then an application ends and another begins.
 """
 
@@ -128,7 +128,7 @@ class SteadyState:
             self._class[bound] = self._random.integers(load.classes, size=int(bound.sum()))
         self._node_name = len(NAMES) + len(self._queue_used) - 1
         self._committed: Any = np.zeros((0, 4), np.int64)
-        """Number, row, node, when created: what the next frame tells."""
+        """Number, row, node, when created: what the next frame has."""
         self._next_node = 0
         self._next_container = 0
         self._placed = 0
@@ -222,7 +222,7 @@ class SteadyState:
         apps = np.unique(rows // KEYS)
         leaves = np.unique(self._leaf[apps])
         above = np.arange(1 + self._groups)
-        told: list[Event] = [
+        found: list[Event] = [
             self._limits(np.concatenate([above, leaves])),
             self._users(leaves),
             self._node_rows(nodes),
@@ -233,9 +233,9 @@ class SteadyState:
             self._container_events(ContainerEvent.COMPLETED, gone),
         ]
         if len(made):
-            told.append(self._fates(len(made)))
+            found.append(self._fates(len(made)))
         self.sequence += 1
-        return told
+        return found
 
     def commit(self, made: Proposals) -> None:
         """Commit everything."""
@@ -268,8 +268,8 @@ class SteadyState:
         self._used = np.concatenate([self._used, np.zeros((1, 2), np.int64)])
         self._running = np.append(self._running, 0)
         states = np.array([ApplicationState.GONE, ApplicationState.ACTIVE])
-        told = [self._applications(np.array([old, new]), states), *self._tags(np.array([new]))]
-        return [*told, self._requests(new * KEYS + np.arange(KEYS))]
+        found = [self._applications(np.array([old, new]), states), *self._tags(np.array([new]))]
+        return [*found, self._requests(new * KEYS + np.arange(KEYS))]
 
     def _attributes(self) -> list[Event]:
         """Return the class of each node, if there are classes."""

@@ -28,9 +28,9 @@ LARGEST: Final = (20_000, 100_000, 1_000)
 SPLIT: Final = (events.Containers, events.Requests, events.Applications, events.ApplicationUsage, events.Nodes)
 
 
-def pieces(told: Sequence[Event]) -> Iterator[Event]:
+def pieces(found: Sequence[Event]) -> Iterator[Event]:
     """Return the same events with no more than `PIECE` rows each."""
-    for event in told:
+    for event in found:
         if not isinstance(event, SPLIT):
             yield event
             continue
@@ -84,13 +84,13 @@ def _serve(pipe: Connection, given: Settings | Source) -> None:
     """Apply lists of events and answer what else comes with a decide, until there is None."""
     settings = given if isinstance(given, Settings) else parse_settings(given.file, given.text, kept=given.part_files)
     engine = Engine(settings)
-    told: Any = pipe.recv()
-    while told is not None:
-        if isinstance(told, list):
-            engine.apply(told)
+    message: Any = pipe.recv()
+    while message is not None:
+        if isinstance(message, list):
+            engine.apply(message)
         else:
-            now_ms, limit, sequence = told
+            now_ms, limit, sequence = message
             made = engine.decide(now_ms, limit, sequence=sequence)
             pipe.send(made if engine.failure is None else str(engine.failure))
-        told = pipe.recv()
+        message = pipe.recv()
     pipe.send(peak_memory_mb())

@@ -20,7 +20,7 @@ PART_TIMEOUT_MS: Final = 60_000
 DECISION_MAX_S: Final = 120
 
 _THOUGHT: Final = '''\
-"""Thinks about asks as long as it is told to; written by treadle bench engines."""
+"""Thinks about asks for a time that is set; written by treadle bench engines."""
 
 import time
 

@@ -135,7 +135,7 @@ class _Cluster:
         self._engine.apply(self._state.snapshot())
 
     def frame(self) -> list[events.Event]:
-        """Return what the next frame tells."""
+        """Return what the next frame has."""
         return self._state.tick()
 
     def decide(self, frame: list[events.Event]) -> float:
@@ -213,7 +213,7 @@ def _asked(cluster: _Cluster, process: ExplainProcess, every_s: float, seed: int
             # not in step with the frames
             while not ended.wait(draw.uniform(0.5, 1.5) * every_s):
                 answers.append(_ask(cluster, process, draw))
-        except Exception as error:  # told where it can be seen
+        except Exception as error:  # reported where it can be seen
             failed.append(error)
 
     asker = Thread(target=ask, name="explain")

@@ -76,7 +76,7 @@ def _read(connected: socket.socket, length: int) -> bytes:
     return content
 
 
-def attack(address: tuple[str, int], masters: list[tuple[Attempt, bytes]], told: Connection) -> None:
+def attack(address: tuple[str, int], masters: list[tuple[Attempt, bytes]], pipe: Connection) -> None:
     """Be hostile masters: begin at ``True``, pause at ``False``, end with the connection.
 
     Sends after each pause how many requests were made since the last, by outcome.
@@ -104,12 +104,12 @@ def attack(address: tuple[str, int], masters: list[tuple[Attempt, bytes]], told:
         Thread(target=be, args=(attempt, key), daemon=True).start()
     try:
         while True:
-            if told.recv():
+            if pipe.recv():
                 on.set()
             else:
                 on.clear()
                 found, now = dict(counts), time.monotonic()
                 counts.clear()
-                told.send((found, now))
+                pipe.send((found, now))
     except EOFError:
         os._exit(0)

@@ -1,9 +1,9 @@
 """What applications gain that lie: every policy simulated with true and with false hints about their tasks.
 
-Ten jobs of a liar among forty of others, in one queue or in one of two. There are two lies. Either everybody tells the
-engine of his own tasks, as application masters with the plug-in do, and the liar says that none is left and that one
-takes a millisecond. Or a store tells of the earlier runs of each job, and the liar calls his long jobs like a short one
-of his own that comes back every day.
+Ten jobs of a liar among forty of others, in one queue or in one of two. There are two lies. Either each
+application reports its own tasks, as application masters with the plug-in do, and the liar's say that none is left and
+that one takes a millisecond. Or a store has the earlier runs of each job, and the liar calls his long jobs
+like a short one of his own that comes back every day.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NAMED_MS: Final = 1_000
 """How long a task runs of the liar's short job."""
 
 DEVIATION_PART: Final = 0.1
-"""Deviation of what a store tells, as a part of the duration: its jobs are much alike each time."""
+"""Deviation of a store's hints, as a part of the duration: its jobs are much alike each time."""
 
 
 FRAMEWORKS: Final = {Lie.TASKS: "tez", Lie.NAMES: "mapreduce"}

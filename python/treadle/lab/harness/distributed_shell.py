@@ -91,7 +91,7 @@ def start(cluster: MiniCluster, leaf: str, number: int, demand: Mapping[str, int
     Args:
         cluster: where.
         leaf: whose.
-        number: tells apart the jobs of one leaf.
+        number: distinguishes the jobs of one leaf.
         demand: what a task needs besides a virtual core and 128 MB, by resource type.
         task_s: mean duration of a task; it lies evenly between half and one and a half of it.
     """
@@ -116,7 +116,7 @@ def submit(
     Args:
         cluster: where.
         leaf: whose.
-        tag: tells the application apart from all others.
+        tag: distinguishes the application from all others.
         demand: what a task needs besides a virtual core and memory, by resource type.
         tasks: how many containers it asks for.
         command: what the shell of each container runs.

@@ -56,7 +56,7 @@ class MiniCluster:
     def attach(cls, folder: Path) -> MiniCluster | None:
         """Return the running cluster in `folder`, or None.
 
-        Its `settings` are the defaults but for the scheduler: no more is known of it than what its processes tell.
+        Its `settings` are the defaults but for the scheduler: no more is known of it than what its processes show.
         """
         layout = Layout.load(folder.resolve())
         if layout is None or not any(processes.find(entry) for entry in layout.processes):

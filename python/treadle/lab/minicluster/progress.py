@@ -19,10 +19,10 @@ def saying(console: Console) -> Iterator[Say]:
     else:
         last = ""
 
-        def tell(text: str) -> None:
+        def show(text: str) -> None:
             nonlocal last
             if text != last:
                 console.print(text, highlight=False, soft_wrap=True)
             last = text
 
-        yield tell
+        yield show

@@ -175,7 +175,7 @@ def _graphene_rows(figures: Figures) -> str:
 
 
 def _graphene_effects(figures: Figures) -> str:
-    """What each level of a factor comes to in the mean of all others, by scheme."""
+    """What each level of a factor gives in the mean of all others, by scheme."""
     rows = []
     columns: list[tuple[str, str]] = []
     for scheme, factors in figures["effects"].items():

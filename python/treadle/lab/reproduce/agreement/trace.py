@@ -135,9 +135,9 @@ def simulated_trace(begins_s: Mapping[str, float], settings: Settings, launch_ms
         tick_ms: between two decisions.
     """
     # AMs take no time to start, so that jobs begin where they arrive.
-    told = workload({name: round(1000 * second) + MASTER_HEARTBEAT_MS for name, second in begins_s.items()})
-    simulation = Simulation(scenario(0, launch_ms, tick_ms), told, settings, seed=1)
-    names = [job.name for job in told.jobs]
+    work = workload({name: round(1000 * second) + MASTER_HEARTBEAT_MS for name, second in begins_s.items()})
+    simulation = Simulation(scenario(0, launch_ms, tick_ms), work, settings, seed=1)
+    names = [job.name for job in work.jobs]
     had = [0] * len(names)
     began: dict[str, float] = {}
     given: dict[str, float] = {}

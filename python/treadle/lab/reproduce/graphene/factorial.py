@@ -218,7 +218,7 @@ class Wanted:
         return (False,) * self.online + (True,) * self.batch
 
 
-def run_factorial(wanted: Wanted, asked: Asked, told: Callable[[float, int], None] | None = None) -> list[Found]:
+def run_factorial(wanted: Wanted, asked: Asked, progress: Callable[[float, int], None] | None = None) -> list[Found]:
     """Run all that is not kept, and return what came of each row.
 
     Raises:
@@ -234,7 +234,7 @@ def run_factorial(wanted: Wanted, asked: Asked, told: Callable[[float, int], Non
     ]
     online: list[list[Result]] = [[] for _ in cells]
     batches: list[list[Result]] = [[] for _ in cells]
-    results = iter(run_all(runs, _run, asked, told))
+    results = iter(run_all(runs, _run, asked, progress))
     for _ in wanted.seeds:
         for at in range(len(cells)):
             for batch in wanted.kinds:

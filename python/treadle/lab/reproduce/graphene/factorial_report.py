@@ -1,4 +1,4 @@
-"""What Graphene's factorial comes to: a row a point and setting, and what each level of a factor does in the mean."""
+"""Results of Graphene's factorial: a row a point and setting, and what each level of a factor does in the mean."""
 
 from __future__ import annotations
 

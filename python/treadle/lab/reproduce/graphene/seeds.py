@@ -29,7 +29,7 @@ class SeedRun:
 
     @property
     def key(self) -> str:
-        """What tells it from other seeds; it is not kept as a whole, since each of its simulations is."""
+        """What distinguishes it from other seeds; it is not kept as a whole, since each of its simulations is."""
         return f"seed {self.seed}"
 
 
@@ -50,7 +50,7 @@ def run_seeds(
     sizes: Sizes,
     seeds: Sequence[int],
     asked: Asked,
-    told: Callable[[float, int], None] | None = None,
+    progress: Callable[[float, int], None] | None = None,
 ) -> list[Outcome]:
     """Return the results of each seed.
 
@@ -59,7 +59,7 @@ def run_seeds(
         sizes: how much is run
         seeds: which
         asked: where results of simulations are kept, and how many seeds run at a time
-        told: called with the seeds that are done, fractions included, and their number
+        progress: called with the seeds that are done, fractions included, and their number
 
     Raises:
         UserError: seeds failed, each of which is named; the others have run.
@@ -68,8 +68,8 @@ def run_seeds(
     tasks = [SeedRun(tpch, sizes, asked.cache, seed) for seed in seeds]
 
     def tell_all(done: float) -> None:
-        if told is not None:
-            told(done, len(tasks))
+        if progress is not None:
+            progress(done, len(tasks))
 
     found: dict[int, Outcome] = {}
     failed = []

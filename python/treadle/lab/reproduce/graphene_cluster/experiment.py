@@ -225,7 +225,7 @@ def _never_answering(port: int) -> Iterator[None]:
 
 
 def _set_mode(cluster: MiniCluster, client: SleepingDags, mode: str) -> None:
-    """Tell the ResourceManager who places from now on, and wait until it is so and nothing runs."""
+    """Set who places from now on in the ResourceManager, and wait until it is so and nothing runs."""
     if cluster.rm.treadle()["Mode"] != mode:
         write_configuration(cluster.layout, replace(cluster.settings, mode=mode), cluster.lib)
         client.refresh_queues()

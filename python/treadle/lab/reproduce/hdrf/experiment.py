@@ -68,7 +68,7 @@ class Run:
     """A test under one scheduler.
 
     `placed` counts the containers placed by `treadle` and by the stock scheduler (`native`) in its stead, of the
-    applications that the RM tells of; empty under the stock scheduler, which counts none.
+    applications that the RM reports; empty under the stock scheduler, which counts none.
     """
 
     test: str

@@ -48,7 +48,7 @@ SAID: Final = {
 
 
 def any_trace(path: Path) -> Trace:
-    """Read a trace, with the cutoff and the partition that its name tells; Google's if it tells none."""
+    """Read a trace, with the cutoff and the partition that its name has; Google's if it has none."""
     return _with_cutoff(read_trace(path))
 
 

@@ -45,10 +45,10 @@ def write_command(file: Path) -> Path:
 
 def main() -> None:
     """Run the command line with such an engine."""
-    told = Engine.apply
+    sighted = Engine.apply
 
     def apply(self: Engine, events: Sequence[Event]) -> None:
-        told(self, hidden(events))
+        sighted(self, hidden(events))
 
     Engine.apply = apply  # type: ignore[method-assign]
     runpy.run_module("treadle", run_name="__main__", alter_sys=True)

@@ -99,7 +99,7 @@ def run_scheme(
         BenchError: the run gave no result.
     """
     script = script_of(seed, settings, size)
-    told = play(
+    played = play(
         scheduling(scheme, folder),
         script,
         size.cluster,
@@ -108,14 +108,14 @@ def run_scheme(
         folder,
         lambda text: say(f"seed {seed}, {text}"),
     )
-    return round_of(scheme.name, seed, script, told)
+    return round_of(scheme.name, seed, script, played)
 
 
-def round_of(scheme: str, seed: int, script: Script, told: Played) -> Round:
+def round_of(scheme: str, seed: int, script: Script, played: Played) -> Round:
     """Return a run as the report takes it."""
     ended = tuple(
         Ended(job.name, bool(job.requires), "MapReduce", found.status, found.completion_ms, found.misplaced)
-        for job, found in zip(script.jobs, told.jobs, strict=True)
+        for job, found in zip(script.jobs, played.jobs, strict=True)
     )
-    proposals, rejected = (int(told.shim.get(key, 0)) for key in ("Proposals", "RejectedConstraint"))
+    proposals, rejected = (int(played.shim.get(key, 0)) for key in ("Proposals", "RejectedConstraint"))
     return Round(seed, KIND, scheme, ended, proposals, rejected)
