@@ -170,7 +170,7 @@ def _on_sls(
 
     where, setting = (folder or build_folder() / "reproduce-graphene-sls").resolve(), setting_of_testbed()
     kept, draws = KeptPlays(cache, "graphene_cluster"), []
-    with terminable(), saying(console) as tell:
+    with going_on(console, cache), terminable(), saying(console) as tell:
         for turn, seed in enumerate(seeds):
             draws.append(run_draw(seed, size, turn, setting, where, kept, tell))
             if json_file is not None:
