@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
+from random import Random
 from typing import Any
 
+import pytest
 from tests.engine.fake_rm import FakeRM, flat
 
 from treadle.config.settings import default_settings
@@ -60,6 +63,47 @@ def test_queue_priority_comes_before_usage_among_queues_below_their_guarantee() 
     for priority in (0, 5):
         rm.ask(rm.application(rm.queue(root, (10, 10), priority=priority)), 0, 20, (1, 1))
     assert applications(placed(rm, 12)) == {1: 10, 0: 2}
+
+
+def owed_most(children: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return who of siblings comes first, by comparing all of them: exact, with what they use so far."""
+
+    def place(queue: dict[str, Any]) -> tuple[bool, bool, int, Fraction, int, int]:
+        ratio = Fraction(queue["used"], queue["guaranteed"] or 1024)  # of the cluster, where nothing is guaranteed
+        return queue["guaranteed"] == 0, ratio >= 1, -queue["priority"], ratio, -queue["guaranteed"], queue["queue"]
+
+    return min((child for child in children if child["asks"] > 0), key=place)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_containers_go_to_the_queue_that_is_owed_most_at_each_level(seed: int) -> None:
+    random = Random(seed)
+    rm = FakeRM()
+    rm.node("n0", (1024, 1024))
+    root = rm.queue(-1, (1024, 1024))
+    groups: list[dict[str, Any]] = []
+    for _ in range(1 + seed % 5):
+        amount = random.choice((0, 4, 8, 16))
+        queue = rm.queue(root, (amount, amount), maximum=(1024, 1024))
+        group: dict[str, Any] = {"queue": queue, "guaranteed": amount, "priority": 0}
+        groups.append(group | {"used": 0, "asks": 0, "leaves": []})
+        for _ in range(random.randint(1, 7)):
+            amount, priority, asks = random.choice((0, 1, 2, 4)), random.choice((0, 0, 3)), random.randint(1, 6)
+            queue = rm.queue(groups[-1]["queue"], (amount, amount), maximum=(1024, 1024), priority=priority)
+            leaf: dict[str, Any] = {"queue": queue, "guaranteed": amount, "priority": priority, "used": 0, "asks": asks}
+            leaf["application"] = rm.application(queue)
+            rm.ask(leaf["application"], 0, asks, (1, 1))
+            groups[-1]["leaves"].append(leaf)
+            groups[-1]["asks"] += asks
+    expected = []
+    while any(group["asks"] for group in groups):
+        group = owed_most(groups)
+        leaf = owed_most(group["leaves"])
+        for served in (group, leaf):
+            served["used"] += 1
+            served["asks"] -= 1
+        expected.append(leaf["application"])
+    assert [app for app, _, _ in placed(rm, 1000)] == expected
 
 
 def test_fifo_serves_the_higher_priority_then_the_older_application() -> None:
