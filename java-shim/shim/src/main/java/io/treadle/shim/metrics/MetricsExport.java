@@ -2,6 +2,7 @@ package io.treadle.shim.metrics;
 
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.BooleanSupplier;
@@ -33,6 +34,8 @@ public final class MetricsExport implements MetricsSource {
   private final List<ObjectName> engineBeans = new ArrayList<>();
   /** By their names; empty if there is one engine only. */
   private volatile Map<String, ShimMetrics> engines = Collections.emptyMap();
+  /** What engines had counted that the roster names no longer: counters of the scheduler never fall. */
+  private volatile Map<String, Long> gone = Collections.emptyMap();
   private volatile BooleanSupplier gateClosed = () -> false;
   private EnginesMXBean owners;
 
@@ -74,6 +77,13 @@ public final class MetricsExport implements MetricsSource {
     synchronized (MetricsExport.class) {
       gateClosed = closed;
       owners = ownersNow;
+      Map<String, Long> counted = new LinkedHashMap<>(gone);
+      for (ShimMetrics engine : engines.values()) {
+        if (engine != metrics && !shownNow.containsValue(engine)) {
+          engine.counters().forEach((name, value) -> counted.merge(name, value, Long::sum));
+        }
+      }
+      gone = counted;
       engines = shownNow;
       if (shown == this) {
         hideEngines();
@@ -97,11 +107,11 @@ public final class MetricsExport implements MetricsSource {
 
   private Map<String, Long> numbers() {
     Map<String, ShimMetrics> now = engines;
-    if (now.isEmpty()) {
-      return metrics.numbers();
+    Map<String, Long> sums = now.isEmpty() ? metrics.numbers() : ShimMetrics.together(now.values());
+    gone.forEach((name, value) -> sums.merge(name, value, Long::sum));
+    if (!now.isEmpty()) {
+      sums.put("Schedules", gateClosed.getAsBoolean() ? 1L : 0L);
     }
-    Map<String, Long> sums = ShimMetrics.together(now.values());
-    sums.put("Schedules", gateClosed.getAsBoolean() ? 1L : 0L);
     return sums;
   }
 

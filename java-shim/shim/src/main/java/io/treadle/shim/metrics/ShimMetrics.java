@@ -141,6 +141,14 @@ public final class ShimMetrics {
     return values;
   }
 
+  /** Those numbers that only grow, and are this engine's own. */
+  Map<String, Long> counters() {
+    Map<String, Long> values = numbers();
+    values.keySet().removeIf(name -> HIGHEST.contains(name) || FIGURES.contains(name) || SCHEDULERS.contains(name)
+        || name.equals("Schedules"));
+    return values;
+  }
+
   /** The numbers of several engines as those of one. */
   static Map<String, Long> together(Collection<ShimMetrics> engines) {
     Map<String, Long> values = new LinkedHashMap<>();

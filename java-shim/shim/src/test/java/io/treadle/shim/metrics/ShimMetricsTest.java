@@ -7,7 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.treadle.shim.wire.Fate;
 import java.lang.management.ManagementFactory;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
 import org.apache.hadoop.metrics2.impl.MetricsCollectorImpl;
@@ -44,6 +46,32 @@ class ShimMetricsTest {
   void hasEveryName() {
     assertTrue(metrics.numbers().keySet().containsAll(NUMBERS), metrics.numbers().keySet().toString());
     assertTrue(metrics.texts().keySet().containsAll(TEXTS));
+  }
+
+  @Test
+  void countersDoNotFallWhenAnEngineLeaves() throws Exception {
+    MBeanServer server = ManagementFactory.getPlatformMBeanServer();
+    MetricsExport export = new MetricsExport(metrics, () -> "{}", (records, all) -> { });
+    export.start();
+    try {
+      for (int round = 1; round < 4; round++) {
+        ShimMetrics second = new ShimMetrics(() -> true, () -> 1, () -> 1, () -> 1);
+        Map<String, ShimMetrics> both = new LinkedHashMap<>();
+        both.put("a", metrics);
+        both.put("b", second);
+        export.engines(both, () -> true, () -> "{}");
+        metrics.fate(Fate.COMMITTED);
+        second.fate(Fate.COMMITTED);
+        assertEquals(2L * round, server.getAttribute(name("Treadle"), "Committed"));
+        export.engines(new LinkedHashMap<>(), () -> false, () -> "{}");
+        assertEquals(2L * round, server.getAttribute(name("Treadle"), "Committed"));
+        assertEquals(3L + round, server.getAttribute(name("Treadle"), "LeaseFlips"));
+        assertEquals(1L, server.getAttribute(name("Treadle"), "LeaseHeld"));
+        assertEquals(1L, server.getAttribute(name("Treadle"), "Escapes"));
+      }
+    } finally {
+      export.stop();
+    }
   }
 
   @Test
