@@ -59,7 +59,9 @@ public final class Unkept {
     if (why == null) {
       return;
     }
-    String text = id.getApplicationId() + " requires '" + requirement.text() + "', and " + why;
+    String what = requirement.error() == null ? "'" + requirement.text() + "'"
+        : "what cannot be read (" + requirement.error() + ")";
+    String text = id.getApplicationId() + " requires " + what + ", and " + why;
     synchronized (unkept) {
       if (unkept.put(id.getApplicationId(), text) == null && logged < APPLICATIONS) {
         logged++;

@@ -96,6 +96,9 @@ class RequirementsInRmTest {
     String said = rm.getRMContext().getRMApps().get(am.getApplicationAttemptId().getApplicationId()).getDiagnostics()
         .toString();
     assertTrue(said.contains("expected one of = != >= > <= <"), said);
+    ask(am, 1);
+    String unkept = TestRms.text(rm, "RequirementsUnkept");
+    assertTrue(unkept.contains("requires what cannot be read (") && unkept.contains("character 5"), unkept);
   }
 
   /** What an engine says of an application is its diagnostics until the engine takes it back. */
