@@ -42,10 +42,12 @@ def an_entry(draw: Any) -> dict[str, Any]:
 
 @st.composite
 def a_roster(draw: Any) -> dict[str, Any]:
-    select = st.sampled_from(
+    # none matches all that another one does: an entry below it would be refused
+    selects = st.permutations(
         [{"queues": ["root.a.x"]}, {"types": ["tez"]}, {"tasks_min": 4}, {"tags": ["treadle:gang=3"]}]
     )
-    entries = {"one": draw(an_entry()) | {"select": draw(select)}, "two": draw(an_entry()) | {"select": draw(select)}}
+    one, two, *_ = draw(selects)
+    entries = {"one": draw(an_entry()) | {"select": one}, "two": draw(an_entry()) | {"select": two}}
     entries["rest"] = draw(an_entry()) | {"copies": draw(st.integers(1, 3))}
     return entries
 
