@@ -43,7 +43,11 @@ final class Errand<T> {
       done = work.call();
     } catch (Throwable t) {
       thrown = t;
-      onFailure.run();
+      try {
+        onFailure.run();
+      } catch (Throwable another) {
+        thrown = another;
+      }
     }
     synchronized (lock) {
       ended(done, thrown);
