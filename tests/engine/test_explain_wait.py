@@ -175,7 +175,7 @@ def test_where_nobody_knows_how_long_containers_run_it_says_so() -> None:
     ask = full_and_running(ends=False).asked()
     count = Running().nodes
     assert ask.wait.not_known == (
-        f"nobody knows how long the {count} containers on the nodes that may serve it run: no hint tells, and none "
+        f"nobody knows how long the {count} containers on the nodes that may serve it run: there is no hint, and none "
         "like them has ended"
     )
     assert ask.wait.expected_ms is None

@@ -222,7 +222,7 @@ def _facts(situation: Situation, application: int) -> dict[str, Any]:
     }
     if scratch is not None and application < len(scratch.apps) and scratch.queues["order"][int(row["queue"])] == KEYED:
         key = float(scratch.apps["key"][application])
-        facts["key"] = key if np.isfinite(key) else None  # None: last, as whoever has no key
+        facts["key"] = key if np.isfinite(key) else None  # None: last, as one without a key
     if row["queue"] >= 0:
         facts |= share_of(situation, int(row["queue"]), int(row["partition"]))
     return facts

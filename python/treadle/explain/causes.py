@@ -204,9 +204,9 @@ class Explanation:
     def plain(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         found = asdict(self)
-        for told, ask in zip(found["asks"], self.asks, strict=True):
-            told["verdict"] = ask.verdict.value
-            told["wait"]["text"] = in_words(told["wait"])
-            for cause, of in zip(told["causes"], ask.causes, strict=True):
+        for shown, ask in zip(found["asks"], self.asks, strict=True):
+            shown["verdict"] = ask.verdict.value
+            shown["wait"]["text"] = in_words(shown["wait"])
+            for cause, of in zip(shown["causes"], ask.causes, strict=True):
                 cause["verdict"] = of.verdict.value
         return found

@@ -150,7 +150,7 @@ class Situation:
         )
 
     def without_texts(self) -> Situation:
-        """Return the same without its texts, for who has been told them."""
+        """Return the same without its texts, for a reader that has them already."""
         return replace(self, texts=[])
 
     def available(self) -> I64:

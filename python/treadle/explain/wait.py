@@ -52,7 +52,7 @@ _TIMED: Final = {
     Why.TURN,
     Why.PROPOSED,
 }
-"""What goes by as containers end; when anything else does, sizes do not tell."""
+"""What goes by as containers end; when anything else does, sizes say nothing."""
 _MAY_SERVE: Final = ("rejected", "reserved", "full", "kept_free", "would_do")
 
 
@@ -125,7 +125,7 @@ class Waits:
             return "it does not start unless somebody changes something"
         other = next((cause for cause in causes if cause.why not in _TIMED), None)
         if other is not None:
-            return f"sizes do not tell when this ends: {other.text}"
+            return f"sizes do not show when this ends: {other.text}"
         if not usable.any():
             return "no node may serve it now"
         if self._situation.now_ms < 0:
@@ -137,7 +137,7 @@ class Waits:
         count = int(np.count_nonzero(here))
         what = f"{counted(count, 'container')} on the nodes that may serve it"
         if count:
-            return f"nobody knows how long the {what} run: no hint tells, and none like them has ended"
+            return f"nobody knows how long the {what} run: there is no hint, and none like them has ended"
         return "nothing that is known to end runs on the nodes that may serve it"
 
     def _wait(self, row: int, usable: npt.NDArray[np.bool_]) -> Wait:

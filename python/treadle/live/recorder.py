@@ -222,12 +222,12 @@ class LiveRecorder:
         if tick is None:
             return
         tick.answer, tick.decide_us = answer, decide_us
-        told = known, tuple(warnings)
-        if self._told is None or told[0] != self._told[0]:
-            tick.known = told[0]
-        if self._told is None or told[1] != self._told[1]:
-            tick.warnings = told[1]
-        self._told = told
+        now = known, tuple(warnings)
+        if self._told is None or now[0] != self._told[0]:
+            tick.known = now[0]
+        if self._told is None or now[1] != self._told[1]:
+            tick.warnings = now[1]
+        self._told = now
         switches = tuple(engine.switches())
         tick.switches = [each for each in switches if each not in self._switches]
         self._switches = switches

@@ -27,7 +27,7 @@ class AllocationTags:
         self.of.pop(application, None)
 
     def follow(self, old: AllocationTags, apps: I32) -> None:
-        """Take over the tags of priorities that a snapshot no longer tells of; ``apps`` has the new indices."""
+        """Take over the tags of priorities that a snapshot no longer has; ``apps`` has the new indices."""
         for application, known in old.of.items():
             now = int(apps[application]) if application < len(apps) else -1
             if now >= 0:

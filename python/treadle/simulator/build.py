@@ -24,7 +24,7 @@ from treadle.workload.job import Framework, Workload
 SLOTS: Final = 65_536
 
 USAGE_DRAW: Final = 1
-"""Tells the draw of what tasks use from others of a seed."""
+"""Distinguishes the draw of what tasks use from others of a seed."""
 
 AMOUNT_MAX: Final = 1 << 60
 """Of each resource the nodes together have, and the tasks together ask for, at most so much: sums stay exact."""

@@ -1,6 +1,6 @@
 """What one reader of the simulated cluster has not read yet: rows of its tables by their versions, containers' steps.
 
-Each engine has a cursor of its own, and none can tell whether others read: a reader is given each row once, where it
+Each engine has a cursor of its own, and none notices whether others read: a reader is given each row once, where it
 changed first since that reader's last look, whatever versions it got meanwhile.
 """
 

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 
+from treadle.compiled.array_types import F64, I32, I64
 from treadle.compiled.simulator import inner
 
-if TYPE_CHECKING:
-    from treadle.simulator.cell.state import CellState
-    from treadle.simulator.workers.state import Workers
 
-    Tables: TypeAlias = CellState | Workers
+class Tables(Protocol):
+    """What a queue needs of the tables of a run: `event_columns`, and its own counters in ``totals``."""
+
+    @property
+    def totals(self) -> I64:
+        """Counters, the first of which are `Queued`."""
+
+    @property
+    def event_s(self) -> F64:
+        """When each event happens."""
+
+    @property
+    def event_order(self) -> I64:
+        """As which of all events each was scheduled."""
+
+    @property
+    def event_kind(self) -> I32:
+        """What happens."""
+
+    @property
+    def event_subject(self) -> I32:
+        """To whom."""
 
 
 class Queued(IntEnum):

@@ -394,7 +394,7 @@ class Feed:
 
 
 def outstanding(rows: npt.NDArray[np.void], capability: I64, count: I32 | int) -> Event:
-    """Return what tells how many containers some rows ask for: ``count`` of each, or one number for all."""
+    """Return the event of how many containers some rows ask for: ``count`` of each, or one number for all."""
     return filled(
         events.Requests,
         len(rows),

@@ -147,7 +147,7 @@ class FollowedPlans:
             followed.seen.clear()
 
     def events(self, state: State, apps: I32, rows: I32) -> list[Event]:
-        """Return the scores that changed; looks at the applications and rows that the next frame tells."""
+        """Return the scores that changed; looks at the applications and rows that the next frame has."""
         if self._settings.schedules == 0 or not self._settings.scores:
             return []
         sent: list[tuple[int, int, float]] = []

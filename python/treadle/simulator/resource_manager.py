@@ -115,7 +115,7 @@ class SimulatedRM:
         self._fates.append(None)
         return len(self._feeds) - 1
 
-    def tell_again(self, engine: int = 0) -> None:
+    def begin_again(self, engine: int = 0) -> None:
         """Let an engine's next frame be a snapshot, which has the names of resources and settings among its texts."""
         settings = (text for pair in self._settings.items() for text in pair)
         self._feeds[engine].begin_again((*self._built.resources, "Mi", *settings))

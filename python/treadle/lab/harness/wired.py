@@ -112,7 +112,7 @@ class WiredEngine:
         self.written_cpu_s += marks[2] - marks[1]
         answer = decode_answer(said, limit)
         if answer.resend and self.rm is not None:
-            self.rm.tell_again()
+            self.rm.begin_again()
         return answer.proposals
 
     @property
@@ -162,7 +162,7 @@ def wired(
     simulation = Simulation(scenario, workload, settings, 1, check=False)
     engine = WiredEngine(settings, recorder, watch)
     engine.rm = simulation.rm
-    simulation.rm.tell_again()
+    simulation.rm.begin_again()
     replaced: Any = engine
     simulation.engine = replaced
     return simulation, engine

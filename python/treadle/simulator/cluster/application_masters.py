@@ -25,7 +25,7 @@ from treadle.simulator.cluster.state import (
     TaskState,
 )
 from treadle.simulator.cluster.tasks import choose_task, release, start_task, stop_task
-from treadle.simulator.cluster.usage import headroom, set_count, tell_row, tell_row_and_places
+from treadle.simulator.cluster.usage import headroom, set_count, show_row, show_row_and_places
 from treadle.yarn.exit_statuses import ABORTED, KILLED_BY_APPMASTER, SUCCESS
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 POLL_MS: Final = 1000
-"""How often an application master looks again that waits for something of which nobody tells it."""
+"""How often an application master looks again that waits for something that nobody reports to it."""
 
 MAPREDUCE_PREEMPTION_TIMEOUT_MS: Final = 300_000
 """mapreduce.job.reducer.unconditional-preempt.delay.sec"""
@@ -103,7 +103,7 @@ def reuse(state: State, parameters: SimulationParameters, container: int) -> boo
 
 
 @inner
-def tell_places(state: State, row: int) -> None:
+def show_places(state: State, row: int) -> None:
     """Ask for nodes and racks anew: as many as there are tasks waiting that have their input there."""
     first, moved = state.rows[row].first_place, False
     for at in range(first, first + state.rows[row].places):
@@ -111,10 +111,10 @@ def tell_places(state: State, row: int) -> None:
             state.places[at].count = state.places[at].waiting
             moved = True
     if moved:
-        tell_row_and_places(state, row)
+        show_row_and_places(state, row)
     elif state.rows[row].places_open and state.rows[row].count == 0:
         # As long as nobody has taken its places it says with every heartbeat that it asks for nothing.
-        tell_row(state, row)
+        show_row(state, row)
 
 
 @inner
@@ -191,7 +191,7 @@ def ask_for_tasks(state: State, parameters: SimulationParameters, app: int) -> b
                 count = 0
         set_count(state, row, count)
         if state.rows[row].places > 0:
-            tell_places(state, row)
+            show_places(state, row)
     return poll
 
 

@@ -17,7 +17,7 @@ from treadle.simulator.cluster.containers import free_container
 from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import FINISHED, NOW, AppState, EventKind, FrameworkCode, RowKind
 from treadle.simulator.cluster.tasks import release
-from treadle.simulator.cluster.usage import ITSELF, set_count, tell_app, tell_queue
+from treadle.simulator.cluster.usage import ITSELF, set_count, show_app, show_queue
 from treadle.yarn.exit_statuses import ABORTED, SUCCESS
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def activate(state: State, parameters: SimulationParameters, app: int) -> None:
     """Let an application ask for its master."""
     queue = state.apps[app].queue
     state.queues[queue].active += 1
-    tell_queue(state, queue)
+    show_queue(state, queue)
     state.apps[app].state = AppState.STARTING
-    tell_app(state, app, ITSELF)
+    show_app(state, app, ITSELF)
     if has_master(state, app):
         row = state.apps[app].first_row
         for r in range(len(state.counted)):
@@ -64,7 +64,7 @@ def activate(state: State, parameters: SimulationParameters, app: int) -> None:
 @inner
 def arrive(state: State, parameters: SimulationParameters, app: int) -> None:
     """An application is submitted."""
-    tell_app(state, app, ITSELF)
+    show_app(state, app, ITSELF)
     queue = state.apps[app].queue
     if state.queues[queue].first_pending < 0 and may_activate(state, app):
         activate(state, parameters, app)
@@ -99,10 +99,10 @@ def finish(state: State, parameters: SimulationParameters, app: int, failed: boo
         container = state.apps[app].first_container
         free_container(state, container, SUCCESS if container == state.apps[app].master else ABORTED)
     state.apps[app].new_head = state.apps[app].new_tail = state.apps[app].master = -1
-    tell_app(state, app, ITSELF)
+    show_app(state, app, ITSELF)
     queue = state.apps[app].queue
     state.queues[queue].active -= 1
-    tell_queue(state, queue)
+    show_queue(state, queue)
     if has_master(state, app):
         for r in range(len(state.counted)):
             state.queue_am_used[queue, r] -= state.capability[first, r]

@@ -10,7 +10,7 @@ from treadle.simulator.cluster.application_masters import may_go, wake
 from treadle.simulator.cluster.containers import LAUNCHED, allocate, log_step, take_places
 from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import NOW, PENDING, AppState, ContainerState, EventKind, RowKind
-from treadle.simulator.cluster.usage import ITSELF, fits_queues, tell_app, tell_row
+from treadle.simulator.cluster.usage import ITSELF, fits_queues, show_app, show_row
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import I32, I64, U8
@@ -57,7 +57,7 @@ def commit_one(state: State, parameters: SimulationParameters, row: int, node: i
     """Allocate a container; return its number."""
     app = state.rows[row].app
     # Like `set_count`, but for the queues: they are reported with their other changes.
-    tell_row(state, row)
+    show_row(state, row)
     state.rows[row].count -= 1
     state.clock[PENDING] -= 1
     queue = state.apps[app].queue
@@ -71,7 +71,7 @@ def commit_one(state: State, parameters: SimulationParameters, row: int, node: i
         state.containers[container].state = ContainerState.HELD
         state.apps[app].master = container
         state.apps[app].awaiting_am = 0
-        tell_app(state, app, ITSELF)
+        show_app(state, app, ITSELF)
         log_step(state, container, LAUNCHED, 0)
         schedule(state, state.clock[NOW] + parameters.master_start_ms, EventKind.AM_STARTED, app, 0)
         return state.containers[container].number

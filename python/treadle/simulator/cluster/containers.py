@@ -26,7 +26,7 @@ from treadle.simulator.cluster.state import (
     RowKind,
     TaskState,
 )
-from treadle.simulator.cluster.usage import tell_row_and_places, use
+from treadle.simulator.cluster.usage import show_row_and_places, use
 
 if TYPE_CHECKING:
     from treadle.simulator.cluster.state import SimulationParameters, State
@@ -157,7 +157,7 @@ def free_container(state: State, container: int, exit_status: int) -> None:
 
 @inner
 def end_container(state: State, parameters: SimulationParameters, container: int, exit_status: int) -> None:
-    """Let a container be over: its node tells the RM with its next heartbeat."""
+    """Let a container be over: its node reports that with its next heartbeat."""
     held = state.containers[container]
     time_ms = state.clock[NOW]
     report_ms = next_beat(state.nodes[held.node].phase_ms, parameters.node_heartbeat_ms, time_ms)
@@ -209,7 +209,7 @@ def take_places(state: State, row: int, node: int) -> None:
     if near >= 0 and state.places[near].count > 0:
         state.places[near].count -= 1
     state.places[rack].count -= 1
-    tell_row_and_places(state, row)
+    show_row_and_places(state, row)
 
 
 DONE_MS: Final = 1e-6

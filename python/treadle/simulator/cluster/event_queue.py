@@ -22,7 +22,7 @@ SLOT_MS: Final = 8
 
 @inner
 def schedule(state: State, time_ms: int, kind: int, subject: int, stamp: int) -> None:
-    """Let something happen at an instant, which must not be over; ``stamp`` is for the receiver to tell stale ones."""
+    """Let something happen at an instant, which must not be over; by ``stamp`` the receiver recognises stale ones."""
     clock, events = state.clock, state.events
     at = clock[EVENTS_FREE]
     if at < 0:

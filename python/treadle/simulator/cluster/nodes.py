@@ -21,7 +21,7 @@ from treadle.simulator.cluster.state import (
     TaskState,
 )
 from treadle.simulator.cluster.tasks import exponential, stop_task
-from treadle.simulator.cluster.usage import ITSELF, set_count, tell_app, tell_node
+from treadle.simulator.cluster.usage import ITSELF, set_count, show_app, show_node
 from treadle.yarn.exit_statuses import ABORTED
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def fail_node(state: State, parameters: SimulationParameters, node: int) -> None
     """A node stops: what runs on it is lost at once, which the RM notices later; it places nothing there meanwhile."""
     state.nodes[node].down = 1
     state.nodes[node].state = NodeState.UNUSABLE
-    tell_node(state, node)
+    show_node(state, node)
     container = state.nodes[node].first_container
     while container >= 0:
         stop_tasks_in(state, container, False)
@@ -95,7 +95,7 @@ def stop_one(state: State, task: int, again: bool) -> None:
 
 @inner
 def lose_containers(state: State, parameters: SimulationParameters, node: int) -> None:
-    """The RM takes all containers of a node for lost, and tells their application masters."""
+    """The RM takes all containers of a node for lost, and reports that to their application masters."""
     while state.nodes[node].first_container >= 0:
         container = state.nodes[node].first_container
         held = state.containers[container]
@@ -111,7 +111,7 @@ def lose_containers(state: State, parameters: SimulationParameters, node: int) -
             if has_master(state, app) and state.apps[app].state != AppState.FINISHED:
                 state.apps[app].state = AppState.STARTING
                 state.apps[app].awaiting_am = 1
-                tell_app(state, app, ITSELF)
+                show_app(state, app, ITSELF)
                 set_count(state, state.apps[app].first_row, 1)
         elif state.apps[app].state == AppState.RUNNING:
             wake(state, parameters, app, state.clock[NOW])
@@ -141,7 +141,7 @@ def lose_node(state: State, parameters: SimulationParameters, node: int, turn: i
     if state.nodes[node].down and state.nodes[node].failures == turn + 1:
         lose_containers(state, parameters, node)
         state.nodes[node].state = NodeState.GONE
-        tell_node(state, node)
+        show_node(state, node)
 
 
 @inner
@@ -150,5 +150,5 @@ def return_node(state: State, parameters: SimulationParameters, node: int) -> No
     lose_containers(state, parameters, node)
     state.nodes[node].down = 0
     state.nodes[node].state = NodeState.USABLE
-    tell_node(state, node)
+    show_node(state, node)
     schedule_failure(state, parameters, node)

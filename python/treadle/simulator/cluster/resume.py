@@ -24,7 +24,7 @@ from treadle.simulator.cluster.state import (
     TaskState,
 )
 from treadle.simulator.cluster.tasks import dequeue, release, task_done
-from treadle.simulator.cluster.usage import ITSELF, set_count, tell_app
+from treadle.simulator.cluster.usage import ITSELF, set_count, show_app
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import Records
@@ -99,7 +99,7 @@ def put_master(state: State, app: int, node: int, created_ms: int, registers_ms:
     set_count(state, row, 0)
     state.apps[app].awaiting_am = 0
     state.apps[app].master = place(state, row, node, created_ms)
-    tell_app(state, app, ITSELF)
+    show_app(state, app, ITSELF)
     if registers_ms >= 0:
         schedule(state, max(registers_ms, state.clock[NOW]), EventKind.AM_STARTED, app, 0)
 
@@ -113,7 +113,7 @@ def put_registered(state: State, parameters: SimulationParameters, app: int, tim
     state.apps[app].awaiting_am = 0
     registered(state, parameters, app)
     state.apps[app].phase_ms = time_ms
-    tell_app(state, app, ITSELF)
+    show_app(state, app, ITSELF)
 
 
 @inner
@@ -193,10 +193,10 @@ def resume(state: State, parameters: SimulationParameters, steps: Records) -> No
         if what == Put.ENDED:
             put_ended(state, app, step.end_ms)
         elif what == Put.WAITS:
-            tell_app(state, app, ITSELF)
+            show_app(state, app, ITSELF)
             put_off(state, app)
         elif what == Put.ASKS_MASTER:
-            tell_app(state, app, ITSELF)
+            show_app(state, app, ITSELF)
             activate(state, parameters, app)
         elif what == Put.MASTER:
             put_master(state, app, step.node, step.created_ms, step.end_ms)

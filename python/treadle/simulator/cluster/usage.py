@@ -36,13 +36,13 @@ def renew(state: State, subject: int) -> bool:
 
 
 @inner
-def tell_node(state: State, node: int) -> None:
+def show_node(state: State, node: int) -> None:
     """Let the next frames have the node."""
     renew(state, node)
 
 
 @inner
-def tell_app(state: State, app: int, what: int) -> None:
+def show_app(state: State, app: int, what: int) -> None:
     """Let the next frames have the application's usage, or the application itself too."""
     subject = len(state.nodes) + app
     renew(state, subject)
@@ -51,22 +51,22 @@ def tell_app(state: State, app: int, what: int) -> None:
 
 
 @inner
-def tell_row(state: State, row: int) -> None:
+def show_row(state: State, row: int) -> None:
     """Let the next frames have the request key; before its count changes: who read it with asks has its places too."""
     if renew(state, len(state.nodes) + len(state.apps) + row) and state.rows[row].count > 0:
         state.rows[row].places_open = 0
 
 
 @inner
-def tell_row_and_places(state: State, row: int) -> None:
+def show_row_and_places(state: State, row: int) -> None:
     """Let the next frames have the request key, and what it asks for at nodes and racks."""
-    tell_row(state, row)
+    show_row(state, row)
     state.rows[row].places_open = 1
     state.rows[row].places_version = state.versions[len(state.nodes) + len(state.apps) + row]
 
 
 @inner
-def tell_queue(state: State, queue: int) -> None:
+def show_queue(state: State, queue: int) -> None:
     """Let the next frames have the queue's limits and usage."""
     renew(state, len(state.nodes) + len(state.apps) + len(state.rows) + queue)
 
@@ -77,12 +77,12 @@ def set_count(state: State, row: int, count: int) -> None:
     change = count - state.rows[row].count
     if change == 0:
         return
-    tell_row(state, row)
+    show_row(state, row)
     state.rows[row].count = count
     state.clock[PENDING] += change
     queue = state.apps[state.rows[row].app].queue
     while queue >= 0:
-        tell_queue(state, queue)
+        show_queue(state, queue)
         for r in range(len(state.counted)):
             state.queue_pending[queue, r] += change * state.capability[row, r]
         queue = state.queues[queue].parent
@@ -110,8 +110,8 @@ def use(state: State, row: int, node: int, sign: int) -> None:
     """Book a container of a row on a node (1), or take it off (-1)."""
     app = state.rows[row].app
     state.apps[app].containers += sign
-    tell_app(state, app, USAGE)
-    tell_node(state, node)
+    show_app(state, app, USAGE)
+    show_node(state, node)
     for r in range(len(state.counted)):
         amount = sign * state.capability[row, r]
         state.node_free[node, r] -= amount
@@ -119,7 +119,7 @@ def use(state: State, row: int, node: int, sign: int) -> None:
     queue = state.apps[app].queue
     while queue >= 0:
         integrate(state, queue)
-        tell_queue(state, queue)
+        show_queue(state, queue)
         state.queues[queue].containers += sign
         for r in range(len(state.counted)):
             state.queue_used[queue, r] += sign * state.capability[row, r]
