@@ -67,7 +67,7 @@ final class FirstFitModel {
     final long sequence;
     final Node node;
     final Application application;
-    /** The one that it is taken off; another one if the frame has told of the key anew. */
+    /** The one that it is taken off; another one if the frame has the key anew. */
     Request request;
 
     Assumed(long sequence, Node node, Application application, Request request) {

@@ -29,15 +29,15 @@ class PlanAgentTest {
       + "{\"name\": \"v0\", \"priority\": 8, \"resources\": {\"memory-mb\": 5}, \"durations_ms\": [7, 7], \"after\": []},"
       + "{\"name\": \"v1\", \"priority\": 11, \"resources\": {\"memory-mb\": 6}, \"durations_ms\": [9], \"after\": []}]}";
 
-  /** A listener that answers as it is told. */
-  private static final class Told implements PlanListener {
+  /** A listener that answers as a test has set. */
+  private static final class Scripted implements PlanListener {
     private final BlockingQueue<byte[]> reports = new LinkedBlockingQueue<>();
     private final Queue<Answer> answers = new ConcurrentLinkedQueue<>();
     private final Queue<byte[]> orders = new ConcurrentLinkedQueue<>();
     private final BlockingQueue<byte[]> asked = new LinkedBlockingQueue<>();
     private final int[] plan;
 
-    Told(int... plan) {
+    Scripted(int... plan) {
       this.plan = plan;
     }
 
@@ -75,7 +75,7 @@ class PlanAgentTest {
     return new Script.Job(new ObjectMapper().readTree(String.format(JOB, type)));
   }
 
-  private static PlanAgent settled(Told listener) throws Exception {
+  private static PlanAgent settled(Scripted listener) throws Exception {
     PlanAgent agent = new PlanAgent(job("TEZ"), listener, 1_000);
     agent.start();
     while (agent.settled() == null) {
@@ -86,7 +86,7 @@ class PlanAgentTest {
 
   @Test
   void stagesHaveThePrioritiesOfThePlan() throws Exception {
-    Told listener = new Told(1, 0);
+    Scripted listener = new Scripted(1, 0);
     PlanAgent agent = settled(listener);
     assertTrue(agent.isPlanned());
     assertEquals(11, agent.settled().get(0).priority, "place 1 of 2 stages, id 0: 12, 11 and 10");
@@ -105,7 +105,7 @@ class PlanAgentTest {
 
   @Test
   void endedTasksAreReportedOnceAndAgainToWhomDoesNotKnowTheDag() throws Exception {
-    Told listener = new Told(0, 1);
+    Scripted listener = new Scripted(0, 1);
     PlanAgent agent = settled(listener);
     listener.next();
     StagedTasks.Task task = new StagedTasks.Task(0, 1, 7);
@@ -130,7 +130,7 @@ class PlanAgentTest {
     last.position(4);
     assertEquals(1, last.get(), "it has succeeded");
     last.position(10);
-    assertEquals(0, last.getInt(), "nothing is told twice");
+    assertEquals(0, last.getInt(), "nothing is reported twice");
   }
 
   /** The stages of a new order, as soon as the agent has it. */
@@ -145,8 +145,8 @@ class PlanAgentTest {
 
   @Test
   void aLaterOrderMovesStagesThatWereNotAskedForAndIsReported() throws Exception {
-    Told listener = new Told(0, 1);
-    listener.orders.add(Told.body(1, 0));
+    Scripted listener = new Scripted(0, 1);
+    listener.orders.add(Scripted.body(1, 0));
     PlanAgent agent = settled(listener);
     assertEquals(5, agent.settled().get(0).priority, "place 0 of 2 stages, id 0: 6, 5 and 4");
     listener.next();
@@ -164,8 +164,8 @@ class PlanAgentTest {
 
   @Test
   void aLaterOrderLeavesStagesThatWereAskedForWhereTheyAre() throws Exception {
-    Told listener = new Told(0, 1);
-    listener.orders.add(Told.body(1, 0));
+    Scripted listener = new Scripted(0, 1);
+    listener.orders.add(Scripted.body(1, 0));
     PlanAgent agent = settled(listener);
     listener.next();
     StagedTasks tasks = new StagedTasks(agent.settled());
@@ -179,7 +179,7 @@ class PlanAgentTest {
 
   @Test
   void withoutAPlanTheJobKeepsItsOrder() throws Exception {
-    for (Told listener : new Told[] {new Told(), new Told(0), new Told(0, 0), new Told(0, 2)}) {
+    for (Scripted listener : new Scripted[] {new Scripted(), new Scripted(0), new Scripted(0, 0), new Scripted(0, 2)}) {
       PlanAgent agent = settled(listener);
       assertFalse(agent.isPlanned());
       assertEquals(8, agent.settled().get(0).priority);

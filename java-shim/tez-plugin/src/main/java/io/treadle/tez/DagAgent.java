@@ -21,8 +21,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Speaks for one DAG with the plan listener, on a thread of its own: asks for the plan, then tells which priorities stand
- * for which vertices and which tasks have ended, until the DAG has. What cannot be sent in time is dropped.
+ * Speaks for one DAG with the plan listener, on a thread of its own: asks for the plan, then reports which priorities
+ * belong to which vertices and which tasks have ended, until the DAG has. What cannot be sent in time is dropped.
  */
 final class DagAgent implements Runnable {
   /** Ended tasks that wait to be sent; more are dropped. */
@@ -41,7 +41,7 @@ final class DagAgent implements Runnable {
   private final List<Vertex> vertices;
   private final BlockingQueue<Completion> waiting = new ArrayBlockingQueue<>(WAITING_MAX);
   private VertexOrder order;
-  private int[] toldTasks;
+  private int[] sentTasks;
   private int failures;
 
   /** Who follows the order. */
@@ -117,9 +117,9 @@ final class DagAgent implements Runnable {
       TimeUnit.MILLISECONDS.sleep(PERIOD_MS << failures);
       boolean ended = dag.isComplete();
       int[] tasks = vertices.stream().mapToInt(Vertex::getTotalTasks).toArray();
-      boolean news = ended || !waiting.isEmpty() || !Arrays.equals(tasks, toldTasks);
+      boolean news = ended || !waiting.isEmpty() || !Arrays.equals(tasks, sentTasks);
       if (news) {
-        tell(tasks, ended);
+        sendNews(tasks, ended);
       }
       if (ended) {
         return;
@@ -127,18 +127,18 @@ final class DagAgent implements Runnable {
     }
   }
 
-  private void tell(int[] tasks, boolean ended) {
+  private void sendNews(int[] tasks, boolean ended) {
     do {
       List<Completion> ending = new ArrayList<>();
       waiting.drainTo(ending, DagBodies.ENDED_MAX);
       try {
-        int[] changed = Arrays.equals(tasks, toldTasks) ? null : tasks;
+        int[] changed = Arrays.equals(tasks, sentTasks) ? null : tasks;
         PlanListener.Reply reply = send(changed, ending, ended);
         if (reply.answer() == PlanListener.Answer.UNKNOWN) {
-          reply = tellFromTheStart(tasks, ending, ended);
+          reply = sendFromTheStart(tasks, ending, ended);
         }
         if (reply.answer() == PlanListener.Answer.OK) {
-          toldTasks = replan(reply.body()) ? null : tasks;
+          sentTasks = replan(reply.body()) ? null : tasks;
           failures = 0;
           continue;
         }
@@ -146,13 +146,13 @@ final class DagAgent implements Runnable {
       } catch (IOException problem) {
         LOG.debug("{}: {} ended tasks are not reported", dag.getID(), ending.size(), problem);
       }
-      toldTasks = null;
+      sentTasks = null;
       failures = Math.min(failures + 1, BACKOFF_MAX);
     } while (failures == 0 && !waiting.isEmpty());
   }
 
   /** Another ResourceManager answers, or another engine of it: it has to know of all tasks that have succeeded so far. */
-  private PlanListener.Reply tellFromTheStart(int[] tasks, List<Completion> ending, boolean ended)
+  private PlanListener.Reply sendFromTheStart(int[] tasks, List<Completion> ending, boolean ended)
       throws IOException {
     listener.plan(description.encode(), ASK_AGAIN_MS);
     waiting.clear();

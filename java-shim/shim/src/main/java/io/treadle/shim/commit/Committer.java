@@ -104,7 +104,7 @@ public final class Committer {
    * Commits what an engine proposes, in its order. Takes the scheduler's write lock for each batch and lets go of it
    * between batches. Never throws: an exception in one proposal is that proposal's {@link Fate#INTERNAL_ERROR}.
    *
-   * @param directory what the indices of the answer stand for
+   * @param directory what the indices of the answer mean
    * @param limit how many proposals of the answer are looked at; the rest is {@link Fate#OVER_BATCH}
    * @param mayCommit asked at the beginning of each batch, with the lock held: when it turns false the rest is {@link
    *     Fate#LEASE_LOST}

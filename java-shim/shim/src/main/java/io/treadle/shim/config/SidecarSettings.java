@@ -2,7 +2,7 @@ package io.treadle.shim.config;
 
 import java.io.File;
 
-/** The part of {@link ShimConfig} that says how there comes to be a sidecar. Immutable. */
+/** The part of {@link ShimConfig} for how the sidecar is started: managed or external. Immutable. */
 public final class SidecarSettings {
   public final SidecarKind kind;
   /** The executable of a managed sidecar. */

@@ -17,7 +17,7 @@ final class Ownership {
   final Map<ApplicationId, Home> homes;
   /** By home: the place of the engine that serves its applications. */
   final int[] serving;
-  /** The same as names: they stand for the same engines whatever the roster. */
+  /** The same as names: they mean the same engines whatever the roster. */
   final String[] names;
   /** A bit for each engine that held its lease. */
   final int held;

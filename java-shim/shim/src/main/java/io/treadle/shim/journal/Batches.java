@@ -5,7 +5,7 @@ import java.util.List;
 
 /**
  * What a journal was drained into, from the oldest batch that a feed has not taken to the newest. A feed that takes drains,
- * so that marks are copied nowhere while there is one feed, and for those that lag only when they come. A batch lives as
+ * so that marks are copied nowhere while there is one feed, and for those that lag only when they come. A batch is kept as
  * long as a feed has it before it; the marks kept for one, and their batches, have a bound. Threads of the RM never
  * come here.
  */

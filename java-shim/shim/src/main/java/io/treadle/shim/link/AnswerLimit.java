@@ -55,7 +55,7 @@ final class AnswerLimit {
     nextExchange = (nextExchange + 1) % REMEMBERED;
   }
 
-  /** An answer was dealt with. One of a few proposals tells of the locks it met rather than of what they cost. */
+  /** An answer was dealt with. One of a few proposals shows the locks it met rather than what they cost. */
   void committed(int proposals, long wallNanos) {
     if (proposals >= LEAST / 2) {
       perProposal[nextPerProposal] = Math.max(1, wallNanos / proposals);

@@ -29,7 +29,7 @@ final class BoundedSocketFactory extends SocketFactory {
     try {
       last = new BoundedSocket(new InetSocketAddress(address, port), limits);
     } catch (ConnectException e) {
-      // Not as the cause, since the innermost one is what is told.
+      // Not as the cause, since the innermost one is what is reported.
       throw new IOException("no sidecar listens at " + endpoint + " (" + e.getMessage() + ")" + endpoint.remedy());
     }
     try {

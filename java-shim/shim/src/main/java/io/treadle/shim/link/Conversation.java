@@ -46,7 +46,7 @@ final class Conversation {
   }
 
   /**
-   * Tells the engine what changed and waits for its answer; or waits for the one that was asked for {@link #askAhead
+   * Sends the engine what changed and waits for its answer; or waits for the one that was asked for {@link #askAhead
    * ahead}.
    *
    * @param options of the frames, unless they have been sent
@@ -82,7 +82,7 @@ final class Conversation {
   }
 
   /**
-   * Has another thread tell the engine what changed and wait for the answer, which the next {@link #exchange} returns.
+   * Has another thread send the engine what changed and wait for the answer, which the next {@link #exchange} returns.
    * For one engine alone. Nothing is asked if a snapshot is due: what the answer before it names would be void.
    *
    * @param most the most proposals that any frame allowed

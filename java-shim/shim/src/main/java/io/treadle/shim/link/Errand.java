@@ -86,7 +86,7 @@ final class Errand<T> {
     throw failure instanceof IOException ? (IOException) failure : new IOException(failure);
   }
 
-  /** Interrupts whoever is at it, and waits until the thread has left it: what it used may be closed then. */
+  /** Interrupts the thread that is at it, and waits until the thread has left it: what it used may be closed then. */
   void abandon() {
     boolean interrupted = false;
     synchronized (lock) {

@@ -38,7 +38,7 @@ final class Handshake {
   private final byte[] limits;
 
   /**
-   * What is to be proved to whom, and what it is told then.
+   * What is to be proved to whom, and what it is then sent.
    *
    * @param endpoint where the sidecar listens, and the secret
    * @param frameMaxBytes the longest frame that will be sent
@@ -69,7 +69,7 @@ final class Handshake {
     read(data, answer, OPENING_BYTES, NONCE_BYTES);
     read(data, code, 0, CODE_BYTES);
     if (!MessageDigest.isEqual(code, sidecarCode(hello, answer))) {
-      throw new IOException("whoever listens at " + endpoint + " does not know the sidecar's secret: the sidecar is"
+      throw new IOException("the process that listens at " + endpoint + " does not know the sidecar's secret: the sidecar is"
           + " gone and another process has its port; nothing was sent to it");
     }
     out.write(proof(hello, answer));
@@ -82,8 +82,8 @@ final class Handshake {
     } catch (InterruptedIOException late) {
       throw late;
     } catch (IOException gone) {
-      // Not as the cause, since the innermost one is what is told.
-      throw new IOException("whoever listens at " + endpoint + " closed the connection before it had proved that it"
+      // Not as the cause, since the innermost one is what is reported.
+      throw new IOException("the process that listens at " + endpoint + " closed the connection before it had proved that it"
           + " knows the sidecar's secret");
     }
   }
@@ -91,8 +91,8 @@ final class Handshake {
   private void checkOpening(byte[] answer) throws IOException {
     ByteBuffer said = ByteBuffer.wrap(answer);
     if (said.getInt() != MAGIC) {
-      throw new IOException("whoever listens at " + endpoint + " is no sidecar of this release: it does not know the"
-          + " handshake; nothing was sent to it");
+      throw new IOException("the process that listens at " + endpoint + " is no sidecar of this release: it does not"
+          + " know the handshake; nothing was sent to it");
     }
     int version = said.get() & 0xff;
     if (version != VERSION) {

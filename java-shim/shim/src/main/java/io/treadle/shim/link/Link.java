@@ -303,7 +303,7 @@ public final class Link implements Runnable {
     }
   }
 
-  /** An engine whose failures, of any kind, are told from those of the ResourceManager: they are IOExceptions. */
+  /** An engine whose failures, of any kind, are distinguished from those of the ResourceManager: they are IOExceptions. */
   static final class WatchedEngine implements Engine {
     private final Engine engine;
 

@@ -7,7 +7,7 @@ import io.treadle.shim.config.ShimConfig;
 public final class LinkSettings {
   /** The checked settings. */
   public final ShimConfig config;
-  /** Raised by each {@code -refreshQueues}: tells the engine to read its own settings again. */
+  /** Raised by each {@code -refreshQueues}: makes the engine read its own settings again. */
   public final int configuration;
 
   /** Settings, and the number that is raised by each refresh. */

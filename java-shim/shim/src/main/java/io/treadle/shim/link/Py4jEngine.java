@@ -115,7 +115,7 @@ public final class Py4jEngine implements Engine {
   }
 
   private static final class Client extends CallbackClient {
-    /** No cleaner thread: the connection lives as long as the engine. */
+    /** No cleaner thread: the connection lasts as long as the engine. */
     private static final long NO_CLEANER = 0;
 
     Client(Endpoint endpoint, SocketFactory factory, int timeoutMs) {

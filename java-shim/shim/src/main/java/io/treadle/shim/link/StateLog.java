@@ -39,7 +39,7 @@ final class StateLog {
 
   /** Who does something where the engine does not. */
   String whoElse(String does) {
-    return (name.get().isEmpty() ? "the CapacityScheduler " : "another engine, if one lives, or the CapacityScheduler ")
+    return (name.get().isEmpty() ? "the CapacityScheduler " : "another engine, if one is alive, or the CapacityScheduler ")
         + does;
   }
 

@@ -15,7 +15,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 
 /**
- * What a link does in a tick: it tells the engine what changed, waits for the answer, renews the lease, and has the
+ * What a link does in a tick: it sends the engine what changed, waits for the answer, renews the lease, and has the
  * proposals committed or observed. Used by the link thread only.
  *
  * <p>If the commits of an answer will last beyond the time of the next frame, that frame is written before them, and
@@ -94,7 +94,7 @@ final class Ticks {
     wait.checkNotStopping();
     answerLimit.answered(answer.exchangeNanos);
     if (answer.askedAhead || answer.proposals.resend()) {
-      // what was committed or has changed since it was asked has not been told
+      // what was committed or has changed since it was asked has not been sent
       signal.run();
     }
     if (answer.proposals.resend()) {

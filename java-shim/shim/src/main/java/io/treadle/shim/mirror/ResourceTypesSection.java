@@ -15,7 +15,7 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  */
 final class ResourceTypesSection {
   private ResourceInformation[] sent = {};
-  private ResourceCalculator toldCalculator;
+  private ResourceCalculator sentCalculator;
 
   /** How many types there are, R. */
   static int count() {
@@ -24,7 +24,7 @@ final class ResourceTypesSection {
 
   /** Whether the types or the calculator are others than when they were written: only a snapshot can say so. */
   boolean changed(CapacityScheduler scheduler) {
-    return toldCalculator != null && (toldCalculator != scheduler.getResourceCalculator()
+    return sentCalculator != null && (sentCalculator != scheduler.getResourceCalculator()
         || !Arrays.equals(sent, ResourceUtils.getResourceTypesArray()));
   }
 
@@ -34,7 +34,7 @@ final class ResourceTypesSection {
     Resource maximum = draft.scheduler().getMaximumResourceCapability();
     ResourceInformation[] types = ResourceUtils.getResourceTypesArray();
     sent = types.clone();
-    toldCalculator = calculator;
+    sentCalculator = calculator;
     for (int i = 0; i < types.length; i++) {
       draft.section(Section.RESOURCE_TYPES).name(draft.name(types[i].getName())).name(draft.name(types[i].getUnits()))
           .flag(isCounted(calculator, i)).i64(minimum.getResourceInformation(i).getValue())

@@ -14,7 +14,7 @@ import org.slf4j.LoggerFactory;
 /**
  * One run of a managed sidecar: a child process that gets its secret as the first line of its standard input, reports on
  * its standard output when it is ready, and whose standard error goes to a log. Its standard input stays open for as
- * long as the RM lives: when it ends the sidecar ends, even after a SIGKILL of the RM.
+ * long as the RM runs: when it ends the sidecar ends, even after a SIGKILL of the RM.
  */
 final class SidecarProcess {
   private static final Logger LOG = LoggerFactory.getLogger(SidecarProcess.class);

@@ -5,7 +5,7 @@ import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
- * What the indices of a proposal stand for: the other direction of the indices that the frames since the last snapshot
+ * What the indices of a proposal mean: the other direction of the indices that the frames since the last snapshot
  * gave out; and where the engine that made it hears of it. Used by the link thread only.
  */
 public interface Directory {

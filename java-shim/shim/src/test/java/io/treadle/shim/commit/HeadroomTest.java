@@ -50,7 +50,7 @@ class HeadroomTest {
     return allocation.getResourceLimit();
   }
 
-  private long toldMb(FiCaSchedulerApp app) {
+  private long reportedMb(FiCaSchedulerApp app) {
     return corrected(app).getMemorySize();
   }
 
@@ -72,9 +72,9 @@ class HeadroomTest {
     am.allocate("*", 1024, 1, Collections.emptyList());
     cluster.heartbeatAll();
     assertEquals(2, app.getLiveContainers().size(), "the last GB of the cluster");
-    assertEquals(0, toldMb(app), "the cluster is full");
+    assertEquals(0, reportedMb(app), "the cluster is full");
     cluster.scheduler().setClosed(true);
-    assertEquals(0, toldMb(app), "it is still full after the switch");
+    assertEquals(0, reportedMb(app), "it is still full after the switch");
     List<ContainerId> ended = new ArrayList<>();
     other.getLiveContainers().forEach(container -> {
       if (!container.isAMContainer()) {
@@ -83,7 +83,7 @@ class HeadroomTest {
     });
     sibling.allocate("*", 1024, 0, ended);
     cluster.rm().drainEvents();
-    assertEquals(8 * 1024, toldMb(app), "the queue's capacity less what the job has");
+    assertEquals(8 * 1024, reportedMb(app), "the queue's capacity less what the job has");
   }
 
   @ParameterizedTest
@@ -96,10 +96,10 @@ class HeadroomTest {
     MockAM cousin = cluster.startAm(cluster.submit("c", "cat", 1024), node);
     FiCaSchedulerApp other = cluster.scheduler().getApplicationAttempt(cousin.getApplicationAttemptId());
     cluster.scheduler().setClosed(true);
-    assertEquals(4 * 1024, toldMb(app), "the queue's capacity less the AM");
+    assertEquals(4 * 1024, reportedMb(app), "the queue's capacity less the AM");
     cousin.allocate("*", 6 * 1024, 1, Collections.emptyList());
     assertEquals(1, new Proposer(cluster).add(other, PRIORITY, node).commit().count(Fate.COMMITTED));
-    assertEquals(2 * 1024, toldMb(app), "10 GB of the parent less two AMs and 6 GB");
+    assertEquals(2 * 1024, reportedMb(app), "10 GB of the parent less two AMs and 6 GB");
   }
 
   @ParameterizedTest
@@ -109,9 +109,9 @@ class HeadroomTest {
     MockAM am = cluster.startAm(cluster.submit("a", "ann", 1024), node);
     FiCaSchedulerApp app = cluster.scheduler().getApplicationAttempt(am.getApplicationAttemptId());
     cluster.scheduler().setClosed(true);
-    assertEquals(9 * 1024, toldMb(app));
+    assertEquals(9 * 1024, reportedMb(app));
     cluster.node("two", 20 * 1024, 20);
-    assertEquals(19 * 1024, toldMb(app));
+    assertEquals(19 * 1024, reportedMb(app));
   }
 
   /** No native pass has ever looked at it. */
@@ -125,7 +125,7 @@ class HeadroomTest {
     assertEquals(1, new Proposer(cluster).add(app, app.getSchedulerKeys().iterator().next(), node.getNodeId()).commit()
         .count(Fate.COMMITTED));
     cluster.rm().drainEvents();
-    assertEquals(9 * 1024, toldMb(app), "the queue's capacity less the AM");
+    assertEquals(9 * 1024, reportedMb(app), "the queue's capacity less the AM");
   }
 
   @ParameterizedTest

@@ -115,7 +115,7 @@ final class HostileSiege implements AutoCloseable {
     return random;
   }
 
-  /** Gives each node, attempt and key an index, and some that stand for nothing. */
+  /** Gives each node, attempt and key an index, and some that mean nothing. */
   private void nameEverything() {
     NamedIndices names = proposer.indices();
     nodes.forEach(node -> names.of(node.getNodeId()));

@@ -38,7 +38,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** An engine is asked while its last answer is committed, if that takes long; what it is told then, and what ends it. */
+/** An engine is asked while its last answer is committed, if that takes long; what it is sent then, and what ends it. */
 @Timeout(300)
 class AskedAheadTest {
   private static final String NAME = "asked-ahead-test";
@@ -122,6 +122,19 @@ class AskedAheadTest {
     return true;
   }
 
+  /** Lets the engine never answer the frame sent while the third answer is committed; counted down once it thinks. */
+  private CountDownLatch thinksForEverDuringThirdCommit() {
+    CountDownLatch never = new CountDownLatch(1);
+    CountDownLatch blocked = new CountDownLatch(1);
+    onDecide = sequence -> {
+      if (duringThirdCommit(sequence)) {
+        blocked.countDown();
+        never.await();
+      }
+    };
+    return blocked;
+  }
+
   /** A frame that is written in the middle of commits would have fates of some and not of others. */
   @Test
   void theEngineDecidesWhileTheLinkCommitsAndHearsOfFatesOnce() throws Exception {
@@ -135,7 +148,7 @@ class AskedAheadTest {
     start();
     until("six answers are committed", () -> committed.size() >= 6);
     proposals = 0;
-    until("all fates are told", () -> told().equals(sizes));
+    until("all fates are reported", () -> reported().equals(sizes));
     assertEquals(1, metrics.numbers().get("LeaseFlips"));
     link.stop();
     for (long sequence : committed.subList(1, 6)) {
@@ -150,7 +163,7 @@ class AskedAheadTest {
     return counts;
   }
 
-  private Map<Long, Integer> told() {
+  private Map<Long, Integer> reported() {
     Map<Long, Integer> all = new TreeMap<>();
     frames.values().forEach(frame -> fates(frame).forEach((sequence, count) -> all.merge(sequence, count, Integer::sum)));
     return all;
@@ -158,7 +171,7 @@ class AskedAheadTest {
 
   /** Nothing happens in the cluster, and the next tick without a signal is minutes away. */
   @Test
-  void whatCameUpDuringCommitsIsToldAtOnce() throws Exception {
+  void whatCameUpDuringCommitsIsSentAtOnce() throws Exception {
     onCommit = sequence -> {
       if (committed.size() == 3) {
         Await.until("the engine was asked ahead", () -> frames.containsKey(sequence + 1));
@@ -171,7 +184,7 @@ class AskedAheadTest {
       }
     };
     start();
-    until("the fates of all answers are told", () -> committed.size() >= 3 && told().keySet().containsAll(committed));
+    until("the fates of all answers are reported", () -> committed.size() >= 3 && reported().keySet().containsAll(committed));
   }
 
   @Test
@@ -215,14 +228,7 @@ class AskedAheadTest {
 
   @Test
   void theEndInterruptsTheOneThatAsks() throws Exception {
-    CountDownLatch never = new CountDownLatch(1);
-    CountDownLatch blocked = new CountDownLatch(1);
-    onDecide = sequence -> {
-      if (duringThirdCommit(sequence)) {
-        blocked.countDown();
-        never.await();
-      }
-    };
+    CountDownLatch blocked = thinksForEverDuringThirdCommit();
     start();
     until("the engine thinks for ever", () -> blocked.getCount() == 0);
     link.stop();
@@ -234,14 +240,7 @@ class AskedAheadTest {
   /** The engine must not be closed under the thread that asks it. */
   @Test
   void anotherLeaseEndsTheConversationThatIsAskedAhead() throws Exception {
-    CountDownLatch never = new CountDownLatch(1);
-    CountDownLatch blocked = new CountDownLatch(1);
-    onDecide = sequence -> {
-      if (duringThirdCommit(sequence)) {
-        blocked.countDown();
-        never.await();
-      }
-    };
+    CountDownLatch blocked = thinksForEverDuringThirdCommit();
     onCommit = sequence -> {
       if (committed.size() == 3) {
         blocked.await();

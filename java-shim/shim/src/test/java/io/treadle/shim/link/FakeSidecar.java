@@ -56,7 +56,7 @@ final class FakeSidecar implements AutoCloseable {
     return engine(server.getInetAddress(), server.getLocalPort(), timeoutMs);
   }
 
-  /** An engine that knows the secret, of whoever listens there. */
+  /** An engine that knows the secret, of the process that listens there. */
   static Py4jEngine engine(InetAddress address, int port, int timeoutMs) {
     return new Py4jEngine(new Py4jEngine.Endpoint(address, port, SECRET), timeoutMs, FRAME_BYTES,
         Py4jEngineTest.REPLY_BYTES);
