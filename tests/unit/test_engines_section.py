@@ -213,30 +213,33 @@ def test_an_entry_that_leaves_nothing_to_those_below_is_refused_unless_they_are_
     assert "so that b below never serves anything" in copies[0], "it stands in for nobody but itself"
 
 
+CHANGE_ONE = "change what one of them selects, or leave b out"
+
+
 @pytest.mark.parametrize(
-    ("above", "below", "covered"),
+    ("above", "below", "remedy"),
     [
-        ("queues: [root.a]", "queues: [root.a]", True),
-        ("queues: [root.a]", "queues: [root.a.b, root.a]", True),
-        ("queues: [root.a]", "queues: [root.ab]", False),
-        ("queues: [root.a]", "queues: [root.a, root.b]", False),
-        ("queues: [root.a]", "users: [ann]", False),
-        ("queues: [root.a], users: [ann]", "queues: [root.a.b], users: [ann], types: [SPARK]", True),
-        ("types: [spark, TEZ]", "types: [Tez], tasks_min: 3", True),
-        ("tags: [x]", "tags: [x, y]", False),
-        ("tasks_min: 3", "tasks_min: 5", True),
-        ("tasks_min: 3", "users: [ann]", False),
-        ("tasks_max: 9", "tasks_max: 8, users: [ann]", True),
-        ("tasks_max: 9", "tasks_min: 5", False),
+        ("queues: [root.a]", "queues: [root.a]", CHANGE_ONE),
+        ("queues: [root.a]", "queues: [root.a.b, root.a]", CHANGE_ONE),
+        ("queues: [root.a]", "queues: [root.ab]", ""),
+        ("queues: [root.a]", "queues: [root.a, root.b]", ""),
+        ("queues: [root.a]", "users: [ann]", ""),
+        ("queues: [root.a], users: [ann]", "queues: [root.a.b], users: [ann], types: [SPARK]", "put b above a"),
+        ("types: [spark, TEZ]", "types: [Tez], tasks_min: 3", "put b above a"),
+        ("tags: [x]", "tags: [x, y]", ""),
+        ("tasks_min: 3", "tasks_min: 5", "put b above a"),
+        ("tasks_min: 3", "users: [ann]", ""),
+        ("tasks_max: 9", "tasks_max: 8, users: [ann]", "put b above a"),
+        ("tasks_max: 9", "tasks_min: 5", ""),
     ],
 )
 def test_an_entry_of_which_one_above_matches_all_is_refused_unless_it_is_a_fallback(
-    above: str, below: str, covered: bool
+    above: str, below: str, remedy: str
 ) -> None:
     text = f"engines:\n  a:\n    select: {{{above}}}\n  b:\n    select: {{{below}}}\n  c: {{}}\n"
-    said = "conf/t.yaml:5: engines.b.select: a above matches all of it, so that b never serves anything; put b above a"
-    if covered:
-        assert problems(text) == [said]
+    said = "conf/t.yaml:5: engines.b.select: a above matches all of it, so that b never serves anything; "
+    if remedy:
+        assert problems(text) == [said + remedy]
         text = text.replace("c: {}", "c: {fallback: b}")
     assert len(parse_settings("conf/t.yaml", text).engines) == 3
 

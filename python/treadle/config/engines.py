@@ -208,7 +208,9 @@ def _serving_nothing(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, 
     for at, name in enumerate(names[: first + 1]):
         above = next((each for each in names[:at] if entries[each].select.covers(entries[name].select)), None)
         if above is not None and name not in fallbacks:
-            text = f"{above} above matches all of it, so that {name} never serves anything; put {name} above {above}"
+            same = entries[name].select.covers(entries[above].select)
+            remedy = f"change what one of them selects, or leave {name} out" if same else f"put {name} above {above}"
+            text = f"{above} above matches all of it, so that {name} never serves anything; {remedy}"
             yield (name, "select"), text
 
 
