@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean, read_beans
+from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean, read_beans, roster_in
 from treadle.errors import UserError
-from treadle.yarn.treadle_beans import ENGINE_PREFIX, application_in, engine_figures, engine_name, roster_of, why_not
+from treadle.yarn.treadle_beans import ENGINE_PREFIX, application_in, engine_figures, engine_name, why_not
 
 app = typer.Typer()
 
@@ -43,7 +42,7 @@ def engines(
 ) -> None:
     """Show the engines of a cluster: who serves what, how busy they are, and how often they conflict."""
     beans = {engine_name(bean): bean for bean in read_beans(rm, f"{ENGINE_PREFIX}*", ca)}
-    roster = _roster(rm, ca) if beans else {"engines": {}, "applications": {}}
+    roster = roster_in(read_bean(rm, "TreadleEngines", ca), rm) if beans else {"engines": {}, "applications": {}}
     # without several engines the bean of the one says whether there is Treadle at all
     idle = "" if beans else why_not(read_bean(rm, "Treadle", ca))
     if application is not None:
@@ -93,14 +92,6 @@ def _print(shown: list[dict[str, Any]]) -> None:
 def _serves(row: Mapping[str, Any]) -> str:
     """Return what an engine serves, in words; it may be dead though nobody stands in for it."""
     return f"{row['applications']} applications" + ("" if row["lives"] else ", but is dead")
-
-
-def _roster(rm: str, ca: Path | None) -> dict[str, Any]:
-    bean = read_bean(rm, "TreadleEngines", ca)
-    try:
-        return roster_of(bean)
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{rm}: the bean TreadleEngines holds no JSON; use the jar of this version") from error
 
 
 def _served(application: str, roster: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean, read_beans
+from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean, read_beans, roster_in
 from treadle.errors import UserError
-from treadle.yarn.treadle_beans import application_in, roster_of, why_not
+from treadle.yarn.treadle_beans import application_in, why_not
 
 app = typer.Typer()
 
@@ -126,10 +126,7 @@ def _engine_of(application: str, engine: str, rm: str, ca: Path | None) -> str:
     from treadle.config.errors import unknown
 
     found = read_beans(rm, "TreadleEngines", ca)
-    try:
-        roster = roster_of(found[0]) if found else {"engines": {}, "applications": {}}
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{rm}: the bean TreadleEngines holds no JSON; use the jar of this version") from error
+    roster = roster_in(found[0], rm) if found else {"engines": {}, "applications": {}}
     names = list(roster["engines"])
     if engine and not names:
         raise UserError(f"--engine {engine}: there is one engine, which has no name; leave --engine out")

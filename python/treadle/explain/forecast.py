@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Final
 
-from treadle.explain.kept_free import Amounts, KeptFree
+from treadle.explain.kept_free import Amounts, KeptFree, fits
 
 ITEMS_LOOKED_AT: Final = 8
 """Kinds of asks of a leaf that are tried on a node, in the leaf's order."""
@@ -189,7 +189,7 @@ class Forecast:
     def _give(self, node: int, at_ms: float, budget: Budget) -> bool:
         """Give away what is free on a node; say whether the ask got some of it."""
         free = self._free.get(node)
-        while free is not None and _fits(self._least, free):
+        while free is not None and fits(self._least, free):
             if not budget.spend():
                 return False
             item = self._first(node, free, at_ms)
@@ -226,7 +226,7 @@ class Forecast:
                     continue
                 if not self._may(leaf, item, node):
                     continue
-                if _fits(item.amounts, free) and (self._kept is None or self._kept.allows(node, item.amounts, free)):
+                if fits(item.amounts, free) and (self._kept is None or self._kept.allows(node, item.amounts, free)):
                     if passed is not None:
                         self._hold(passed, at_ms)
                     return item
@@ -267,7 +267,3 @@ class Forecast:
 def _add(to: list[int], amounts: Amounts, sign: int) -> None:
     for resource, amount in enumerate(amounts):
         to[resource] += sign * amount
-
-
-def _fits(amounts: Amounts, free: list[int]) -> bool:
-    return all(map(int.__le__, amounts, free))

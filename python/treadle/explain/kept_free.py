@@ -43,11 +43,12 @@ class KeptFree:
         """Return what a node keeps free that has so much."""
         found = self._found.get(total)
         if found is None:
-            fitting = [amounts for amounts in (*self._waiting, *self._others) if _fits(amounts, total)]
+            fitting = [amounts for amounts in (*self._waiting, *self._others) if fits(amounts, total)]
             found = tuple(map(max, zip(*fitting, strict=True))) if fitting else (0,) * len(total)
             self._found[total] = found
         return found
 
 
-def _fits(amounts: Amounts, total: Amounts) -> bool:
-    return all(map(int.__le__, amounts, total))
+def fits(amounts: Amounts, there: Sequence[int]) -> bool:
+    """Say whether there is as much of each resource as an ask needs."""
+    return all(map(int.__le__, amounts, there))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 
 @contextmanager
@@ -14,16 +16,8 @@ def uninterrupted() -> Iterator[None]:
 
     By a handler: processes that are started meanwhile would inherit SIG_IGN, and a JVM then heeds no SIGTERM ever.
     """
-    if threading.current_thread() is not threading.main_thread():
+    with _handling((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), lambda *_: None):
         yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
@@ -32,13 +26,20 @@ def terminable() -> Iterator[None]:
 
     One that is ignored, as SIGHUP below nohup, stays so. In the main thread; elsewhere no signal arrives.
     """
+    numbers = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
+    with _handling(numbers, signal.default_int_handler):
+        yield
+
+
+@contextmanager
+def _handling(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    """Give signals a handler for a while; outside the main thread, to which no other may give any, do nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
