@@ -1,9 +1,10 @@
-"""How processes that may be kept busy by others leave the processor to the engine."""
+"""How processes that others may keep busy leave the processor to the engine, and the sidecar its memory to the host."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 LISTENER: Final = 10
@@ -11,6 +12,20 @@ LISTENER: Final = 10
 
 LEAST: Final = 19
 """Of what nobody waits for: as little of a processor as can be."""
+
+FIRST: Final = 900
+"""Of the process that the kernel is to end first when memory runs out; 0 is usual, 1,000 the most."""
+
+
+def go_first() -> None:
+    """Let the kernel end this process, and those that it starts, before others when memory runs out.
+
+    A part of a user's may take all memory of the ResourceManager's host: then the sidecar has to go.
+    """
+    with suppress(OSError, ValueError):  # there may be no such file
+        path = Path("/proc/self/oom_score_adj")
+        if int(path.read_text("ascii")) < FIRST:
+            path.write_text(f"{FIRST}\n", "ascii")
 
 
 def give_way(nice: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -201,3 +203,15 @@ def test_a_part_that_is_stopped_can_be_repeated(read: Read) -> None:
     for column in ("application", "key", "node"):
         assert getattr(proposed, column).tolist() == getattr(repeated, column).tolist()
     assert again.running.policy.name() == DEFAULT
+
+
+@pytest.mark.parametrize("failing", ["raise ValueError(len(kept))", "return np.zeros((2, 2))"])
+def test_what_a_part_held_when_it_failed_is_let_go(read: Read, failing: str) -> None:
+    held = "kept = self.kept = [type('KeptByAPart', (), {})() for _ in range(3)]"
+    engine = Engine(read(order=f"{held}; {failing}"))
+    engine.apply(small_cluster(nodes=2))
+    assert len(engine.decide(1000, 8, sequence=1)) == 8
+    assert engine.failure is not None
+    gc.collect()
+    assert not [each for each in gc.get_objects() if type(each).__name__ == "KeptByAPart"]
+    assert traceback.format_exception(engine.failure), "where it failed can still be shown"

@@ -52,6 +52,16 @@ def test_a_part_that_ends_badly_is_refused(
     assert said in str(refused.value)
 
 
+def test_a_part_that_takes_all_memory_is_refused_before_the_host_has_none_left(tmp_path: Path) -> None:
+    # what it asks for is never touched, so that it costs nothing where nobody bounds it
+    file = policy(tmp_path, f"import numpy\nKEPT = [numpy.empty(1 << 30, numpy.uint8) for _ in range(8)]\n{GOOD}")
+    with pytest.raises(ConfigError, match=r"mine.py:2: .*MemoryError: Unable to allocate 1.00 GiB"):
+        check_apart(file)
+    file = policy(tmp_path, f"KEPT = []\nwhile len(KEPT) < 8: KEPT.append(bytearray(1 << 30))\n{GOOD}")
+    with pytest.raises(ConfigError, match=r"mine.py:2: MemoryError; put it right"):
+        check_apart(file)
+
+
 def test_a_part_that_sleeps_for_ever_in_c_is_refused_and_its_process_ended(tmp_path: Path) -> None:
     file = policy(tmp_path, f"import time; time.sleep(100_000)\n{GOOD}")
     with pytest.raises(ConfigError, match=r"takes longer than 4 s by the clock .* look for what it waits for"):

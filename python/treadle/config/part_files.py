@@ -136,7 +136,7 @@ def where(error: BaseException, path: str) -> str:
         lines.append(error.lineno or 0)
     said = error.msg if isinstance(error, SyntaxError) else str(error)
     place = f"{Path(path).name}:{lines[-1]}" if lines else Path(path).name
-    return f"{place}: {type(error).__name__}: {said}".partition("\n")[0]
+    return f"{place}: {type(error).__name__}{f': {said}' if said else ''}".partition("\n")[0]
 
 
 def _read(path: Path) -> bytes:

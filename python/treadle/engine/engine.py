@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from traceback import clear_frames
 from typing import Final
 
 import numpy as np
@@ -310,6 +311,7 @@ class Engine:
             self._stop_reason = ""
         self._running = replace(self._settings, policy=good.policy, source=good.source)
         self._failure = failure
+        _forget_values(failure)
         switch = PolicySwitch(self._sequence, failure.call, self._running.policy.name(), str(failure))
         self._switches = [*self._switches, switch][-SWITCHES_MAX:]
         return self._running
@@ -388,6 +390,16 @@ class Engine:
     def samples(self) -> Samples | None:
         """Return the gate's samples and decisions since the last call; None if nothing has changed."""
         return None if self._cluster is None or self._before is not None else self._policy.samples(self._cluster)
+
+
+def _forget_values(failure: PartFailure) -> None:
+    """Let go of what the code of a part held when it failed: that may be large, and a failure is kept."""
+    at: BaseException | None = failure
+    seen = set[int]()
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        clear_frames(at.__traceback__)
+        at = at.__cause__ or at.__context__
 
 
 def _of_constraints(cluster: Cluster, unmet: Unmet) -> list[str]:

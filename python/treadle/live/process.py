@@ -28,6 +28,7 @@ from treadle.config.trust import reason_against
 from treadle.errors import UserError
 from treadle.live.handshake import LIMIT_MIN, ConnectionFile, Greeting, HandshakeError, new_secret, read_greeting, say
 from treadle.live.log_lines import log_to_stderr
+from treadle.niceness import go_first
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ def run_managed(config: Path | None, engine: str = "") -> int:
     ``engine`` is one of several in the file, but not the first; empty: the first, or the only one.
     """
     _log_to_stderr()
+    go_first()
     stdin, out = sys.stdin.buffer, _take_stdout()
     cache: KernelCache | None = None
     try:
@@ -94,6 +96,7 @@ def run_external(connection_file: Path, config: Path | None, group: str | None =
         ConfigError: the settings are wrong.
     """
     _log_to_stderr()
+    go_first()
     secret = new_secret()
     if engine:
         connection_file = connection_file.with_name(f"{connection_file.stem}-{engine}{connection_file.suffix}")

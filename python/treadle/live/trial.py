@@ -23,6 +23,7 @@ import psutil
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.settings import Settings
 from treadle.config.yaml_nodes import YamlDocument
+from treadle.niceness import go_first
 
 CPU_LIMIT_S: Final = 60.0
 """Reading and trying out may take so much CPU time, the start of a Python with the engine's compiled code included.
@@ -35,6 +36,9 @@ LIMIT_S: Final = 240.0
 
 TRIALS: Final = 3
 """So often a slow part is tried out before it is called slow."""
+
+MEMORY_LIMIT: Final = 4 << 30
+"""So many bytes the process that tries a part out may have."""
 
 GRACE_S: Final = 10
 """Time after which the process ends by itself: its parent may have been killed."""
@@ -139,6 +143,8 @@ def main() -> None:
     # The default action of both signals ends the process, whatever that is doing.
     cpu_s, limit_s = int(sys.argv[2]), int(sys.argv[3])
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + GRACE_S))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, MEMORY_LIMIT))
+    go_first()
     signal.alarm(limit_s)
     # What parts print must not be taken for the answer.
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")

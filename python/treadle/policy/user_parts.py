@@ -8,6 +8,7 @@ as many containers as its settings say, each time with a `ClusterView`; the loop
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
@@ -139,7 +140,7 @@ class Calls:
         if number == self._stop_at:
             raise PartFailure(part, label, "was stopped here before", number, stopped=True)
         try:
-            return self._watch(lambda: np.array(function(view)))
+            return self._watch(partial(_array, function, view))  # a closure would outlive the call, in its traceback
         except PartStoppedError as error:
             text = f"{where(error, parameters.path).partition(': ')[0]}: took too long and was stopped"
             raise PartFailure(part, label, text, number, stopped=True) from error
@@ -147,6 +148,10 @@ class Calls:
             if interrupts(error):
                 raise
             raise PartFailure(part, label, where(error, parameters.path), number) from error
+
+
+def _array(function: Callable[[ClusterView], Any], view: ClusterView) -> Any:
+    return np.array(function(view))
 
 
 class _FromFile:
