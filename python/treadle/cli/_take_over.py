@@ -166,7 +166,15 @@ def wait_until_runs(
         # What went wrong last stays there; each refusal has a text of its own.
         if error != said and re.search(r"settings \d+ refused", error):
             raise UserError(f"the engine refuses it: {error}")
+        if runs != policy and _failed(error, said or ""):
+            raise UserError(f"the engine took it over, and it failed at once: {error}")
         if runs == policy and (not same or look * _POLL_S >= SAME_S):
             return
         pause(_POLL_S)
     raise UserError(f"the engine does not run it: {runs or 'nothing'} runs; {error or 'no error is reported'}")
+
+
+def _failed(error: str, earlier: str) -> bool:
+    """Return whether an error says that a part failed, so that another policy runs, and an earlier one did not."""
+    news = set(error.split("; ")) - set(earlier.split("; "))
+    return error.endswith(" runs instead") and any(re.search(r"\bpolicy\.\w+ \(", each) for each in news)
