@@ -152,6 +152,19 @@ def test_a_folder_of_recordings_that_cannot_be_made_is_warned_of(
         assert (f"record.folder: {folder.parent} is not there on this host" in capsys.readouterr().err) == warned
 
 
+def test_a_folder_of_recordings_that_a_sidecar_refuses_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    file = tmp_path / "treadle.yaml"
+    for name, said in (("file", "is no folder; name another one"), ("open", "may be written by everybody; take that")):
+        file.write_text(f"record: {{folder: {tmp_path / name}}}\n")
+        assert run(["policy", "check", str(file)]) == 0
+        assert f"{tmp_path / name} {said}" in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize("estimate", ["", "  estimate: {kind: none}\n"])
 def test_pilots_whose_durations_nobody_goes_by_are_not_right(
     estimate: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -264,6 +277,11 @@ def test_use_of_a_wrong_file_changes_nothing(rm: str, tmp_path: Path, capsys: py
         (255, {}, "rmadmin -refreshQueues failed: no such queue"),
         (0, {"tag.Policy": "gate=all", "tag.LastError": ""}, "the engine does not run it: gate=all runs; no error"),
         (0, {"tag.Policy": HDRF, "tag.LastError": "settings 7 refused, x"}, "refuses it: settings 7 refused, x"),
+        (
+            0,
+            {"tag.Policy": "gate=all", "tag.LastError": "policy.order (my.py:My): stopped; gate=all runs instead"},
+            "the engine took it over, and it failed at once: policy.order (my.py:My): stopped; gate=all runs instead",
+        ),
         (
             0,
             {"tag.Policy": HDRF, "tag.Mode": "enforce", "Schedules": 0, "tag.Refusal": "the monitor is on"},

@@ -104,15 +104,27 @@ def warn_of_parts(file: Path) -> None:
 
 
 def warn_of_folders(file: Path) -> None:
-    """Say on standard error that nothing will be recorded: the folder above that of `record.folder` is not there."""
+    """Say on standard error why nothing will be recorded: `record.folder` is none that a sidecar uses."""
     text = _read(file)
     texts = (text, *(each for _, each in _followed(text)))
     folders = [parse_settings("", _without_policies(file, each)).record.folder for each in texts]
     for folder in dict.fromkeys(folders):
-        above = Path(folder).parent
-        if folder and not above.is_dir():
-            line = f"record.folder: {above} is not there on this host; make it, or nothing is recorded"
-            typer.echo(f"warning: {file}: {line}", err=True)
+        if reason := _why_not_recorded(Path(folder)) if folder else "":
+            typer.echo(f"warning: {file}: record.folder: {reason}, or nothing is recorded", err=True)
+
+
+def _why_not_recorded(folder: Path) -> str:
+    """Return what is wrong with a folder that a sidecar is to record into, and what to do; empty if nothing is seen."""
+    if not folder.parent.is_dir():
+        return f"{folder.parent} is not there on this host; make it"
+    if not folder.exists():
+        return ""
+    if not folder.is_dir():
+        return f"{folder} is no folder; name another one"
+    try:
+        return reason_against(folder, trusted_owners() | {folder.stat().st_uid})
+    except OSError as error:
+        return f"{folder}: {error.strerror}; name another one"
 
 
 def check_queues(file: Path, scenario: Path) -> None:

@@ -114,6 +114,10 @@ class LiveRecorder:
         """Is there a segment that ticks go to?"""
         self._broken = False
         """The writer's thread failed."""
+        self._begun_here = False
+        """Has a segment begun in this folder? Frames before the first one are not missing."""
+        self._written_to = ""
+        """The folder that the writer's thread writes to: that of the settings before, as long as something waits."""
         self._due_s = self._flushed_s = 0.0
         self._asked_s = -ASK_S
         self._number = 0
@@ -125,7 +129,7 @@ class LiveRecorder:
         self._beside_s = self._writing_s = 0.0
         self._process_s: float | None = None
         self.dropped = 0
-        """Frames that were answered and are in no recording, though the settings want one."""
+        """Frames that were answered and are not in the recording of this folder, though they should be."""
         self.gaps = 0
         self.problem = ""
         """Why nothing is recorded now; empty if it is."""
@@ -141,6 +145,7 @@ class LiveRecorder:
         if before.folder != self._record.folder:
             self._stop("record.folder changed")
             self._follows, self._dropped_here, self.problem = False, 0, ""
+            self._begun_here, self._broken, self.gaps, self.dropped = False, False, 0, 0
             self._asked_s = -ASK_S
 
     def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool, state: Callable[[], State]) -> bool:
@@ -195,14 +200,14 @@ class LiveRecorder:
         if self._tick is None:
             return
         source: Source | None = None
-        refusal = ""
+        refusal = name = ""
         try:
-            source = reading.result().source
+            source, name = reading.result().source, reading.result().policy.name()
         except ConfigError as error:
             refusal = "; ".join(error.lines())
         except Exception as error:
             refusal = str(error)
-        self._tick.reading = Reading(source, refusal)
+        self._tick.reading = Reading(source, refusal, name)
         self._tick_bytes += 0 if source is None else len(source.text) + sum(map(len, source.part_files.values()))
 
     def beside(self, events: Sequence[Event]) -> None:
@@ -279,6 +284,7 @@ class LiveRecorder:
         if not self._put(begin, begin.bytes):
             return
         self._number += 1
+        self._begun_here = True
         self._open, self._follows, self._dropped_here, self._told = True, True, 0, None
         self._due_s = now_s + 60 * self._record.segment_minutes
 
@@ -292,8 +298,8 @@ class LiveRecorder:
         self._count()
 
     def _count(self) -> None:
-        self.dropped += self._number > 0
-        self._dropped_here += self._number > 0
+        self.dropped += self._begun_here
+        self._dropped_here += self._begun_here
 
     def _stop(self, why: str) -> None:
         was_open, self._open, self._follows, self._tick = self._open, False, False, None
@@ -371,6 +377,7 @@ class LiveRecorder:
 
     def _write(self, item: Tick | _Begin | _End) -> None:
         if isinstance(item, _Begin):
+            self._written_to = item.record.folder
             self._writer.write(end_head("the next one begins", self.cost()), [])
             self._writer.begin(item.record, item.segment.engine, item.segment.number)
             self._writer.write(segment_record(item.segment), [])
@@ -386,9 +393,12 @@ class LiveRecorder:
 
     def _fail(self, problem: str) -> None:
         """Give the segment up; the thread that decides begins another one after a while."""
-        if problem != self.problem:
-            _log.error("nothing is recorded: %s", problem)
-        self.problem, self._broken = problem, True
+        if self._written_to and self._written_to != self._record.folder:
+            _log.error("the recording in %s has lost its end: %s", self._written_to, problem)
+        else:
+            if problem != self.problem:
+                _log.error("nothing is recorded: %s", problem)
+            self.problem, self._broken = problem, True
         try:
             self._writer.close()
         except OSError as error:

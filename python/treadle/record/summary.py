@@ -157,6 +157,9 @@ class _Looker:
             rows: Any = getattr(event, "application", ())
             found.beside[type(event).__name__] = found.beside.get(type(event).__name__, 0) + len(rows)
         found.switches += len(tick.switches)
+        if tick.reading is not None and tick.reading.name:
+            self._policies[tick.reading.name] = None
+        self._policies |= dict.fromkeys(switch.policy for switch in tick.switches)
         try:
             frame = decoder.decode(tick.frame)
             found.proposals += len(decode_answer(tick.answer, _ROWS_MAX).proposals)

@@ -39,6 +39,8 @@ class Reading:
     """None: the defaults are followed, or it was refused."""
     refusal: str = ""
     """Why it was refused."""
+    name: str = ""
+    """The policy's name; empty where it was refused, and in recordings of earlier releases."""
 
 
 @dataclass(slots=True)
@@ -270,7 +272,8 @@ def tick_record(tick: Tick) -> tuple[dict[str, Any], Body]:
         head["switches"] = [[each.sequence, each.call, each.policy, each.reason] for each in tick.switches]
     if tick.reading is not None:
         source, contents = _written_source(tick.reading.source)
-        head["reading"] = {"source": source, "refusal": tick.reading.refusal, "bytes": sum(map(len, contents))}
+        read = {"source": source, "refusal": tick.reading.refusal, "bytes": sum(map(len, contents))}
+        head["reading"] = read | ({"name": tick.reading.name} if tick.reading.name else {})
         body += contents
     if tick.beside:
         head["beside"] = [_written_event(event, body) for event in tick.beside]
@@ -300,7 +303,8 @@ def read_tick(record: Record) -> Tick:
         )
         if "reading" in head:
             reading, end = head["reading"], at + head["reading"]["bytes"]
-            tick.reading = Reading(_read_source(reading["source"], body[at:end]), reading["refusal"])
+            source = _read_source(reading["source"], body[at:end])
+            tick.reading = Reading(source, reading["refusal"], str(reading.get("name", "")))
             at = end
         for written in head.get("beside", ()):
             event, at = _read_event(written, body, at)

@@ -149,7 +149,7 @@ def _renamed(tick: Tick, names: Names) -> Tick:
     reading = tick.reading
     if reading is not None:
         source = names.settings(SettingsText(reading.source, "")).source
-        reading = Reading(source, "refused" if reading.refusal else "")
+        reading = Reading(source, "refused" if reading.refusal else "", reading.name)
     known = None if tick.known is None else ""
     warnings = None if tick.warnings is None else ()
     return replace(tick, frame=names.frame(tick.frame), reading=reading, known=known, warnings=warnings)

@@ -290,6 +290,40 @@ def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     assert "No such file or directory" in caller.recorder.warnings()[0]
 
 
+def test_of_another_folder_nothing_is_missing_that_came_before_its_first_segment(tmp_path: Path) -> None:
+    caller = Caller(tmp_path / "first")
+    caller.tick(SNAPSHOT)
+    caller.recorder.gaps = 3
+    caller.recorder.follow(replace(caller.settings, record=Record(folder=str(tmp_path / "second"))))
+    assert caller.tick() is True, "a snapshot is asked for"
+    caller.tick(SNAPSHOT)
+    assert caller.recorder.warnings() == []
+    assert "frames not" not in caller.recorder.summary()
+    caller.recorder._stop("over")
+    caller.work_off()
+    found = summarise(segments(tmp_path / "second"))
+    assert (found.whole, found.dropped, found.gaps, found.notes) == (True, 0, 0, [])
+
+
+def test_what_fails_in_the_folder_before_is_no_gap_of_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FullDisk, "full", False)
+    caller = Caller(tmp_path / "first", FullDisk())
+    caller.tick(SNAPSHOT)
+    caller.work_off()
+    monkeypatch.setattr(FullDisk, "full", True)
+    caller.recorder.follow(replace(caller.settings, record=Record(folder=str(tmp_path / "second"))))
+    caller.work_off()  # the end of the segment in the first folder has no room there
+    monkeypatch.setattr(FullDisk, "full", False)
+    caller.tick()
+    caller.tick(SNAPSHOT)
+    caller.work_off()
+    caller.tick()
+    assert caller.recorder.warnings() == []
+    assert len(segments(tmp_path / "second")) == 1
+
+
 def test_one_of_several_engines_has_a_folder_of_its_own(tmp_path: Path) -> None:
     caller = Caller(tmp_path / "rec", engine="batch")
     caller.tick(SNAPSHOT)
@@ -321,7 +355,8 @@ def test_the_oldest_go_when_there_is_too_much_or_it_is_too_old(tmp_path: Path, m
 def test_settings_read_again_are_recorded_with_their_text_or_why_they_were_refused(tmp_path: Path) -> None:
     caller = Caller(tmp_path / "rec")
     caller.tick(SNAPSHOT)
-    for outcome in (parse_settings("t.yaml", "seed: 3\n"), ConfigError("t.yaml", [])):
+    hdrf = parse_settings("t.yaml", "policy: {share: {kind: hdrf}}\n")
+    for outcome in (hdrf, ConfigError("t.yaml", [])):
         reading: Future[Settings] = Future()
         if isinstance(outcome, Settings):
             reading.set_result(outcome)
@@ -332,10 +367,11 @@ def test_settings_read_again_are_recorded_with_their_text_or_why_they_were_refus
         caller.recorder.end(b"", 0, "", (), caller.engine)
     caller.recorder._stop("over")
     caller.work_off()
+    assert summarise(segments(tmp_path / "rec")).policies == [default_settings().policy.name(), hdrf.policy.name()]
     _, (_, taken, refused) = read(segments(tmp_path / "rec")[0])
     assert taken.reading is not None
     assert taken.reading.source is not None
-    assert taken.reading.source.text == "seed: 3\n"
+    assert taken.reading.source.text == "policy: {share: {kind: hdrf}}\n"
     assert refused.reading is not None
     assert refused.reading.source is None
 
