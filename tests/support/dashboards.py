@@ -14,7 +14,8 @@ from tests.support.waiting import eventually
 
 from treadle.dashboard.addresses import addresses
 from treadle.dashboard.board import Board
-from treadle.dashboard.collector import Collector, Held, nobody_tells
+from treadle.dashboard.collector import Collector
+from treadle.dashboard.held import Held, nobody_tells
 from treadle.dashboard.history import History
 from treadle.dashboard.questions import Explain, Questions
 from treadle.dashboard.reading import Reader

@@ -117,6 +117,21 @@ def test_a_pair_without_an_active_one_fails(conf: Path, managers: list[FakeManag
     assert ("fail", "no ResourceManager is active") in [each[:2] for each in found(of_pair(conf, managers), "reach")]
 
 
+@pytest.mark.parametrize(("state", "word"), [("initializing", "starting"), ("stopping", "stopping")])
+def test_one_that_starts_or_stops_is_not_said_to_run_without_treadle(
+    conf: Path, managers: list[FakeManager], capsys: pytest.CaptureFixture[str], state: str, word: str
+) -> None:
+    managers[0].beans = {"RMInfo": {"State": state}}
+    results = found(of_pair(conf, managers), "modes")
+    assert [status for status, text, _ in results if f"is {word}" in text] == ["skipped"]
+    remedies = [remedy for status, _, remedy in found(of_pair(conf, managers), "reach") if status == "fail"]
+    assert ["wait a moment" in remedy for remedy in remedies] == [True]
+    assert run(["status", "--rm", managers[0].url]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"the ResourceManager at {managers[0].url} is {word}: nothing is scheduled" in said
+    assert "without Treadle" not in said
+
+
 def test_a_standby_that_would_run_the_stock_scheduler_fails(conf: Path, managers: list[FakeManager]) -> None:
     facts = of_pair(conf, managers)
     del managers[1].properties[CLASS_KEY]

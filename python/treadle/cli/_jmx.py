@@ -73,7 +73,11 @@ def _why_missing(rm: str, name: str, ca: Path | None) -> str:
     from treadle.yarn.pairs import active_of
 
     url = pages.address_of(rm)
-    if pages.state_of(rm, ca) != "STANDBY":
+    state = pages.state_of(rm, ca)
+    if moving := pages.passing(state):
+        said = f"the ResourceManager at {url} is {moving}: nothing is scheduled"
+        return f"{said}; ask again, or look at its log if it stays so"
+    if state != "STANDBY":
         return (
             f"the ResourceManager at {url} has no bean {name}: it runs without Treadle; look at "
             "yarn.resourcemanager.scheduler.class in its yarn-site.xml (treadle install), and at its log"

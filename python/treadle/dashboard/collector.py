@@ -15,14 +15,16 @@ from threading import Event
 from typing import Any, Final
 
 from treadle.dashboard.board import Board
-from treadle.dashboard.cluster import Job, Nodes, Queue, held_of
+from treadle.dashboard.cluster import Job, Nodes, Queue
 from treadle.dashboard.conditions import Conditions, Trouble
 from treadle.dashboard.estimates import Estimates
+from treadle.dashboard.held import Held, HeldNodes, nobody_tells
 from treadle.dashboard.history import History
 from treadle.dashboard.metrics import exposition
 from treadle.dashboard.reading import COUNTERS, Decisions, Reader
 from treadle.dashboard.views import EVENTS_SHOWN_MAX, View, documents, overview
 from treadle.errors import UserError, printable
+from treadle.yarn import pages
 from treadle.yarn.pairs import active_of
 
 _log = logging.getLogger(__name__)
@@ -37,22 +39,6 @@ QUEUES_CHARTED_MAX: Final = 60
 """Queues whose shares are kept over time, in the order of the tree."""
 ENDED_BACK_MS: Final = 24 * 3600 * 1000
 """How long ago jobs may have ended that the first look asks for."""
-
-
-Held = Callable[[str], list[dict[str, Any]]]
-"""Returns the nodes that an engine of a name keeps free, '' for the first.
-
-Raises `UserError` if it cannot be asked.
-"""
-
-
-def nobody_tells(_: str) -> list[dict[str, Any]]:
-    """Report no held node.
-
-    Raises:
-        UserError: always.
-    """
-    raise UserError("nobody can be asked")
 
 
 class Collector:
@@ -79,7 +65,7 @@ class Collector:
             UserError: the history cannot be read.
         """
         self._reader, self._history, self._board, self._clock = reader, history, board, clock
-        self._held = held
+        self._held = HeldNodes(held)
         try:
             looked_s, kept = history.conditions()
             self._estimates = Estimates(history.jobs(ended=False))
@@ -155,6 +141,11 @@ class Collector:
             self._counted = None
             return {}
         view.active = ""
+        if moving := pages.passing(view.state):
+            text = f"the ResourceManager at {reader.rm} is {moving}: nothing is scheduled"
+            troubles["passing"] = Trouble("fail", f"{text}; if it stays so, look at its log")
+            self._counted = None
+            return {}
         if decisions is None:
             view.decisions = None
             text = "the ResourceManager runs without Treadle; look at yarn.resourcemanager.scheduler.class in its "
@@ -205,11 +196,7 @@ class Collector:
             self._follow(view.jobs)
 
         def held() -> None:
-            try:
-                view.held = [each for engine in ("", *self.engines()) for each in held_of(self._held(engine))]
-                view.held_error = ""
-            except UserError as error:  # elsewhere than on the ResourceManager's host that is no trouble
-                view.held, view.held_error = [], printable(str(error))
+            view.held, view.held_error = self._held.ask(("", *self.engines()))
 
         def placements() -> None:
             view.placements = self._reader.placements()

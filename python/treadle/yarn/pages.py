@@ -129,13 +129,18 @@ def beans_in(rm: str, page: Page) -> list[dict[str, Any]]:
 
 
 def state_of(rm: str, ca: Path | None = None) -> str:
-    """Return whether a ResourceManager is ``ACTIVE`` or on ``STANDBY``; empty if it does not say.
+    """Return whether a ResourceManager is ``ACTIVE`` or on ``STANDBY``, or `passing`; empty if it does not say.
 
     Raises:
         UserError: there is no ResourceManager.
     """
     found = read_beans(rm, "RMInfo", ca)
     return str(found[0].get("State", "")).upper() if found else ""  # Hadoop writes it in small letters
+
+
+def passing(state: str) -> str:
+    """Return in words a state in which a ResourceManager does not stay; empty if it is active or on standby."""
+    return {"INITIALIZING": "starting", "STOPPING": "stopping"}.get(state, "")
 
 
 def property_of(rm: str, key: str, ca: Path | None = None) -> str:

@@ -17,6 +17,7 @@ from tests.support.waiting import eventually
 from treadle.dashboard import collector as module
 from treadle.dashboard.board import Board
 from treadle.dashboard.collector import Collector
+from treadle.dashboard.held import NOT_YET, HeldNodes
 from treadle.dashboard.history import History
 from treadle.dashboard.reading import Reader
 
@@ -114,6 +115,10 @@ def on_standby(cluster: FakeCluster) -> None:
     cluster.beans = {"RMInfo": {"State": "standby"}}
 
 
+def starting(cluster: FakeCluster) -> None:
+    cluster.beans = {"RMInfo": {"State": "initializing"}}
+
+
 def another_daemon(cluster: FakeCluster) -> None:
     cluster.beans = {}
 
@@ -152,6 +157,7 @@ def with_a_dead_engine(cluster: FakeCluster) -> None:
         (without_state, "lost", "does not answer"),
         (another_daemon, "lost", "no bean RMInfo, so it is no ResourceManager's; check --rm"),
         (on_standby, "standby", "is on standby, where nothing is scheduled"),
+        (starting, "passing", "is starting: nothing is scheduled; if it stays so, look at its log"),
         (without_treadle, "treadle", "runs without Treadle; look at yarn.resourcemanager.scheduler.class"),
         (without_engine, "scheduling", "no engine holds the lease; the sidecar ended with code 9"),
         (observing_without_engine, "engine", "no engine answers: the sidecar ended with code 9"),
@@ -174,7 +180,8 @@ def test_trouble_is_shown_with_since_when_until_it_is_over(
     assert any(each["text"].startswith(f"{name}: ") for each in again["events"])
     assert looking.read("nodes")["name"] == ["n1:1", "n2:1"], "what was known is still shown, as old"
     assert looking.read("nodes")["at_s"] < looking.clock.now_s or name not in ("lost", "standby", "nodes and queues")
-    if name in ("lost", "standby", "treadle", "scheduling"):
+    assert name == "treadle" or "treadle" not in conditions(again), "what starts may well run with it"
+    if name in ("lost", "standby", "passing", "treadle", "scheduling"):
         assert again["schedules"] is False
         assert b"\ntreadle_schedules 1.0" not in looking.board.metrics
     cluster.beans, cluster.nodes = beans, nodes
@@ -252,7 +259,7 @@ def test_nodes_that_are_kept_free_are_shown_with_for_whom_or_why_nobody_knows(
             return ["rubbish", {"node": None, "left_ms": "x"}]
         return [{"node": "n2", "application": "application_1_0001", "left_ms": 5}]
 
-    monkeypatch.setattr(looking.collector, "_held", held)
+    monkeypatch.setattr(looking.collector, "_held", HeldNodes(held))
     with_a_dead_engine(cluster)
     looking.look()
     assert asked == ["", "batch"]
@@ -334,3 +341,23 @@ def test_a_look_that_raises_is_not_the_last(looking: Looking, monkeypatch: pytes
     monkeypatch.setattr(looking.collector, "look", look)
     with running(looking):
         eventually(lambda: len(looks) > 3)
+
+
+def test_an_engine_that_hangs_keeps_nobody_from_looking(looking: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on = Event()
+
+    def held(_: str) -> list[Any]:
+        goes_on.wait(60)
+        return [{"node": "n2", "application": "application_1_0001", "left_ms": 5}]
+
+    asked = HeldNodes(held)
+    monkeypatch.setattr(looking.collector, "_held", asked)
+    try:
+        looking.look()
+        assert looking.read("nodes")["held_error"] == NOT_YET
+        assert asked.ask([""], 0.0) == ([], NOT_YET), "it is not asked once more meanwhile"
+    finally:
+        goes_on.set()
+    assert asked.ask([""], 60.0)[1] == ""
+    looking.look()
+    assert looking.read("nodes")["held_for"] == ["", "application_1_0001"]

@@ -12,7 +12,7 @@ from treadle.admin.doctor.hadoop import PREFIX
 from treadle.admin.host.plan import CLASS, CLASS_KEY
 from treadle.admin.host.running import of_cluster, resource_managers, sidecars
 from treadle.errors import UserError
-from treadle.yarn.pages import beans_in, property_of, read_page
+from treadle.yarn.pages import beans_in, passing, property_of, read_page
 
 SKEW_WARN_S: Final = 5.0
 SKEW_FAIL_S: Final = 300.0
@@ -67,7 +67,9 @@ def reach(facts: Facts) -> Iterator[Finding]:
         yield Finding("ok", f"{each.name} is {each.state.lower()}")
     active = [each for each in found if each.state == "ACTIVE"]
     if found and not active:
-        yield Finding("fail", "no ResourceManager is active", "yarn rmadmin -transitionToActive, or look at ZooKeeper")
+        moving = any(passing(each.state) for each in found)
+        remedy = "yarn rmadmin -transitionToActive, or look at ZooKeeper"
+        yield Finding("fail", "no ResourceManager is active", f"wait a moment; then {remedy}" if moving else remedy)
     if len(active) > 1:
         yield Finding(
             "warn", f"{len(active)} call themselves active", "are these of one cluster? (--rm, --hadoop-conf)"
@@ -81,7 +83,9 @@ def modes(facts: Facts) -> Iterator[Finding]:
     if not found:
         yield Finding("skipped", "no ResourceManager answers")
     for each in found:
-        if each.state != "ACTIVE":
+        if moving := passing(each.state):
+            yield Finding("skipped", f"{each.name} is {moving}", "ask again; if it stays so, look at its log")
+        elif each.state != "ACTIVE":
             yield from _standby(each, facts)
         elif not each.treadle:
             yield Finding("fail", f"{each.name} runs without Treadle", "treadle install, and restart it")

@@ -1,0 +1,62 @@
+"""Which nodes engines keep free, asked beside the looks: an engine that hangs must not make the dashboard blind."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from threading import Thread
+from typing import Any, Final
+
+from treadle.dashboard.cluster import HeldNode, held_of
+from treadle.errors import UserError, printable
+
+_log = logging.getLogger(__name__)
+
+WAIT_S: Final = 2.0
+"""How long a look waits for engines; what comes later is shown by the next one."""
+
+NOT_YET: Final = "an engine has not answered yet"
+
+Held = Callable[[str], list[dict[str, Any]]]
+"""Returns the nodes that an engine of a name keeps free, '' for the first.
+
+Raises `UserError` if it cannot be asked.
+"""
+
+
+def nobody_tells(_: str) -> list[dict[str, Any]]:
+    """Report no held node.
+
+    Raises:
+        UserError: always.
+    """
+    raise UserError("nobody can be asked")
+
+
+class HeldNodes:
+    """Asks engines on a thread of its own, one question at a time."""
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+        self._asking: Thread | None = None
+        self._found: tuple[list[HeldNode], str] = [], ""
+
+    def ask(self, engines: Sequence[str], wait_s: float = WAIT_S) -> tuple[list[HeldNode], str]:
+        """Return the nodes that engines keep free, and why that is not known; empty if it is."""
+        if self._asking is None:
+            self._asking = Thread(target=self._ask, args=(list(engines),), name="held", daemon=True)
+            self._asking.start()
+        self._asking.join(wait_s)
+        if self._asking.is_alive():
+            return [], NOT_YET
+        self._asking = None
+        return self._found
+
+    def _ask(self, engines: Sequence[str]) -> None:
+        try:
+            self._found = [each for engine in engines for each in held_of(self._held(engine))], ""
+        except UserError as error:  # elsewhere than on the ResourceManager's host that is no trouble
+            self._found = [], printable(str(error))
+        except Exception as error:  # pages say so; whoever looks goes on
+            _log.exception("engines cannot be asked which nodes they keep free")
+            self._found = [], printable(f"{type(error).__name__}: {error}")
