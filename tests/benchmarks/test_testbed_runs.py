@@ -9,6 +9,8 @@ import pytest
 from treadle.cli._testbed import setting_of_testbed
 from treadle.dag.dag import Dag, Stage
 from treadle.lab.bench.sls import Setting
+from treadle.lab.reproduce.hdrf.facebook import GPU_LEAF, LEAVES, queue_of
+from treadle.lab.reproduce.hdrf.testbed import SCHEMES, cluster_of, scheduling
 from treadle.lab.reproduce.phoenix_cluster.experiment import ALLOCATOR, POLICY
 from treadle.lab.testbed.cluster import Cluster, Scheduling
 from treadle.lab.testbed.play import Played, play
@@ -52,3 +54,40 @@ def test_every_task_runs_once_where_it_may(scheduling: Scheduling, setting: Sett
     assert found.placed_natively == 0
     assert found.jobs[2].completion_ms >= 1_200, "three stages one after the other"
     assert found.jobs[0].completion_ms >= 500, "reduces come after maps"
+    assert [len(job.tasks_ms) for job in found.jobs] == [62, 12, 9]
+    assert all(end_ms - start_ms >= 100 for job in found.jobs for start_ms, end_ms in job.tasks_ms)
+    assert found.pace is not None
+    assert found.pace.held_over_work >= 1.0
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_h_drfs_tree_runs_with_a_gpu_a_node(scheme: str, setting: Setting, tmp_path: Path) -> None:
+    """Of three nodes with a GPU each three tasks of n1.2 run at a time, and of all others twelve."""
+    cluster = cluster_of(3)
+    durations_ms = [400] * 15
+    jobs = tuple(
+        ScriptedJob(
+            leaf,
+            0,
+            map_reduce(durations_ms, {"memory-mb": 1024, "gpu" if leaf == GPU_LEAF else "cpu": 1}),
+            queue=queue_of(leaf),
+            master_mb=8,
+        )
+        for leaf in LEAVES
+    )
+    found = play(scheduling(scheme), Script(jobs), cluster, setting, 1, tmp_path / "run", lambda _: None)
+    assert {job.status for job in found.jobs} == {"SUCCEEDED"}
+    assert {len(job.tasks_ms) for job in found.jobs} == {15}
+    assert found.placed_natively == 0
+    spans = {
+        job.name: [(job.submitted_ms + start_ms, job.submitted_ms + end_ms) for start_ms, end_ms in job.tasks_ms]
+        for job in found.jobs
+    }
+    assert most_at_a_time(spans.pop(GPU_LEAF)) <= 3
+    assert most_at_a_time([span for own in spans.values() for span in own]) <= 12
+
+
+def most_at_a_time(spans: list[tuple[int, int]]) -> int:
+    """Return how many tasks ran at a time at most: each for 400 ms from when its master had the container."""
+    begun = [start_ms for start_ms, _ in spans]
+    return max(sum(at_ms - 400 < start_ms <= at_ms for start_ms in begun) for at_ms in begun)

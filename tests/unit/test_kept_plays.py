@@ -8,6 +8,7 @@ import pytest
 
 from treadle.lab.testbed import kept_plays
 from treadle.lab.testbed.kept_plays import KeptPlays
+from treadle.lab.testbed.pace import Pace
 from treadle.lab.testbed.play import Played, PlayedJob
 
 
@@ -20,7 +21,8 @@ def _jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def played(status: str = "SUCCEEDED") -> Played:
-    return Played((PlayedJob("a", status, 900, 50, 3, planned=True),), 1_000, {"PlacedNatively": 2})
+    job = PlayedJob("a", status, 900, 50, 3, planned=True, submitted_ms=7, tasks_ms=((50, 900), (60, -1)))
+    return Played((job,), 1_000, {"PlacedNatively": 2}, Pace(0.99, 12.0, 1_000.0, 1.1, 0.4, 2.0))
 
 
 def never() -> Played:

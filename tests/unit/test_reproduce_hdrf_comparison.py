@@ -100,13 +100,13 @@ def test_runs_that_fail_are_named(sample: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_comparison_has_ratios_of_means() -> None:
-    tasks = [SchemeRun(Path(), scheme, seed) for seed in (1, 2) for scheme in ("naive", "hdrf")]
+    runs = [(scheme, seed) for seed in (1, 2) for scheme in ("naive", "hdrf")]
     figures = [(300.0, 2.0), (100.0, 80.0), (100.0, 4.0), (100.0, None)]
     found = [
         {"median_tasks": dict.fromkeys(LEAVES, count), "response_s": dict.fromkeys(LEAVES, response_s), "end_s": 1.0}
         for response_s, count in figures
     ]
-    comparison_ = Comparison(tasks, found)
+    comparison_ = Comparison(runs, found)
     assert comparison_.response_ratio("naive", "n1.1").mean == 2.0
     assert comparison_.median_tasks("naive", "n1.1").mean == 3.0
     assert comparison_.median_tasks("hdrf", "n1.1").mean == 80.0, "where a leaf is never contended it does not count"

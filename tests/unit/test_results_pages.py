@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from treadle.errors import UserError
 from treadle.lab.results.pages import rendered_all
 from treadle.lab.results.summary import read_rows
 from treadle.lab.results.tables import TABLES
+from treadle.lab.testbed.pace import Pace
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 INTERVAL = {"mean": 1.325, "low": 1.26, "high": 1.4}
@@ -221,6 +223,31 @@ def test_tables_of_graphene_and_hdrf_show_what_commands_write() -> None:
         "| paper, H-DRF | 83 |",
     ]
     assert TABLES["hdrf-responses"](hdrf).splitlines()[2:] == [f"| naive H-DRF (Pareto CS) | {shown} |"]
+    papers = {"median_tasks": {"capacity-scheduler": [79]}, "gain_percent_over": {"capacity-scheduler": [33]}}
+    names = ("hdrf", "capacity-scheduler", "simulator-hdrf", "simulator-capacity")
+    played = {"schemes": {name: {"n1.1": leaf} for name in names}, "paper": papers}
+    assert TABLES["hdrf-tasks"](played).splitlines()[2:] == [
+        f"| H-DRF | {shown} |",
+        f"| stock capacity scheduler | {shown} |",
+        f"| H-DRF, in the simulator | {shown} |",
+        f"| capacity share, in the simulator | {shown} |",
+        "| paper, capacity scheduler of Hadoop 2.0.2 | 79 |",
+    ]
+    assert TABLES["hdrf-responses"](played).splitlines()[2:] == [
+        f"| stock capacity scheduler | {shown} |",
+        f"| capacity share, in the simulator | {shown} |",
+        "| paper, gain of H-DRF over capacity scheduler of Hadoop 2.0.2 (%) | 33 |",
+    ]
+
+
+def test_a_table_says_whether_the_machine_kept_up_with_each_run() -> None:
+    pace = asdict(Pace(0.987, 12.4, 1_000.0, 1.066, 0.51, 12.3))
+    stock = pace | {"decide_p50_ms": None, "decide_p99_ms": None}
+    rows = ["| 1 | hdrf | 98.7 | 12 | 1.07 | 0.510 | 12.3 |", "| 1 | stock | 98.7 | 12 | 1.07 |  |  |"]
+    played = [{"seed": 1, "scheme": "hdrf", "pace": pace}, {"seed": 1, "scheme": "stock", "pace": stock}]
+    draws = [{"seed": 1, "runs": {"hdrf": {"pace": pace}, "stock": {"pace": stock}}}]
+    for figures in ({"played": played}, {"draws": draws}):
+        assert TABLES["testbed-pace"](figures).splitlines()[2:] == rows
 
 
 def test_tables_of_testbeds_and_clusters_show_draws_and_steps() -> None:

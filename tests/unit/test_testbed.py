@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,13 @@ from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.lab.bench.sls_load import Kind
 from treadle.lab.testbed.cluster import Cluster, Scheduling, load_of
+from treadle.lab.testbed.pace import behind, pace_of, shown
 from treadle.lab.testbed.play import UNKNOWN, played
 from treadle.lab.testbed.script import Script, ScriptedJob, TaskStage, map_reduce, stages_of
 
 TASK = {"memory-mb": 1024, "vcores": 1}
 JOB = ScriptedJob("a", 5, map_reduce([10, 20], TASK, [30]), master_mb=256, requires={"zone": "special"})
-COLUMNS = ["name", "submitted_ms", "first_container_ms", "ended_ms", "containers", "misplaced", "planned"]
+COLUMNS = ["name", "submitted_ms", "first_container_ms", "ended_ms", "containers", "misplaced", "planned", "tasks_ms"]
 
 
 def test_a_script_is_written_as_the_simulated_masters_read_it(tmp_path: Path) -> None:
@@ -108,7 +110,8 @@ def test_nodes_have_further_resources() -> None:
 
 def test_a_job_of_which_nothing_is_known_did_not_succeed() -> None:
     script = Script((JOB, replace(JOB, name="b"), replace(JOB, name="c")))
-    seen = {"job_columns": COLUMNS, "jobs": [["b", 100, 150, 900, 3, 1, True], ["a", 200, 210, 1_100, 3, 0, False]]}
+    rows = [["b", 100, 150, 900, 3, 1, True, [[50, 700]]], ["a", 200, 210, 1_100, 3, 0, False, []]]
+    seen = {"job_columns": COLUMNS, "jobs": rows}
     found = played(script, seen | {"shim": {"PlacedNatively": 2}})
     assert [(job.name, job.status, job.completion_ms) for job in found.jobs] == [
         ("a", "SUCCEEDED", 900),
@@ -117,5 +120,51 @@ def test_a_job_of_which_nothing_is_known_did_not_succeed() -> None:
     ]
     assert (found.jobs[1].first_wait_ms, found.jobs[1].misplaced) == (50, 1)
     assert [job.planned for job in found.jobs] == [False, True, False]
+    assert [job.submitted_ms for job in found.jobs] == [100, 0, 0]
+    assert found.jobs[1].tasks_ms == ((50, 700),)
     assert found.span_ms == 1_000
     assert found.placed_natively == 2
+
+
+def measured(*, submitted_ms: tuple[int, int], beats: int, shim: dict[str, str] | None = None) -> dict[str, Any]:
+    rows = [
+        [name, at, at, at + 900, 3, 0, False, [[5, 35], [5, 65], [40, -1]]]
+        for name, at in zip("ab", submitted_ms, strict=True)
+    ]
+    return {
+        "job_columns": COLUMNS,
+        "jobs": rows,
+        "commits": {"first_ms": 1_000.0},
+        "completions": {"last_ms": 3_000.0},
+        "heartbeats": {"bucket_ms": 100, "counts": [99] * 10 + [beats] * 20},
+        "shim": shim,
+        "shim_at_first_container": {"DecideCounts": "900:5"} if shim else None,
+    }
+
+
+def test_pace_says_whether_the_machine_kept_up() -> None:
+    """Four nodes every 100 ms: 80 heartbeats in two seconds; jobs `a` at 5 ms and `b` at 605 ms."""
+    script = Script((JOB, replace(JOB, name="b", at_ms=605)))
+    cluster = Cluster(4, 5_120, 8, heartbeat_ms=100)
+    good = pace_of(script, cluster, measured(submitted_ms=(70, 690), beats=4))
+    assert (good.heartbeats_share, good.late_ms, good.decide_p99_ms) == (1.0, 20.0, None)
+    assert good.held_over_work == pytest.approx(2 * (30 + 60) / (2 * 60))
+    assert good.kept_up
+    assert behind({"run": good, "none": None}) == []
+    slow = pace_of(script, cluster, measured(submitted_ms=(70, 690), beats=3, shim={"DecideCounts": "900:6 4000:1"}))
+    assert (slow.heartbeats_share, slow.decide_p50_ms, slow.decide_p99_ms) == (0.75, 0.9, 4.0)
+    late = pace_of(script, cluster, measured(submitted_ms=(70, 1_771), beats=4))
+    assert (late.late_ms, late.kept_up) == (1_101.0, False)
+    said = behind({"slow": slow, "late": late, "good": good})
+    assert [text.partition(":")[0] for text in said] == ["slow", "late"]
+    assert all("did NOT keep up" in text for text in said)
+    assert (shown([good, late, None]), shown([good]), shown([None])) == ("100%, 1101 ms !", "100%, 20 ms", "")
+
+
+def test_queues_may_be_a_tree(tmp_path: Path) -> None:
+    tree = {"yarn.scheduler.capacity.root.queues": "left"}
+    cluster = Cluster(4, 5_120, 8, tree=tree)
+    assert "yarn.scheduler.capacity.root.default.capacity" not in cluster.queues("fifo")
+    assert cluster.queues("fifo").items() >= tree.items()
+    load = load_of(cluster, Script((replace(JOB, queue="left"),)), 1)
+    assert [each["queue_name"] for each in load.trace()["workloads"]] == ["left"]

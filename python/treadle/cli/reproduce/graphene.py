@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -65,7 +65,7 @@ def graphene(
     ] = None,
     scheme: Annotated[
         list[str] | None,
-        typer.Option(help="Of the schemes that online, batch and range compare, this one and bfs; several times."),
+        typer.Option(help="Of the schemes of online, batch, range and on sls, this one and bfs; several times."),
     ] = None,
     srpt_weight: Annotated[
         float | None,
@@ -113,15 +113,15 @@ def graphene(
     count = seeds or (1 if quick or on is SimulatorKind.SLS else SEEDS)
     check_intervals("--seeds", count)
     if on is SimulatorKind.SLS:
-        others = (tpch, part, scheme, srpt_weight, hold_nodes, candidates, overbook, plot)
+        others = (tpch, part, srpt_weight, hold_nodes, candidates, overbook, plot)
         if any(each is not None for each in others) or processes or tick_ms != TICK_MS or usage != USAGE:
             raise UserError(
                 "--on sls plays generated DAGs under five schemes, one run after the other, without plots: "
                 "leave out what is for simulations; it takes --quick, --seeds, --first-seed, --jobs, --load, --nodes, "
-                "--cache, --json and --folder"
+                "--scheme, --cache, --json and --folder"
             )
         draws = range(first_seed, first_seed + count)
-        _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, place, cache, json_file, console)
+        _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, scheme, place, cache, json_file, console)
         return
     if place is not None or nodes is not None:
         raise UserError("--folder and --nodes are for --on sls; leave them out")
@@ -158,21 +158,28 @@ def _size_on_sls(jobs: int | None, nodes: int | None, load: float | None, quick:
 
 
 def _on_sls(
-    size: Size, seeds: range, folder: Path | None, cache: Path | None, json_file: Path | None, console: Console
+    size: Size,
+    seeds: range,
+    wanted: list[str] | None,
+    folder: Path | None,
+    cache: Path | None,
+    json_file: Path | None,
+    console: Console,
 ) -> None:
     """Play draws on the testbed."""
     from treadle.lab.harness.signals import terminable
     from treadle.lab.minicluster.progress import saying
     from treadle.lab.minicluster.runtime import build_folder
-    from treadle.lab.reproduce.graphene_cluster.testbed import run_draw
+    from treadle.lab.reproduce.graphene_cluster.testbed import SCHEMES, STOCK, run_draw
     from treadle.lab.reproduce.graphene_cluster.testbed_report import document, shortfalls, table
     from treadle.lab.testbed.kept_plays import KeptPlays
 
+    names = _known(wanted, [scheme.name for scheme in SCHEMES]) | {STOCK}
     where, setting = (folder or build_folder() / "reproduce-graphene-sls").resolve(), setting_of_testbed()
     kept, draws = KeptPlays(cache, "graphene_cluster"), []
     with going_on(console, cache), terminable(), saying(console) as tell:
         for turn, seed in enumerate(seeds):
-            draws.append(run_draw(seed, size, turn, setting, where, kept, tell))
+            draws.append(run_draw(seed, size, names, turn, setting, where, kept, tell))
             if json_file is not None:
                 write_json(json_file, document(draws, size))
     console.print(table(draws))
@@ -198,11 +205,14 @@ def _tpch(given: Path | None, generated: bool, console: Console) -> Path | None:
 def _schemes(wanted: list[str] | None) -> frozenset[str]:
     from treadle.lab.reproduce.graphene.schemes import SCHEMES
 
-    known = frozenset(scheme.name for scheme in SCHEMES)
+    return _known(wanted, sorted(scheme.name for scheme in SCHEMES))
+
+
+def _known(wanted: list[str] | None, names: Sequence[str]) -> frozenset[str]:
     for name in wanted or ():
-        if name not in known:
-            raise UserError(f"--scheme: {name} is none; give one of {', '.join(sorted(known))}")
-    return frozenset(wanted or known)
+        if name not in names:
+            raise UserError(f"--scheme: {name} is none; give one of {', '.join(names)}")
+    return frozenset(wanted or names)
 
 
 def _run(

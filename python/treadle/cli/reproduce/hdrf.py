@@ -16,6 +16,7 @@ from rich.table import Table
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json
 from treadle.cli._runs import CacheOption, ProcessesOption, going_on
+from treadle.cli._testbed import SimulatorKind, setting_of_testbed
 from treadle.errors import UserError
 from treadle.lab.minicluster.runtime import build_folder
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 SEEDS = 10
+SEEDS_ON_SLS = 2
 STEP_S = 36.0
 TASK_S = 6.0
 
@@ -55,10 +57,12 @@ def hdrf(
         float | None, typer.Option(min=0.2, help=f"5.1: mean duration of a sleeping task in seconds; {TASK_S:g}.")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option(help="5.1: the clusters' folder; default: build/reproduce-hdrf.")
+        Path | None,
+        typer.Option(help="5.1: the clusters' folder, on sls that of logs; default: build/reproduce-hdrf, -sls."),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, max=1000, help=f"{SIMULATED}: how many draws of jobs; {SEEDS}.")
+        int | None,
+        typer.Option(min=1, max=1000, help=f"{SIMULATED}: draws of jobs; {SEEDS}, on sls {SEEDS_ON_SLS}."),
     ] = None,
     sample: Annotated[
         Path | None,
@@ -66,12 +70,24 @@ def hdrf(
     ] = None,
     cache: CacheOption = None,
     processes: ProcessesOption = 0,
+    on: Annotated[
+        SimulatorKind, typer.Option("--on", help="5.2: Treadle's simulator, or Hadoop's with a real ResourceManager.")
+    ] = SimulatorKind.SIMULATOR,
 ) -> None:
     """H-DRF's tests on a real ResourceManager beside the stock scheduler, or its comparison with naive H-DRF.
 
-    5.1: tests A, B, C and D. 5.2: Facebook's job sizes on 50 simulated nodes. 5.3: beside a scheduler of slots, on
-    whose nodes memory is given out without a bound.
+    5.1: tests A, B, C and D. 5.2: Facebook's job sizes on 50 simulated nodes; with --on sls a real ResourceManager
+    schedules these. 5.3: beside a scheduler of slots, on whose nodes memory is given out without a bound.
     """
+    if on is SimulatorKind.SLS:
+        if section is not Section.COMPARISON:
+            raise UserError("--on sls: is of --section 5.2; leave it out, or give that section")
+        _refuse("5.1", test=test, plot=plot, step_s=step_s, task_s=task_s)
+        if processes:
+            raise UserError("--processes: --on sls plays one run after the other; leave it out")
+        check_results(json_file, None)
+        _on_sls(json_file, seeds or SEEDS_ON_SLS, sample, cache, folder)
+        return
     if section is not Section.TESTS:
         _refuse("5.1", test=test, plot=plot, step_s=step_s, task_s=task_s, folder=folder)
         check_results(json_file, None)
@@ -105,8 +121,41 @@ def _compare(json_file: Path | None, seeds: int, sample: Path | None, cache: Pat
     file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
     tasks = [SchemeRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SCHEMES]
     with _simulating(console, cache, [settings_of(scheme) for scheme in SCHEMES]) as progress:
-        found = Comparison(tasks, run_all(tasks, run_scheme, Asked(cache, processes), progress))
+        results = run_all(tasks, run_scheme, Asked(cache, processes), progress)
+        found = Comparison([(task.scheme, task.seed) for task in tasks], results)
     _show(found.tables(), found.as_json(), seeds, json_file, console)
+
+
+def _on_sls(json_file: Path | None, seeds: int, sample: Path | None, cache: Path | None, folder: Path | None) -> None:
+    """Play section 5.2 on the testbed, beside what the simulator makes of the same draws."""
+    from treadle.lab.harness.data import FACEBOOK_2010, given_or_found
+    from treadle.lab.harness.runs import Asked, run_all
+    from treadle.lab.harness.signals import terminable
+    from treadle.lab.minicluster.progress import saying
+    from treadle.lab.reproduce.hdrf.comparison import SchemeRun, run_scheme, settings_of
+    from treadle.lab.reproduce.hdrf.comparison_report import Comparison
+    from treadle.lab.reproduce.hdrf.testbed import run_draw
+    from treadle.lab.reproduce.hdrf.testbed_report import SIMULATED as BESIDE
+    from treadle.lab.reproduce.hdrf.testbed_report import PlayedComparison
+    from treadle.lab.testbed.kept_plays import KeptPlays
+
+    console = console_for_tables(150)
+    file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
+    tasks = [SchemeRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in BESIDE.values()]
+    with _simulating(console, cache, [settings_of(scheme) for scheme in BESIDE.values()]) as progress:
+        results = run_all(tasks, run_scheme, Asked(cache, 1), progress)
+    where, setting = (folder or build_folder() / "reproduce-hdrf-sls").resolve(), setting_of_testbed()
+    kept, draws = KeptPlays(cache, "hdrf"), []
+    with going_on(console, cache), terminable(), saying(console) as tell:
+        for turn, seed in enumerate(range(1, seeds + 1)):
+            draws.append(run_draw(file, seed, turn, setting, where, kept, tell))
+            runs = [(task.scheme, task.seed) for task in tasks if task.seed <= seed]
+            found = PlayedComparison(draws, Comparison(runs, results[: len(runs)]))
+            if json_file is not None:
+                write_json(json_file, found.as_json())
+    _show(found.tables(), found.as_json(), seeds, json_file, console)
+    for text in found.shortfalls():
+        console.print(text, style="red", soft_wrap=True, highlight=False)
 
 
 def _slots(json_file: Path | None, seeds: int, sample: Path | None, cache: Path | None, processes: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from treadle.lab.bench.cluster import machine, write_report
 from treadle.lab.bench.decide_times import quantile_us
-from treadle.lab.bench.results import SCHEDULER_THREADS
+from treadle.lab.bench.results import SCHEDULER_THREADS, heartbeats_share
 from treadle.lab.bench.sls import HEARTBEAT_MS, Run, Setting, simulate
 from treadle.lab.bench.sls_load import CONTAINER_MB, MODES, BenchError, Kind, Mode, Workload
 from treadle.lab.harness.statistics import Interval, ratio_of
@@ -219,7 +219,7 @@ def rate_of(run: Run, load: BacklogLoad) -> Rate:
         try_commit_cpu_us=seen["commit_cpu"]["total_ns"] / 1000 / max(1, seen["commit_cpu"]["count"]),
         sidecar_cpu_us=sidecar_us / committed if run.mode.kind is Kind.TREADLE else math.nan,
         jvm_cpu_us=cpu["process"] / 1000 / committed,
-        heartbeats_share=_heartbeats_share(seen, load),
+        heartbeats_share=heartbeats_share(seen, load.nodes, HEARTBEAT_MS, window["start_ms"], window["end_ms"]),
         heartbeat_p50_us=seen["heartbeat_wall"]["p50_ns"] / 1000,
         heartbeat_p99_us=seen["heartbeat_wall"]["p99_ns"] / 1000,
         decide_p50_us=quantile_us(before, shim, 0.5),
@@ -228,13 +228,6 @@ def rate_of(run: Run, load: BacklogLoad) -> Rate:
         placed_natively=grown("PlacedNatively", 0),
         least_free=_least_free(seen, load),
     )
-
-
-def _heartbeats_share(seen: Mapping[str, Any], load: BacklogLoad) -> float:
-    window, beats = seen["window"], seen["heartbeats"]
-    first, last = (int(window[name] // beats["bucket_ms"]) for name in ("start_ms", "end_ms"))
-    due = load.nodes * (last - first) * beats["bucket_ms"] / HEARTBEAT_MS
-    return float(sum(beats["counts"][first:last]) / due)
 
 
 def _least_free(seen: Mapping[str, Any], load: BacklogLoad) -> float:

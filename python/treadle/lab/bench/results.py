@@ -138,6 +138,16 @@ def stale_nodes(measurements: Mapping[str, Any], start_ms: float, end_ms: float)
     return statistics.fmean(inside) if inside else 0.0
 
 
+def heartbeats_share(
+    measurements: Mapping[str, Any], nodes: int, heartbeat_ms: float, start_ms: float, end_ms: float
+) -> float:
+    """Return nodes' heartbeats that were handled over those that were due between two times of the run."""
+    beats = measurements["heartbeats"]
+    first, last = (int(each_ms // beats["bucket_ms"]) for each_ms in (start_ms, end_ms))
+    due = nodes * (last - first) * beats["bucket_ms"] / heartbeat_ms
+    return float(sum(beats["counts"][first:last]) / due) if due else math.nan
+
+
 def combine(mode: Mode, rounds: Sequence[Figures], failures: Iterable[str]) -> ModeResult:
     """Return the result of a mode from its rounds."""
     if not rounds:

@@ -38,6 +38,7 @@ HDRF_SCHEMES: Final = {
     "naive-headroom": "naive H-DRF, headroom",
     "hdrf-headroom": "H-DRF, headroom",
     "stock": "capacity scheduler of Hadoop 2.0.2",
+    "capacity-scheduler": "stock capacity scheduler",
 }
 """How pages call shares of H-DRF's experiment."""
 TESTBED: Final = {"fair": "stock, fair ordering", "fifo": "stock, FIFO"}
@@ -88,9 +89,14 @@ def _slearn_settings(figures: Figures) -> str:
     return markdown_table(("SLearn with", "speed-up over 3Sigma", "paper"), rows)
 
 
+def _hdrf_title(scheme: str) -> str:
+    share = scheme.removeprefix("simulator-")
+    return HDRF_SCHEMES.get(share, share) + (", in the simulator" if share != scheme else "")
+
+
 def _hdrf_rows(figures: Figures, figure_name: str) -> list[tuple[str, ...]]:
     return [
-        (HDRF_SCHEMES.get(scheme, scheme), *(_shown(leaf, figure_name) for leaf in leaves.values()))
+        (_hdrf_title(scheme), *(_shown(leaf, figure_name) for leaf in leaves.values()))
         for scheme, leaves in figures["schemes"].items()
     ]
 
@@ -99,15 +105,22 @@ def _hdrf_tasks(figures: Figures) -> str:
     """How many tasks of each leaf run at a time, beside the paper's."""
     papers = figures["paper"]["median_tasks"]
     rows = _hdrf_rows(figures, "median_tasks")
-    rows += [(f"paper, {HDRF_SCHEMES.get(name, name)}", *map(str, row)) for name, row in papers.items()]
+    rows += [(f"paper, {_hdrf_paper(name)}", *map(str, row)) for name, row in papers.items()]
     return markdown_table(("", *next(iter(figures["schemes"].values()))), rows)
 
 
 def _hdrf_responses(figures: Figures) -> str:
-    """Mean response times of jobs by leaf, over those under H-DRF."""
-    rows = _hdrf_rows(figures, "response_over_hdrf")
-    own = HDRF_SCHEMES["hdrf"]
-    return markdown_table(("", *next(iter(figures["schemes"].values()))), [row for row in rows if row[0] != own])
+    """Mean response times of jobs by leaf, over those under H-DRF; of a testbed with the paper's gains."""
+    own = {_hdrf_title("hdrf"), _hdrf_title("simulator-hdrf")}
+    rows = [row for row in _hdrf_rows(figures, "response_over_hdrf") if row[0] not in own]
+    papers = figures["paper"].get("gain_percent_over", {})
+    rows += [(f"paper, gain of H-DRF over {_hdrf_paper(name)} (%)", *map(str, row)) for name, row in papers.items()]
+    return markdown_table(("", *next(iter(figures["schemes"].values()))), rows)
+
+
+def _hdrf_paper(scheme: str) -> str:
+    """Return what the paper's row of a scheme is of: its stock scheduler is an old one."""
+    return HDRF_SCHEMES["stock" if scheme == "capacity-scheduler" else scheme]
 
 
 def _hdrf_test(figures: Figures) -> str:
@@ -219,6 +232,23 @@ def _graphene_testbed(figures: Figures) -> str:
     return markdown_table(("", *columns.values(), "median gap of jobs (%)", "jobs by a plan"), rows)
 
 
+def _testbed_pace(figures: Figures) -> str:
+    """Whether the machine kept up with each run of a testbed."""
+    runs = [(run["seed"], run["scheme"], run["pace"]) for run in figures.get("played", ())]
+    runs += [
+        (draw["seed"], name, run["pace"]) for draw in figures.get("draws", ()) for name, run in draw["runs"].items()
+    ]
+    rows = []
+    for seed, scheme, pace in runs:
+        if pace is None:
+            continue
+        decide = [figure(pace[part]) if pace[part] is not None else "" for part in ("decide_p50_ms", "decide_p99_ms")]
+        beats, held = f"{100 * pace['heartbeats_share']:.1f}", f"{pace['held_over_work']:.2f}"
+        rows.append((str(seed), scheme, beats, f"{pace['late_ms']:.0f}", held, *decide))
+    heading = ("seed", "scheme", "heartbeats handled (%)", "latest submission (ms)", "containers held over tasks' time")
+    return markdown_table((*heading, "decide P50 (ms)", "P99 (ms)"), rows)
+
+
 def _slearn_testbed(figures: Figures) -> str:
     """SLearn and its baselines on the testbed, over SLearn's mean completion time."""
     rows = []
@@ -281,6 +311,7 @@ TABLES: Final[dict[str, Callable[[Figures], str]]] = {
     "graphene-effects": _graphene_effects,
     "graphene-gains": _graphene_gains,
     "graphene-testbed": _graphene_testbed,
+    "testbed-pace": _testbed_pace,
     "slearn-bins": _slearn_bins,
     "slearn-waiting": _slearn_waiting,
     "slearn-variation": _slearn_variation,

@@ -1,4 +1,4 @@
-"""The testbed's cluster: nodes, their heartbeats, one queue; and a scheduler as `treadle.lab.bench.sls` runs it."""
+"""The testbed's cluster: nodes, their heartbeats, queues; and a scheduler as `treadle.lab.bench.sls` runs it."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ class Cluster:
     """Of the cluster: what application masters may take."""
     resources: Mapping[str, int] = field(default_factory=dict)
     """What a node has besides memory and virtual cores, by resource type."""
+    tree: Mapping[str, str] = field(default_factory=dict)
+    """What capacity-scheduler.xml has of queues; none: one queue, of which each user may have all."""
 
     def host(self, number: int) -> str:
         """Return the host of a node, of which the first is 0."""
@@ -60,12 +62,16 @@ class Cluster:
         }
 
     def queues(self, ordering: str) -> dict[str, str]:
-        """Return capacity-scheduler.xml: one queue, of which each user may have all."""
+        """Return capacity-scheduler.xml; ``ordering`` is that of the one queue, where there is no tree."""
         queue = f"{_CAPACITY}root.{QUEUE}."
-        return {
-            _CAPACITY + "root.queues": QUEUE,
+        common = {
             _CAPACITY + "maximum-am-resource-percent": str(self.masters_share),
             _CAPACITY + "resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
+        }
+        if self.tree:
+            return common | dict(self.tree)
+        return common | {
+            _CAPACITY + "root.queues": QUEUE,
             queue + "capacity": "100",
             queue + "maximum-capacity": "100",
             queue + "user-limit-factor": "100",
@@ -114,9 +120,9 @@ class ScriptedLoad(Workload):
     script: Script = field(kw_only=True)
 
     def trace(self) -> dict[str, Any]:
-        """Return the SYNTH trace; what its one class of jobs says of tasks is not used."""
+        """Return the SYNTH trace; what its one class of jobs says of tasks and its queue are not used."""
         trace = super().trace()
-        of_queue = trace["workloads"][0] | {"queue_name": QUEUE, "workload_weight": 1}
+        of_queue = trace["workloads"][0] | {"queue_name": self.script.jobs[0].queue, "workload_weight": 1}
         return trace | {"workloads": [of_queue]}
 
     def write(self, folder: Path) -> Files:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import treadle
 from treadle.lab.bench.jars import own_jars
 from treadle.lab.harness.runs import digest_of
+from treadle.lab.testbed.pace import Pace
 from treadle.lab.testbed.play import SUCCEEDED, Played, PlayedJob
 from treadle.sweep.kept import Kept, result_bytes
 from treadle.sweep.worker import package_digest
@@ -67,4 +68,9 @@ def _programs() -> list[str]:
 
 
 def _played(document: dict[str, Any]) -> Played:
-    return Played(**{**document, "jobs": tuple(PlayedJob(**job) for job in document["jobs"])})
+    jobs = tuple(
+        PlayedJob(**{**job, "tasks_ms": tuple((start, end) for start, end in job["tasks_ms"])})
+        for job in document["jobs"]
+    )
+    pace = None if document["pace"] is None else Pace(**document["pace"])
+    return Played(**{**document, "jobs": jobs, "pace": pace})

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from treadle.lab.bench.sls import Setting, simulate
 from treadle.lab.bench.sls_load import BenchError
 from treadle.lab.testbed.cluster import Cluster, Scheduling, load_of
+from treadle.lab.testbed.pace import Pace, pace_of
 from treadle.lab.testbed.script import Script
 
 __all__ = ["Played", "PlayedJob", "play"]
@@ -37,6 +38,10 @@ class PlayedJob:
     """Containers on nodes that its requirements do not allow."""
     planned: bool = False
     """Had its stages the priorities of a plan?"""
+    submitted_ms: int = 0
+    """After the run's first submission."""
+    tasks_ms: tuple[tuple[int, int], ...] = ()
+    """When a task got each container and when its master heard of its end, after the submission; -1: never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,8 @@ class Played:
     """From the first submission to the last end."""
     shim: dict[str, Any]
     """Treadle's bean at the end; empty under the stock scheduler."""
+    pace: Pace | None = None
+    """Whether the machine kept up; None: it was not measured."""
 
     @property
     def placed_natively(self) -> int:
@@ -61,6 +68,7 @@ class Played:
             "span_ms": self.span_ms,
             "placed_natively": self.placed_natively,
             "completion_ms": [job.completion_ms for job in self.jobs],
+            "pace": None if self.pace is None else asdict(self.pace),
         }
 
 
@@ -96,19 +104,21 @@ def play(
         raise BenchError(f"{scheduling.name}: {run.failure}")
     if broken := int(run.measurements.get("attempts_not_finished", 0)):
         raise BenchError(f"{scheduling.name}: {broken} application masters did not end well; logs: {folder}")
-    return played(script, run.measurements)
+    found = replace(played(script, run.measurements), pace=pace_of(script, cluster, run.measurements))
+    say(f"{scheduling.name}: {found.pace}")
+    return found
 
 
 def played(script: Script, seen: dict[str, Any]) -> Played:
     """Return what measurements say of a script's jobs."""
     rows = {row[0]: dict(zip(seen["job_columns"], row, strict=True)) for row in seen["jobs"]}
-    jobs = tuple(_job(job.name, rows.get(job.name)) for job in script.jobs)
-    began = min((row["submitted_ms"] for row in rows.values()), default=0)
-    span_ms = max((row["ended_ms"] for row in rows.values()), default=0) - began
+    began_ms = min((row["submitted_ms"] for row in rows.values()), default=0)
+    jobs = tuple(_job(job.name, rows.get(job.name), began_ms) for job in script.jobs)
+    span_ms = max((row["ended_ms"] for row in rows.values()), default=0) - began_ms
     return Played(jobs, span_ms, seen.get("shim") or {})
 
 
-def _job(name: str, row: dict[str, Any] | None) -> PlayedJob:
+def _job(name: str, row: dict[str, Any] | None, began_ms: int) -> PlayedJob:
     if row is None:
         return PlayedJob(name, UNKNOWN)
     return PlayedJob(
@@ -119,4 +129,6 @@ def _job(name: str, row: dict[str, Any] | None) -> PlayedJob:
         row["containers"],
         row["misplaced"],
         bool(row["planned"]),
+        row["submitted_ms"] - began_ms,
+        tuple((start_ms, end_ms) for start_ms, end_ms in row["tasks_ms"]),
     )

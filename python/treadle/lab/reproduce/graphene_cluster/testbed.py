@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import string
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -102,7 +102,7 @@ JOBS_MAX: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A draw of DAGs under every scheme."""
+    """A draw of DAGs under the schemes that were asked for."""
 
     seed: int
     tasks: int
@@ -218,16 +218,24 @@ def run_scheme(
 
 
 def run_draw(
-    seed: int, size: Size, turn: int, setting: Setting, folder: Path, kept: KeptPlays, say: Callable[[str], None]
+    seed: int,
+    size: Size,
+    names: Collection[str],
+    turn: int,
+    setting: Setting,
+    folder: Path,
+    kept: KeptPlays,
+    say: Callable[[str], None],
 ) -> Draw:
-    """Play a draw under every scheme, beginning with another one in each turn.
+    """Play a draw under schemes, beginning with another one in each turn.
 
     Raises:
         BenchError: a run gave no result.
     """
-    first = turn % len(SCHEMES)
+    schemes = [scheme for scheme in SCHEMES if scheme.name in names]
+    first = turn % len(schemes)
     runs = {}
-    for scheme in (*SCHEMES[first:], *SCHEMES[:first]):
+    for scheme in (*schemes[first:], *schemes[:first]):
         runs[scheme.name] = run_scheme(scheme, seed, size, setting, folder, kept, say)
     tasks = sum(dag.tasks for _, dag in dags_of(seed, size))
-    return Draw(seed, tasks, {scheme.name: runs[scheme.name] for scheme in SCHEMES})
+    return Draw(seed, tasks, {scheme.name: runs[scheme.name] for scheme in schemes})

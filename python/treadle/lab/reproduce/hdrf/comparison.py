@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.compiled.array_types import F64
+from treadle.compiled.array_types import F64, I64
 from treadle.config.settings import Settings, default_settings, with_parts
 from treadle.errors import UserError
 from treadle.lab.harness.runs import digest_of
@@ -117,24 +117,46 @@ def _of(run: Run, leaf: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def medians(run: Run) -> dict[str, float]:
+    """Return how many tasks run at a time in each leaf, by `medians_of`."""
+    queues = [str(queue).rpartition(".")[2] for queue in run.jobs["queue"]]
+    jobs = JobSpans(queues, run.jobs["arrival_ms"], run.jobs["end_ms"])
+    return medians_of(jobs, run.tasks["job"], run.tasks["start_ms"], run.tasks["end_ms"])
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpans:
+    """From when to when jobs are there, and in which queues."""
+
+    queues: Sequence[str]
+    """By `queue_of`."""
+    arrival_ms: I64
+    end_ms: I64
+
+
+def medians_of(jobs: JobSpans, job: I64, start_ms: I64, end_ms: I64) -> dict[str, float]:
     """Return how many tasks run at a time in each leaf: the median over the time that counts.
 
     That is the time in which the leaf has jobs and so have all leaves with large jobs: there is always somebody else
     who wants what it has not.
+
+    Args:
+        jobs: all jobs
+        job: of each task, its place among them
+        start_ms: of each task
+        end_ms: of each task
     """
-    moments_ms = [run.jobs["arrival_ms"], run.jobs["end_ms"], run.tasks["start_ms"], run.tasks["end_ms"]]
-    times_ms = np.unique(np.concatenate(moments_ms))
+    times_ms = np.unique(np.concatenate([jobs.arrival_ms, jobs.end_ms, start_ms, end_ms]))
     length_ms = np.diff(times_ms)
-    jobs = {leaf: _of(run, leaf) for leaf in LEAVES}
+    queues = np.array(jobs.queues, object)
+    own = {leaf: np.asarray(queues == queue_of(leaf)) for leaf in LEAVES}
     has_jobs = {
-        leaf: _at_a_time(times_ms, run.jobs["arrival_ms"][own], run.jobs["end_ms"][own]) > 0
-        for leaf, own in jobs.items()
+        leaf: _at_a_time(times_ms, jobs.arrival_ms[which], jobs.end_ms[which]) > 0 for leaf, which in own.items()
     }
     contended = np.logical_and.reduce([has_jobs[leaf] for leaf in LARGE_LEAVES])
     found = {}
-    for leaf, own in jobs.items():
-        tasks = run.tasks[own[run.tasks["job"]]]
-        running = _at_a_time(times_ms, tasks["start_ms"], tasks["end_ms"])
+    for leaf, which in own.items():
+        tasks = which[job]
+        running = _at_a_time(times_ms, start_ms[tasks], end_ms[tasks])
         found[leaf] = _median(running, np.where(contended & has_jobs[leaf], length_ms, 0))
     return found
 

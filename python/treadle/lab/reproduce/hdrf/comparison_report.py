@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from rich.table import Table
 
-from treadle.lab.reproduce.hdrf.comparison import HDRF, TITLES, SchemeRun
+from treadle.lab.reproduce.hdrf.comparison import HDRF, TITLES
 from treadle.lab.reproduce.hdrf.facebook import LEAVES
 from treadle.simulate.statistics import Interval, bootstrap, bootstrap_ratio
 
@@ -18,6 +18,8 @@ PAPER_STOCK: Final = (79, 21, 9, 14, 7, 77)
 """Of the unchanged capacity scheduler of Hadoop 2.0.2, which leaves GPUs idle; no scheme here does."""
 PAPER_GAIN: Final = (413, 3, -99, -22, 77, -72)
 """Figure 11b, H-DRF over naive H-DRF, in percent. 77 has probably lost its sign."""
+PAPER_GAIN_STOCK: Final = (33, 254, 6, 16, 31, 10)
+"""The same over the unchanged capacity scheduler."""
 
 Found = Mapping[tuple[str, int], dict[str, Any]]
 """What `run_scheme` returned, by scheme and seed."""
@@ -26,11 +28,11 @@ Found = Mapping[tuple[str, int], dict[str, Any]]
 class Comparison:
     """Figures by scheme and leaf, each with its interval over seeds."""
 
-    def __init__(self, tasks: Sequence[SchemeRun], found: Sequence[dict[str, Any]]) -> None:
-        """Take runs and their results."""
-        self._found: Found = {(task.scheme, task.seed): each for task, each in zip(tasks, found, strict=True)}
-        self.schemes = list(dict.fromkeys(task.scheme for task in tasks))
-        self.seeds = list(dict.fromkeys(task.seed for task in tasks))
+    def __init__(self, runs: Sequence[tuple[str, int]], found: Sequence[dict[str, Any]]) -> None:
+        """Take runs, each a scheme and a seed, and their results."""
+        self._found: Found = dict(zip(runs, found, strict=True))
+        self.schemes = list(dict.fromkeys(scheme for scheme, _ in runs))
+        self.seeds = list(dict.fromkeys(seed for _, seed in runs))
 
     def _values(self, scheme: str, figure: str, leaf: str) -> list[float]:
         values = (self._found[scheme, seed][figure][leaf] for seed in self.seeds)
@@ -49,47 +51,56 @@ class Comparison:
         return {
             "section": "5.2",
             "seeds": self.seeds,
-            "schemes": {
-                scheme: {
-                    leaf: {
-                        "median_tasks": self.median_tasks(scheme, leaf).as_json(),
-                        "response_over_hdrf": self.response_ratio(scheme, leaf).as_json(),
-                    }
-                    for leaf in LEAVES
-                }
-                for scheme in self.schemes
-            },
+            "schemes": self.by_scheme(),
             "paper": {"median_tasks": {name: list(row) for name, row in (*PAPER_TASKS.items(), ("stock", PAPER_STOCK))}}
             | {"gain_percent_over_naive": list(PAPER_GAIN)},
-            "runs": [
-                {"scheme": scheme, "seed": seed} | {key: each[key] for key in ("median_tasks", "response_s", "end_s")}
-                for (scheme, seed), each in self._found.items()
-            ],
+            "runs": self.runs(),
         }
+
+    def by_scheme(self) -> dict[str, Any]:
+        """Return each scheme's figures by leaf, as JSON takes them."""
+        return {
+            scheme: {
+                leaf: {
+                    "median_tasks": self.median_tasks(scheme, leaf).as_json(),
+                    "response_over_hdrf": self.response_ratio(scheme, leaf).as_json(),
+                }
+                for leaf in LEAVES
+            }
+            for scheme in self.schemes
+        }
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Return what each run has shown."""
+        return [
+            {"scheme": scheme, "seed": seed} | {key: each[key] for key in ("median_tasks", "response_s", "end_s")}
+            for (scheme, seed), each in self._found.items()
+        ]
 
     def tables(self) -> list[Table]:
         """Return what is printed."""
         return [self._tasks(), self._responses()]
 
     def _tasks(self) -> Table:
-        table = _by_leaf("Tasks that run at a time: median while leaves with large jobs have jobs")
+        table = by_leaf("Tasks that run at a time: median while leaves with large jobs have jobs")
         for scheme in self.schemes:
-            table.add_row(TITLES[scheme], *(_shown(self.median_tasks(scheme, leaf)) for leaf in LEAVES))
+            table.add_row(TITLES[scheme], *(shown(self.median_tasks(scheme, leaf)) for leaf in LEAVES))
             if scheme in PAPER_TASKS:
                 table.add_row("  paper", *map(str, PAPER_TASKS[scheme]))
         table.add_row("paper: capacity scheduler of Hadoop 2.0.2", *map(str, PAPER_STOCK))
         return table
 
     def _responses(self) -> Table:
-        table = _by_leaf("Mean response time of jobs over that under H-DRF")
+        table = by_leaf("Mean response time of jobs over that under H-DRF")
         for scheme in self.schemes:
             if scheme != HDRF:
-                table.add_row(TITLES[scheme], *(_shown(self.response_ratio(scheme, leaf)) for leaf in LEAVES))
+                table.add_row(TITLES[scheme], *(shown(self.response_ratio(scheme, leaf)) for leaf in LEAVES))
         table.add_row("paper: naive, gain of H-DRF (%)", *(f"{gain:+d}" for gain in PAPER_GAIN))
         return table
 
 
-def _by_leaf(title: str) -> Table:
+def by_leaf(title: str) -> Table:
+    """Return a table with a column for each leaf, and one before them."""
     table = Table(title=title, title_justify="left")
     table.add_column("")
     for leaf in LEAVES:
@@ -97,7 +108,8 @@ def _by_leaf(title: str) -> Table:
     return table
 
 
-def _shown(figure: Interval) -> str:
+def shown(figure: Interval) -> str:
+    """Return a figure with its interval; ``-`` for none."""
     if not np.isfinite(figure.mean):
         return "-"
     if figure.low == figure.high:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from treadle.lab.harness.waiting import LONG_TIMEOUTS, START_TIMEOUT_S
 from treadle.lab.minicluster import ClusterSettings, MiniCluster, Scheduler
 from treadle.lab.minicluster.site import CS, Entries, write_site
 from treadle.lab.reproduce.hdrf.paper_tests import HdrfTest
+from treadle.lab.reproduce.hdrf.queue_tree import queue_tree
 
 __all__ = ["POLICY", "Run", "Sample", "Settings", "StepResult", "run_test"]
 
@@ -83,25 +84,9 @@ def queues(test: HdrfTest) -> Entries:
     entries = {
         f"{CS}resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
         f"{CS}maximum-am-resource-percent": "1",
-        f"{CS}root.queues": ",".join(test.groups),
     }
-    _set_capacities(entries, {f"root.{group}": test.weights.get(group, 1) for group in test.groups})
-    for group, below in test.groups.items():
-        entries[f"{CS}root.{group}.queues"] = ",".join(map(queue_of, below))
-        _set_capacities(entries, {f"root.{group}.{queue_of(leaf)}": 1 for leaf in below})
-        for leaf in below:
-            entries[f"{CS}root.{group}.{queue_of(leaf)}.user-limit-factor"] = "100"
-    return entries
-
-
-def _set_capacities(entries: Entries, weights: Mapping[str, int]) -> None:
-    """Set the capacities of siblings, which add up to 100 percent."""
-    each = {path: round(100 * weight / sum(weights.values()), 2) for path, weight in weights.items()}
-    first = next(iter(each))
-    each[first] += 100 - sum(each.values())
-    for path, capacity in each.items():
-        entries[f"{CS}{path}.capacity"] = f"{capacity:g}"
-        entries[f"{CS}{path}.maximum-capacity"] = "100"
+    groups = {group: [queue_of(leaf) for leaf in leaves] for group, leaves in test.groups.items()}
+    return entries | queue_tree(groups, test.weights)
 
 
 def cluster_settings(test: HdrfTest, scheduler: Scheduler, folder: Path) -> ClusterSettings:

@@ -25,6 +25,7 @@ from treadle.lab.harness.statistics import Interval, interval_of
 from treadle.lab.reproduce.slearn.trace import Trace
 from treadle.lab.testbed.cluster import Cluster, Scheduling
 from treadle.lab.testbed.kept_plays import KeptPlays
+from treadle.lab.testbed.pace import behind, shown
 from treadle.lab.testbed.play import Played, play
 from treadle.lab.testbed.script import Script, ScriptedJob, map_reduce
 
@@ -183,23 +184,27 @@ def over_ours(draws: Sequence[Draw], scheme: str, *, wide: bool = False) -> Inte
 
 def table(draws: Sequence[Draw]) -> Table:
     """Return each scheme's mean completion time, and what it is over SLearn's."""
-    shown = Table(title="Completion times of jobs on the testbed (s)", title_justify="left", box=SIMPLE)
-    for column in ("scheme", "mean", "over SLearn's", "wide jobs", "span", "placed natively"):
-        shown.add_column(column, justify="left" if column == "scheme" else "right")
+    rows = Table(title="Completion times of jobs on the testbed (s)", title_justify="left", box=SIMPLE)
+    for column in ("scheme", "mean", "over SLearn's", "wide jobs", "span", "placed natively", "pace"):
+        rows.add_column(column, justify="left" if column == "scheme" else "right")
     for scheme in draws[0].runs:
-        shown.add_row(
+        rows.add_row(
             scheme,
             f"{mean(draw.mean_s(scheme) for draw in draws):.2f}",
             str(over_ours(draws, scheme)),
             str(over_ours(draws, scheme, wide=True)),
             f"{mean(draw.runs[scheme].span_ms for draw in draws) / 1000:.0f}",
             str(sum(draw.runs[scheme].placed_natively for draw in draws)),
+            shown([draw.runs[scheme].pace for draw in draws]),
         )
-    return shown
+    return rows
 
 
 def shortfalls(draws: Sequence[Draw]) -> list[str]:
-    """Say what is not as it should be: jobs of which nothing is known, native placements, the goal if it is missed."""
+    """Say what is not as it should be: jobs of which nothing is known, native placements, a machine too slow.
+
+    The goal too, if it is missed.
+    """
     found = [
         f"seed {draw.seed}, {scheme}: {job.name} ended as {job.status}"
         for draw in draws
@@ -213,6 +218,7 @@ def shortfalls(draws: Sequence[Draw]) -> list[str]:
         for scheme, run in draw.runs.items()
         if run.placed_natively
     ]
+    found += behind({f"seed {draw.seed}, {name}": run.pace for draw in draws for name, run in draw.runs.items()})
     if BASELINES[0] in draws[0].runs and (reached := over_ours(draws, BASELINES[0])).mean < GOAL:
         found.append(f"{BASELINES[0]} over SLearn: {reached}; the goal is {GOAL}")
     return found

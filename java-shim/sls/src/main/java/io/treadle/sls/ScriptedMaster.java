@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.security.UserGroupInformation;
@@ -52,7 +53,8 @@ public class ScriptedMaster extends DirectMaster {
   private PlanAgent agent;
   private long submittedMs;
   private long firstContainerMs = -1;
-  private int containers;
+  /** When a task got each container, and when its end was heard of: -1 until then. */
+  private final Map<ContainerId, long[]> tasksMs = new LinkedHashMap<>();
   private int misplaced;
   private boolean finished;
   private volatile Container master;
@@ -158,6 +160,10 @@ public class ScriptedMaster extends DirectMaster {
 
   private void take(AllocateResponse response) throws Exception {
     for (ContainerStatus status : response.getCompletedContainersStatuses()) {
+      long[] span = tasksMs.get(status.getContainerId());
+      if (span != null) {
+        span[1] = System.currentTimeMillis() - submittedMs;
+      }
       boolean succeeded = status.getExitStatus() == ContainerExitStatus.SUCCESS;
       StagedTasks.Task ended = tasks.ended(status.getContainerId(), succeeded);
       if (ended != null && agent != null) {
@@ -181,7 +187,7 @@ public class ScriptedMaster extends DirectMaster {
     if (firstContainerMs < 0) {
       firstContainerMs = System.currentTimeMillis();
     }
-    containers++;
+    tasksMs.put(container.getId(), new long[] {System.currentTimeMillis() - submittedMs, -1});
     if (!script.has(container.getNodeId().getHost(), job.requires)) {
       misplaced++;
     }
@@ -193,8 +199,8 @@ public class ScriptedMaster extends DirectMaster {
     finished = true;
     MeasuredScheduler scheduler = (MeasuredScheduler) rm.getResourceScheduler();
     scheduler.measurements().jobs().ended(job.name,
-        new long[] {submittedMs, firstContainerMs, System.currentTimeMillis()}, containers, misplaced,
-        agent != null && agent.isPlanned());
+        new long[] {submittedMs, firstContainerMs, System.currentTimeMillis()}, misplaced,
+        agent != null && agent.isPlanned(), new ArrayList<>(tasksMs.values()));
     if (agent != null) {
       agent.end();
     }
