@@ -63,12 +63,11 @@ def list_(
         return
     table = _table(None, "user", "queue", "type", "name", ">runs", ">last seen", ">tasks", ">lasts")
     for profile in found:
-        tasks = sum(stage.width for stage in profile.stages)
         table.add_row(
             *_cells(*profile.key),
             str(profile.runs),
             _when(profile.last_seen_ms),
-            str(tasks),
+            str(profile.tasks),
             _span(profile.recent[-1][2] if profile.recent else 0),
         )
     _print(table)
@@ -275,7 +274,7 @@ def _summary(profile: JobProfile) -> dict[str, Any]:
         "first_seen_ms": profile.first_seen_ms,
         "last_seen_ms": profile.last_seen_ms,
         "stages": len(profile.stages),
-        "tasks": sum(stage.width for stage in profile.stages),
+        "tasks": profile.tasks,
     }
 
 

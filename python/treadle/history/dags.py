@@ -125,11 +125,18 @@ def dag_of_tez_plan(plan: TezPlan, profile: JobProfile | None, duration_ms: int 
 
 
 def latest_stages(profile: JobProfile) -> tuple[StageProfile, ...]:
-    """Return the stages that the latest run of a job had."""
-    if not profile.recent:
+    """Return the stages that the latest run of a job had; of those whose tasks were measured, if there are any."""
+    runs = _runs_by_tasks(profile)
+    if not runs:
         return profile.stages
-    latest = profile.recent[-1][1]
-    return tuple(stage for stage in profile.stages if any(run.run == latest for run in stage.recent))
+    return tuple(stage for stage in profile.stages if any(run.run == runs[-1] for run in stage.recent))
+
+
+def _runs_by_tasks(profile: JobProfile) -> list[str]:
+    """Return the ids of the remembered runs of which tasks were measured, oldest first; of all if none was."""
+    runs = [run for _, run, _ in profile.recent]
+    of_tasks = {recent.run for stage in profile.stages if stage.measured is Measured.TASKS for recent in stage.recent}
+    return [run for run in runs if run in of_tasks] or runs
 
 
 def runs_alike(profile: JobProfile) -> int:
@@ -137,14 +144,15 @@ def runs_alike(profile: JobProfile) -> int:
 
     Plan only by a profile of two runs or more: names may be equal by chance.
     """
-    if not profile.recent:
+    runs = _runs_by_tasks(profile)
+    if not runs:
         return 0
-    shapes: dict[str, dict[str, int]] = {run: {} for _, run, _ in profile.recent}
+    shapes: dict[str, dict[str, int]] = {run: {} for run in runs}
     for stage in profile.stages:
         for recent in stage.recent:
             if recent.run in shapes:
                 shapes[recent.run][stage.name] = recent.width
-    latest = shapes[profile.recent[-1][1]]
+    latest = shapes[runs[-1]]
     return sum(_is_alike(shape, latest) for shape in shapes.values())
 
 

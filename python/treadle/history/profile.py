@@ -12,7 +12,7 @@ from math import log, sqrt
 from statistics import median, median_low
 from typing import Final, NamedTuple
 
-from treadle.history.run import JobRun, Measured, RecurrenceKey, StageRun
+from treadle.history.run import JobRun, Measured, RecurrenceKey, StageRun, application_of_run
 from treadle.history.sketch import DurationSketch
 
 RECENT_MAX: Final = 20
@@ -86,6 +86,12 @@ class JobProfile:
     """When it ended, its id and how long it took, in milliseconds, of the latest `RECENT_MAX` runs, oldest first."""
     stages: tuple[StageProfile, ...]
 
+    @property
+    def tasks(self) -> int:
+        """How many a run has: of the stages whose tasks were measured; where none was, how many containers."""
+        of_tasks = [stage for stage in self.stages if stage.measured is Measured.TASKS]
+        return sum(stage.width for stage in of_tasks or self.stages)
+
 
 def with_run(profile: JobProfile | None, run: JobRun) -> JobProfile | None:
     """Return a profile with one more run; None if there is nothing new in it.
@@ -93,9 +99,14 @@ def with_run(profile: JobProfile | None, run: JobRun) -> JobProfile | None:
     A stage of a run is counted once, however often the run is reported: by the live engine, and by an importer later. A
     run that is older than the `RECENT_MAX` remembered ones could have been counted already, so it is left out. A stage
     that none of those had is forgotten.
+
+    A DAG of Tez is a run, and so is its application of which no DAG is known: a DAG takes the place of its application.
     """
-    known = {name for _, name, _ in profile.recent} if profile else set()
-    if profile and _is_older(run, [ended_ms for ended_ms, _, _ in profile.recent]) and run.id not in known:
+    names = {name for _, name, _ in profile.recent} if profile else set[str]()
+    application = application_of_run(run.id)
+    by_dags = run.id == application and any(name != run.id and application_of_run(name) == run.id for name in names)
+    known = run.id in names or by_dags
+    if profile and _is_older(run, [ended_ms for ended_ms, _, _ in profile.recent]) and not known:
         return None
     stages = {stage.name: stage for stage in profile.stages} if profile else {}
     changed = False
@@ -111,13 +122,15 @@ def with_run(profile: JobProfile | None, run: JobRun) -> JobProfile | None:
     this = (run.ended_ms, run.id, max(0, run.ended_ms - run.started_ms))
     if profile is None:
         return JobProfile(run.key, 1, run.ended_ms, run.ended_ms, (this,), ordered)
-    if run.id in known:
+    if known:
         return replace(profile, stages=ordered)
-    recent = tuple(sorted((*profile.recent, this)))[-RECENT_MAX:]
+    others = [each for each in profile.recent if each[1] != application]
+    recent = tuple(sorted((*others, this)))[-RECENT_MAX:]
     seen = {name for _, name, _ in recent}
+    seen |= {application_of_run(name) for name in seen}
     return JobProfile(
         run.key,
-        profile.runs + 1,
+        profile.runs + 1 - (len(profile.recent) - len(others)),
         min(profile.first_seen_ms, run.ended_ms),
         max(profile.last_seen_ms, run.ended_ms),
         recent,

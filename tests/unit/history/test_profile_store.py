@@ -12,6 +12,7 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.schema import CreateTable
 from tests.unit.history.conftest import DAY_MS, NOW_MS, make_run
 
+from treadle.history.dags import latest_stages, runs_alike
 from treadle.history.database import PROFILES, STAGES
 from treadle.history.documents import profile_from_json, profile_json
 from treadle.history.profile import RECENT_MAX
@@ -58,6 +59,40 @@ def test_a_run_counts_once_however_often_it_is_reported(store: ProfileStore) -> 
     assert profile is not None
     assert profile.runs == 1
     assert {stage.name: stage.durations.count for stage in profile.stages} == {"s0": 3, "s1": 3, "late": 1}
+
+
+def of_tez(run: str, ended_ms: int) -> JobRun:
+    """Return a DAG, by its tasks, or an application of Tez, by its containers alone."""
+    if run.startswith("dag"):
+        return replace(make_run(stages=2), id=run, ended_ms=ended_ms)
+    containers = StageRun("priority 8", 4, DurationSketch([9_000] * 4), measured=Measured.CONTAINERS)
+    return replace(make_run(), id=run, ended_ms=ended_ms, stages=(containers,))
+
+
+@pytest.mark.parametrize(
+    ("reported", "remembered"),
+    [
+        (["dag_7_0001_1", "application_7_0001"], ["dag_7_0001_1"]),  # the plan listener, then the ResourceManager
+        (["application_7_0001", "dag_7_0001_1"], ["dag_7_0001_1"]),  # the ResourceManager, then an import
+        (["dag_7_0001_1", "dag_7_0001_2", "application_7_0001"], ["dag_7_0001_1", "dag_7_0001_2"]),  # a session
+        (["dag_7_0001_1", "application_7_0002"], ["dag_7_0001_1", "application_7_0002"]),  # one without the plug-in
+    ],
+)
+def test_a_dag_of_tez_and_its_application_are_one_run(
+    store: ProfileStore, reported: list[str], remembered: list[str]
+) -> None:
+    for at, run in enumerate(reported):
+        assert store.put(of_tez(run, NOW_MS + at), NOW_MS + 100)
+    for at, run in enumerate(reported):
+        assert not store.put(of_tez(run, NOW_MS + at), NOW_MS + 100), "reported once more"
+    profile = store.get(KEY)
+    assert profile is not None
+    assert [run for _, run, _ in profile.recent] == remembered
+    assert profile.runs == len(remembered)
+    assert profile.tasks == 6, "containers are not added to tasks"
+    assert "priority 8" in {stage.name for stage in profile.stages}, "hints for asks go by it"
+    assert [stage.name for stage in latest_stages(profile)] == ["s0", "s1"]
+    assert runs_alike(profile) == sum(run.startswith("dag") for run in remembered)
 
 
 def test_a_run_that_may_have_been_counted_already_is_left_out(store: ProfileStore) -> None:
