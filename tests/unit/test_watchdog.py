@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from treadle.cli.main import run
 from treadle.config.part_files import PartStoppedError
-from treadle.live.watchdog import Watchdog
+from treadle.policy import watchdog
+from treadle.policy.watchdog import Endless, Watchdog
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def spin(stop: threading.Event | None = None) -> None:
@@ -87,7 +91,7 @@ def test_what_cannot_be_stopped_ends_the_process_and_says_where_it_was(tmp_path:
     part.write_text(f"import threading\n\ndef keys():\n    {stuck}\n")
     program = (
         "import runpy\n"
-        "from treadle.live.watchdog import Watchdog\n"
+        "from treadle.policy.watchdog import Watchdog\n"
         f"keys = runpy.run_path({str(part)!r})['keys']\n"
         f"with open({str(tmp_path / 'stuck')!r}, 'w') as stuck:\n"
         "    Watchdog(0.1, stuck.fileno())(keys)\n"
@@ -96,3 +100,48 @@ def test_what_cannot_be_stopped_ends_the_process_and_says_where_it_was(tmp_path:
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert f'File "{part}", line 4 in keys' in (tmp_path / "stuck").read_text()
+
+
+def test_the_thread_that_watches_ends_when_there_is_nothing_to_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "IDLE_S", 0.01)
+    watch = Watchdog(60.0)
+    assert watch(lambda: 3) == 3
+    monitor = watch._monitor
+    if monitor is not None:
+        monitor.join(60)
+        assert not monitor.is_alive()
+    assert watch._monitor is None
+    watch._left_s = 0.02
+    with pytest.raises(PartStoppedError):
+        watch(spin)
+
+
+def test_calls_that_never_end_are_stopped_and_each_has_the_whole_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watchdog, "ENDLESS_S", 0.2)
+    endless = Endless()
+    with pytest.raises(PartStoppedError):
+        endless(spin)
+    endless._watchdog._left_s = 0.0
+    assert endless(lambda: 3) == 3
+    assert Endless(5.0)._watchdog.limit_s == 5.0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["simulate", "docs/examples/simulate/two-queues.yaml", "--policy"],
+        ["replay", "tests/data/recordings/default", "--seeds", "1", "--policy"],
+    ],
+)
+def test_a_part_that_never_ends_is_named_where_no_time_bounds_it(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(watchdog, "ENDLESS_S", 0.6)
+    body = "        while view.now_ms > 15_000: pass\n        return 1.0 * view.applications['id']\n"
+    (tmp_path / "loop.py").write_text(f"class Loop:\n    def keys(self, view):\n{body}")
+    (tmp_path / "loop.yaml").write_text("policy: {order: {kind: file, path: loop.py, class: Loop}}\n")
+    assert run([*command, str(tmp_path / "loop.yaml")]) == 2
+    assert "policy.order (loop.py:Loop): loop.py:3: took too long and was stopped" in " ".join(
+        capsys.readouterr().err.split()
+    )

@@ -32,8 +32,8 @@ from treadle.live.policy_memory import PolicyMemory, state_folder
 from treadle.live.recorder import LiveRecorder
 from treadle.live.session import Session
 from treadle.live.trial import check_apart
-from treadle.live.watchdog import Watchdog
 from treadle.policy.user_parts import PartFailure
+from treadle.policy.watchdog import Watchdog
 
 _log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 In a folder of its own: the last policy that did well, in full, because its files may have changed since; and the
 contents that failed, which are not tried again. A part that gets stuck ends the process by a timer that can only write
-where it was (`treadle.live.watchdog`): the file for that names beforehand the policy that runs.
+where it was (`treadle.policy.watchdog`): the file for that names beforehand the policy that runs.
 
 Beside it, ``switches.jsonl`` has every change to another policy, the sidecars' starts with one included, a line each.
 """

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from treadle.policy.watchdog import Endless
+
 T = TypeVar("T")
 
 
@@ -34,13 +36,17 @@ class PartTimes:
 
 
 class Stopwatch:
-    """Runs the code of parts for as long as it takes (a `treadle.policy.user_parts.Watch`), and measures it."""
+    """Runs the code of parts for as long as it takes, if it ever ends, and measures it.
+
+    It is a `treadle.policy.user_parts.Watch`.
+    """
 
     def __init__(self, limit_s: float, clock: Callable[[], float] = time.perf_counter) -> None:
         """Compare each decide with a limit."""
         self.times = PartTimes()
         self.longest_call_s = 0.0
         self._limit_s, self._clock = limit_s, clock
+        self._endless = Endless(limit_s)
         self._in_decide_s, self._called, self._at_ms = 0.0, False, 0
 
     def begin(self, at_ms: int) -> None:
@@ -60,10 +66,14 @@ class Stopwatch:
         self._in_decide_s, self._called = 0.0, False
 
     def __call__(self, function: Callable[[], T]) -> T:
-        """Return what ``function`` returns."""
+        """Return what ``function`` returns.
+
+        Raises:
+            PartStoppedError: it never ends.
+        """
         began = self._clock()
         try:
-            return function()
+            return self._endless(function)
         finally:
             took_s = self._clock() - began
             self._in_decide_s += took_s

@@ -15,6 +15,7 @@ from treadle.events import Event, PolicySwitch, Samples
 from treadle.live.own_settings import own_settings
 from treadle.live.roles import DecisionEngine
 from treadle.live.session import EngineFailedError, Session
+from treadle.policy.watchdog import Endless
 from treadle.record.chunks import RecordingError
 from treadle.record.names import CodeNotTrustedError, Named
 from treadle.record.reader import RecordedSegment
@@ -158,8 +159,9 @@ class SessionAgain:
         self.notes: list[str] = []
         self._other = other
         settings = self._settings(recorded.settings.source) if other is None else other
+        self._watch = Endless(settings.limits.part_timeout_ms / 1000)
         self._session = Session(
-            lambda settings: Engine(settings, tries_again=True),
+            lambda settings: Engine(settings, watch=self._watch, tries_again=True),
             lambda: settings,
             reply_max_bytes=_REPLY_MAX_BYTES,
             clock_ns=self._recorded.clock_ns,
@@ -174,7 +176,7 @@ class SessionAgain:
             self._resume(recorded.state)
 
     def _resume(self, state: State | None) -> None:
-        named = Named(trust_code=self._trust_code)
+        named = Named(trust_code=self._trust_code, watch=self._watch)
         try:
             if state is None:
                 raise StateError("it cannot be read")

@@ -22,6 +22,12 @@ T = TypeVar("T")
 GRACE: Final = 2.0
 """Code that still runs after this multiple of its limit ends the process."""
 
+IDLE_S: Final = 10.0
+"""The thread that watches ends after so long without anything to watch."""
+
+ENDLESS_S: Final = 60.0
+"""A call that takes so long by the clock is taken for one that never ends, where nothing else bounds it."""
+
 
 class Watchdog:
     """Runs functions, on one thread, and stops those that take longer than a budget of time allows."""
@@ -106,7 +112,9 @@ class Watchdog:
         with self._condition:
             while True:
                 if self._deadline is None:
-                    self._condition.wait()
+                    if not self._condition.wait(IDLE_S) and self._deadline is None:
+                        self._monitor = None
+                        return
                     continue
                 left = self._deadline - time.monotonic()
                 if left > 0:
@@ -115,6 +123,23 @@ class Watchdog:
                 self._deadline = None
                 self._fired = True
                 _raise_in(self._thread, PartStoppedError)
+
+
+class Endless:
+    """Stops calls that never end: in simulations and replays, where a part may take as long as it likes otherwise."""
+
+    def __init__(self, limit_s: float = 0.0) -> None:
+        """Stop what takes longer than a limit and than `ENDLESS_S`."""
+        self._watchdog = Watchdog(max(limit_s, ENDLESS_S))
+
+    def __call__(self, function: Callable[[], T]) -> T:
+        """Return what ``function`` returns.
+
+        Raises:
+            PartStoppedError: it took too long.
+        """
+        self._watchdog.begin()
+        return self._watchdog(function)
 
 
 def _raise_in(thread: int, error: type[BaseException] | None) -> None:
