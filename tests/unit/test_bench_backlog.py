@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from treadle.lab.bench import backlog
-from treadle.lab.bench.backlog import BACKLOG_MODES, BacklogLoad, ModeRates, Rate, rate_of
+from treadle.lab.bench.backlog import BACKLOG_MODES, BacklogLoad, ModeRates, Rate, behind, rate_of
 from treadle.lab.bench.sls import CpuSample, Run, yarn_site
 from treadle.lab.bench.sls_load import BenchError
 
@@ -85,6 +85,28 @@ def test_the_figures_of_a_window() -> None:
     assert math.isnan(found.sidecar_cpu_us)
 
 
+def test_nodes_may_send_fewer_heartbeats_and_are_judged_by_these() -> None:
+    load = replace(LOAD, heartbeat_ms=2_000)
+    site = yarn_site(load.mode(BACKLOG_MODES["treadle"]), load, Path("m.json"), "treadle", Path("log"))
+    assert site["yarn.sls.nm.heartbeat.interval.ms"] == "2000"
+    assert site["yarn.resourcemanager.nodemanagers.heartbeat-interval-ms"] == "2000"
+    assert rate_of(Run(BACKLOG_MODES["sync"], measurements()), load).heartbeats_share == 1.0
+    with pytest.raises(BenchError, match="--heartbeat-ms is 99"):
+        replace(LOAD, heartbeat_ms=99)
+
+
+def test_a_mode_that_handles_few_heartbeats_is_named() -> None:
+    outcome = [
+        ModeRates(BACKLOG_MODES[name], rounds, ())
+        for name, rounds in (
+            ("sync", (replace(rate(1.0), heartbeats_share=0.04),)),
+            ("async-1", (replace(rate(1.0), heartbeats_share=0.9),)),
+            ("async-2", (None,)),
+        )
+    ]
+    assert behind(outcome) == ["sync"]
+
+
 def test_what_the_shim_did_before_the_window_does_not_count() -> None:
     shim = {
         "LinkCpuNanos": 9_000_000_000,
@@ -128,6 +150,7 @@ def test_ratios_are_of_the_rounds_that_both_came_through() -> None:
 
     outcome = [
         rounds("sync", 1_000, 1_000, 1_000),
+        rounds("observe", 900, 900, 900),
         rounds("async-1", 2_000, None, 4_000),
         rounds("treadle", 3_000, 90_000, 6_000),
         rounds("floor", None, None, None),
@@ -135,5 +158,6 @@ def test_ratios_are_of_the_rounds_that_both_came_through() -> None:
     compared = backlog.comparison(outcome)
     assert compared["best_stock_mode"] == "async-1"
     assert compared["rate_ratio"]["mean"] == pytest.approx(1.5)
+    assert compared["observe_rate_ratio"]["mean"] == pytest.approx(0.9)
     assert compared["floor_ratio"] is None
     assert backlog.best_stock([rounds("sync", None)]) is None

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.status import Status
 
 from treadle.cli._console import console_for_tables
-from treadle.lab.bench.backlog import BacklogLoad, ModeRates, best_stock, ratio, run_backlog
+from treadle.lab.bench.backlog import BacklogLoad, ModeRates, behind, best_stock, ratio, run_backlog
 from treadle.lab.bench.sls import Setting
 from treadle.lab.bench.sls_load import Mode
 from treadle.lab.bench.table import figures_table
@@ -39,19 +39,35 @@ _ROWS: Final = (
 
 
 def measure_backlog(
-    modes: Sequence[Mode], setting: Setting, load: BacklogLoad, rounds: int, json_file: Path, keep: Path | None
+    modes: Sequence[Mode],
+    setting: Setting,
+    load: BacklogLoad,
+    rounds: int,
+    json_file: Path,
+    keep: Path | None,
+    profiles: Path | None,
 ) -> bool:
     """Run and show the benchmark; return whether every run came through."""
     console = Console(stderr=True)
     folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
     with console.status("starting") as status:
-        outcome = run_backlog(modes, setting, load, rounds, folder, json_file, _Progress(status, load).show)
+        outcome = run_backlog(modes, setting, load, rounds, folder, json_file, _Progress(status, load).show, profiles)
     failures = [(each.mode.name, failure) for each in outcome for failure in each.failures]
     for name, failure in failures:
         console.print(f"[red]{name}[/]: {failure}", highlight=False)
     columns = {each.mode.name: each for each in outcome}
     console_for_tables().print(figures_table(_ROWS, columns, _figure, _ratios(outcome)))
+    if late := behind(outcome):
+        console.print(
+            f"[yellow]{', '.join(late)}[/]: fewer than half of the heartbeats due were handled, so that nodes "
+            "were silent for long and ends of containers came late: no result of "
+            f"{load.nodes:,} nodes with a heartbeat every {load.heartbeat_ms:,} ms; try a longer --heartbeat-ms or "
+            "--warm-s",
+            highlight=False,
+        )
     console.print(f"Results: {json_file}")
+    if profiles is not None:
+        console.print(f"Profiles: {profiles}")
     if keep is None and not failures:
         shutil.rmtree(folder)
     return not failures
@@ -70,6 +86,8 @@ def _ratios(outcome: Sequence[ModeRates]) -> str:
         ("floor", best, "containers_per_s", "containers/s"),
         ("treadle", best, "heartbeat_p99_us", "heartbeat p99"),
         ("treadle", best, "scheduler_cpu_us", "scheduler CPU"),
+        ("observe", "sync", "containers_per_s", "containers/s"),
+        ("observe", "sync", "jvm_cpu_us", "CPU of RM and simulation"),
     ):
         value = ratio(outcome, part, whole, figure)
         if value is not None:

@@ -24,6 +24,7 @@ from treadle.lab.bench import cluster, jars
 from treadle.lab.bench import sls_load as modes
 from treadle.lab.bench.backlog import BACKLOG_MODES, BACKLOG_SIZES, BacklogLoad
 from treadle.lab.bench.backlog import chosen as modes_of_backlog
+from treadle.lab.bench.java_profile import jfr_command
 from treadle.lab.bench.recording_mode import cost_of, recording_mode
 from treadle.lab.bench.results import ModeResult, comparison
 from treadle.lab.bench.sls import Setting
@@ -90,6 +91,19 @@ def cluster_command(
         int | None,
         typer.Option(help="Containers that fit on a node; by nodes, 100,000 in all.", rich_help_panel=_OF_BACKLOG),
     ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder for profiles: where each thread's time went while it was measured.",
+            rich_help_panel=_OF_BACKLOG,
+        ),
+    ] = None,
+    heartbeat_ms: Annotated[
+        int | None,
+        typer.Option(
+            help="From one heartbeat of a node to the next, milliseconds; 1,000.", rich_help_panel=_OF_BACKLOG
+        ),
+    ] = None,
     warm_s: Annotated[
         float | None,
         typer.Option(help="From the first container to what is measured, seconds; 15.", rich_help_panel=_OF_BACKLOG),
@@ -106,6 +120,7 @@ def cluster_command(
         "users": users,
         "preferred_nodes": preferred_nodes,
         "slots_per_node": slots_per_node,
+        "heartbeat_ms": heartbeat_ms,
         "warm_s": warm_s,
         "window_s": window_s,
     }
@@ -120,8 +135,10 @@ def cluster_command(
         workload = BacklogLoad(nodes=nodes, seed=seed, **{**BACKLOG_SIZES, **sizes_given, **given})
         chosen = modes_of_backlog(mode or [])
     else:
-        if given:
-            raise BenchError(f"--{min(given).replace('_', '-')} goes with --backlog only; add it, or leave this out")
+        of_backlog = [*given, *(["profile"] if profile is not None else [])]
+        if of_backlog:
+            option = min(of_backlog).replace("_", "-")
+            raise BenchError(f"--{option} goes with --backlog only; add it, or leave this out")
         workload = Workload(nodes=nodes, seed=seed, **{**_SIZES, **sizes_given})
         chosen = modes.chosen(mode or [])
     setting = Setting(
@@ -132,14 +149,17 @@ def cluster_command(
         sidecar_command=str(sidecar_command(sidecar)),
         stall_s=stall_allowed_s(stall_s, workload),
         jvm_options=tuple(java_option or ()),
+        profile=profile is not None,
     )
     if plot is not None:
         plot_folder(plot)
+    if profile is not None:
+        jfr_command(setting.java)
     cluster.write_report(json_file, cluster.report(setting, rounds, []))
     # last, since it may build for a minute
     setting = replace(setting, class_path=jars.class_path(runtime))
     if isinstance(workload, BacklogLoad):
-        if not measure_backlog(chosen, setting, workload, rounds, json_file, keep):
+        if not measure_backlog(chosen, setting, workload, rounds, json_file, keep, profile):
             raise typer.Exit(1)
         return
     outcome = _run(setting, chosen, rounds, json_file, plot, keep, Console(stderr=True), record=record)

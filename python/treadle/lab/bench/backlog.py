@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from treadle.lab.bench.cluster import machine, write_report
 from treadle.lab.bench.decide_times import quantile_us
+from treadle.lab.bench.java_profile import profiles, read_samples, write_profiles
 from treadle.lab.bench.results import SCHEDULER_THREADS, heartbeats_share
-from treadle.lab.bench.sls import HEARTBEAT_MS, Run, Setting, simulate
+from treadle.lab.bench.sls import HEARTBEAT_MS, PROFILE, Run, Setting, simulate
 from treadle.lab.bench.sls_load import CONTAINER_MB, MODES, BenchError, Kind, Mode, Workload
 from treadle.lab.harness.statistics import Interval, ratio_of
 
@@ -26,6 +27,8 @@ BACKLOG_SIZES: Final = {"jobs": 400, "tasks": 100, "task_ms": 1}
 that it has not fetched yet, and the ResourceManager goes over all of these whenever one of its containers ends: that
 would be most of what a run measures. A scheduler that serves applications strictly in order suffers most from it."""
 MOST_ASKED: Final = 100_000_000
+KEEPS_UP: Final = 0.5
+"""A mode that handles a smaller share of the heartbeats due does not schedule the cluster that was asked for."""
 _CAPACITY: Final = "yarn.scheduler.capacity."
 _BACKLOG: Final = "treadle.bench.backlog."
 
@@ -33,6 +36,7 @@ BACKLOG_MODES: Final[dict[str, Mode]] = {
     mode.name: mode
     for mode in (
         MODES["sync"],
+        MODES["observe"],
         replace(
             MODES["async-1"],
             name="async-3.5",
@@ -71,6 +75,8 @@ class BacklogLoad(Workload):
     """Nodes that each master draws and would like its containers on best, then their racks, then anywhere."""
     slots_per_node: int = 0
     """Containers that fit on a node; 0: as many that `SLOTS` fit on the cluster, at least 20."""
+    heartbeat_ms: int = HEARTBEAT_MS
+    """From one heartbeat of a node to the next; masters call once a second all the same."""
     warm_s: float = 15.0
     """From the first container to the window in which is measured."""
     window_s: float = 20.0
@@ -82,6 +88,7 @@ class BacklogLoad(Workload):
             ("--users", self.users, 1, self.jobs),
             ("--preferred-nodes", self.preferred_nodes, 0, min(self.nodes, 1_000)),
             ("--slots-per-node", self.slots_per_node, 0, 10_000),
+            ("--heartbeat-ms", self.heartbeat_ms, 100, 60_000),
         ):
             if not least <= value <= most:
                 raise BenchError(f"{option} is {value}: it must lie between {least:,} and {most:,}")
@@ -113,6 +120,8 @@ class BacklogLoad(Workload):
             "yarn.sls.am.type.mapreduce": "io.treadle.sls.BacklogMaster",
             "yarn.sls.nm.memory.mb": node_mb,
             "yarn.sls.nm.vcores": str(self.slots_of_node),
+            "yarn.sls.nm.heartbeat.interval.ms": str(self.heartbeat_ms),
+            "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": str(self.heartbeat_ms),
             "yarn.scheduler.maximum-allocation-mb": node_mb,
             "yarn.scheduler.maximum-allocation-vcores": str(self.slots_of_node),
             "treadle.bench.warm-ms": str(round(1000 * self.warm_s)),
@@ -217,9 +226,9 @@ def rate_of(run: Run, load: BacklogLoad) -> Rate:
         frame_us=grown("FrameNanos") / 1000 / committed,
         commit_cpu_us=grown("CommitCpuNanos") / 1000 / committed,
         try_commit_cpu_us=seen["commit_cpu"]["total_ns"] / 1000 / max(1, seen["commit_cpu"]["count"]),
-        sidecar_cpu_us=sidecar_us / committed if run.mode.kind is Kind.TREADLE else math.nan,
+        sidecar_cpu_us=sidecar_us / committed if run.mode.kind in (Kind.TREADLE, Kind.OBSERVER) else math.nan,
         jvm_cpu_us=cpu["process"] / 1000 / committed,
-        heartbeats_share=heartbeats_share(seen, load.nodes, HEARTBEAT_MS, window["start_ms"], window["end_ms"]),
+        heartbeats_share=heartbeats_share(seen, load.nodes, load.heartbeat_ms, window["start_ms"], window["end_ms"]),
         heartbeat_p50_us=seen["heartbeat_wall"]["p50_ns"] / 1000,
         heartbeat_p99_us=seen["heartbeat_wall"]["p99_ns"] / 1000,
         decide_p50_us=quantile_us(before, shim, 0.5),
@@ -275,22 +284,37 @@ def run_backlog(
     folder: Path,
     json_file: Path,
     progress: Progress,
+    profiles_folder: Path | None = None,
 ) -> list[ModeRates]:
-    """Run each mode once a round, every other round in the opposite order; the report is written after each run."""
+    """Run each mode once a round, every other round in the opposite order; the report is written after each run.
+
+    Where there is a folder for profiles, each run that came through writes where its threads' time went into it.
+    """
     rates: dict[str, list[Rate | None]] = {mode.name: [] for mode in modes}
     failures: dict[str, list[str]] = {mode.name: [] for mode in modes}
     outcome: list[ModeRates] = []
     for number in range(1, rounds + 1):
         for mode in modes if number % 2 else list(reversed(modes)):
             label = f"{mode.name}, round {number} of {rounds}"
-            run = simulate(load.mode(mode), setting, folder / f"{number}-{mode.name}", partial(progress, label))
+            own_folder = folder / f"{number}-{mode.name}"
+            run = simulate(load.mode(mode), setting, own_folder, partial(progress, label))
             rate, failure = _judged(run, load)
+            if rate is not None and profiles_folder is not None:
+                _write_profiles(setting.java, run, own_folder, profiles_folder)
             rates[mode.name].append(rate)
             if failure is not None:
                 failures[mode.name].append(f"round {number}: {failure}")
             outcome = [ModeRates(each, tuple(rates[each.name]), tuple(failures[each.name])) for each in modes]
             write_report(json_file, report(setting, load, rounds, outcome))
     return outcome
+
+
+def _write_profiles(java: str, run: Run, folder: Path, to: Path) -> None:
+    """Write where the threads' time went in the window."""
+    origin_ms, window = run.measurements["origin_epoch_ms"], run.measurements["window"]
+    start_ms, end_ms = origin_ms + window["start_ms"], origin_ms + window["end_ms"]
+    found = profiles(read_samples(java, folder / PROFILE), start_ms, end_ms)
+    write_profiles(found, end_ms - start_ms, to, folder.name)
 
 
 def _judged(run: Run, load: BacklogLoad) -> tuple[Rate | None, str | None]:
@@ -300,6 +324,11 @@ def _judged(run: Run, load: BacklogLoad) -> tuple[Rate | None, str | None]:
         return rate_of(run, load), None
     except BenchError as error:
         return None, str(error)
+
+
+def behind(outcome: Sequence[ModeRates]) -> list[str]:
+    """Return the modes that did not keep up with the heartbeats, by the median."""
+    return [each.mode.name for each in outcome if each.median("heartbeats_share") < KEEPS_UP]
 
 
 def best_stock(outcome: Sequence[ModeRates]) -> str | None:
@@ -321,7 +350,7 @@ def ratio(outcome: Sequence[ModeRates], part: str, whole: str | None, figure: st
 
 
 def comparison(outcome: Sequence[ModeRates]) -> dict[str, Any]:
-    """Return what Treadle is to the best stock mode and to the floor."""
+    """Return what Treadle is to the best stock mode and to the floor, and what observing costs the RM."""
     best = best_stock(outcome)
     ratios = {
         "rate_ratio": ratio(outcome, "treadle", best, "containers_per_s"),
@@ -329,6 +358,8 @@ def comparison(outcome: Sequence[ModeRates]) -> dict[str, Any]:
         "floor_to_stock": ratio(outcome, "floor", best, "containers_per_s"),
         "heartbeat_p99_ratio": ratio(outcome, "treadle", best, "heartbeat_p99_us"),
         "scheduler_cpu_ratio": ratio(outcome, "treadle", best, "scheduler_cpu_us"),
+        "observe_rate_ratio": ratio(outcome, "observe", "sync", "containers_per_s"),
+        "observe_cpu_ratio": ratio(outcome, "observe", "sync", "jvm_cpu_us"),
     }
     return {"best_stock_mode": best} | {name: value and value.as_json() for name, value in ratios.items()}
 
@@ -351,7 +382,7 @@ def report(setting: Setting, load: BacklogLoad, rounds: int, outcome: Sequence[M
         "rounds": rounds,
         "heap_mb": setting.heap_mb,
         **machine(),
-        "comparison": comparison(outcome),
+        "comparison": comparison(outcome) | {"behind": behind(outcome)},
         "modes": modes,
     }
 

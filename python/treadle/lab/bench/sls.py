@@ -16,6 +16,7 @@ from xml.sax.saxutils import escape
 
 import psutil
 
+from treadle.lab.bench.java_profile import recording_options
 from treadle.lab.bench.sls_load import (
     AM_SHARE,
     CONTAINER_MB,
@@ -138,6 +139,9 @@ def to_xml(properties: Mapping[str, str]) -> str:
     return f'<?xml version="1.0"?>\n<configuration>\n{rows}</configuration>\n'
 
 
+PROFILE: Final = "profile.jfr"
+"""The stacks of the JVM's threads, as its flight recorder writes them."""
+
 POLL_S: Final = 0.25
 END_S: Final = 15.0
 """How long a simulation may take to end after SIGTERM before it is killed."""
@@ -161,6 +165,8 @@ class Setting:
     stall_s: float
     """A run in which nothing happens for this long is given up."""
     jvm_options: tuple[str, ...] = ()
+    profile: bool = False
+    """Whether each run writes `PROFILE` into its folder."""
 
 
 @dataclass(frozen=True)
@@ -230,6 +236,7 @@ def _command(setting: Setting, folder: Path, files: Files) -> list[str]:
         f"-Djdk.net.hosts.file={files.hosts}",
         f"-Dyarn.log.dir={folder}",
         f"-Dhadoop.tmp.dir={folder / 'tmp'}",
+        *(recording_options(folder / PROFILE) if setting.profile else ()),
         *setting.jvm_options,
         "-cp",
         os.pathsep.join([str(folder), *map(str, setting.class_path)]),
@@ -306,9 +313,8 @@ def diagnose(run: Run, setting: Setting, folder: Path) -> str:
         last = dict(zip(seen["sample_columns"], seen["samples"][-1], strict=True))
         parts.append(
             "{running:.0f} containers running, {pending:.0f} asked for, {apps_running:.0f} applications running, "
-            "{apps_pending:.0f} waiting, {reserved:.0f} reservations, {stale_nodes:.0f} nodes silent for 2 s".format(
-                **last
-            )
+            "{apps_pending:.0f} waiting, {reserved:.0f} reservations, {stale_nodes:.0f} nodes silent for two "
+            "heartbeats".format(**last)
         )
     parts.append(f"{seen.get('attempts_ended', 0)} of {setting.workload.jobs} jobs ended")
     if seen.get("failure"):

@@ -1,6 +1,7 @@
 package io.treadle.sls;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
@@ -41,6 +42,9 @@ public class BacklogMaster extends DirectMaster {
 
   private static final int PRIORITY = 20;
   private static final AtomicInteger NUMBERS = new AtomicInteger();
+  /** Whose nodes {@link #sorted} are; guarded by the class. */
+  private static SLSRunner sortedOf;
+  private static List<RMNode> sorted = Collections.emptyList();
 
   private int number;
   private Map<String, Integer> asks;
@@ -77,11 +81,24 @@ public class BacklogMaster extends DirectMaster {
 
   /** What is asked for, by name of a place: the nodes that were drawn, their racks, and anywhere. */
   private Map<String, Integer> asksOf(Configuration conf) {
-    List<RMNode> nodes = new ArrayList<>();
-    se.getNmMap().values().forEach(each -> nodes.add(each.getNode()));
-    nodes.sort(Comparator.comparing(RMNode::getHostName));
-    return spread(conf.getInt(ASKS_KEY, 1), conf.getInt(PREFERRED_KEY, 0), nodes,
+    int preferred = conf.getInt(PREFERRED_KEY, 0);
+    return spread(conf.getInt(ASKS_KEY, 1), preferred, preferred > 0 ? nodesOf(se) : Collections.emptyList(),
         new Random(conf.getLong(SEED_KEY, 1) + number));
+  }
+
+  /**
+   * All nodes by name. They are sorted once for all masters: where there are many of both, sorting for each keeps the
+   * simulator's threads from the nodes' heartbeats for seconds.
+   */
+  private static synchronized List<RMNode> nodesOf(SLSRunner runner) {
+    if (sortedOf != runner) {
+      List<RMNode> nodes = new ArrayList<>();
+      runner.getNmMap().values().forEach(each -> nodes.add(each.getNode()));
+      nodes.sort(Comparator.comparing(RMNode::getHostName));
+      sorted = nodes;
+      sortedOf = runner;
+    }
+    return sorted;
   }
 
   static Map<String, Integer> spread(int count, int preferred, List<RMNode> nodes, Random random) {

@@ -17,6 +17,7 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.util.Time;
+import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.QueueMetrics;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
@@ -32,14 +33,14 @@ final class MeasurementWriter {
   /** Looking for deadlocks stops all threads for a moment. */
   private static final int SAMPLES_PER_DEADLOCK_CHECK = 100;
   private static final int MAX_SAMPLES = 72_000;
-  /** The scheduler's own rule of thumb for a node that has gone quiet: twice the heartbeat interval. */
-  private static final long STALE_MS = 2_000;
 
   private final SlsMeasurements measurements;
   private final Path file;
   private final int jobs;
   private final long warmMs;
   private final long windowMs;
+  /** The scheduler's own rule of thumb for a node that has gone quiet: twice the heartbeat interval. */
+  private final long staleMs;
   private final ObjectMapper json = new ObjectMapper();
   private final ScheduledExecutorService timer;
   private final List<double[]> samples = new ArrayList<>();
@@ -59,6 +60,8 @@ final class MeasurementWriter {
     this.jobs = conf.getInt(SlsMeasurements.JOBS_KEY, Integer.MAX_VALUE);
     this.windowMs = conf.getLong(SlsMeasurements.WINDOW_KEY, 0);
     this.warmMs = windowMs == 0 ? 0 : conf.getLong(SlsMeasurements.WARM_KEY, 0);
+    this.staleMs = 2 * conf.getLong(YarnConfiguration.RM_NM_HEARTBEAT_INTERVAL_MS,
+        YarnConfiguration.DEFAULT_RM_NM_HEARTBEAT_INTERVAL_MS);
     Files.createDirectories(file.getParent());
     this.timer = Executors.newSingleThreadScheduledExecutor(task -> {
       Thread thread = new Thread(task, "treadle-measurement");
@@ -136,11 +139,11 @@ final class MeasurementWriter {
     return true;
   }
 
-  private static int staleNodes(CapacityScheduler scheduler) {
+  private int staleNodes(CapacityScheduler scheduler) {
     int stale = 0;
     long now = Time.monotonicNow();
     for (FiCaSchedulerNode node : scheduler.getAllNodes()) {
-      if (now - node.getLastHeartbeatMonotonicTime() > STALE_MS) {
+      if (now - node.getLastHeartbeatMonotonicTime() > staleMs) {
         stale++;
       }
     }
