@@ -1,8 +1,26 @@
-"""How much memory a process has used."""
+"""How much memory a process has used, and how often Python looks for garbage in it."""
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+RARE_THRESHOLDS: Final = (100_000, 50, 1_000)
+"""When Python looks for garbage where nearly all that is made stays, or is gone without looking."""
+
+
+@contextmanager
+def garbage_sought_rarely() -> Iterator[None]:
+    """Let Python look for garbage rarely while the context lasts."""
+    before = gc.get_threshold()
+    gc.set_threshold(*RARE_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def peak_memory_mb() -> float:

@@ -135,18 +135,22 @@ def filled(kind: type[E], rows: int, resources: int = 0, **columns: Any) -> E:
         ValueError: a column has another number of rows.
     """
     of: Any = kind
-    values: dict[str, npt.NDArray[Any]] = {}
-    widths = [np.shape(value)[1] for value in columns.values() if np.ndim(value) == 2]
-    width = widths[0] if widths else resources
-    for field in array_fields(of):
-        given = columns.pop(field.name, 0)
-        wide = field.column is not None and field.column.type == "R*i64"
-        value = np.asarray(given, field.dtype)
-        if value.ndim == 0:
-            value = np.full((rows, width) if wide else rows, value, field.dtype)
-        if len(value) != rows:
-            raise ValueError(f"the column {field.name} has {len(value)} rows instead of {rows}")
-        values[field.name] = value
+    fields_of = array_fields(of)
+    here = (field for field in fields_of if field.name in columns)
+    given = {field.name: np.asarray(columns.pop(field.name), field.dtype) for field in here}
     if columns:
         raise TypeError(f"{kind.__name__} has no column {', '.join(columns)}")
+    width = next((value.shape[1] for value in given.values() if value.ndim == 2), resources)
+    values: dict[str, npt.NDArray[Any]] = {}
+    for field in fields_of:
+        value = given.get(field.name)
+        if value is None or value.ndim == 0:
+            wide = field.column is not None and field.column.type == "R*i64"
+            filling = np.zeros((rows, width) if wide else rows, field.dtype)
+            if value is not None:
+                filling[...] = value
+            value = filling
+        elif len(value) != rows:
+            raise ValueError(f"the column {field.name} has {len(value)} rows instead of {rows}")
+        values[field.name] = value
     return kind(**values)

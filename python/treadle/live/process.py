@@ -28,6 +28,7 @@ from treadle.config.trust import reason_against
 from treadle.errors import UserError
 from treadle.live.handshake import LIMIT_MIN, ConnectionFile, Greeting, HandshakeError, new_secret, read_greeting, say
 from treadle.live.log_lines import log_to_stderr
+from treadle.memory import garbage_sought_rarely
 from treadle.niceness import go_first
 
 _log = logging.getLogger(__name__)
@@ -36,9 +37,6 @@ EXIT_MISTAKE: Final = 2
 """Exit code for what the user has to put right: settings, arguments."""
 
 EXIT_FAILED: Final = 1
-
-LOADING_THRESHOLDS: Final = (100_000, 50, 1_000)
-"""When Python looks for garbage while the engine is loaded: rarely, since nearly all of that stays."""
 
 _NO_PLACE: Final = (
     "neither the package nor the home may be written by this user; name a folder of its own in treadle.yaml "
@@ -205,13 +203,9 @@ def loading() -> Iterator[None]:
 
     A fifth of a start would go into it, and later a tenth of a second of one decision in many.
     """
-    before = gc.get_threshold()
-    gc.set_threshold(*LOADING_THRESHOLDS)
-    try:
+    with garbage_sought_rarely():
         yield
         gc.freeze()
-    finally:
-        gc.set_threshold(*before)
 
 
 @loading()

@@ -10,7 +10,7 @@ import numpy as np
 from treadle import events
 from treadle.compiled.array_types import I32
 from treadle.events import ApplicationState
-from treadle.model.tables import HEADROOM, USED, ModelError, Names, Table
+from treadle.model.tables import HEADROOM, USED, ModelError, Names, Table, grown
 
 APPLICATION: Final = np.dtype(
     [
@@ -57,11 +57,17 @@ MOVED_MAX: Final = 16
 class ApplicationTable(Table):
     """All application attempts, by the shim's index. Amounts: ASSUMED, USED, HEADROOM."""
 
+    _in_use: I32 | None = None
+    """What `in_use` returns; None in a recording that was made before this was kept."""
+    _any_ended = False
+    """Whether any of these has ended."""
+
     def __init__(self, resources: int) -> None:
         super().__init__(APPLICATION, (3, resources), _DEFAULTS)
         self.leaf_first: I32 = np.zeros(1, np.int32)
         self.leaf_applications: I32 = np.zeros(0, np.int32)
         self.rank: I32 = np.zeros(0, np.int32)
+        self._in_use = np.zeros(0, np.int32)
         self._order_is_old = True
         self._moved: set[int] = set()
         """Applications that are not where they belong in the order, unless all of it is old."""
@@ -92,6 +98,33 @@ class ApplicationTable(Table):
         columns["start_time_ms"][at] = event.start_time_ms
         columns["state"][at] = event.state
         columns["awaiting_am"][at] = event.awaiting_am
+        self._use(at)
+
+    def _use(self, applications: I32) -> None:
+        """Note that the state of applications has come."""
+        known, some = self.in_use(), np.unique(applications)
+        places = np.searchsorted(known, some)
+        new = np.append(known, np.int32(-1))[places] != some
+        if new.any():
+            self._in_use = np.insert(known, places[new], some[new])
+        self._any_ended |= bool((self.at["state"][some] == int(ApplicationState.GONE)).any())
+
+    def in_use(self) -> I32:
+        """Return the indices of all applications but those that had ended by the last `drop_ended`, in their order.
+
+        An index is not given out again, so that all that ever were are many more.
+        """
+        if self._in_use is None:
+            here = self.at["state"][: self.size] != int(ApplicationState.GONE)
+            self._in_use = np.flatnonzero(here).astype(np.int32)
+        return self._in_use
+
+    def drop_ended(self) -> None:
+        """Leave out the applications that have ended; what there is to learn of them has been learned."""
+        if self._any_ended:
+            known = self.in_use()
+            self._in_use = known[self.at["state"][known] != int(ApplicationState.GONE)]
+            self._any_ended = False
 
     def apply_usage(self, event: events.ApplicationUsage) -> None:
         """Take the usage of application attempts, absolute."""
@@ -126,13 +159,14 @@ class ApplicationTable(Table):
         of an application in the whole list. Only applications that came, went, or changed their queue or priority are
         put in their place, unless they are many.
         """
-        if not self._order_is_old and len(self._moved) <= MOVED_MAX:
-            for application in sorted(self._moved):
-                self._take_out(application)
-            for application in sorted(self._moved):
-                self._put_in(application)
-        else:
+        if self._order_is_old or len(self._moved) > MOVED_MAX:
             self._sort_all()
+        elif self._moved:
+            moved = np.array(sorted(self._moved), np.int32)
+            self._take_out(moved)
+            for application in moved.tolist():
+                self._put_in(application)
+            self._rank()
         self._order_is_old = False
         self._moved.clear()
 
@@ -146,14 +180,14 @@ class ApplicationTable(Table):
             application,
         )
 
-    def _take_out(self, application: int) -> None:
-        """Take an application out of the list, if it is there."""
-        place = int(self.rank[application]) if application < len(self.rank) else len(self.leaf_applications)
-        if place < len(self.leaf_applications) and self.leaf_applications[place] == application:
-            queue = int(np.searchsorted(self.leaf_first, place, side="right")) - 1
-            self.leaf_applications = np.delete(self.leaf_applications, place)
-            self.leaf_first[queue + 1 :] -= 1
-            self._rank()
+    def _take_out(self, applications: I32) -> None:
+        """Take applications out of the list, as far as they are there."""
+        some = applications[applications < len(self.rank)]
+        places = self.rank[some]
+        self.rank[some] = 0
+        places = np.sort(places[np.append(self.leaf_applications, np.int32(-1))[places] == some])
+        self.leaf_applications = np.delete(self.leaf_applications, places)
+        self.leaf_first -= np.searchsorted(places, self.leaf_first).astype(np.int32)
 
     def _put_in(self, application: int) -> None:
         """Put an application in its place, if it is active; all others in the list are in theirs."""
@@ -164,10 +198,9 @@ class ApplicationTable(Table):
         place = bisect_left(self.leaf_applications, self._key(application), first, last, key=self._key)
         self.leaf_applications = np.insert(self.leaf_applications, place, application)
         self.leaf_first[queue + 1 :] += 1
-        self._rank()
 
     def _rank(self) -> None:
-        self.rank = np.zeros(len(self.at), np.int32)
+        self.rank = grown(self.rank, len(self.at), 0)
         self.rank[self.leaf_applications] = np.arange(len(self.leaf_applications), dtype=np.int32)
 
     def _sort_all(self) -> None:
@@ -188,4 +221,5 @@ class ApplicationTable(Table):
         self.leaf_applications = active[np.lexsort(keys)]
         counts = np.bincount(columns["queue"][active], minlength=queues)
         self.leaf_first[1:] = np.cumsum(counts)
+        self.rank = np.zeros(len(self.at), np.int32)
         self._rank()

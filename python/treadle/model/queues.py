@@ -70,6 +70,8 @@ QUEUE: Final = np.dtype(
 class QueueTable(Table):
     """The queue tree as last reported."""
 
+    _root: int | None = None
+
     def __init__(self) -> None:
         super().__init__(QUEUE, (), {"parent": -1})
         self.children: I32 = np.zeros(0, np.int32)
@@ -96,6 +98,14 @@ class QueueTable(Table):
         self.at["priority"][event.queue] = event.priority
         self._link_children(event)
         self._take_orders(event, names)
+        self._root = None
+
+    def root(self) -> int:
+        """Return the queue without a parent, -1 as long as there is none."""
+        if self._root is None:
+            roots = np.flatnonzero((self.at["exists"] == 1) & (self.at["parent"] < 0))
+            self._root = int(roots[0]) if len(roots) else -1
+        return self._root
 
     def _link_children(self, event: events.Queues) -> None:
         """List the children of each queue, in order of their index."""
@@ -149,4 +159,4 @@ class LimitTable:
         self.known[event.queue, partitions] = 1
         kinds = event.used, event.maximum, event.guaranteed, event.pending, event.am_limit, event.am_used
         # in one write, since the kinds lie side by side: a write for each takes twice as long
-        self.amounts[event.queue, partitions, USED : AM_USED + 1] = np.stack(kinds, axis=1)
+        self.amounts[event.queue, partitions, USED : AM_USED + 1] = np.array(kinds).swapaxes(0, 1)

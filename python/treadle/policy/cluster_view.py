@@ -165,7 +165,7 @@ class ClusterView:
     @cached_property
     def application_service_ms(self) -> F64:
         """The service that each application has had: its dominant share of the cluster x milliseconds."""
-        return read_only(self._jobs.service_ms()[: self._cluster.apps.size])
+        return read_only(np.ascontiguousarray(self._jobs.service_ms()[: self._cluster.apps.size]))
 
     @property
     def requests(self) -> Records:

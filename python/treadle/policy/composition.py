@@ -16,6 +16,7 @@ from treadle.model.tables import View
 from treadle.policy.claims import floor_claims
 from treadle.policy.cluster_view import ClusterView
 from treadle.policy.contention import Contention
+from treadle.policy.marks import take_keys
 from treadle.policy.node_sets import sets_for
 from treadle.policy.orders.rules import RULES as ORDERS
 from treadle.policy.own_tags import own_tags
@@ -163,9 +164,9 @@ class Composition:
             PartFailure: one failed.
         """
         elapsed_ms = max(now_ms - cluster.charged_ms, 0) if cluster.charged_ms >= 0 else 0
-        charge(view.apps, cluster.apps.size, elapsed_ms)
+        charge(view.apps, cluster.apps.in_use(), elapsed_ms)
         if len(cluster.ended):
-            charge(cluster.ended, len(cluster.ended), elapsed_ms)
+            charge(cluster.ended, np.arange(len(cluster.ended), dtype=np.int32), elapsed_ms)
         cluster.charged_ms = now_ms
         if self.keeper is not None:
             scratch = scratch._replace(ended=self.keeper.ended(cluster))
@@ -200,9 +201,10 @@ class Composition:
             self.order.ask_keys(self._jobs, scratch.ask_keys)
             scratch.ask_keys[np.isnan(scratch.ask_keys)] = np.inf
         self.order.keys(self._jobs, key)
-        scratch.apps["key"] = np.where(np.isnan(key), np.inf, key)
+        take_keys(scratch.apps, cluster.apps.in_use(), key)
         if self.fit.candidates > 0:
-            scratch.apps["work"] = self._jobs.work()
+            here = cluster.apps.in_use()
+            scratch.apps["work"][here] = self._jobs.work()[here]
         return self._choose_nodes(cluster, view, now_ms, scratch)
 
     def _weigh_classes(self, cluster: Cluster, view: View, scratch: Scratch, jobs: Jobs) -> Scratch:

@@ -52,6 +52,9 @@ class Entry:
 class Contention:
     """CRV and wait by class; kept from decide to decide by the policy, and across snapshots."""
 
+    _pairs: tuple[I64, I64] | None = None
+    """Each class with each of its nodes; None: not listed yet."""
+
     def __init__(self) -> None:
         self.kinds: Mapping[str, str] = {}
         """Of which kind predicates are, by name, besides those that are known."""
@@ -128,9 +131,21 @@ class Contention:
             self._remember(cluster)
         elapsed_ms = max(now_ms - self._at_ms, 0) if self._at_ms >= 0 else 0
         self._at_ms = now_ms
+        self._measure(cluster, view, rows_ms, now_ms)
+        self._learn(elapsed_ms)
+
+    def _measure(self, cluster: Cluster, view: View, rows_ms: F64, now_ms: int) -> None:
+        """Work out what is asked for of each class, over what it has, and how long that waits."""
+        classes = cluster.classes
+        count = len(classes.wanted)
+        if not classes.active:  # the only class is that of no node, for which nothing asks
+            self._demand = np.zeros((count, len(cluster.counted)))
+            self.work_ms, self.ratio, self.servers = np.zeros(count), np.zeros(count), np.zeros(count)
+            self.wait_ms = np.full(count, np.inf)
+            return
         left = np.maximum(view.rows["count"] - view.rows["assumed"], 0)
         left[view.rows["application"] < 0] = 0
-        bound = classes.row_class[: len(left)] if classes.active else np.full(len(left), -1)
+        bound = classes.row_class[: len(left)]
         asking, free = (left > 0) & (bound >= 0), (left > 0) & (bound < 0)
         at, each = bound[asking], left[asking].astype(np.float64)
         amounts = view.capability[asking] * each[:, None]
@@ -141,23 +156,21 @@ class Contention:
         self.ratio = _ratio(self._demand, self._supply, cluster.counted == 1)
         free_ms = float((left[free] * rows_ms[: len(left)][free]).sum())
         self._waits(cluster, view, left, free_ms, now_ms)
-        self._learn(elapsed_ms)
 
     def _note_waits(self, cluster: Cluster, now_ms: int) -> None:
         """Note who waits since when, and how many containers each has got since the last decide."""
-        apps = cluster.apps.at
-        count = len(apps)
-        self.fit_applications(count)
-        given = (apps["containers"] + apps["assumed_count"]).astype(np.int64)
-        self.fresh = np.maximum(given - self.given[:count], 0)
-        self.given[:count] = given
-        waits = np.zeros(len(self.since_ms), bool)
-        waits[:count] = (apps["pending"] > apps["assumed_count"]) & (apps["state"] == int(ApplicationState.ACTIVE))
-        served = np.zeros(len(waits), bool)
-        served[:count] = self.fresh > 0
-        self.since_ms[~waits] = -1
-        self.since_ms[waits & ((self.since_ms < 0) | served)] = now_ms
-        self.passed_ms[~waits | served] = 0.0
+        apps, here = cluster.apps.at, cluster.apps.in_use()
+        self.fit_applications(len(apps))
+        given = (apps["containers"][here] + apps["assumed_count"][here]).astype(np.int64)
+        fresh = np.maximum(given - self.given[here], 0)
+        self.fresh = np.zeros(len(apps), np.int64)
+        self.fresh[here] = fresh
+        self.given[here] = given
+        waits = apps["pending"][here] > apps["assumed_count"][here]
+        waits &= apps["state"][here] == int(ApplicationState.ACTIVE)
+        since = self.since_ms[here]
+        self.since_ms[here] = np.where(waits, np.where((since < 0) | (fresh > 0), now_ms, since), -1)
+        self.passed_ms[here[~waits | (fresh > 0)]] = 0.0
 
     def _remember(self, cluster: Cluster) -> None:
         """Note which nodes classes have, and what these have together."""
@@ -170,6 +183,27 @@ class Contention:
         self._member = member
         self._supply = member @ cluster.nodes.amounts[:size, TOTAL].astype(np.float64)
         self._seen = classes.changes
+        self._pairs = None
+
+    def _of_classes(self, values: F64) -> F64:
+        """Return for each class the sum over its nodes of a value by node.
+
+        A node is in few classes: this is many times as fast as a product with a matrix of all, and gives the same
+        on each machine.
+        """
+        classes, nodes = self._class_nodes()
+        return np.bincount(classes, values[nodes], len(self._member)).astype(np.float64, copy=False)
+
+    def _of_nodes(self, values: F64) -> F64:
+        """Return for each node the sum over the classes that it is in of a value by class."""
+        classes, nodes = self._class_nodes()
+        return np.bincount(nodes, values[classes], self._member.shape[1]).astype(np.float64, copy=False)
+
+    def _class_nodes(self) -> tuple[I64, I64]:
+        if self._pairs is None:
+            classes, nodes = np.nonzero(self._member)
+            self._pairs = classes.copy(), nodes.copy()  # else they are columns of one array
+        return self._pairs
 
     def _waits(self, cluster: Cluster, view: View, left: I64, free_ms: float, now_ms: int) -> None:
         size = self._member.shape[1]
@@ -182,13 +216,13 @@ class Contention:
         default = (total[:, needs] / mean[needs]).min(axis=1, initial=1e9) if needs.any() else np.ones(size)
         slots = self._moments.slots(size, default) * usable
         rate, first, second = self._moments.rates(size, now_ms)
-        self.servers = self._member @ slots
+        self.servers = self._of_classes(slots)
         room = np.maximum(self.servers, 1e-9)
         everywhere = max(float(slots.sum()), 1e-9)
-        waiting = slots * ((self.work_ms / room) @ self._member + free_ms / everywhere)
-        busy = self._member @ (rate * first)
-        spread = self._member @ (rate * second)
-        self.wait_ms = np.maximum(pollaczek_khinchine(busy, spread, self.servers), self._member @ waiting / room)
+        waiting = slots * (self._of_nodes(self.work_ms / room) + free_ms / everywhere)
+        busy = self._of_classes(rate * first)
+        spread = self._of_classes(rate * second)
+        self.wait_ms = np.maximum(pollaczek_khinchine(busy, spread, self.servers), self._of_classes(waiting) / room)
         self.wait_ms[self.servers <= 0.0] = np.inf
 
     def _meet(self, wanted: list[Wanted]) -> None:
@@ -210,7 +244,7 @@ class Contention:
         if self._seen != cluster.classes.changes or not self._usual.any():
             return np.zeros(0)
         needed = np.zeros(len(cluster.nodes.at))
-        needed[: self._member.shape[1]] = self._usual @ self._member
+        needed[: self._member.shape[1]] = self._of_nodes(self._usual)
         return needed
 
     def of(self, values: F64, at: int) -> float:

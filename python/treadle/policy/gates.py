@@ -100,14 +100,14 @@ def finds_node(view: View, nowhere: I64, row: int, decide: int) -> bool:
 
 
 @kernel
-def hold_masters(view: View, rows: Records, size: int, now_ms: int, timeout_ms: int, waiting: I32, found: I64) -> None:
-    """Hold all application masters back that have no container, and list them.
+def hold_masters(view: View, rows: Records, which: I32, now_ms: int, timeout_ms: int, waiting: I32, found: I64) -> None:
+    """Hold the masters of those of some applications back that have no container, and list these.
 
     Sets ``found`` to how many these are, how many AMs start, and when the first of these is late (`NEVER`: none).
     """
     found[0] = found[1] = 0
     found[2] = NEVER
-    for app in range(size):
+    for app in which:
         if is_starting(view, app, now_ms, timeout_ms):
             found[1] += 1
             if view.apps[app].master_since_ms > 0:

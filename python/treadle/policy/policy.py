@@ -194,7 +194,8 @@ class Policy:
     def note_use(self, cluster: Cluster, view: View) -> None:
         """Note what applications use from now on, after a decide: what is assumed counts, what is given up does not."""
         assert self._scratch is not None
-        note_use(view.apps, view.app_amounts, view.counted, cluster.apps.size, self._scratch.rates[CLUSTER])
+        note_use(view.apps, view.app_amounts, view.counted, cluster.apps.in_use(), self._scratch.rates[CLUSTER])
+        cluster.apps.drop_ended()
 
     def _follow_another(self, failure: PartFailure) -> None:
         """Use the parts that the fallback names; ask it again if they cannot be made either."""
@@ -234,11 +235,10 @@ class Policy:
         settings, traits = cluster.settings, self._parts.traits
         fit, share = self._parts.fit, self._parts.share
         nodes = int(add_up_nodes(view, scratch.rates[CLUSTER]))
-        roots = np.flatnonzero((view.queues["exists"] == 1) & (view.queues["parent"] < 0))
         return DecideParameters(
             now_ms=now_ms,
             decide=cluster.decide,
-            root=int(roots[0]) if len(roots) else -1,
+            root=cluster.queues.root(),
             cluster_nodes=max(nodes, 1),
             heartbeat_ms=max(integer(settings, "nm-heartbeat-ms", HEARTBEAT_MS), 1),
             node_delay=max(integer(settings, "node-locality-delay", NODE_LOCALITY_DELAY), 0),

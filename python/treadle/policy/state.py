@@ -9,10 +9,12 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64, U8, Records
 from treadle.compiled.structs import tables
+from treadle.model.applications import ApplicationTable
 from treadle.model.cluster import Cluster
 from treadle.model.queues import FAIR as FAIR
 from treadle.model.queues import FIFO as FIFO
 from treadle.model.tables import ASSUMED, FREE, TOTAL
+from treadle.policy.marks import begin_marks
 from treadle.policy.own_tags import OwnTags, no_tags
 from treadle.policy.share_state import Shares
 
@@ -209,6 +211,13 @@ class Scratch(NamedTuple):
     ended: Records  # `SUMS` by group of tasks, by the table beside the model that the gate keeps; nothing without one
 
 
+def _marks(apps: ApplicationTable, old: Scratch | None) -> Records:
+    """Return the records of a decide's applications; those of applications that have ended mean nothing."""
+    marks = np.zeros(len(apps.at), APPLICATION) if old is None or len(old.apps) != len(apps.at) else old.apps
+    begin_marks(marks, apps.in_use(), apps.leaf_applications)
+    return marks
+
+
 def scratch_for(
     cluster: Cluster,
     shares: Shares,
@@ -242,9 +251,7 @@ def scratch_for(
     queues = np.zeros(len(cluster.queues.at) + 1, QUEUE)
     queues["first"] = len(apps.leaf_applications)
     queues["first"][: len(apps.leaf_first)] = apps.leaf_first
-    marks = np.zeros(len(apps.at), APPLICATION)
-    marks["part"], marks["level"] = 1.0, -1
-    marks["rank"][: len(apps.rank)] = apps.rank
+    marks = _marks(apps, old)
     listed = np.zeros(len(apps.leaf_applications), LISTED)
     listed["application"] = apps.leaf_applications
     available = nodes.amounts[:, FREE] - nodes.amounts[:, ASSUMED]

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 @kernel
-def charge(apps: Records, size: int, elapsed_ms: int) -> None:
-    """Add what applications have used since `note_use` to the service that they have had."""
-    for app in range(size):
+def charge(apps: Records, which: I32, elapsed_ms: int) -> None:
+    """Add what some applications have used since `note_use` to the service that they have had."""
+    for app in which:
         apps[app].service_ms += apps[app].share * elapsed_ms
         apps[app].container_ms += apps[app].charged * float(elapsed_ms)
 
 
 @kernel
-def note_use(apps: Records, amounts: I64, counted: U8, size: int, totals: F64) -> None:
-    """Note what applications use from now on, with what is assumed; ``totals`` are the cluster's resources."""
-    for app in range(size):
+def note_use(apps: Records, amounts: I64, counted: U8, which: I32, totals: F64) -> None:
+    """Note what some applications use from now on, with what is assumed; ``totals`` are the cluster's resources."""
+    for app in which:
         share = 0.0
         for r in range(len(counted)):
             if counted[r] and totals[r] > 0.0:
@@ -396,11 +396,11 @@ class Jobs:
 
     def service_ms(self) -> F64:
         """Return the service attained: dominant share of the cluster x ms."""
-        return np.ascontiguousarray(self._view.apps["service_ms"])
+        return self._view.apps["service_ms"]
 
     def container_ms(self) -> F64:
         """Return the time that all containers have had."""
-        return np.ascontiguousarray(self._view.apps["container_ms"])
+        return self._view.apps["container_ms"]
 
     def whole_ms(self) -> F64:
         """Return what all tasks that are asked for, run or have ended well take together, by the estimate.
@@ -414,11 +414,11 @@ class Jobs:
 
     def level(self) -> I32:
         """Return the level of each application until it has a size, as the gate says; -1: that of its size."""
-        return np.ascontiguousarray(self._scratch.apps["level"])
+        return self._scratch.apps["level"]
 
     def part(self) -> F64:
         """Return what part of its tasks each application may run now, as the gate says."""
-        return np.ascontiguousarray(self._scratch.apps["part"])
+        return self._scratch.apps["part"]
 
     def _both(self) -> tuple[F64, F64]:
         if self._work is None:

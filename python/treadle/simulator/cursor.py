@@ -79,15 +79,17 @@ def _newer(state: State, since: int, first_step: int) -> Unread:
     first_app = len(state.nodes)
     first_row = first_app + len(state.apps)
     first_queue = first_row + len(state.rows)
-    table = np.searchsorted((first_app, first_row, first_queue), subjects, side="right")
-    apps = subjects[table == 1] - first_app
+    table = np.searchsorted(np.array((first_app, first_row, first_queue)), subjects, side="right")
+    order = np.argsort(table, kind="stable")
+    subjects, ends = subjects[order], np.bincount(table, minlength=4).cumsum().tolist()
+    apps = subjects[ends[0] : ends[1]] - first_app
     return Unread(
         snapshot=False,
-        nodes=subjects[table == 0],
+        nodes=subjects[: ends[0]],
         apps=apps,
         themselves=apps[state.apps["own_version"][apps] > since],
-        rows=subjects[table == 2] - first_row,
-        queues=np.sort(subjects[table == 3] - first_queue),
+        rows=subjects[ends[1] : ends[2]] - first_row,
+        queues=np.sort(subjects[ends[2] :] - first_queue),
         container_steps=state.container_steps[first_step : int(state.clock[tables.CONTAINER_STEPS])].copy(),
     )
 

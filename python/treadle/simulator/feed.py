@@ -19,6 +19,9 @@ from treadle.simulator.cursor import Cursor, Unread
 from treadle.simulator.flatten import Bound
 from treadle.simulator.plans import FollowedPlans
 
+FINISHED: Final = int(AppState.FINISHED)
+"""A number: to look it up in its class takes Python as long as to compare a small array with it."""
+
 UNBOUNDED: Final = 1 << 50
 """The headroom that is reported: queues' maxima are exact, and there are no limits of users here."""
 
@@ -54,6 +57,7 @@ class Feed:
         self._deviations: I64 | None = None
         rows = built.state.rows
         stages = np.isin(rows["kind"], (RowKind.TASKS, RowKind.INSIDE))
+        self._is_stage = stages
         self._stage_of_row = np.cumsum(stages) - 1
         self._ahead = stages & (rows["parents"] > 0)
         """Which rows are stages that were never asked for, and wait for others."""
@@ -212,11 +216,11 @@ class Feed:
             sent.append(self._themselves(state, itself))
             sent += self._tags(state, itself)
             if self._known is not None:
-                live = itself[state.apps["state"][itself] != AppState.FINISHED]
+                live = itself[state.apps["state"][itself] != FINISHED]
                 row = ranges(state.apps["first_row"][live], state.apps["rows"][live])
-                row = row[np.isin(state.rows["kind"][row], (RowKind.TASKS, RowKind.INSIDE))]
+                row = row[self._is_stage[row]]
                 sent.append(self._history(state, row, self._known))
-        index = index[state.apps["state"][index] != AppState.FINISHED]
+        index = index[state.apps["state"][index] != FINISHED]
         if len(index):
             headroom = np.full((len(index), len(state.counted)), UNBOUNDED, np.int64)
             sent.append(
@@ -235,7 +239,7 @@ class Feed:
 
     def _themselves(self, state: State, index: I32) -> events.Applications:
         apps = state.apps[index]
-        finished, pending = apps["state"] == AppState.FINISHED, apps["state"] == AppState.PENDING
+        finished, pending = apps["state"] == FINISHED, apps["state"] == AppState.PENDING
         stands = np.where(finished, ApplicationState.GONE, ApplicationState.ACTIVE)
         stands = np.where(pending, ApplicationState.WAITING, stands).astype(np.uint8)
         jobs = [self._built.workload.jobs[app] for app in index.tolist()]
@@ -261,7 +265,7 @@ class Feed:
 
     def _tags(self, state: State, index: I32) -> list[Event]:
         """Write the tags of applications that have not ended; nothing if there are none."""
-        live = index[state.apps["state"][index] != AppState.FINISHED].tolist()
+        live = index[state.apps["state"][index] != FINISHED].tolist()
         found = [(app, self._text(tag)) for app in live for tag in self._built.workload.jobs[app].tags if tag]
         if not found:
             return []
@@ -271,7 +275,7 @@ class Feed:
     def _requests(self, state: State, row: I32) -> list[Event]:
         if not len(row):
             return []
-        row = row[state.apps["state"][state.rows["app"][row]] != AppState.FINISHED]
+        row = row[state.apps["state"][state.rows["app"][row]] != FINISHED]
         if not len(row):
             return []
         rows = state.rows[row]
@@ -346,7 +350,7 @@ class Feed:
             if self._plans is not None:
                 self._means, self._deviations = self._plans.believe(state, self._means, self._deviations)
         row = ranges(state.apps["first_row"][app], state.apps["rows"][app])
-        row = row[np.isin(state.rows["kind"][row], (RowKind.TASKS, RowKind.INSIDE))]
+        row = row[self._is_stage[row]]
         left = state.rows["tasks"][row] - state.rows["done"][row]
         return events.TaskEstimates(
             application=state.rows["app"][row],
@@ -373,7 +377,7 @@ class Feed:
         count = len(steps)
         if not count:
             return []
-        gone = state.apps["state"][steps["app"]] == AppState.FINISHED
+        gone = state.apps["state"][steps["app"]] == FINISHED
         return [
             filled(
                 events.Containers,

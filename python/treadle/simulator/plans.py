@@ -30,7 +30,7 @@ from treadle.simulator.scenario import Scenario
 from treadle.workload.job import Framework, Workload
 
 NOTHING: Final = Progress(0, 0, 0, 0, 0)
-SUBMITTED: Final = (AppState.PENDING, AppState.STARTING, AppState.RUNNING)
+SUBMITTED: Final = {int(AppState.PENDING), int(AppState.STARTING), int(AppState.RUNNING)}
 
 
 def plans_of(
@@ -152,7 +152,7 @@ class FollowedPlans:
             return []
         sent: list[tuple[int, int, float]] = []
         for app in np.union1d(apps, state.rows["app"][rows]).tolist():
-            if self._dags[app] is not None and state.apps["state"][app] in SUBMITTED:
+            if self._dags[app] is not None and int(state.apps["state"][app]) in SUBMITTED:
                 sent += self._scores(state, app)
         if not sent:
             return []

@@ -58,9 +58,9 @@ class MlfqOrder(PlainOrder):
 
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set each application's level."""
-        size_ms = jobs.whole_ms() if self._size == "whole" else jobs.container_ms()
+        here = jobs.cluster.apps.in_use()
+        size_ms = (jobs.whole_ms() if self._size == "whole" else jobs.container_ms())[here]
         if self._size == "estimated":
-            size_ms = size_ms + jobs.left_ms()
-        key[:] = np.searchsorted(self.thresholds_ms, size_ms)
-        level = jobs.level()
-        key[:] = np.where(level < 0, key, level)
+            size_ms = size_ms + jobs.left_ms()[here]
+        level = jobs.level()[here]
+        key[here] = np.where(level < 0, np.searchsorted(self.thresholds_ms, size_ms), level)

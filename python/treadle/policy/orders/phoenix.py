@@ -60,7 +60,8 @@ class PhoenixOrder(PlainOrder):
         work = jobs.work() * jobs.part()
         key[:] = work
         contention.reordered = 0
-        waiting = np.flatnonzero(cluster.apps.at["pending"] > cluster.apps.at["assumed_count"])
+        apps, here = cluster.apps.at, cluster.apps.in_use()
+        waiting = here[apps["pending"][here] > apps["assumed_count"][here]].astype(np.int64)
         contended = self._contended(cluster, len(key))
         if not contended[waiting].any():
             return

@@ -58,4 +58,5 @@ class SrptOrder(PlainOrder):
 
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set the work left when the decide begins; of what the gate holds back for now, nothing."""
-        key[:] = jobs.work() * jobs.part()
+        here = jobs.cluster.apps.in_use()
+        key[here] = jobs.work()[here] * jobs.part()[here]

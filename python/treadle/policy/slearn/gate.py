@@ -8,7 +8,7 @@ from typing import Final, Literal, Protocol
 import numpy as np
 from pydantic import Field
 
-from treadle.compiled.array_types import F64, Records
+from treadle.compiled.array_types import F64, I32, Records
 from treadle.config.parts import Parameters
 from treadle.events import ApplicationState
 from treadle.model.cluster import Cluster
@@ -189,24 +189,24 @@ class PilotsGate:
 
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
         """Hold back what is to wait for pilots, and let everything else through."""
-        chosen, size = self._parameters, cluster.apps.size
+        chosen, which = self._parameters, cluster.apps.in_use()
         sampled = self._table.fit(cluster)
-        self._learn(view.apps, sampled.jobs, size, now_ms)
+        self._learn(view.apps, sampled.jobs, which, now_ms)
         if len(cluster.ended):
             cluster.ended["state"] = int(ApplicationState.GONE)
-            self._learn(cluster.ended, self._table.gone, len(self._table.gone), now_ms)
+            self._learn(cluster.ended, self._table.gone, np.arange(len(self._table.gone), dtype=np.int32), now_ms)
             self._table.gone = self._table.gone[:0]
         mapreduce = cluster.names.index_of("MAPREDUCE")
         tez = cluster.names.index_of("TEZ") if chosen.tez else -1
         rows["may"] = 1
-        new = np.empty(size, np.int32)
-        count = kernel.find_new(view, sampled, size, mapreduce, tez, chosen.thin_limit, self._confidence, new)
+        new = np.empty(len(which), np.int32)
+        count = kernel.find_new(view, sampled, which, mapreduce, tez, chosen.thin_limit, self._confidence, new)
         percents = np.array([self._ratio.next_percent() for _ in range(count)], np.float64)
         kernel.begin_sampling(view, sampled, new[:count], percents, now_ms)
         history_quota = self._history_quota._replace(totals=np.zeros(len(view.counted)))
         add_up_nodes(view, history_quota.totals)
         timeouts_ms = chosen.pilot_timeout_ms, chosen.hold_timeout_ms
-        self.due_ms = int(kernel.hold_back(view, sampled, rows, size, now_ms, mapreduce, *timeouts_ms, history_quota))
+        self.due_ms = int(kernel.hold_back(view, sampled, rows, which, now_ms, mapreduce, *timeouts_ms, history_quota))
         self.waits_for = "pilots" if _holds_back(view, rows) else ""
         if chosen.masters_starting > 0:
             self.due_ms = min(self.due_ms, self._start_masters(cluster, view, now_ms, rows))
@@ -223,9 +223,9 @@ class PilotsGate:
 
     def _start_masters(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> int:
         """Limit how many application masters start at a time, first come first served; return when to look again."""
-        chosen, size, resources = self._parameters, cluster.apps.size, len(view.counted)
-        waiting, found = np.empty(size, np.int32), np.empty(3, np.int64)
-        hold_masters(view, rows, size, now_ms, chosen.master_timeout_ms, waiting, found)
+        chosen, which, resources = self._parameters, cluster.apps.in_use(), len(view.counted)
+        waiting, found = np.empty(len(which), np.int32), np.empty(3, np.int64)
+        hold_masters(view, rows, which, now_ms, chosen.master_timeout_ms, waiting, found)
         count, starting, late_ms = map(int, found)
         waiting = waiting[:count]
         waiting = waiting[np.argsort(view.apps["start_time_ms"][waiting], kind="stable")]
@@ -236,10 +236,10 @@ class PilotsGate:
         held = let_masters_start(view, rows, waiting, slots, cluster.decide, totals, headroom, nowhere)
         return late_ms if held else NEVER
 
-    def _learn(self, apps: Records, jobs: Records, size: int, now_ms: int) -> None:
-        """Report the ratio of the jobs that have ended."""
-        percents, normalised = np.empty(size), np.empty(size)
-        count = kernel.take_ended(apps, jobs, size, now_ms, percents, normalised)
+    def _learn(self, apps: Records, jobs: Records, which: I32, now_ms: int) -> None:
+        """Report the ratio of those of some jobs that have ended."""
+        percents, normalised = np.empty(len(which)), np.empty(len(which))
+        count = kernel.take_ended(apps, jobs, which, now_ms, percents, normalised)
         for percent, score in zip(percents[:count].tolist(), normalised[:count].tolist(), strict=True):
             self._ratio.ended(percent, score)
 

@@ -42,10 +42,13 @@ VARIATION_DEGREES: Final = 2.0
 
 
 @kernel
-def take_ended(apps: Records, jobs: Records, size: int, now_ms: int, percents: F64, normalised: F64) -> int:
-    """List the ratios of sampled applications that are gone and their normalised completion times; return how many."""
+def take_ended(apps: Records, jobs: Records, which: I32, now_ms: int, percents: F64, normalised: F64) -> int:
+    """List the ratios of those that are gone of some sampled applications, and their normalised completion times.
+
+    Returns how many these are.
+    """
     count = 0
-    for app in range(size):
+    for app in which:
         if apps[app].state != GONE or jobs[app].sampling == UNKNOWN:
             continue
         if jobs[app].pilot_percent > 0.0 and apps[app].container_ms > 0.0:
@@ -152,16 +155,23 @@ def may_be_sampled(view: View, sampled: Sampled, app: int, mapreduce: int, tez: 
 
 @kernel
 def find_new(
-    view: View, sampled: Sampled, size: int, mapreduce: int, tez: int, thin_limit: int, confidence: Confidence, new: I32
+    view: View,
+    sampled: Sampled,
+    which: I32,
+    mapreduce: int,
+    tez: int,
+    thin_limit: int,
+    confidence: Confidence,
+    new: I32,
 ) -> int:
-    """Note how wide jobs are, which are thin and which are known; list those that are to be sampled, return how many.
+    """Note how wide some jobs are, which are thin and known; list those that are to be sampled, return how many.
 
     ``mapreduce`` and ``tez`` are the names of the types of applications that may be sampled, -1 for none. A job may
     seem thin when its first asks come, and be found wide before it has begun more tasks than pilots. It is as wide as
     its widest stage, as far as hints say how wide that is.
     """
     count = 0
-    for app in range(size):
+    for app in which:
         if not may_be_sampled(view, sampled, app, mapreduce, tez):
             continue
         phase = sampled.jobs[app].sampling
@@ -386,20 +396,20 @@ def hold_back(
     view: View,
     sampled: Sampled,
     rows: Records,
-    size: int,
+    which: I32,
     now_ms: int,
     mapreduce: int,
     pilot_timeout_ms: int,
     hold_timeout_ms: int,
     history_quota: HistoryQuota,
 ) -> int:
-    """Open the gate for jobs that have been sampled and hold back the others that are to be.
+    """Open the gate for those of some jobs that have been sampled, and hold back the others that are to be.
 
     Other tasks run within ``history_quota``. Returns when to look again though nothing happens, `NEVER`
     if that is never.
     """
     due_ms = NEVER
-    for app in range(size):
+    for app in which:
         if sampled.jobs[app].sampling == UNKNOWN or view.apps[app].state != ACTIVE:
             continue
         if view.apps[app].type == mapreduce and pending_of(view, sampled, app) > 0:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from treadle.compiled.array_types import U8, Records
+from treadle.compiled.array_types import I32, U8, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.structs import tables
 from treadle.model.cluster import Cluster
@@ -166,9 +166,9 @@ def forget_groups(groups: Records, ended: Records) -> None:
 
 
 @kernel
-def mark_jobs(jobs: Records, apps: Records, sampling_level: int) -> None:
-    """Fill ``part``, ``level`` and ``ahead`` of a decide's applications; pilots run at ``sampling_level``."""
-    for app in range(len(apps)):
+def mark_jobs(jobs: Records, apps: Records, which: I32, sampling_level: int) -> None:
+    """Fill ``part``, ``level`` and ``ahead`` of some applications of a decide; pilots run at ``sampling_level``."""
+    for app in which:
         sampling = jobs[app].sampling
         apps[app].part = 1.0
         apps[app].level = 0 if sampling == THIN else -1
@@ -212,4 +212,4 @@ class PilotTable:
 
     def mark(self, cluster: Cluster, apps: Records, sampling_level: int) -> None:
         """Fill the columns of a decide's applications that other parts read (`treadle.policy.state.APPLICATION`)."""
-        mark_jobs(self.fit(cluster).jobs, apps, sampling_level)
+        mark_jobs(self.fit(cluster).jobs, apps, cluster.apps.in_use(), sampling_level)
