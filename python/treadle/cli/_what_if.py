@@ -67,6 +67,7 @@ def what_if(place: Path, policies: Sequence[str], seeds: int, *, trust_code: boo
         ],
         "error": max(errors, key=lambda each: max(map(_size, each.values()))),
         "fits": all(map(_fits, errors)),
+        "missing": recording.seen.missing,
         "notes": recording.whole.notes,
     }
 
@@ -151,6 +152,8 @@ def show(found: dict[str, Any], console: Console) -> None:
         say(console, line)
     for note in found["notes"]:
         say(console, note, "yellow")
+    if found.get("missing"):
+        say(console, "Part of the recording is missing, see above: the figures are of what there is.", "red")
     if not found["fits"]:
         say(console, _FAR_OFF[found["of"]], "red")
     for policy in found["policies"]:
@@ -185,7 +188,8 @@ def _said(found: dict[str, Any]) -> Iterator[str]:
     for policy in found["policies"]:
         name, switch = policy["policy"], policy["switch"]
         if switch is None:
-            yield f"{name} decides as was recorded, to the end: what there was is what would have been."
+            until = "wherever there are frames" if found["missing"] else "to the end"
+            yield f"{name} decides as was recorded, {until}: what there was is what would have been."
         elif switch["why"] == OBSERVED:
             yield (
                 f"{name}: the recorded answers were observed and not followed, so that the model begins at once. The "
@@ -213,7 +217,8 @@ def _off(error_: dict[str, float]) -> str:
 
 def failed(found: dict[str, Any]) -> bool:
     """Is there something in it that must not be taken for a result?"""
-    return not found["fits"] or bool(found.get("broken")) or any(policy["unfinished"] for policy in found["policies"])
+    partial = bool(found.get("broken")) or bool(found.get("missing"))
+    return not found["fits"] or partial or any(policy["unfinished"] for policy in found["policies"])
 
 
 def without_nan(value: Any) -> Any:

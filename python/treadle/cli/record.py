@@ -105,7 +105,8 @@ def anonymise(
     """Replace the names of users, applications, queues, tags, hosts and racks by pseudonyms, the same everywhere.
 
     The policy decides again under these names, from an engine that has learned nothing. Kept are ids and times of
-    applications, amounts, labels and attributes of nodes, settings of the policy but for paths and comments.
+    applications, amounts, labels and attributes of nodes, settings of the policy but for paths and comments. The exit
+    code is 1 if a segment is missing or cannot be read.
     """
     from treadle.files import write_whole
     from treadle.record.folder import segments
@@ -131,6 +132,8 @@ def anonymise(
             kept = f"the table of names is not kept. Remove {output}, and name another file"
             raise UserError(f"{names}: cannot be written: {error.strerror}; {kept}") from error
     _say_done(done, f"written to {output}: {len(pseudonyms.table)} names are replaced")
+    if done.missing:
+        raise typer.Exit(1)
 
 
 def _refuse_unwritable(names: Path | None) -> None:

@@ -41,6 +41,8 @@ class Rewritten:
     ticks: int = 0
     different: int = 0
     """Answers that are not as they were."""
+    missing: bool = False
+    """Is a segment missing, or can nothing of it be read?"""
     notes: list[str] = field(default_factory=list)
 
 
@@ -95,8 +97,8 @@ def rename(files: Sequence[Path], folder: Path, names: Names, *, trust_code: boo
         folder.mkdir(mode=0o700, exist_ok=True)
         if any(folder.iterdir()):
             raise UserError(f"{folder} is not empty; name another folder")
-        done, before = Rewritten(), None
-        for recorded in open_all(files, done.notes):
+        done, before, missing = Rewritten(), None, list[str]()
+        for recorded in open_all(files, missing):
             recorded.settings = names.settings(recorded.settings)
             again = before if recorded.follows else None
             if again is None:
@@ -104,6 +106,8 @@ def rename(files: Sequence[Path], folder: Path, names: Names, *, trust_code: boo
             content = _written(recorded, again, done, names)
             before = again
             write_whole(folder / recorded.path.name, content)
+        done.missing = bool(missing)
+        done.notes[:0] = missing
     except OSError as error:
         raise UserError(f"{error.filename or folder}: {error.strerror}") from error
     return done

@@ -122,6 +122,8 @@ class Seen:
     labels: bool = False
     user_limits: bool = False
     settings_changed: bool = False
+    missing: bool = False
+    """Is a segment missing, or can nothing of it be read?"""
     notes: list[str] = field(default_factory=list)
 
 
@@ -134,8 +136,8 @@ def look(files: Sequence[Path], ticks: int | None = None) -> Seen:
     """
     looker = _Looker()
     seen = looker.seen
-    looked = 0
-    for recorded in open_all(files, seen.notes):
+    looked, missing = 0, list[str]()
+    for recorded in open_all(files, missing):
         if ticks is not None and looked == ticks:
             break
         if seen.settings is None:
@@ -151,6 +153,8 @@ def look(files: Sequence[Path], ticks: int | None = None) -> Seen:
             seen.settings_changed |= tick.reading is not None and not tick.reading.refusal
             looker.look(decoder.decode(tick.frame), decoder.texts)
         seen.notes += [f"{recorded.path.name}: {note}" for note in recorded.notes]
+    seen.missing = bool(missing)
+    seen.notes[:0] = missing
     if not seen.jobs and ticks is None:
         raise RecordingError("there is no job in the recording")
     looker.end()

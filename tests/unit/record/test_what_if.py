@@ -219,3 +219,23 @@ def test_bench_says_how_wrong_it_is(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (found["recorded"], found["replayed"], found["jobs"]) == ("capacity", "srpt", 6)
     assert abs(found["own"]["completion_mean"]) < 0.1
     assert "model of B: off by" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("harm", ["missing", "unreadable"])
+def test_a_recording_of_which_a_part_is_missing_is_no_whole_result(
+    harm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in segments(RECORDING):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    second = segments(tmp_path)[1]
+    if harm == "missing":
+        second.unlink()
+    else:
+        second.write_bytes(second.read_bytes()[:100])
+    assert run(["replay", str(tmp_path), "--policy", "capacity", "--seeds", "1"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the segment that it follows is missing" in said
+    assert "Part of the recording is missing" in said
+    assert "decides as was recorded, wherever there are frames" in said
+    assert run(["record", "anonymise", str(tmp_path), str(tmp_path / "out")]) == 1
+    assert "the segment that it follows is missing" in " ".join(capsys.readouterr().out.split())
