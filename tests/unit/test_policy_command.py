@@ -314,6 +314,20 @@ def test_use_puts_the_old_file_back_if_it_is_refused(
     assert (tmp_path / "conf" / "treadle.yaml").read_text() == "seed: 1\n"
 
 
+def test_ctrl_c_while_use_waits_says_what_is_changed_and_how_to_take_it_back(
+    rm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_take_over, "wait_until_runs", interrupted)
+    assert run(["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path)]) == 130
+    said = " ".join(capsys.readouterr().err.split())
+    file = tmp_path / "conf" / "treadle.yaml"
+    assert f"stopped: {file} is changed, and the engine may follow it; `treadle policy rollback` takes it back" in said
+    assert "hdrf" in file.read_text()
+
+
 def test_a_refused_refresh_is_reported_by_its_reason_not_by_what_was_printed_last(
     rm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -176,6 +176,7 @@ def _take_over_change(
 ) -> None:
     """Put a text in a treadle.yaml's place and have it read; what was there is put back if it is refused."""
     from treadle.cli import _take_over
+    from treadle.cli._runs import INTERRUPTED
     from treadle.errors import UserError
 
     command = None if no_refresh else _take_over.refresh_command(yarn)
@@ -201,6 +202,10 @@ def _take_over_change(
                 again = "; the engine may not have read it again: run `yarn rmadmin -refreshQueues`"
             raise UserError(f"{error}\n{change.target} is as it was before{again}") from error
         raise
+    except KeyboardInterrupt:
+        back = "`treadle policy rollback` takes it back" if kept else "remove it to take that back"
+        typer.echo(f"stopped: {change.target} is changed, and the engine may follow it; {back}", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     typer.echo(outcome)
 
 

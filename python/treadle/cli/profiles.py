@@ -71,6 +71,8 @@ def list_(
             _span(profile.recent[-1][2] if profile.recent else 0),
         )
     _print(table)
+    if not found:
+        typer.echo("no profile is there, or none matches", err=True)
 
 
 @app.command()
@@ -203,6 +205,8 @@ def import_(
         opened.prune(now_ms)
     summary = importing.summary
     typer.echo(json.dumps(summary.to_json()) if as_json else _told(summary))
+    if not summary.sources:
+        typer.echo("no history is there; MapReduce's end in .jhist, Spark's are event logs", err=True)
     if summary.broken or summary.refused:
         raise typer.Exit(1)
 

@@ -53,6 +53,13 @@ def test_import_list_show_export_forget(tmp_path: Path, capsys: pytest.CaptureFi
     assert json.loads(capsys.readouterr().out) == [shown]
 
 
+def test_where_nothing_is_found_a_line_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["profiles", "import", str(tmp_path)]) == 0
+    assert "no history is there; MapReduce's end in .jhist" in capsys.readouterr().err
+    assert run(["profiles", "list"]) == 0
+    assert "no profile is there, or none matches" in capsys.readouterr().err
+
+
 def test_an_export_that_fails_leaves_the_one_before(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
