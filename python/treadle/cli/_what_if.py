@@ -16,6 +16,7 @@ from treadle.cli._console import say
 from treadle.errors import UserError
 from treadle.record.folder import segments
 from treadle.replay.histories import Histories, cluster_of, reduce_histories
+from treadle.replay.progress import Report
 from treadle.replay.switch import OBSERVED
 from treadle.replay.what_if import Outcome, as_recorded, error, open_recording, outcomes_of, replayed
 from treadle.wire.schema import WireError
@@ -39,15 +40,15 @@ class _Column(NamedTuple):
     """What its figures are compared with; None: nothing."""
 
 
-def what_if(place: Path, policies: Sequence[str], seeds: int, *, trust_code: bool) -> dict[str, Any]:
+def what_if(place: Path, policies: Sequence[str], seeds: int, *, trust_code: bool, report: Report) -> dict[str, Any]:
     """Return what there was, and what would have been under other policies.
 
     Raises:
         UserError: the recording has no jobs, or a policy fails.
     """
     try:
-        recording = open_recording(segments(place), trust_code=trust_code)
-        found = replayed(recording, policies, seeds)
+        recording = open_recording(segments(place), trust_code=trust_code, report=report)
+        found = replayed(recording, policies, seeds, report)
     except WireError as error_:
         raise UserError(f"{place}: a frame cannot be read: {error_}") from error_
     recorded = as_recorded(recording.whole)
@@ -72,7 +73,9 @@ def what_if(place: Path, policies: Sequence[str], seeds: int, *, trust_code: boo
     }
 
 
-def what_if_of_histories(paths: Sequence[Path], cluster: Path, policies: Sequence[str], seeds: int) -> dict[str, Any]:
+def what_if_of_histories(
+    paths: Sequence[Path], cluster: Path, policies: Sequence[str], seeds: int, report: Report
+) -> dict[str, Any]:
     """Return what there was by histories, and what the model of a scenario's cluster makes of policies.
 
     Raises:
@@ -81,7 +84,7 @@ def what_if_of_histories(paths: Sequence[Path], cluster: Path, policies: Sequenc
     scenario, histories = cluster_of(cluster), Histories()
     histories.read(paths)
     reduced = reduce_histories(histories, scenario)
-    outcomes, recorded = outcomes_of(reduced, policies, seeds), as_recorded(reduced)
+    outcomes, recorded = outcomes_of(reduced, policies, seeds, report), as_recorded(reduced)
     own = _error(next(iter(outcomes.values())), recorded)
     return {
         "of": "histories",

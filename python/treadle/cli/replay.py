@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from rich.console import Console
 
-from treadle.cli._console import console_for_tables, say
+from treadle.cli._console import console_for_tables, say, steps
 from treadle.cli._jmx import JsonOption
+from treadle.cli._runs import INTERRUPTED
 from treadle.cli.record import TrustOption
 from treadle.errors import UserError
 
@@ -72,7 +76,8 @@ def replay(
     if policy:
         _what_if(place, policy, seeds, trust_code=trust_code, as_json=as_json)
         return
-    verdict = verified(segments(place), trust_code=trust_code, fresh=fresh)
+    with _under_way() as report:
+        verdict = verified(segments(place), trust_code=trust_code, fresh=fresh, report=report)
     if as_json:
         typer.echo(json.dumps(asdict(verdict) | {"same": verdict.same}, indent=2))
     else:
@@ -92,10 +97,24 @@ def replay(
         raise typer.Exit(EXIT_DIFFERENT)
 
 
+@contextmanager
+def _under_way() -> Iterator[Callable[[str], None]]:
+    """Yield what shows how far it is, on standard error; Ctrl-C is said there too."""
+    console = Console(stderr=True)
+    try:
+        with steps(console, "reading") as report:
+            yield report
+    except KeyboardInterrupt:
+        say(console, "stopped; there is no result", "red")
+        raise typer.Exit(INTERRUPTED) from None
+
+
 def _what_if(place: Path, policies: list[str], seeds: int, *, trust_code: bool, as_json: bool) -> None:
     from treadle.cli._what_if import what_if
 
-    _tell(what_if(place, policies, seeds, trust_code=trust_code), as_json)
+    with _under_way() as report:
+        found = what_if(place, policies, seeds, trust_code=trust_code, report=report)
+    _tell(found, as_json)
 
 
 def _what_if_of_histories(
@@ -115,7 +134,9 @@ def _what_if_of_histories(
             "--history goes with --cluster SCENARIO and --policy, and without a recording: histories do not say what "
             "the cluster was"
         )
-    _tell(what_if_of_histories(history, cluster, policies, seeds), as_json)
+    with _under_way() as report:
+        found = what_if_of_histories(history, cluster, policies, seeds, report)
+    _tell(found, as_json)
 
 
 def _tell(found: dict[str, Any], as_json: bool) -> None:

@@ -15,6 +15,7 @@ from treadle.record.reader import RecordedSegment, open_all, open_segment
 from treadle.record.state import State
 from treadle.record.ticks import Tick
 from treadle.replay.again import SessionAgain
+from treadle.replay.progress import Report, counted_to, to_nobody
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import read_frame_header
 from treadle.wire.schema import WireError
@@ -65,13 +66,16 @@ class Verdict:
         return self.first is None
 
 
-def verify(files: Sequence[Path], *, trust_code: bool = False, fresh: bool = False) -> Verdict:
+def verify(
+    files: Sequence[Path], *, trust_code: bool = False, fresh: bool = False, report: Report = to_nobody
+) -> Verdict:
     """Replay segments, in order.
 
     Args:
         files: the segments
         trust_code: whether parts of the policy from files may be run
         fresh: take no state from the files; what follows a gap begins with its snapshot alone
+        report: is told which segment is under way
 
     Raises:
         RecordingError: one is no recording, or cannot be replayed.
@@ -79,7 +83,9 @@ def verify(files: Sequence[Path], *, trust_code: bool = False, fresh: bool = Fal
     verdict, missing = Verdict(), list[str]()
     makers: dict[str, list[str]] = {}
     before: SessionAgain | None = None
+    count = counted_to(report, len(files), "deciding again: segment")
     for recorded in open_all(files, missing):
+        count(files.index(recorded.path) + 1)
         for note in note_hashes(recorded):
             makers.setdefault(note, []).append(recorded.path.name)
         before = _Segment(recorded, verdict, trust_code, fresh=fresh).verify(before)

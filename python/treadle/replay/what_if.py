@@ -24,6 +24,7 @@ from treadle.policy.failed import PolicyFailedError
 from treadle.record.ticks import SettingsText
 from treadle.replay.again import UNTRUSTED
 from treadle.replay.model import Reduced, reduce
+from treadle.replay.progress import Report, counted_to, to_nobody
 from treadle.replay.seen import Seen, look
 from treadle.replay.switch import Switch, first_difference, is_own
 from treadle.simulate import Run, simulate_all
@@ -33,6 +34,7 @@ from treadle.simulate.policy_queues import check_trees
 from treadle.simulate.run import run_of
 from treadle.simulator.cluster.state import AppState
 from treadle.simulator.simulation import Simulation
+from treadle.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +97,14 @@ class WhatIf:
     """The recorded policy, with the model from the same instant on."""
 
 
-def open_recording(files: Sequence[Path], *, trust_code: bool) -> Recording:
+def open_recording(files: Sequence[Path], *, trust_code: bool, report: Report = to_nobody) -> Recording:
     """Look through a recording.
 
     Raises:
         UserError: no job came and ended in it, or its policy cannot be followed.
         WireError: a frame is malformed.
     """
+    report(f"looking through {counted(len(files), 'segment')}")
     seen = look(files)
     whole = reduce(seen)
     if not whole.compared:
@@ -110,7 +113,7 @@ def open_recording(files: Sequence[Path], *, trust_code: bool) -> Recording:
     return Recording(files, seen, own, trust_code, whole)
 
 
-def replayed(recording: Recording, policies: Sequence[Policy], seeds: int) -> list[WhatIf]:
+def replayed(recording: Recording, policies: Sequence[Policy], seeds: int, report: Report = to_nobody) -> list[WhatIf]:
     """Return what would have been under each policy.
 
     Raises:
@@ -128,27 +131,30 @@ def replayed(recording: Recording, policies: Sequence[Policy], seeds: int) -> li
             raise UserError(f"{name}: has several engines, and a recording is of one; name the policy of one")
         check_trees(settings, recording.whole.scenario.model, name)
         mine = None if is_own(settings, recording.own, recording.seen) else settings
+        report(f"{name}: deciding what was recorded, up to the first other decision")
         switch = first_difference(recording.files, recording.seen, mine, name, trust_code=recording.trust_code)
         if switch is None:
             found.append(WhatIf(name, None, [replace(there, policy=name)], [there]))
             continue
         if switch.ticks not in starts:
             begun = reduce(recording.seen, look(recording.files, switch.ticks))
-            starts[switch.ticks] = begun, modelled(begun, "recorded", recording.own, seeds)
+            starts[switch.ticks] = begun, modelled(begun, "recorded", recording.own, seeds, report)
         reduced, baseline = starts[switch.ticks]
-        outcomes = baseline if mine is None else modelled(reduced, name, settings, seeds)
+        outcomes = baseline if mine is None else modelled(reduced, name, settings, seeds, report)
         found.append(WhatIf(name, switch, [replace(each, policy=name) for each in outcomes], baseline))
     return found
 
 
-def modelled(reduced: Reduced, name: str, settings: Settings, seeds: int) -> list[Outcome]:
+def modelled(reduced: Reduced, name: str, settings: Settings, seeds: int, report: Report = to_nobody) -> list[Outcome]:
     """Return what the model makes of a policy from where it takes over, a seed after the other.
 
     Raises:
         UserError: the policy fails.
     """
     model, found = reduced.scenario.model, []
+    count = counted_to(report, seeds, f"{name}: the model, run")
     for seed in range(1, seeds + 1):
+        count(seed)
         simulation = Simulation(model, reduced.workload(seed), settings, seed, check=False, situation=reduced.situation)
         try:
             found.append(_modelled(run_of(simulation.run(), name, seed, tasks=False), reduced))
@@ -172,7 +178,9 @@ def recorded_settings(text: SettingsText | None, engine: str, *, trust_code: boo
     return own_settings(parse_settings(source.file, source.text, kept=source.part_files), engine, source.file)
 
 
-def outcomes_of(reduced: Reduced, policies: Sequence[Policy], seeds: int) -> dict[str, list[Outcome]]:
+def outcomes_of(
+    reduced: Reduced, policies: Sequence[Policy], seeds: int, report: Report = to_nobody
+) -> dict[str, list[Outcome]]:
     """Return what the model makes of each policy, a seed after the other, by the policy's name.
 
     Raises:
@@ -180,7 +188,11 @@ def outcomes_of(reduced: Reduced, policies: Sequence[Policy], seeds: int) -> dic
     """
     scenario = reduced.scenario.with_jobs(reduced.workload)
     found: dict[str, list[Outcome]] = {}
-    for run in simulate_all(scenario, policies, seeds, check=False, allow_impossible=True):
+    count = counted_to(report, seeds * len(policies), "the model, run")
+    count(1)
+    for number, run in enumerate(simulate_all(scenario, policies, seeds, check=False, allow_impossible=True), 2):
+        if number <= seeds * len(policies):
+            count(number)
         found.setdefault(run.policy, []).append(_modelled(run, reduced))
     return found
 

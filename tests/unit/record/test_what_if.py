@@ -17,6 +17,7 @@ from treadle.record.folder import segments
 from treadle.record.summary import summarise
 from treadle.record.ticks import SettingsText
 from treadle.replay.model import _early, parents_of, reduce
+from treadle.replay.progress import counted_to
 from treadle.replay.seen import Seen, SeenContainer, SeenJob, SeenStage, look
 from treadle.replay.switch import OBSERVED, first_difference
 from treadle.replay.what_if import as_recorded, modelled, open_recording, outcomes_of, recorded_settings, replayed
@@ -239,3 +240,36 @@ def test_a_recording_of_which_a_part_is_missing_is_no_whole_result(
     assert "decides as was recorded, wherever there are frames" in said
     assert run(["record", "anonymise", str(tmp_path), str(tmp_path / "out")]) == 1
     assert "the segment that it follows is missing" in " ".join(capsys.readouterr().out.split())
+
+
+def test_how_far_it_is_stands_beside_the_result(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", str(RECORDING), "--policy", "srpt", "--seeds", "2", "--json"]) in (0, 1)
+    shown = capsys.readouterr()
+    json.loads(shown.out)
+    lines = shown.err.splitlines()
+    assert lines[:2] == [
+        "looking through 3 segments",
+        "srpt: deciding what was recorded, up to the first other decision",
+    ]
+    assert "srpt: the model, run 2 of 2" in lines
+    assert run(["replay", str(RECORDING), "--verify"]) == 0
+    assert "deciding again: segment 3 of 3" in capsys.readouterr().err
+
+
+def test_of_many_runs_a_line_now_and_then() -> None:
+    said: list[str] = []
+    count = counted_to(said.append, 1000, "run")
+    for number in range(1, 1001):
+        count(number)
+    assert (len(said), said[:2]) == (10, ["run 1 of 1000", "run 101 of 1000"])
+
+
+def test_ctrl_c_says_that_there_is_no_result(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_what_if, "replayed", interrupted)
+    assert run(["replay", str(RECORDING), "--policy", "srpt"]) == 130
+    assert "stopped; there is no result" in capsys.readouterr().err
