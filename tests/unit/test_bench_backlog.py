@@ -124,6 +124,7 @@ def test_what_the_shim_did_before_the_window_does_not_count() -> None:
     assert (found.rejected, found.placed_natively, found.decide_p99_us) == (5, 0, 7)
     assert found.decide_p50_us == 7
     assert found.sidecar_cpu_us == pytest.approx(5.0)
+    assert found.decide_cpu_us == pytest.approx(200_000 / 202), "of the 202 decisions since"
 
 
 @pytest.mark.parametrize(

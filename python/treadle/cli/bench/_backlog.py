@@ -32,6 +32,7 @@ _ROWS: Final = (
     ("heartbeat_p99_us", "heartbeat p99, µs", ",.0f"),
     ("decide_p50_us", "decide p50, µs", ",.0f"),
     ("decide_p99_us", "decide p99, µs", ",.0f"),
+    ("decide_cpu_us", "sidecar CPU a decision, µs", ",.0f"),
     ("rejected", "rejected", ",.0f"),
     ("placed_natively", "placed natively", ",.0f"),
     ("least_free", "slots free, least", ".0%"),

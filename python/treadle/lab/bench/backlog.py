@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.lab.bench.cluster import machine, write_report
-from treadle.lab.bench.decide_times import quantile_us
+from treadle.lab.bench.decide_times import decisions, quantile_us
 from treadle.lab.bench.java_profile import profiles, read_samples, write_profiles
 from treadle.lab.bench.results import SCHEDULER_THREADS, heartbeats_share
 from treadle.lab.bench.sls import HEARTBEAT_MS, PROFILE, Run, Setting, simulate
@@ -195,6 +195,8 @@ class Rate:
     heartbeat_p99_us: float
     decide_p50_us: float
     decide_p99_us: float
+    decide_cpu_us: float
+    """CPU time of the sidecar a decision; what a decision takes beside it is mostly waiting for a processor."""
     rejected: float
     placed_natively: float
     least_free: float
@@ -233,6 +235,7 @@ def rate_of(run: Run, load: BacklogLoad) -> Rate:
         heartbeat_p99_us=seen["heartbeat_wall"]["p99_ns"] / 1000,
         decide_p50_us=quantile_us(before, shim, 0.5),
         decide_p99_us=quantile_us(before, shim, 0.99),
+        decide_cpu_us=sidecar_us / decided if (decided := decisions(before, shim)) else math.nan,
         rejected=grown("Rejected", 0),
         placed_natively=grown("PlacedNatively", 0),
         least_free=_least_free(seen, load),

@@ -13,14 +13,24 @@ COUNTS: Final = "DecideCounts"
 
 def quantile_us(before: Mapping[str, Any], after: Mapping[str, Any], share: float) -> float:
     """Return what a share of the decisions between two readings did not exceed; nan if there were none."""
-    counts = Counter(_counts(after))
-    counts.subtract(_counts(before))
+    counts = _between(before, after)
     rank = math.ceil(share * counts.total())
     for value, count in sorted(counts.items()):
         rank -= count
         if rank <= 0 < count:
             return float(value)
     return math.nan
+
+
+def decisions(before: Mapping[str, Any], after: Mapping[str, Any]) -> int:
+    """Return how many decisions there were between two readings."""
+    return _between(before, after).total()
+
+
+def _between(before: Mapping[str, Any], after: Mapping[str, Any]) -> Counter[int]:
+    counts = Counter(_counts(after))
+    counts.subtract(_counts(before))
+    return counts
 
 
 def _counts(reading: Mapping[str, Any]) -> dict[int, int]:
