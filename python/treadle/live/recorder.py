@@ -363,8 +363,10 @@ class LiveRecorder:
             if item is None or now_s - self._flushed_s >= FLUSH_S:
                 self._flushed_s = now_s
                 self._writer.flush()
-        except (OSError, UserError) as error:
-            self._fail(str(error) if isinstance(error, UserError) else f"{error.filename or ''}: {error.strerror}")
+        except UserError as error:
+            self._fail(str(error))
+        except OSError as error:  # a write that fails names no file
+            self._fail(f"{error.filename or self._written_to}: {error.strerror}")
         except Exception as error:  # whatever it was: scheduling goes on
             _log.exception("the recording failed")
             self._fail(f"{type(error).__name__}: {error}")

@@ -232,7 +232,7 @@ class FullDisk(SegmentWriter):
 
     def write(self, head: dict[str, Any], body: Any) -> None:
         if self.full and self._writer is not None:
-            raise OSError(28, "No space left on device", "/rec")
+            raise OSError(28, "No space left on device")
         super().write(head, body)
 
 
@@ -241,7 +241,8 @@ def test_a_full_disk_is_reported_and_recording_goes_on_when_there_is_room(tmp_pa
     caller = Caller(tmp_path / "rec", disk)
     caller.tick(SNAPSHOT)
     caller.work_off()
-    assert caller.recorder.warnings() == ["nothing is recorded: /rec: No space left on device"]
+    folder = tmp_path / "rec"
+    assert caller.recorder.warnings() == [f"nothing is recorded: {folder}: No space left on device"]
     caller.tick()
     assert caller.recorder.gaps == 1
     FullDisk.full = False
