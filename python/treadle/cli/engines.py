@@ -91,7 +91,8 @@ def _print(shown: list[dict[str, Any]]) -> None:
 
 def _serves(row: Mapping[str, Any]) -> str:
     """Return what an engine serves, in words; it may be dead though nobody stands in for it."""
-    return f"{row['applications']} applications" + ("" if row["lives"] else ", but is dead")
+    state = "is dead" if row["has_answered"] else "has not answered yet"
+    return f"{row['applications']} applications" + ("" if row["lives"] else f", but {state}")
 
 
 def _served(application: str, roster: Mapping[str, Any]) -> dict[str, Any]:

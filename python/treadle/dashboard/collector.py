@@ -274,7 +274,8 @@ def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
     for each in decisions.engines:
         if not each["lives"]:
             by = f"; {each['served_by']} serves its applications" if each["served_by"] else ""
-            found[f"engine {each['engine']}"] = Trouble("fail", f"the engine {each['engine']} is dead{by}")
+            state = "is dead" if each["has_answered"] else "has not answered yet"
+            found[f"engine {each['engine']}"] = Trouble("fail", f"the engine {each['engine']} {state}{by}")
     return found
 
 

@@ -55,6 +55,7 @@ def engine_figures(name: str, life: Mapping[str, Any], bean: Mapping[str, Any]) 
         "engine": name,
         "entry": life.get("entry", ""),
         "lives": bool(life.get("lives", False)),
+        "has_answered": bool(life.get("lives", False)) or int(bean.get("LeaseFlips", 1)) > 0,
         "served_by": life.get("served_by", ""),
         "applications": int(life.get("applications", 0)),
         "policy": bean.get("tag.Policy", ""),

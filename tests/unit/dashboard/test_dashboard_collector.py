@@ -151,6 +151,11 @@ def with_a_dead_engine(cluster: FakeCluster) -> None:
     cluster.beans["TreadleEngines"] = {"Engines": json.dumps(roster)}
 
 
+def with_an_engine_that_starts(cluster: FakeCluster) -> None:
+    with_a_dead_engine(cluster)
+    cluster.beans["TreadleEngine-batch"] = {"Committed": 0, "LeaseFlips": 0}
+
+
 @pytest.mark.parametrize(
     ("hurt", "name", "says"),
     [
@@ -164,6 +169,7 @@ def with_a_dead_engine(cluster: FakeCluster) -> None:
         (without_a_page, "nodes and queues", "what is shown is old"),
         (with_rubbish, "nodes and queues", "another form"),
         (with_a_dead_engine, "engine batch", "the engine batch is dead; main serves its applications"),
+        (with_an_engine_that_starts, "engine batch", "the engine batch has not answered yet; main serves its"),
     ],
 )
 def test_trouble_is_shown_with_since_when_until_it_is_over(
