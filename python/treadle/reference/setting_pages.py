@@ -26,8 +26,8 @@ Every setting of treadle.yaml, the engine's file, with its default and bounds. A
 change. `treadle policy check FILE` checks one, `treadle policy defaults` prints one with all defaults;
 [conf/treadle.yaml](../../conf/treadle.yaml) is that.
 
-The ResourceManager's own settings, `yarn.scheduler.treadle.*` in yarn-site.xml, are in the
-[administrator's guide](../administrator.md#settings).
+The ResourceManager's own settings, `yarn.scheduler.treadle.*` in yarn-site.xml, have
+[a page of their own](../shim-settings.md).
 
 ```yaml
 # treadle.yaml
