@@ -259,12 +259,17 @@ def drop_saturated(view: View, scratch: Scratch, parameters: DecideParameters, p
 
 
 @inner
-def drop_application(
-    view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, app: int, partition: int
-) -> None:
-    """Take off what an application that is given up has asked for."""
+def drop_application(view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int) -> None:
+    """Take off what an application still asks for."""
     row = view.apps[app].first_row
     while row >= 0:
         if asks_here(view, scratch, parameters, row, partition):
-            drop_row(view, scratch, leaf, row)
+            drop_row(view, scratch, view.apps[app].queue, row)
         row = view.rows[row].next
+
+
+@inner
+def give_up_application(view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int) -> None:
+    """Leave an application alone for the rest of the decide: nothing of it can be placed."""
+    drop_application(view, scratch, parameters, app, partition)
+    scratch.apps[app].done = 1

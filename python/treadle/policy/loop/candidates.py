@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from treadle.compiled.functions import inner
 from treadle.policy.asks import (
     asks_here,
-    drop_application,
     drop_row,
     find_headroom,
+    give_up_application,
     is_over_limit,
     user_of,
     within_headroom,
@@ -117,8 +117,7 @@ def gather_leaf(
         if user < 0 or not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
             candidates = add_candidates(view, scratch, parameters, app, user, leaf, partition, candidates, most)
         if candidates == before:
-            drop_application(view, scratch, parameters, leaf, app, partition)
-            scratch.apps[app].done = 1
+            give_up_application(view, scratch, parameters, app, partition)
     scratch.counters[LOOKED] += at
     return candidates
 

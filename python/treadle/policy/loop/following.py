@@ -118,7 +118,7 @@ def note_placed(view: View, scratch: Scratch, parameters: DecideParameters, leaf
     app, at = view.rows[row].application, scratch.shares.leaf_node[leaf]
     scratch.shares.nodes[at].asks -= 1
     if view.apps[app].awaiting_am:
-        drop_application(view, scratch, parameters, leaf, app, partition)
+        drop_application(view, scratch, parameters, app, partition)
     rules.note(view, scratch, parameters, leaf, row, partition)
     if parameters.compares_shares:
         note_served(scratch, at)

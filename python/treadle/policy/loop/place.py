@@ -14,9 +14,9 @@ from treadle.model.in_flight import assume
 from treadle.model.tables import TOTAL
 from treadle.policy.asks import (
     asks_here,
-    drop_application,
     drop_row,
     find_headroom,
+    give_up_application,
     is_over_limit,
     note_big,
     user_of,
@@ -118,8 +118,7 @@ def choose_candidate(
     node = choose_node(view, scratch, parameters, first)
     if node < 0:
         if node == WAIT:
-            drop_application(view, scratch, parameters, leaf, app, partition)
-            scratch.apps[app].done = 1
+            give_up_application(view, scratch, parameters, app, partition)
         else:
             note_big(view, scratch, first)
             scratch.rows[first].done = 1
@@ -134,21 +133,14 @@ def choose_candidate(
 
 @inner
 def propose_best(
-    view: View,
-    scratch: Scratch,
-    parameters: DecideParameters,
-    out: Records,
-    asked: I64,
-    app: int,
-    leaf: int,
-    partition: int,
+    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, app: int, partition: int
 ) -> bool:
     """Propose one container for the best of the leaf's candidates; False if a row or application has had its turn."""
+    leaf = view.apps[app].queue
     candidates = gather(view, scratch, parameters, leaf, partition)
     if candidates == 0:
         if not scratch.apps[app].done:
-            drop_application(view, scratch, parameters, leaf, app, partition)
-            scratch.apps[app].done = 1
+            give_up_application(view, scratch, parameters, app, partition)
         return False
     row = choose_candidate(view, scratch, parameters, leaf, partition, candidates)
     if row < 0:
@@ -259,41 +251,28 @@ def serve_row(
 
 @inner
 def serve_ask(
-    view: View,
-    scratch: Scratch,
-    parameters: DecideParameters,
-    out: Records,
-    asked: I64,
-    app: int,
-    leaf: int,
-    partition: int,
+    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, app: int, partition: int
 ) -> bool:
     """Propose one container for the application's ask with the least key; False if ask or application had its turn."""
+    leaf = view.apps[app].queue
     row, user = least_ask(view, scratch, parameters, app), user_of(view, parameters, app, leaf, partition)
     if row >= 0 and (user < 0 or not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition)):
         node = serve_row(view, scratch, parameters, out, asked, row, leaf, user)
         if node != WAIT:
             return node >= 0
-    drop_application(view, scratch, parameters, leaf, app, partition)
-    scratch.apps[app].done = 1
+    give_up_application(view, scratch, parameters, app, partition)
     return False
 
 
 @inner
 def serve_application(
-    view: View,
-    scratch: Scratch,
-    parameters: DecideParameters,
-    out: Records,
-    asked: I64,
-    app: int,
-    leaf: int,
-    partition: int,
+    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, app: int, partition: int
 ) -> bool:
     """Propose one container for the application's first row that fits somewhere; False if there is none.
 
     A row that waits for a nearer node ends the application's turn, as in YARN; one that fits nowhere does not.
     """
+    leaf = view.apps[app].queue
     user = user_of(view, parameters, app, leaf, partition)
     if user >= 0 and is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
         return False
@@ -318,14 +297,13 @@ def serve_leaf(
         if app < 0:
             return False
         if parameters.candidates > 0 and not view.apps[app].awaiting_am:
-            served = propose_best(view, scratch, parameters, out, asked, app, leaf, partition)
+            served = propose_best(view, scratch, parameters, out, asked, app, partition)
         elif scratch.queues[leaf].order == ASKS and not view.apps[app].awaiting_am:
-            served = serve_ask(view, scratch, parameters, out, asked, app, leaf, partition)
+            served = serve_ask(view, scratch, parameters, out, asked, app, partition)
         else:
-            served = serve_application(view, scratch, parameters, out, asked, app, leaf, partition)
+            served = serve_application(view, scratch, parameters, out, asked, app, partition)
             if not served:
-                drop_application(view, scratch, parameters, leaf, app, partition)
-                scratch.apps[app].done = 1
+                give_up_application(view, scratch, parameters, app, partition)
         if served:
             last = out[scratch.counters[PLACED] - 1]
             note_placed(view, scratch, parameters, last.queue, last.row, last.node)

@@ -256,19 +256,6 @@ def tasks_within_quota(view: View, row: int, history_quota: HistoryQuota) -> int
     return int(history_quota.part / share + 1e-9) if share > 0.0 else UNBOUNDED
 
 
-class _WithPilots:
-    """Base of estimates that use pilot measurements."""
-
-    _table: PilotTable | None = None
-
-    def use(self, keeper: Keeper | None) -> None:
-        """Go by the table of the policy's gate; there is none where it does not sample."""
-        self._table = keeper.table if isinstance(keeper, PilotKeeper) else None
-
-    def _sampled(self, cluster: Cluster) -> Sampled:
-        return NONE if self._table is None else self._table.fit(cluster)
-
-
 class PilotsEstimateParameters(Parameters):
     """What can be set."""
 
@@ -287,25 +274,6 @@ class PilotsEstimateParameters(Parameters):
     def needs(self) -> tuple[str, ...]:
         """Return where history is remembered, if it is scaled."""
         return ("profiles.store",) if self.scale_history else ()
-
-
-class PilotsEstimate(_WithPilots):
-    """The mean of a stage's pilots, once they have ended (gate: pilots); of what is not sampled as by `observed`."""
-
-    def __init__(self, parameters: PilotsEstimateParameters) -> None:
-        self.default_ms = float(parameters.default_ms)
-        self._scale_history = parameters.scale_history
-
-    def durations(
-        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
-    ) -> None:
-        """Set the means."""
-        rows, groups, sampled = cluster.requests.size, cluster.tasks.size, self._sampled(cluster)
-        observed_durations(view, ended, rows, groups, rows_ms, groups_ms)
-        if self._scale_history:
-            keys, factors = cluster.hints.size, np.empty(cluster.apps.size)
-            scale_hints(view, sampled, cluster.apps.size, keys, 0.0, factors, rows_ms, groups_ms, hint_ms)
-        pilot_durations(view, sampled, rows, groups, rows_ms, groups_ms)
 
 
 class CombinedParameters(Parameters):
@@ -330,23 +298,44 @@ class CombinedParameters(Parameters):
     )
 
 
-class CombinedEstimate(_WithPilots):
-    """Pilots and hints (`TaskEstimates`), their logarithms averaged by inverse variance; else whichever there is."""
+class _WithPilots:
+    """Base of estimates that use pilot measurements, and hints beside them."""
 
-    def __init__(self, parameters: CombinedParameters) -> None:
+    _joins_hints = False
+    """Are hints estimates of their own, or only what pilots are compared with?"""
+
+    def __init__(self, parameters: PilotsEstimateParameters | CombinedParameters) -> None:
         self.default_ms = float(parameters.default_ms)
-        self._hint_error = parameters.hint_error
         self._scale_history = parameters.scale_history
+        self._hint_error = parameters.hint_error if isinstance(parameters, CombinedParameters) else 0.0
+        self._table: PilotTable | None = None
+
+    def use(self, keeper: Keeper | None) -> None:
+        """Go by the table of the policy's gate; there is none where it does not sample."""
+        self._table = keeper.table if isinstance(keeper, PilotKeeper) else None
 
     def durations(
         self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
     ) -> None:
         """Set what is known."""
-        rows, groups, sampled = cluster.requests.size, cluster.tasks.size, self._sampled(cluster)
+        rows, groups, keys = cluster.requests.size, cluster.tasks.size, cluster.hints.size
+        sampled = NONE if self._table is None else self._table.fit(cluster)
         observed_durations(view, ended, rows, groups, rows_ms, groups_ms)
-        hinted_durations(view, cluster.hints.size, rows_ms, groups_ms)
+        if self._joins_hints:
+            hinted_durations(view, keys, rows_ms, groups_ms)
         if self._scale_history:
-            keys, factors = cluster.hints.size, np.empty(cluster.apps.size)
+            factors = np.empty(cluster.apps.size)
             scale_hints(view, sampled, cluster.apps.size, keys, self._hint_error, factors, rows_ms, groups_ms, hint_ms)
         pilot_durations(view, sampled, rows, groups, rows_ms, groups_ms)
-        join_hints(view, sampled, cluster.hints.size, self._hint_error, rows_ms, groups_ms)
+        if self._joins_hints:
+            join_hints(view, sampled, keys, self._hint_error, rows_ms, groups_ms)
+
+
+class PilotsEstimate(_WithPilots):
+    """The mean of a stage's pilots, once they have ended (gate: pilots); of what is not sampled as by `observed`."""
+
+
+class CombinedEstimate(_WithPilots):
+    """Pilots and hints (`TaskEstimates`), their logarithms averaged by inverse variance; else whichever there is."""
+
+    _joins_hints = True

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.simulator import inner, kernel
+from treadle.simulator.cell.arrivals import next_event
 from treadle.simulator.cell.placing import (
     add_to_claim,
     begin_claim,
@@ -21,7 +22,7 @@ from treadle.simulator.cell.placing import (
     use,
 )
 from treadle.simulator.cell.state import EventKind, Total
-from treadle.simulator.event_queue import remove_first, schedule
+from treadle.simulator.event_queue import schedule
 
 if TYPE_CHECKING:
     from treadle.simulator.cell.state import CellState
@@ -36,29 +37,17 @@ OFFER_MEMORY_MIN: Final = 102_400
 @kernel
 def run_offers(cell: CellState, end_s: float) -> None:
     """Run a cell until an instant; what happens at it counts."""
-    arrived, jobs = 0, len(cell.arrival_s)
-    while True:
-        arrives = arrived < jobs
-        if cell.totals[Total.EVENTS] > 0 and (not arrives or cell.event_s[0] < cell.arrival_s[arrived]):
-            now, kind, subject = cell.event_s[0], cell.event_kind[0], cell.event_subject[0]
-            if now > end_s:
-                break
-            cell.clock_s[0] = now
-            remove_first(cell)
-            _happen(cell, kind, subject)
-        elif arrives and cell.arrival_s[arrived] <= end_s:
-            cell.clock_s[0] = cell.arrival_s[arrived]
-            _request(cell, arrived)
-            arrived += 1
-        else:
-            break
-    cell.clock_s[0] = end_s
-    use(cell, 0)
+    arrived = 0
+    kind, subject = next_event(cell, arrived, end_s)
+    while kind != EventKind.NOTHING:
+        arrived += kind == EventKind.ARRIVED
+        _happen(cell, kind, subject)
+        kind, subject = next_event(cell, arrived, end_s)
 
 
 @inner
 def _happen(cell: CellState, kind: int, subject: int) -> None:
-    if kind == EventKind.RETRY:
+    if kind == EventKind.ARRIVED or kind == EventKind.RETRY:
         _request(cell, subject)
     elif kind == EventKind.OFFER:
         cell.totals[Total.OFFER_PENDING] = 0

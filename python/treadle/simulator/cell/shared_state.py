@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from treadle.compiled.simulator import inner, kernel
 from treadle.policy.mapreduce_workers import WorkerPolicy
+from treadle.simulator.cell.arrivals import next_event
 from treadle.simulator.cell.placing import (
     add_to_claim,
     begin_claim,
@@ -22,7 +23,7 @@ from treadle.simulator.cell.placing import (
 )
 from treadle.simulator.cell.state import EventKind, Mode, Total
 from treadle.simulator.cell.workers import give_workers
-from treadle.simulator.event_queue import remove_first, schedule
+from treadle.simulator.event_queue import schedule
 
 if TYPE_CHECKING:
     from treadle.simulator.cell.state import CellState
@@ -31,29 +32,17 @@ if TYPE_CHECKING:
 @kernel
 def run_shared_state(cell: CellState, end_s: float) -> None:
     """Run a cell until an instant; what happens at it counts."""
-    arrived, jobs = 0, len(cell.arrival_s)
-    while True:
-        arrives = arrived < jobs
-        if cell.totals[Total.EVENTS] > 0 and (not arrives or cell.event_s[0] < cell.arrival_s[arrived]):
-            now, kind, subject = cell.event_s[0], cell.event_kind[0], cell.event_subject[0]
-            if now > end_s:
-                break
-            cell.clock_s[0] = now
-            remove_first(cell)
-            if kind == EventKind.DECIDED:
-                _commit(cell, subject)
-            elif kind == EventKind.RETRY:
-                _queue(cell, subject)
-            else:
-                _end(cell, subject)
-        elif arrives and cell.arrival_s[arrived] <= end_s:
-            cell.clock_s[0] = cell.arrival_s[arrived]
-            _queue(cell, arrived)
-            arrived += 1
+    arrived = 0
+    kind, subject = next_event(cell, arrived, end_s)
+    while kind != EventKind.NOTHING:
+        arrived += kind == EventKind.ARRIVED
+        if kind == EventKind.DECIDED:
+            _commit(cell, subject)
+        elif kind == EventKind.ENDED:
+            _end(cell, subject)
         else:
-            break
-    cell.clock_s[0] = end_s
-    use(cell, 0)
+            _queue(cell, subject)
+        kind, subject = next_event(cell, arrived, end_s)
 
 
 @inner

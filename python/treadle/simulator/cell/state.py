@@ -17,6 +17,8 @@ from treadle.simulator.event_queue import Queued
 class EventKind(IntEnum):
     """What happens at an instant."""
 
+    NOTHING = -1
+    """Nothing more until the run ends."""
     ENDED = 0
     """The tasks of a claim have ended; the subject is the claim."""
     DECIDED = 1
@@ -29,6 +31,8 @@ class EventKind(IntEnum):
     """An offer has reached its scheduler; the subject is the offer."""
     ANSWERED = 5
     """A scheduler answers an offer; the subject is the offer."""
+    ARRIVED = 6
+    """A job arrives; the subject is the job. It stands in no queue of events: the workload has the times."""
 
 
 class Mode(IntEnum):
