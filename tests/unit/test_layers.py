@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -205,25 +205,42 @@ def imports_at_the_top(body: list[ast.stmt]) -> Iterator[ast.Import | ast.Import
             yield from imports_at_the_top(node.body)
 
 
-def loaded_by(file: Path, modules: Collection[str]) -> set[str]:
-    """Return the modules among ``modules`` that loading a file needs first."""
+def named(imports: Iterable[ast.AST], modules: Collection[str]) -> set[str]:
+    """Return the modules among ``modules`` that imports name."""
     needed = set()
-    for node in imports_at_the_top(ast.parse(file.read_bytes()).body):
+    for node in imports:
         if isinstance(node, ast.Import):
             needed |= {alias.name for alias in node.names}
-        else:
+        elif isinstance(node, ast.ImportFrom):
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
             needed |= {name if name in modules else str(node.module) for name in inner}
     return needed & set(modules)
 
 
-def test_no_module_needs_itself_to_be_loaded() -> None:
-    files = {}
+def loaded_by(file: Path, modules: Collection[str]) -> set[str]:
+    """Return the modules among ``modules`` that loading a file needs first."""
+    return named(imports_at_the_top(ast.parse(file.read_bytes()).body), modules)
+
+
+def modules() -> dict[str, Path]:
+    """Return the package's modules and their files."""
+    found = {}
     for file in PACKAGE.rglob("*.py"):
         *above, last = file.relative_to(PACKAGE.parent).with_suffix("").parts
-        files[".".join(above if last == "__init__" else [*above, last])] = file
+        found[".".join(above if last == "__init__" else [*above, last])] = file
+    return found
+
+
+def test_no_module_needs_itself_to_be_loaded() -> None:
+    files = modules()
     needs = {name: loaded_by(file, files.keys()) for name, file in files.items()}
     assert sum(map(len, needs.values())) > 1000
+    TopologicalSorter(needs).prepare()  # raises CycleError, with the modules of the circle
+
+
+def test_no_two_modules_name_each_other_not_even_for_types_or_within_functions() -> None:
+    files = modules()
+    needs = {name: named(ast.walk(ast.parse(file.read_bytes())), files.keys()) for name, file in files.items()}
     TopologicalSorter(needs).prepare()  # raises CycleError, with the modules of the circle
 
 
@@ -235,6 +252,7 @@ def test_a_circle_of_imports_is_found(tmp_path: Path) -> None:
     (tmp_path / "three.py").write_text("def later():\n    import one\n")
     needs = {name: loaded_by(tmp_path / f"{name}.py", {"one", "two", "three"}) for name in ("one", "two", "three")}
     assert needs == {"one": {"two"}, "two": {"one"}, "three": set()}
+    assert named(ast.walk(ast.parse((tmp_path / "two.py").read_bytes())), {"one", "three"}) == {"one", "three"}
     with pytest.raises(CycleError):
         TopologicalSorter(needs).prepare()
 

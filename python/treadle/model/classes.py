@@ -24,7 +24,7 @@ from treadle.model.tables import TOTAL, grown
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from treadle.model.cluster import Cluster
+    from treadle.model.mirror import Mirror
 
 CLASSES_MAX: Final = 4_096
 """What constraints beyond that demand is left to the ResourceManager; what tags beyond that require, nobody serves."""
@@ -143,7 +143,7 @@ class Classes:
         if application < len(self._bound) and self._bound[application]:
             self._apps_changed.add(application)
 
-    def nodes_reported(self, event: events.Nodes, cluster: Cluster) -> None:
+    def nodes_reported(self, event: events.Nodes, cluster: Mirror) -> None:
         """Note the nodes that are not what they were; called before the model takes them."""
         if self.active:
             at, totals = cluster.nodes.at, cluster.nodes.amounts
@@ -161,7 +161,7 @@ class Classes:
         if self.active:
             self._nodes_changed.update(event.node.tolist())
 
-    def facts(self, cluster: Cluster, node: int) -> NodeFacts | None:
+    def facts(self, cluster: Mirror, node: int) -> NodeFacts | None:
         """Return what a node is to requirements; None if it may not be used."""
         record, texts = cluster.nodes.at[node], cluster.names.texts
         if record["state"] != 1:
@@ -175,7 +175,7 @@ class Classes:
             totals=dict(zip(cluster.types.names, cluster.nodes.amounts[node, TOTAL].tolist(), strict=True)),
         )
 
-    def sync(self, cluster: Cluster) -> bool:
+    def sync(self, cluster: Mirror) -> bool:
         """Bring classes and rows up to date with the model; returns whether asks are known that had to wait for it."""
         if not self.active:
             return False
@@ -184,7 +184,7 @@ class Classes:
         self._sync_rows(cluster)
         return waited
 
-    def _sync_nodes(self, cluster: Cluster) -> None:
+    def _sync_nodes(self, cluster: Mirror) -> None:
         size = cluster.nodes.size
         if len(self._table) < size:
             self._nodes_changed.update(range(len(self._table), size))
@@ -216,7 +216,7 @@ class Classes:
         packed = np.packbits(self.nodes[which], axis=1, bitorder="little")
         self.packed[which, : packed.shape[1]] = packed
 
-    def _sync_rows(self, cluster: Cluster) -> None:
+    def _sync_rows(self, cluster: Mirror) -> None:
         rows = len(cluster.requests.at)
         if len(self.row_class) < rows:
             self.row_class = grown(self.row_class, rows, ANY_NODE)
@@ -265,7 +265,7 @@ class Classes:
         self._owner[gone] = -1
         self._freed = True
 
-    def _read(self, cluster: Cluster, application: int) -> None:
+    def _read(self, cluster: Mirror, application: int) -> None:
         """Read what an application requires, and whether its asks are bound to nodes."""
         tags = [tag for tag in cluster.tags(application) if tag.lower().startswith(TAG)]
         mine = wish(tags) if tags else NO_WISH
@@ -283,7 +283,7 @@ class Classes:
             self.errors[application] = mine.error
         self._bound[application] = mine is not NO_WISH or bool(cluster.constraints.text.get(application))
 
-    def _bind_row(self, cluster: Cluster, row: int) -> None:
+    def _bind_row(self, cluster: Mirror, row: int) -> None:
         """Find out what an ask is bound to."""
         if len(self.choices) >= CHOICES_MAX and self._freed:
             self._sweep()
@@ -309,7 +309,7 @@ class Classes:
         self.row_level[row] = -1 if level == last else level
         self.row_choice[row] = binding.number
 
-    def _binding(self, cluster: Cluster, application: int, text: int) -> _Binding | None:
+    def _binding(self, cluster: Mirror, application: int, text: int) -> _Binding | None:
         """Find out what asks of an application with a constraint's text are bound to; None: to nothing that counts."""
         asked = self._understand(cluster, text) if text >= 0 else None
         mine = self._wishes.get(application, NO_WISH)
@@ -331,7 +331,7 @@ class Classes:
                 self._plain[application] = at, number
         return binding
 
-    def _understand(self, cluster: Cluster, text: int) -> Understood | None:
+    def _understand(self, cluster: Mirror, text: int) -> Understood | None:
         if text not in self._understood:
             found = understand(cluster.names.texts[text])
             self._understood[text] = found if isinstance(found, Understood) else None
@@ -360,7 +360,7 @@ class Classes:
         at = self._class(wanted)
         return -1 if at is None else at
 
-    def supply(self, cluster: Cluster, predicate: Predicate) -> I64:
+    def supply(self, cluster: Mirror, predicate: Predicate) -> I64:
         """Return what the usable nodes have together on which a predicate holds."""
         holds = self._nodes_of(predicate)[: cluster.nodes.size]
         holds = holds & (cluster.nodes.at["state"][: len(holds)] == 1)
@@ -373,7 +373,7 @@ class Classes:
         for row in np.flatnonzero(self.row_level >= 0).tolist():
             self.set_level(row, -1)
 
-    def unmet(self, cluster: Cluster) -> Unmet:
+    def unmet(self, cluster: Mirror) -> Unmet:
         """Return the applications with asks that no node can serve, and why."""
         if not self.active:
             return NONE_UNMET

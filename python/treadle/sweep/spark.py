@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import treadle
 from treadle.errors import UserError
-from treadle.sweep import worker
+from treadle.sweep import digests, worker
 from treadle.sweep.kept import write_at_once
 from treadle.sweep.line import Line
 from treadle.sweep.local import Done, died
@@ -99,12 +99,13 @@ class Spark:
         """
         from pyspark import cloudpickle
 
-        cloudpickle.register_pickle_by_value(worker)  # workers may not have it
+        for module in (digests, worker):  # workers may not have them
+            cloudpickle.register_pickle_by_value(module)
         package = Path(treadle.__file__).resolve().parent
         sent = files.parent / "sent"
         code = self._ship(sent, "code", archive_of_package(package))
         inputs = self._ship(sent, "files", _archive_of_files(files, taken))
-        digest, wanted = worker.package_digest(package), worker.libraries()
+        digest, wanted = digests.package_digest(package), digests.libraries()
         run_text = worker.run_text
 
         def at_executor(text: str) -> tuple[bytes, bool]:
