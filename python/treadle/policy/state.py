@@ -242,34 +242,20 @@ def scratch_for(
         headroom: whether nodes keep room for the largest ask
         counts_asks: whether the share has a tree of its own, and counts what could be placed; else it walks the queues
     """
-    nodes, apps = cluster.nodes, cluster.apps
+    nodes, queues = cluster.nodes, _queues_of(cluster)
     resources = nodes.amounts.shape[2]
-    counters = old.counters if old is not None else np.zeros(COUNTERS, np.int64)
-    if old is None:
-        counters[BUNDLE] = -1
-    counters[PLACED] = counters[DELAYED] = counters[BIG_COUNT] = counters[LOOKED] = 0
-    queues = np.zeros(len(cluster.queues.at) + 1, QUEUE)
-    queues["first"] = len(apps.leaf_applications)
-    queues["first"][: len(apps.leaf_first)] = apps.leaf_first
-    marks = _marks(apps, old)
-    listed = np.zeros(len(apps.leaf_applications), LISTED)
-    listed["application"] = apps.leaf_applications
-    available = nodes.amounts[:, FREE] - nodes.amounts[:, ASSUMED]
-    bound = cluster.counted.copy()
-    for resource, factor in (overbook or {}).items():
-        bound[resource] = 1
-        available[:, resource] += ((factor - 1.0) * nodes.amounts[:, TOTAL, resource]).astype(np.int64)
+    available, bound = _offered(cluster, overbook or {})
     return Scratch(
-        counters=counters,
+        counters=_counters_after(old),
         available=available,
         rates=np.zeros((3, resources)),
         asks=np.zeros((INFEASIBLE + INFEASIBLE_MAX, resources), np.int64),
         headroom=np.zeros((len(nodes.at) if headroom else 0, resources), np.int64),
         open_nodes=np.zeros(len(nodes.at) + 1, OPEN_NODE),
         rows=np.zeros(len(cluster.requests.at), ROW),
-        apps=marks,
+        apps=_marks(cluster.apps, old),
         queues=queues,
-        list=listed,
+        list=_listed(cluster),
         turns=np.zeros(0 if counts_asks else 2 * len(cluster.queues.children), np.int32),
         open_asks=np.zeros(len(cluster.requests.at) if counts_asks else 0, OPEN_ASK),
         alike=np.full(ALIKE, -1, np.int32),
@@ -290,3 +276,39 @@ def scratch_for(
         needs=np.zeros(0),
         ended=np.zeros(0, SUMS),
     )
+
+
+def _counters_after(old: Scratch | None) -> I64:
+    """Return the counters of the decide before, or new ones, with those set to 0 that count in one decide."""
+    counters = old.counters if old is not None else np.zeros(COUNTERS, np.int64)
+    if old is None:
+        counters[BUNDLE] = -1
+    counters[PLACED] = counters[DELAYED] = counters[BIG_COUNT] = counters[LOOKED] = 0
+    return counters
+
+
+def _queues_of(cluster: Cluster) -> Records:
+    """Return a row for each queue and one more, with where its applications begin in the list of all."""
+    apps = cluster.apps
+    queues = np.zeros(len(cluster.queues.at) + 1, QUEUE)
+    queues["first"] = len(apps.leaf_applications)
+    queues["first"][: len(apps.leaf_first)] = apps.leaf_first
+    return queues
+
+
+def _listed(cluster: Cluster) -> Records:
+    """Return the applications, leaf by leaf."""
+    listed = np.zeros(len(cluster.apps.leaf_applications), LISTED)
+    listed["application"] = cluster.apps.leaf_applications
+    return listed
+
+
+def _offered(cluster: Cluster, overbook: Mapping[int, float]) -> tuple[I64, U8]:
+    """Return what nodes have to give, (node, resource), and which resources bound what they take."""
+    nodes = cluster.nodes
+    available = nodes.amounts[:, FREE] - nodes.amounts[:, ASSUMED]
+    bound = cluster.counted.copy()
+    for resource, factor in overbook.items():
+        bound[resource] = 1
+        available[:, resource] += ((factor - 1.0) * nodes.amounts[:, TOTAL, resource]).astype(np.int64)
+    return available, bound

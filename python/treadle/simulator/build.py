@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.compiled.array_types import F64, I64, U8
+from treadle.compiled.array_types import F64, I32, I64, U8, Records
 from treadle.constraints.expression import parse
 from treadle.constraints.nodes import NodeFacts, NodeTable
 from treadle.constraints.placement import DEFAULT_PREFIX
@@ -219,24 +219,14 @@ def _state(
     flat: Flat,
     tree: QueueTree,
     totals: I64,
-    racks: Any,
+    racks: I32,
     rack_count: int,
     allowed: U8,
     preferred: U8,
     usage: F64,
 ) -> State:
     nodes, kinds = totals.shape
-    machines = np.zeros(nodes, tables.NODE)
-    machines["rack"] = racks
-    machines["state"] = NodeState.USABLE
-    machines["first_container"] = -1
-    # Heartbeats are spread evenly over their period.
-    machines["phase_ms"] = np.arange(nodes, dtype=np.int64) * scenario.cluster.heartbeat_ms // max(nodes, 1)
     count = len(tree.paths)
-    queues = np.zeros(count, tables.QUEUE)
-    queues["parent"] = tree.parents
-    queues["first_pending"] = queues["last_pending"] = -1
-    queues["leaf"][list(tree.leaves)] = 1
     counted = np.array([resource.counted for resource in scenario.cluster.resources], np.uint8)
     amounts = np.zeros((count, kinds), np.int64)
     subjects = nodes + len(flat.apps) + len(flat.rows) + count
@@ -245,7 +235,7 @@ def _state(
         events=np.zeros(0, tables.EVENT),
         slots=np.full(SLOTS, -1, np.int32),
         heap=np.zeros(0, np.int32),
-        nodes=machines,
+        nodes=_machines(racks, scenario.cluster.heartbeat_ms),
         node_total=totals.copy(),
         node_free=totals.copy(),
         allowed=allowed,
@@ -254,7 +244,7 @@ def _state(
         thrashing=np.array([resource.thrashing for resource in scenario.cluster.resources]),
         usage=usage,
         racks=np.concatenate([racks, np.arange(rack_count, dtype=np.int32)]),
-        queues=queues,
+        queues=_queues(tree),
         queue_maximum=tree.maximum,
         queue_used=amounts.copy(),
         queue_pending=amounts.copy(),
@@ -281,6 +271,25 @@ def _state(
     for free in (tables.EVENTS_FREE, tables.CONTAINERS_FREE):
         state.clock[free] = -1
     return with_room(state, containers=1024, events=len(flat.apps) + 4 * nodes + 4096, container_steps=4096)
+
+
+def _machines(racks: I32, heartbeat_ms: int) -> Records:
+    """Return nodes that can be used, whose heartbeats are spread evenly over their period."""
+    machines = np.zeros(len(racks), tables.NODE)
+    machines["rack"] = racks
+    machines["state"] = NodeState.USABLE
+    machines["first_container"] = -1
+    machines["phase_ms"] = np.arange(len(racks), dtype=np.int64) * heartbeat_ms // max(len(racks), 1)
+    return machines
+
+
+def _queues(tree: QueueTree) -> Records:
+    """Return queues in which nothing waits."""
+    queues = np.zeros(len(tree.paths), tables.QUEUE)
+    queues["parent"] = tree.parents
+    queues["first_pending"] = queues["last_pending"] = -1
+    queues["leaf"][list(tree.leaves)] = 1
+    return queues
 
 
 def with_room(state: State, *, containers: int, events: int, container_steps: int) -> State:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from treadle.compiled.array_types import F64, I64
 from treadle.simulator.event_queue import event_columns
 from treadle.simulator.workers.eligible import Eligible
 from treadle.simulator.workers.least_waiting import VIEW_S
@@ -25,13 +26,6 @@ def new_workers(
     """Return the tables of a run at its start."""
     jobs, workers = len(trace), eligible.workers.shape[1]
     first_long = int((100 - trace.long_percent) * workers / 100) if system.partitioned else 0
-    mode = np.zeros(len(Mode), np.int64)
-    mode[[Mode.LONG, Mode.SHORT, Mode.ORDER]] = system.long, system.short, system.order
-    mode[[Mode.STEAL, Mode.AVOID, Mode.PROBES_MIN]] = system.steals, system.avoids, system.probes_min
-    mode[Mode.FIRST_LONG] = first_long
-    mode[Mode.CONSTRAINED_RATIO] = system.constrained_ratio
-    mode[[Mode.BY_CRV, Mode.GATE]] = system.by_crv, system.gated
-    mode[[Mode.SCARCITY, Mode.NEGOTIATION]] = system.spares, system.negotiates
     is_long = trace.is_long
     placements = np.where(is_long, system.long, system.short)
     ratio = np.where((eligible.full > 0) & system.constrained, system.constrained_ratio, PROBE_RATIO)
@@ -42,22 +36,12 @@ def new_workers(
     totals[Total.UNFINISHED] = len(trace.duration_s)
     maps = min(int(is_long.sum()), workers) + 2 if system.avoids else 1
     totals[Total.FREE_MAPS] = maps
-    reals = np.zeros(len(Real))
-    if system.long == Placement.LEAST_WAITING_SEEN:
-        reals[Real.BEAT] = VIEW_S
-    elif system.is_phoenix:
-        reals[Real.BEAT] = HEARTBEAT_S
-    reals[Real.RELAXED_SLOWDOWN] = relaxed_slowdown
-    reals[Real.GATE] = GATE
-    reals[Real.SPARING] = system.sparing if system.spares else 0.0
-    short = np.repeat(~is_long, trace.tasks)
-    reals[Real.SHORT_MEAN] = float(trace.duration_s[short].mean()) if short.any() else 1.0
     batches = 2 * jobs + 1
     events = workers + batches + 1
     return Workers(
-        mode=mode,
+        mode=_mode(system, first_long),
         totals=totals,
-        reals=reals,
+        reals=_reals(system, trace, relaxed_slowdown),
         **_of_jobs(system, trace, eligible),
         **_of_groups(eligible if system.constrained else None, eligible.workers.shape[1], first_long),
         **_of_workers(workers),
@@ -79,6 +63,33 @@ def new_workers(
         by_need=np.arange(workers, dtype=np.int32),
         needed=np.zeros(NEED_LEVELS + 1, np.int64),
     )
+
+
+def _mode(system: System, first_long: int) -> I64:
+    """Return what holds for the whole run, by `Mode`."""
+    mode = np.zeros(len(Mode), np.int64)
+    mode[[Mode.LONG, Mode.SHORT, Mode.ORDER]] = system.long, system.short, system.order
+    mode[[Mode.STEAL, Mode.AVOID, Mode.PROBES_MIN]] = system.steals, system.avoids, system.probes_min
+    mode[Mode.FIRST_LONG] = first_long
+    mode[Mode.CONSTRAINED_RATIO] = system.constrained_ratio
+    mode[[Mode.BY_CRV, Mode.GATE]] = system.by_crv, system.gated
+    mode[[Mode.SCARCITY, Mode.NEGOTIATION]] = system.spares, system.negotiates
+    return mode
+
+
+def _reals(system: System, trace: Trace, relaxed_slowdown: float) -> F64:
+    """Return the numbers of the run, by `Real`, at its start."""
+    reals = np.zeros(len(Real))
+    if system.long == Placement.LEAST_WAITING_SEEN:
+        reals[Real.BEAT] = VIEW_S
+    elif system.is_phoenix:
+        reals[Real.BEAT] = HEARTBEAT_S
+    reals[Real.RELAXED_SLOWDOWN] = relaxed_slowdown
+    reals[Real.GATE] = GATE
+    reals[Real.SPARING] = system.sparing if system.spares else 0.0
+    short = np.repeat(~trace.is_long, trace.tasks)
+    reals[Real.SHORT_MEAN] = float(trace.duration_s[short].mean()) if short.any() else 1.0
+    return reals
 
 
 def _of_jobs(system: System, trace: Trace, eligible: Eligible) -> dict[str, Any]:
