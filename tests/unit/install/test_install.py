@@ -1,0 +1,451 @@
+"""`treadle install` puts all in place or nothing, a second run changes nothing, `uninstall` takes everything back."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.support.installing import (
+    ENV,
+    NOW,
+    SITE,
+    nothing,
+    options,
+    put_in_place,
+    snapshot,
+    take_out,
+    use_small_environment,
+    values,
+)
+
+import treadle
+from treadle.admin.host import install, plan, uninstall
+from treadle.admin.host.env_script import jar_in, with_jar
+from treadle.admin.host.environment import needed_distributions
+from treadle.admin.host.install import carry_out, plan_of
+from treadle.admin.host.manifest import Manifest
+from treadle.admin.host.place import put
+from treadle.admin.host.plan import CLASS, CLASS_KEY, DEFAULT_PREFIX, Plan
+from treadle.admin.host.uninstall import plan_removal, remove
+from treadle.admin.host.where import found_prefix
+from treadle.cli.main import run
+from treadle.errors import UserError
+
+
+def test_an_installation_is_in_place_and_its_end_is_as_the_beginning(conf: Path, tmp_path: Path) -> None:
+    before = snapshot(tmp_path)
+    said = put_in_place(conf)
+    prefix, release = tmp_path / "opt", treadle.__version__
+    assert values(conf) == {
+        "yarn.resourcemanager.hostname": "rm",
+        CLASS_KEY: CLASS,
+        "yarn.scheduler.treadle.mode": "observe_only",
+        "yarn.scheduler.treadle.python.command": f"{prefix}/{release}/bin/treadle",
+        "yarn.scheduler.treadle.config.file": f"{prefix}/etc/treadle.yaml",
+    }
+    assert (conf / "yarn-site.xml").read_bytes().startswith(SITE[: SITE.index(b"</configuration>")])
+    assert (conf / "yarn-site.xml").stat().st_mode & 0o777 == 0o640
+    assert (conf / "yarn-env.sh").stat().st_mode & 0o777 == 0o755
+    assert (conf / "yarn-site.xml.treadle-20261123-073000").read_bytes() == SITE
+    assert (prefix / "current" / "bin" / "treadle").is_file()
+    assert (prefix / "kernels").stat().st_mode & 0o777 == 0o700
+    assert f"folder: {prefix}/kernels" in (prefix / "etc" / "treadle.yaml").read_text()
+    assert not [line for line in said if "left" in line]
+
+    gone = take_out(conf)
+    assert snapshot(tmp_path) == before
+    assert f"restored {conf}/yarn-site.xml, as it was byte for byte" in gone
+
+
+def test_a_dry_run_writes_nothing(conf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = snapshot(tmp_path)
+    words = ["install", "--hadoop-conf", str(conf), "--prefix", str(tmp_path / "opt"), "--user", getpass.getuser()]
+    assert run([*words, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert f"+    <value>{CLASS}</value>" in said
+    assert f"--- {conf}/yarn-site.xml" in said
+    assert "nothing was changed" in said
+    assert snapshot(tmp_path) == before
+
+
+def test_a_second_run_changes_nothing_and_reports_that(
+    conf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install, "compile_kernels", nothing)
+    words = ["install", "--hadoop-conf", str(conf), "--prefix", str(tmp_path / "opt"), "--user", getpass.getuser()]
+    assert run(words) == 0
+    assert "restart the ResourceManager" in capsys.readouterr().out
+    before = snapshot(tmp_path)
+    assert run(words) == 0
+    assert "nothing to do" in capsys.readouterr().out
+    assert snapshot(tmp_path) == before
+    monkeypatch.setattr(uninstall, "processes_below", lambda _: [])
+    assert run(["uninstall", "--prefix", str(tmp_path / "opt"), "--dry-run"]) == 0
+    assert snapshot(tmp_path) == before
+    assert run(["uninstall", "--prefix", str(tmp_path / "opt")]) == 0
+    assert run(["uninstall", "--prefix", str(tmp_path / "opt")]) == 2
+    assert "holds no installation" in capsys.readouterr().err
+
+
+STEPS = ["warm-up", "make_environment", "_point", "put yarn-env.sh", "put yarn-site.xml", "save", "interrupt"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_whatever_fails_everything_is_as_it_was(
+    step: str, conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = snapshot(tmp_path)
+    planned = plan_of(options(conf))
+    warm_up = nothing
+    expected: type[BaseException] = UserError
+
+    def fail(*_: object, **__: object) -> None:
+        raise UserError("no luck")
+
+    if step in {"warm-up", "interrupt"}:
+        warm_up = fail
+    if step == "interrupt":
+
+        def interrupted(_: object) -> None:
+            raise KeyboardInterrupt
+
+        warm_up, expected = interrupted, KeyboardInterrupt
+    elif step.startswith("put "):
+        from treadle.admin.host.place import put
+
+        def full(path: Path, data: bytes, *more: object) -> None:
+            if path.name == step.removeprefix("put ") and b"treadle" in data:
+                raise OSError(28, "No space left on device", str(path))
+            put(path, data, *more)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(install, "put", full)
+    elif step == "save":
+        monkeypatch.setattr(Manifest, "save", fail)
+    elif step != "warm-up":
+        monkeypatch.setattr(install, step, fail)
+    with pytest.raises(expected) as error:
+        carry_out(planned, NOW, nothing, warm_up)
+    assert snapshot(tmp_path) == before
+    if expected is UserError:
+        assert "everything is as it was" in str(error.value)
+
+
+def test_an_upgrade_keeps_the_other_release_and_names_its_own(
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = snapshot(tmp_path)
+    put_in_place(conf)
+    for module in (install, plan):
+        monkeypatch.setattr(module, "__version__", "9.9.9")
+    planned = plan_of(options(conf))
+    assert f"other releases stay in {tmp_path}/opt until `treadle uninstall`: {treadle.__version__}" in planned.remarks
+    put_in_place(conf)
+    prefix = tmp_path / "opt"
+    assert values(conf)["yarn.scheduler.treadle.python.command"] == f"{prefix}/9.9.9/bin/treadle"
+    assert f"{prefix}/9.9.9/lib/treadle-shim.jar" in (conf / "yarn-env.sh").read_text()
+    assert (prefix / "current").readlink() == Path("9.9.9")
+    assert (prefix / treadle.__version__ / "bin" / "treadle").is_file()
+    take_out(conf)
+    assert snapshot(tmp_path) == before
+
+
+def test_others_may_read_it_whatever_the_administrators_umask(conf: Path, tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        put_in_place(conf)
+    finally:
+        os.umask(before)
+    own = {"kernels", "etc/.treadle.yaml.state"}
+    prefix = tmp_path / "opt"
+    wanted = {name: 0o055 if mode & 0o111 else 0o044 for name, (mode, *_) in snapshot(prefix).items()}
+    closed = {name for name, (mode, *_) in snapshot(prefix).items() if mode & wanted[name] != wanted[name]}
+    assert closed == own
+    assert prefix.stat().st_mode & 0o777 == 0o755
+    assert not plan_of(options(conf)).remarks
+
+
+def test_an_upgrade_that_fails_leaves_the_release_before(
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_in_place(conf)
+    before = snapshot(tmp_path)
+    for module in (install, plan):
+        monkeypatch.setattr(module, "__version__", "9.9.9")
+
+    def fail(_: object) -> None:
+        raise UserError("it cannot compile")
+
+    with pytest.raises(UserError, match="it cannot compile; everything is as it was"):
+        put_in_place(conf, fail)
+    assert snapshot(tmp_path) == before
+
+
+def test_a_damaged_environment_is_made_anew(conf: Path, tmp_path: Path) -> None:
+    put_in_place(conf)
+    jar = tmp_path / "opt" / "current" / "lib" / "treadle-shim.jar"
+    jar.write_text("other")
+    put_in_place(conf)
+    assert jar.read_text() == "jar"
+    assert [path.name for path in (tmp_path / "opt").glob(".*")] == []
+
+
+def test_what_an_administrator_changed_since_stays(conf: Path, tmp_path: Path) -> None:
+    put_in_place(conf)
+    site, script = conf / "yarn-site.xml", conf / "yarn-env.sh"
+    site.write_bytes(site.read_bytes().replace(b"Ask Ann", b"Ask Bob").replace(b"observe_only", b"enforce"))
+    script.write_bytes(script.read_bytes() + b"export MORE=1\n")
+    yaml = tmp_path / "opt" / "etc" / "treadle.yaml"
+    yaml.write_text("seed: 3\n")
+    said = take_out(conf)
+    assert site.read_bytes() == SITE.replace(b"Ask Ann", b"Ask Bob")
+    assert script.read_bytes() == ENV + b"export MORE=1\n"
+    assert yaml.read_text() == "seed: 3\n"
+    assert f"{site} was edited since: only Treadle's own lines are taken out" in said
+    assert "yarn.scheduler.treadle.mode was 'enforce': taken out with what Treadle wrote" in said
+    assert f"{yaml} was edited since: it stays" in said
+    assert (conf / "yarn-site.xml.treadle-20261123-073000").read_bytes() == SITE
+
+
+def test_the_mode_alone_changed_gives_the_file_of_before(conf: Path) -> None:
+    put_in_place(conf)
+    site = conf / "yarn-site.xml"
+    site.write_bytes(site.read_bytes().replace(b"observe_only", b"enforce"))
+    take_out(conf)
+    assert site.read_bytes() == SITE
+    assert sorted(path.name for path in conf.iterdir()) == ["capacity-scheduler.xml", "yarn-env.sh", "yarn-site.xml"]
+
+
+@pytest.mark.parametrize("name", ["fair.FairScheduler", "fifo.FifoScheduler", "mine.Scheduler", "${scheduler}"])
+def test_another_scheduler_is_refused_with_the_line(name: str, conf: Path, tmp_path: Path) -> None:
+    entry = f"<property><name>{CLASS_KEY}</name><value>{name}</value></property>\n</configuration>".encode()
+    (conf / "yarn-site.xml").write_bytes(SITE.replace(b"</configuration>", entry))
+    before = snapshot(tmp_path)
+    with pytest.raises(UserError, match=r"yarn-site\.xml:5: .* CapacityScheduler alone: move the cluster to it first"):
+        put_in_place(conf)
+    assert snapshot(tmp_path) == before
+
+
+def test_what_is_set_already_stays(conf: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("seed: 3\n")
+    more = {"mode": "enforce", "config.file": str(mine), "python.command": "/usr/local/bin/treadle"}
+    entries = "".join(
+        f"<property><name>yarn.scheduler.treadle.{key}</name><value>{value}</value></property>\n"
+        for key, value in more.items()
+    )
+    site = SITE.replace(b"</configuration>", entries.encode() + b"</configuration>")
+    (conf / "yarn-site.xml").write_bytes(site)
+    put_in_place(conf)
+    found = values(conf)
+    assert found["yarn.scheduler.treadle.mode"] == "enforce"
+    assert found["yarn.scheduler.treadle.config.file"] == str(mine)
+    assert found["yarn.scheduler.treadle.python.command"].startswith(str(tmp_path / "opt"))
+    assert not (tmp_path / "opt" / "etc").exists()
+    take_out(conf)
+    assert (conf / "yarn-site.xml").read_bytes() == site
+
+
+def test_a_link_to_the_file_stays_one(conf: Path, tmp_path: Path) -> None:
+    real = tmp_path / "real.xml"
+    (conf / "yarn-site.xml").rename(real)
+    (conf / "yarn-site.xml").symlink_to(real)
+    put_in_place(conf)
+    assert (conf / "yarn-site.xml").is_symlink()
+    assert CLASS.encode() in real.read_bytes()
+    take_out(conf)
+    assert real.read_bytes() == SITE
+
+
+def test_without_a_yarn_env_one_is_made_and_goes_again(conf: Path, tmp_path: Path) -> None:
+    (conf / "yarn-env.sh").unlink()
+    before = snapshot(tmp_path)
+    put_in_place(conf)
+    assert (conf / "yarn-env.sh").is_file()
+    take_out(conf)
+    assert snapshot(tmp_path) == before
+
+
+def class_path(conf: Path, *words: str, hadoop: bool = True, before: str = "") -> str:
+    """Return what yarn-env.sh makes of HADOOP_CLASSPATH in Hadoop's script with these words."""
+    params = f"HADOOP_USER_PARAMS=({' '.join(words)}); " if hadoop else ""
+    script = f'{params}. "{conf}/yarn-env.sh"; echo "$HADOOP_CLASSPATH"'
+    environment = {"PATH": os.environ["PATH"], **({"HADOOP_CLASSPATH": before} if before else {})}
+    done = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, check=True, env=environment)
+    return done.stdout.strip()
+
+
+def test_the_jar_is_on_the_class_path_of_the_resource_manager_alone(conf: Path, tmp_path: Path) -> None:
+    put_in_place(conf)
+    jar = f"{tmp_path}/opt/{treadle.__version__}/lib/treadle-shim.jar"
+    assert class_path(conf, "--daemon", "start", "resourcemanager") == jar
+    assert class_path(conf, "resourcemanager", before="/a:/b") == f"{jar}:/a:/b"
+    assert class_path(conf, "--daemon", "start", "nodemanager") == ""
+    assert class_path(conf, hadoop=False) == jar
+
+
+def test_a_script_with_an_open_end_is_refused(conf: Path, tmp_path: Path) -> None:
+    (conf / "yarn-env.sh").write_bytes(b"cat <<X\n")
+    (conf / "yarn-env.sh").write_bytes(b"A='never ends\n")
+    before = snapshot(tmp_path)
+    with pytest.raises(UserError, match="cannot be read by bash as it is"):
+        put_in_place(conf)
+    assert snapshot(tmp_path) == before
+
+
+def test_a_unit_is_written_with_the_release_and_never_over_anothers(conf: Path, tmp_path: Path) -> None:
+    units = tmp_path / "units"
+    units.mkdir()
+    before = snapshot(tmp_path)
+    put_in_place(conf, systemd=units)
+    text = (units / "treadle-sidecar.service").read_text()
+    command = f"ExecStart={tmp_path}/opt/{treadle.__version__}/bin/treadle sidecar --external"
+    assert command in text
+    assert f"--config {tmp_path}/opt/etc/treadle.yaml" in text
+    assert f"\nUser={getpass.getuser()}\n" in text
+    assert f"\nReadWritePaths=-{tmp_path}/opt/kernels\n" in text, "the system is read-only for it"
+    assert "treadle-link" not in text, "the user of the ResourceManager needs no group"
+    assert sorted(path.name for path in units.iterdir()) == ["treadle-sidecar.service"]
+    take_out(conf)
+    assert snapshot(tmp_path) == before
+    (units / "treadle-sidecar.service").write_text("[Service]\n")
+    planned = plan_of(options(conf, systemd=units))
+    assert any("somebody's own: left as it is" in line for line in planned.remarks)
+
+
+def test_while_something_runs_from_it_the_environment_stays(conf: Path, tmp_path: Path) -> None:
+    put_in_place(conf)
+    removal = plan_removal(tmp_path / "opt", lambda _: ["17 (java, of yarn)"])
+    assert not remove(removal, nothing).is_done
+    assert (conf / "yarn-site.xml").read_bytes() == SITE
+    assert (tmp_path / "opt" / "current" / "bin" / "treadle").is_file()
+    take_out(conf)
+    assert not (tmp_path / "opt").exists()
+
+
+def test_a_process_that_runs_from_the_prefix_is_seen(tmp_path: Path) -> None:
+    child = subprocess.Popen(["sleep", "600"], executable="/bin/sleep")
+    script = subprocess.Popen(["sh", "-c", f'cat "$0"; exit; : {tmp_path}/opt/x', "/dev/stdin"], stdin=subprocess.PIPE)
+    try:
+        found = uninstall.processes_below(tmp_path / "opt")
+        assert [line.split()[0] for line in found] == [str(script.pid)]
+    finally:
+        for each in (child, script):
+            each.kill()
+            each.communicate()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"config": Path("relative.yaml")}, "give an absolute path of plain letters"),
+        ({"systemd": Path("/no/such/folder")}, "is no folder"),
+    ],
+)
+def test_paths_that_cannot_be_used_are_refused(more: dict[str, object], said: str, conf: Path, tmp_path: Path) -> None:
+    before = snapshot(tmp_path)
+    with pytest.raises(UserError, match=said):
+        plan_of(options(conf, **more))
+    assert snapshot(tmp_path) == before
+
+
+def test_a_prefix_that_others_may_write_to_is_refused(conf: Path, tmp_path: Path) -> None:
+    (tmp_path / "opt").mkdir()
+    (tmp_path / "opt").chmod(0o777)
+    with pytest.raises(UserError, match="may be written by everybody; take that right away"):
+        put_in_place(conf)
+
+
+def test_a_folder_without_yarn_site_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"yarn-site\.xml: No such file or directory; is its folder"):
+        put_in_place(tmp_path)
+
+
+def test_two_installations_at_a_time_are_refused(conf: Path) -> None:
+    def second(_: Plan) -> None:
+        put_in_place(conf)
+
+    with pytest.raises(UserError, match=r"another installation below .* is under way"):
+        put_in_place(conf, second)
+
+
+def test_what_cannot_be_put_back_is_reported(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = list[Path]()
+
+    def full(path: Path, data: bytes, *more: object) -> None:
+        written.append(path)
+        if path.name == "yarn-site.xml" or written.count(conf / "yarn-env.sh") == 2:
+            raise OSError(28, "No space left on device", str(path))
+        put(path, data, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(install, "put", full)
+    with pytest.raises(UserError, match=r"not all of it could be taken back: .*yarn-env\.sh") as error:
+        put_in_place(conf)
+    assert "everything is as it was" not in str(error.value)
+    assert (conf / "yarn-env.sh").read_bytes() != ENV, "that is what the text tells of"
+    assert [each.read_bytes() for each in conf.glob("*.treadle-*")] == [ENV], "its copy alone is still needed"
+
+
+def test_extras_that_a_resource_managers_host_has_a_use_for_are_copied_if_they_are_there() -> None:
+    names = {re.sub(r"[-_.]+", "-", each.metadata["Name"]).lower() for each in needed_distributions()}
+    assert {"numba", "starlette", "uvicorn", "prometheus-client", "zstandard"} <= names
+    assert names.isdisjoint({"pytest", "pyspark", "pip", "treadle"})
+
+
+def test_an_installation_below_another_prefix_is_found_by_what_it_wrote(
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    units = tmp_path / "units"
+    units.mkdir()
+    put_in_place(conf, systemd=units)
+    prefix = tmp_path / "opt"
+    assert found_prefix(None, trusted=True, systemd=tmp_path) == DEFAULT_PREFIX
+    assert found_prefix(conf, trusted=True, systemd=tmp_path) == prefix
+    assert found_prefix(None, trusted=True, systemd=units) == prefix
+    monkeypatch.setattr("sys.prefix", str(prefix / treadle.__version__))
+    assert found_prefix(None, trusted=True, systemd=tmp_path) == prefix
+    monkeypatch.undo()
+    use_small_environment(monkeypatch)
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    monkeypatch.setattr(uninstall, "processes_below", lambda _: [])
+    run(["doctor", "--hadoop-conf", str(conf), "--only", "installation"])
+    assert f"in {prefix / treadle.__version__}" in " ".join(capsys.readouterr().out.split())
+    assert run(["uninstall", "--hadoop-conf", str(conf)]) == 0
+    said = capsys.readouterr().out
+    assert f"looked for below {prefix}" in said
+    assert "uninstalled" in said
+    assert (conf / "yarn-env.sh").read_bytes() == ENV
+
+
+def test_the_next_release_goes_where_the_last_one_is(
+    conf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_in_place(conf)
+    assert run(["install", "--hadoop-conf", str(conf), "--user", getpass.getuser(), "--dry-run"]) == 0
+    assert f"nothing to do: {tmp_path / 'opt' / 'current'} and" in " ".join(capsys.readouterr().out.split())
+
+
+def test_only_doctor_believes_what_others_may_have_written(conf: Path, tmp_path: Path) -> None:
+    put_in_place(conf)
+    (tmp_path / "opt" / "installed.json").chmod(0o666)
+    assert found_prefix(conf, trusted=True, systemd=tmp_path) == DEFAULT_PREFIX
+    assert found_prefix(conf, trusted=False, systemd=tmp_path) == tmp_path / "opt"
+    (tmp_path / "opt" / "installed.json").unlink()
+    assert found_prefix(conf, trusted=False, systemd=tmp_path) == DEFAULT_PREFIX
+
+
+def test_the_jar_of_a_yarn_env_is_found_however_its_path_is_written() -> None:
+    for jar in (Path("/opt/treadle/1/lib/treadle-shim.jar"), Path("/a b/it's/1/lib/treadle-shim.jar")):
+        assert jar_in(with_jar(ENV, jar)) == jar
+    assert jar_in(ENV) is None
+
+
+def test_what_somebody_made_of_yarn_env_leads_nowhere(conf: Path, tmp_path: Path) -> None:
+    lines = with_jar(ENV, Path("/opt/treadle/1/lib/treadle-shim.jar"))
+    assert jar_in(lines.replace(b"CLASSPATH=/opt", b"CLASSPATH='/opt")) is None
+    for jar in (Path("/", "long" * 100, "1/lib/treadle-shim.jar"), Path("/treadle-shim.jar")):
+        (conf / "yarn-env.sh").write_bytes(with_jar(ENV, jar))
+        assert found_prefix(conf, trusted=False, systemd=tmp_path) == DEFAULT_PREFIX
