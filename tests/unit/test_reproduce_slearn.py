@@ -26,6 +26,7 @@ from treadle.lab.reproduce.slearn.report import report_of
 from treadle.lab.reproduce.slearn.schemes import OF_DAGS, SCHEMES
 from treadle.lab.reproduce.slearn.stored import StoredRuns
 from treadle.lab.reproduce.slearn.trace import Choices, Source, drawn_errors
+from treadle.lab.reproduce.slearn.workload import Draw
 from treadle.simulator.feed import JobHints
 from treadle.workload.job import JobFeatures, JobRecord
 
@@ -274,7 +275,7 @@ def test_the_plain_model_gives_intervals_and_sensitivity(extract: Path, tmp_path
 
 
 def test_dags_have_the_papers_stages_and_sum_up_what_is_said_of_them(extract: Path) -> None:
-    made = google_slearn_dags(extract, 1, 20, nodes=NODES)
+    made = google_slearn_dags(extract, 1, 20, Draw(nodes=NODES))
     assert {len(stages) for stages in made.records} == {2, 3, 4, 5}
     for job, stages in zip(made.workload.jobs, made.records, strict=True):
         assert len({(each.features.user, each.features.name) for each in stages}) == 1
@@ -289,11 +290,11 @@ def test_dags_have_the_papers_stages_and_sum_up_what_is_said_of_them(extract: Pa
 
 
 def test_jobs_of_a_name_can_be_mixed_before_they_become_dags(extract: Path) -> None:
-    made = google_slearn_dags(extract, 1, 20, nodes=NODES, shuffled=True)
+    made = google_slearn_dags(extract, 1, 20, Draw(nodes=NODES), shuffled=True)
     orders = [[each.features.submit_ms for each in stages] for stages in made.records]
     assert any(order != sorted(order) for order in orders)
     with pytest.raises(UserError, match="500 DAGs"):
-        google_slearn_dags(extract, 1, 500, nodes=NODES)
+        google_slearn_dags(extract, 1, 500, Draw(nodes=NODES))
 
 
 def test_the_command_schedules_dags_and_has_the_papers_figures_beside(extract: Path, tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from treadle.dag.dag import Dag, Stage
-from treadle.lab.reproduce.slearn.workload import Unseen, check_draw, google_record, split_trace, without_gap
-from treadle.workload.generate import CONTAINER
-from treadle.workload.job import Framework, Job, JobRecord, Workload, arranged, scaled_to_window_load
+from treadle.lab.reproduce.slearn.workload import Draw, google_record, split_trace, without_gap
+from treadle.workload.job import Framework, Job, JobRecord, Workload, arranged
 from treadle.workload.traces.google import GoogleJob
 from treadle.workload.traces.reading import wrong
 
@@ -33,17 +32,11 @@ def google_slearn_dags(
     path: Path,
     seed: int,
     dags: int = 900,
+    draw: Draw = Draw(),  # noqa: B008 (frozen)
     *,
-    nodes: int = 150,
-    load: float = 1.01,
-    tasks_max: int = 150,
-    cut: float = 0.5,
-    seen_share: float = 0.0,
-    unseen: Unseen = "job_end",
     shuffled: bool = False,
-    slot: Mapping[str, float] = CONTAINER,
 ) -> DagTrace:
-    """Build history and workload; arguments that are not named here are those of `google_slearn`.
+    """Build history and workload.
 
     A DAG is a chain of two to five stages, evenly drawn, each of which is a whole job; all have the same user and job
     name. The paper does not say which jobs of a name become one DAG, nor whether stages form a chain: here those of a
@@ -54,20 +47,14 @@ def google_slearn_dags(
         path: the folder of the extract, with both tables.
         seed: of the draw.
         dags: how many to draw.
-        nodes: of the cluster, each with one slot.
-        load: mean load of the windows.
-        tasks_max: jobs with more tasks are no stages.
-        cut: where in the window history ends.
-        seen_share: of a job's tasks that must have been seen to finish.
-        unseen: what is made of the other tasks.
+        draw: from which jobs, and for what cluster; jobs with too many tasks are no stages.
         shuffled: whether the jobs of a name are mixed before they become stages.
-        slot: what a task asks for, and all that a node has.
 
     Raises:
         WorkloadError: a table is missing or wrong, an argument is out of its bounds, or there are too few jobs.
     """
-    check_draw(seed, dags, nodes, cut, seen_share)
-    history, later = split_trace(path, cut=cut, unseen=unseen, tasks_max=tasks_max, seen_share=seen_share)
+    draw.check(seed, dags)
+    history, later = split_trace(path, draw)
     generator = np.random.default_rng((seed, 3))
     made = _chains(later, generator, shuffled)
     if len(made) < dags:
@@ -75,13 +62,12 @@ def google_slearn_dags(
     chosen = sorted(generator.choice(len(made), dags, replace=False).tolist())
     drawn = sorted((made[at] for at in chosen), key=lambda jobs: (_submit_ms(jobs), jobs[0].id))
     first_ms = without_gap(_submit_ms(drawn[0]))
-    records = tuple(tuple(google_record(job, unseen) for job in jobs) for jobs in drawn)
+    records = tuple(tuple(google_record(job, draw.unseen) for job in jobs) for jobs in drawn)
     workload = arranged(
-        _dag(jobs, stages, slot, without_gap(_submit_ms(jobs)) - first_ms)
+        _dag(jobs, stages, draw.slot, without_gap(_submit_ms(jobs)) - first_ms)
         for jobs, stages in zip(drawn, records, strict=True)
     )
-    capacity = {name: nodes * amount for name, amount in slot.items()}
-    return DagTrace(history, scaled_to_window_load(workload, capacity, load), records)
+    return DagTrace(history, draw.scaled(workload), records)
 
 
 def _chains(jobs: list[GoogleJob], generator: np.random.Generator, shuffled: bool) -> list[list[GoogleJob]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from pickle import dumps, loads
 from typing import Final
@@ -27,11 +26,11 @@ from treadle.history.estimators.estimators import (
 )
 from treadle.history.estimators.three_sigma import THIN_LIMIT, History, learned
 from treadle.history.profile import Prediction
-from treadle.lab.reproduce.slearn.dags import DagTrace, google_slearn_dags
+from treadle.lab.reproduce.slearn.dags import google_slearn_dags
 from treadle.lab.reproduce.slearn.paper import ERROR_P50, ERROR_P90, LOAD
 from treadle.lab.reproduce.slearn.paper_history import PaperHistory, Point
 from treadle.lab.reproduce.slearn.stored import StoredRuns
-from treadle.lab.reproduce.slearn.workload import Unseen, google_slearn
+from treadle.lab.reproduce.slearn.workload import Draw, Unseen, google_slearn
 from treadle.simulator.feed import JobHints
 from treadle.workload.job import Framework, Job, JobRecord, Workload
 
@@ -158,19 +157,16 @@ class Source:
     def _read(self, seed: int) -> tuple[Sequence[JobRecord], Workload, Groups]:
         """Return history, jobs and the records of their stages."""
         chosen = self._choices
-        draw = partial(google_slearn_dags, shuffled=chosen.shuffled) if chosen.dags else google_slearn
-        drawn = draw(
-            self._path,
-            seed,
-            self._jobs,
+        draw = Draw(
             nodes=self._nodes,
+            load=chosen.load,
             cut=chosen.cut,
             seen_share=chosen.seen_share,
             unseen=chosen.unseen,
-            load=chosen.load,
         )
-        if isinstance(drawn, DagTrace):
-            return drawn
+        if chosen.dags:
+            return google_slearn_dags(self._path, seed, self._jobs, draw, shuffled=chosen.shuffled)
+        drawn = google_slearn(self._path, seed, self._jobs, draw)
         return drawn.history, drawn.workload, tuple((record,) for record in drawn.records)
 
     def _estimates(self, groups: Groups) -> dict[str, list[Estimate]]:

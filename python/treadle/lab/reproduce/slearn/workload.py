@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -34,19 +34,51 @@ class SLearnTrace(NamedTuple):
     """The workload's jobs with their features and their true durations, in the workload's order."""
 
 
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How jobs are drawn from the extract, and the cluster that they are for."""
+
+    nodes: int = 150
+    """Of the cluster, each with one slot."""
+    load: float = 1.01
+    """The mean of the windows."""
+    tasks_max: int = 150
+    """Jobs with more tasks are not drawn."""
+    cut: float = 0.5
+    """Where in the window history ends, as a share of it."""
+    seen_share: float = 0.0
+    """Of a job's tasks that must have been seen to finish for it to be drawn."""
+    unseen: Unseen = "job_end"
+    """What is made of the other tasks, in history too."""
+    slot: Mapping[str, float] = field(default_factory=lambda: CONTAINER)
+    """What a task asks for, and all that a node has."""
+
+    def check(self, seed: int, jobs: int) -> None:
+        """Refuse what cannot be drawn.
+
+        Raises:
+            WorkloadError: an argument is out of its bounds.
+        """
+        if seed < 0:
+            raise WorkloadError(f"seed is {seed}; it must not be negative")
+        if jobs < 2 or self.nodes < 1:
+            raise WorkloadError(f"jobs is {jobs} and nodes {self.nodes}; they must be at least 2 and 1")
+        if not (0.0 < self.cut < 1.0 and 0.0 <= self.seen_share <= 1.0):
+            raise WorkloadError(f"cut is {self.cut} and seen_share {self.seen_share}; both are shares between 0 and 1")
+
+    def scaled(self, workload: Workload) -> Workload:
+        """Return a workload with the load that is wanted of the cluster."""
+        capacity = {name: self.nodes * amount for name, amount in self.slot.items()}
+        return scaled_to_window_load(workload, capacity, self.load)
+
+
 def google_slearn(
     path: Path,
     seed: int,
     jobs: int = 1_250,
+    draw: Draw = Draw(),
     *,
-    nodes: int = 150,
-    load: float = 1.01,
-    tasks_max: int = 150,
-    cut: float = 0.5,
-    seen_share: float = 0.0,
-    unseen: Unseen = "job_end",
     tail_ms: int = 0,
-    slot: Mapping[str, float] = CONTAINER,
     progress: Progress | None = None,
 ) -> SLearnTrace:
     """Build history and workload.
@@ -66,59 +98,43 @@ def google_slearn(
         path: the folder of the extract, with both tables.
         seed: of the draw.
         jobs: how many to draw.
-        nodes: of the cluster, each with one slot.
-        load: mean load of the windows.
-        tasks_max: jobs with more tasks are not drawn.
-        cut: where in the window history ends, as a share of it.
-        seen_share: of a job's tasks that must have been seen to finish for it to be drawn.
-        unseen: what is made of the other tasks, in history too.
+        draw: from which, and for what cluster.
         tail_ms: jobs submitted within this time of the end of the extract are dropped.
-        slot: what a task asks for, and all that a node has.
         progress: called with the part that is done.
 
     Raises:
         WorkloadError: a table is missing or wrong, an argument is out of its bounds, or there are too few jobs.
     """
-    check_draw(seed, jobs, nodes, cut, seen_share)
-    history, later = split_trace(
-        path, cut=cut, unseen=unseen, tasks_max=tasks_max, seen_share=seen_share, tail_ms=tail_ms, progress=progress
-    )
+    draw.check(seed, jobs)
+    history, later = split_trace(path, draw, tail_ms, progress)
     if len(later) < jobs:
         raise wrong(path, "", f"{jobs} jobs are to be drawn, but only {len(later)} are left after the cut")
     chosen = np.sort(np.random.default_rng(seed).choice(len(later), jobs, replace=False))
     drawn = [later[at] for at in chosen]
     first_ms = without_gap(drawn[0].submit_ms)
-    records = tuple(google_record(job, unseen) for job in drawn)
+    records = tuple(google_record(job, draw.unseen) for job in drawn)
     workload = arranged(
-        _job(job, record, slot, without_gap(job.submit_ms) - first_ms)
+        _job(job, record, draw.slot, without_gap(job.submit_ms) - first_ms)
         for job, record in zip(drawn, records, strict=True)
     )
-    capacity = {name: nodes * amount for name, amount in slot.items()}
-    return SLearnTrace(history, scaled_to_window_load(workload, capacity, load), records)
+    return SLearnTrace(history, draw.scaled(workload), records)
 
 
 def split_trace(
-    path: Path,
-    *,
-    cut: float,
-    unseen: Unseen,
-    tasks_max: int,
-    seen_share: float,
-    tail_ms: int = 0,
-    progress: Progress | None = None,
+    path: Path, draw: Draw, tail_ms: int = 0, progress: Progress | None = None
 ) -> tuple[tuple[JobRecord, ...], list[GoogleJob]]:
     """Return the history before the cut, and the jobs after it that may be drawn, in order of submission.
 
     Raises:
         WorkloadError: a table is missing or wrong.
     """
-    cut_ms = WINDOW_MS[0] + round(cut * (WINDOW_MS[1] - WINDOW_MS[0]))
+    cut_ms = WINDOW_MS[0] + round(draw.cut * (WINDOW_MS[1] - WINDOW_MS[0]))
     found = sorted(google_jobs(path, progress), key=lambda job: job.submit_ms)
     if any(not job.job_name for job in found):
         raise wrong(path, "", "history needs the job names of jobs_29d.csv, which is not there")
-    history = tuple(google_record(job, unseen) for job in found if job.submit_ms < cut_ms)
+    history = tuple(google_record(job, draw.unseen) for job in found if job.submit_ms < cut_ms)
     later = [job for job in found if cut_ms <= job.submit_ms <= WINDOW_MS[1] - tail_ms]
-    return history, [job for job in later if _usable(job, tasks_max, seen_share)]
+    return history, [job for job in later if _usable(job, draw.tasks_max, draw.seen_share)]
 
 
 def _usable(job: GoogleJob, tasks_max: int, seen_share: float) -> bool:
@@ -154,17 +170,3 @@ def without_gap(time_ms: int) -> int:
     """Return a time as if the part that is missing had not been; in it, time stands still."""
     start, end = GAP_MS
     return time_ms - max(0, min(time_ms, end) - start)
-
-
-def check_draw(seed: int, jobs: int, nodes: int, cut: float, seen_share: float) -> None:
-    """Refuse what cannot be drawn.
-
-    Raises:
-        WorkloadError: an argument is out of its bounds.
-    """
-    if seed < 0:
-        raise WorkloadError(f"seed is {seed}; it must not be negative")
-    if jobs < 2 or nodes < 1:
-        raise WorkloadError(f"jobs is {jobs} and nodes {nodes}; they must be at least 2 and 1")
-    if not (0.0 < cut < 1.0 and 0.0 <= seen_share <= 1.0):
-        raise WorkloadError(f"cut is {cut} and seen_share {seen_share}; both are shares between 0 and 1")
