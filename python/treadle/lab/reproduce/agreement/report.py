@@ -11,6 +11,7 @@ from typing import Any, Final
 from rich.box import SIMPLE
 from rich.table import Table
 
+from treadle.lab.harness.tables import figures_table
 from treadle.lab.reproduce.agreement.experiment import Both
 from treadle.lab.reproduce.agreement.trace import Trace
 from treadle.lab.reproduce.agreement.workload import JOBS, LEAVES, LONGEST_S
@@ -102,11 +103,9 @@ def misses(both: Both) -> list[str]:
 
 def table(runs: Sequence[Both]) -> Table:
     """Return shares and completion times of both, side by side."""
-    shown = Table(title="Mini cluster and simulator", title_justify="left", box=SIMPLE)
-    for name in ("policy", "what"):
-        shown.add_column(name)
-    for name in ("cluster", "simulator", "difference"):
-        shown.add_column(name, justify="right")
+    shown = figures_table(
+        "Mini cluster and simulator", ("policy", "what"), ("cluster", "simulator", "difference"), box=SIMPLE
+    )
     for both in runs:
         policy = both.policy
         for phase in phases(both):

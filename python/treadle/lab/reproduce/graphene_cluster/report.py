@@ -13,6 +13,7 @@ from rich.table import Table
 
 from treadle.lab.harness.outcomes import failed
 from treadle.lab.harness.statistics import Interval, interval_of
+from treadle.lab.harness.tables import figures_table
 from treadle.lab.reproduce.graphene_cluster.experiment import SCHEMES, WAIT_MS, Round, Scheme
 from treadle.lab.reproduce.graphene_cluster.jobs import DagSettings
 
@@ -60,10 +61,12 @@ def mean_shorter(rounds: Sequence[Round], scheme: str) -> Interval:
 
 def table(rounds: Sequence[Round]) -> Table:
     """Return completion times and makespans in seconds, and how much shorter they are than with stock."""
-    shown = Table(title="Completion times of DAGs (s)", title_justify="left", box=SIMPLE)
-    shown.add_column("scheme")
-    for title in ("median", "shorter", "mean", "shorter", "DAG by DAG", "makespan", "containers", "planned"):
-        shown.add_column(title, justify="right")
+    shown = figures_table(
+        "Completion times of DAGs (s)",
+        ("scheme",),
+        ("median", "shorter", "mean", "shorter", "DAG by DAG", "makespan", "containers", "planned"),
+        box=SIMPLE,
+    )
     for scheme in SCHEMES:
         found = _summary(rounds, scheme)
         jobs = [job for one in rounds if one.scheme == scheme.name for job in one.jobs]

@@ -11,6 +11,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from treadle.lab.harness.statistics import Interval, interval_of
+from treadle.lab.harness.tables import figures_table
 from treadle.lab.reproduce.graphene_cluster.testbed import (
     HEARTBEAT_MS,
     OURS,
@@ -74,11 +75,12 @@ def _planned(draws: Sequence[Draw], scheme: str) -> tuple[int, int]:
 
 def table(draws: Sequence[Draw]) -> Table:
     """Return completion times, in the testbed's seconds, and how much shorter they are than with stock."""
-    rows = Table(title="Completion times of DAGs on the testbed (s)", title_justify="left", box=SIMPLE)
-    rows.add_column("scheme")
-    titles = ("median", "shorter (%)", "mean", "shorter (%)", "DAG by DAG (%)", "span", "planned", "natively", "pace")
-    for title in titles:
-        rows.add_column(title, justify="right")
+    rows = figures_table(
+        "Completion times of DAGs on the testbed (s)",
+        ("scheme",),
+        ("median", "shorter (%)", "mean", "shorter (%)", "DAG by DAG (%)", "span", "planned", "natively", "pace"),
+        box=SIMPLE,
+    )
     for scheme in _played(draws):
         planned, jobs = _planned(draws, scheme.name)
         rows.add_row(

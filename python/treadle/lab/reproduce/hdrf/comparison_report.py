@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from rich.table import Table
 
+from treadle.lab.harness.tables import figures_table
 from treadle.lab.reproduce.hdrf.comparison import HDRF, TITLES
 from treadle.lab.reproduce.hdrf.facebook import LEAVES
 from treadle.simulate.statistics import Interval, bootstrap, bootstrap_ratio
@@ -101,11 +102,7 @@ class Comparison:
 
 def by_leaf(title: str) -> Table:
     """Return a table with a column for each leaf, and one before them."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
-    for leaf in LEAVES:
-        table.add_column(leaf, justify="right")
-    return table
+    return figures_table(title, ("",), LEAVES)
 
 
 def shown(figure: Interval) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from rich.box import SIMPLE
 from rich.table import Table
 
+from treadle.lab.harness.tables import figures_table
 from treadle.lab.reproduce.hdrf.experiment import Run, StepResult
 from treadle.lab.reproduce.hdrf.paper_tests import HdrfTest
 
@@ -46,11 +47,12 @@ def faults(test: HdrfTest, step: StepResult, expected: dict[str, float]) -> list
 
 def table(test: HdrfTest, runs: list[Run]) -> Table:
     """Return reached shares beside the paper's, and beside those of naive hierarchical DRF as tasks end."""
-    shown = Table(title=f"Test {test.name}: {test.about}", title_justify="left", box=SIMPLE)
-    shown.add_column("step")
-    shown.add_column("leaf")
-    for title in ("H-DRF", "naive DRF", *(SCHEDULERS[run.scheduler] for run in runs)):
-        shown.add_column(title, justify="right")
+    shown = figures_table(
+        f"Test {test.name}: {test.about}",
+        ("step", "leaf"),
+        ("H-DRF", "naive DRF", *(SCHEDULERS[run.scheduler] for run in runs)),
+        box=SIMPLE,
+    )
     paper, naive = test.shares("hdrf"), test.shares("drf-naive")
     for number, step in enumerate(test.steps):
         title = f"{number + 1}. {step.title}"

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from treadle.errors import UserError
 from treadle.lab.harness.runs import digest_of
+from treadle.lab.harness.tables import figures_table
 from treadle.lab.reproduce.hdrf.comparison import HDRF, NODES, SchemeRun, content_of, settings_of
 from treadle.lab.reproduce.hdrf.facebook import GROUPS, queue_of, schedule
 from treadle.simulate import Scenario, simulate
@@ -130,10 +131,11 @@ class Slots:
 
     def table(self) -> Table:
         """Return what is printed."""
-        shown = Table(title="H-DRF over schedulers of slots", title_justify="left")
-        shown.add_column("")
-        for heading in ("schedule (s)", "over H-DRF's", "paper", *(f"gain, {size} (%)" for size in BINS)):
-            shown.add_column(heading, justify="right")
+        shown = figures_table(
+            "H-DRF over schedulers of slots",
+            ("",),
+            ("schedule (s)", "over H-DRF's", "paper", *(f"gain, {size} (%)" for size in BINS)),
+        )
         for scheme in SCHEMES:
             gains = [""] * len(BINS) if scheme == HDRF else [_shown(self.gain(scheme, size)) for size in BINS]
             over = "" if scheme == HDRF else _shown(self.total_over_hdrf(scheme))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from treadle.lab.harness.tables import figures_table
 from treadle.lab.reproduce.omega.claims import Claim
 from treadle.lab.reproduce.omega.experiment import ROW_COLUMNS, Run
 from treadle.lab.reproduce.omega.reference import FIGURES, Comparison, point_json, rows_by_scheduler, spread_of
@@ -132,9 +133,11 @@ def claims_table(claims: Sequence[Claim]) -> Table:
 
 def timing_table(runs: Sequence[Run]) -> Table:
     """Return what a simulated day costs."""
-    shown = Table(title="Processor time of a simulated day, one core", title_justify="left")
-    for name in ("architecture", "machines", "rate", "jobs", "runs", "median (s)", "most (s)"):
-        shown.add_column(name, justify="left" if name == "architecture" else "right")
+    shown = figures_table(
+        "Processor time of a simulated day, one core",
+        ("architecture",),
+        ("machines", "rate", "jobs", "runs", "median (s)", "most (s)"),
+    )
     for row in timing(runs):
         shown.add_row(
             row["architecture"],
@@ -150,11 +153,11 @@ def timing_table(runs: Sequence[Run]) -> Table:
 
 def specialist_table(runs: Sequence[SpecialistRun]) -> Table:
     """Return what the scheduler for MapReduce jobs gains, by cell and policy."""
-    shown = Table(title="MapReduce jobs with workers by policy (figures 15 and 16)", title_justify="left")
-    for name in ("cluster", "policy"):
-        shown.add_column(name)
-    for name in ("jobs", "can gain", "gain", "50 %", "80 %", "80 % of all", "CPU", "sd", "most", "conflicts"):
-        shown.add_column(name, justify="right")
+    shown = figures_table(
+        "MapReduce jobs with workers by policy (figures 15 and 16)",
+        ("cluster", "policy"),
+        ("jobs", "can gain", "gain", "50 %", "80 %", "80 % of all", "CPU", "sd", "most", "conflicts"),
+    )
     for row in summary(runs):
         shown.add_row(
             row["cluster"],

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from treadle.lab.harness.tables import figures_table
 from treadle.lab.reproduce.phoenix.experiment import CLASSES, Run
 from treadle.lab.reproduce.phoenix.ratios import LOST, Ratio
 from treadle.lab.reproduce.phoenix.reference import Comparison
@@ -80,9 +81,9 @@ def runs_table(runs: Sequence[Run]) -> Table:
 
 def ratios_table(ratios: Sequence[Ratio]) -> Table:
     """Return the ratios beside the paper's."""
-    shown = Table(title="Ratios, geometric means over seeds with 95 % intervals", title_justify="left")
-    for name in ("ratio", "here", "from", "to", "paper"):
-        shown.add_column(name, justify="left" if name == "ratio" else "right")
+    shown = figures_table(
+        "Ratios, geometric means over seeds with 95 % intervals", ("ratio",), ("here", "from", "to", "paper")
+    )
     for ratio in ratios:
         paper = ratio.claim.paper
         said = "" if paper is None else f"{paper[0]:g} to {paper[1]:g}" if isinstance(paper, tuple) else f"{paper:g}"
@@ -106,9 +107,11 @@ def slowdowns_table(slowdowns: Sequence[Slowdown]) -> Table:
 
 def comparison_table(comparisons: Sequence[Comparison]) -> Table:
     """Return the figures beside the original simulator's."""
-    shown = Table(title="Beside the original simulator, means over seeds", title_justify="left")
-    for name in ("system", "class", "figure", "here", "original", "off", "allowed", ""):
-        shown.add_column(name, justify="left" if name in ("system", "class", "figure") else "right")
+    shown = figures_table(
+        "Beside the original simulator, means over seeds",
+        ("system", "class", "figure"),
+        ("here", "original", "off", "allowed", ""),
+    )
     for one in comparisons:
         shown.add_row(
             one.system,

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from treadle.lab.harness.outcomes import failed
 from treadle.lab.harness.statistics import Interval, interval_of
+from treadle.lab.harness.tables import figures_table
 from treadle.lab.reproduce.phoenix_cluster.experiment import SCHEMES, Round
 from treadle.lab.reproduce.phoenix_cluster.jobs import Settings
 
@@ -63,9 +64,12 @@ def ratio(rounds: Sequence[Round], scheme: str, over: str, name: str) -> Interva
 
 def table(rounds: Sequence[Round]) -> Table:
     """Return each scheduler's times in seconds, what went to other nodes, and what was turned down for it."""
-    shown = Table(title="Completion times (s)", title_justify="left", box=SIMPLE)
-    for column in ("scheduler", "short jobs", *WORDS.values(), "on other nodes", "turned down"):
-        shown.add_column(column, justify="left" if column == "scheduler" else "right")
+    shown = figures_table(
+        "Completion times (s)",
+        ("scheduler",),
+        ("short jobs", *WORDS.values(), "on other nodes", "turned down"),
+        box=SIMPLE,
+    )
     for scheme in schemes_of(rounds):
         own = [one for one in rounds if one.scheme == scheme]
         shown.add_row(

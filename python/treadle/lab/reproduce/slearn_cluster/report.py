@@ -12,6 +12,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from treadle.lab.harness.statistics import Interval, interval_of
+from treadle.lab.harness.tables import figures_table
 from treadle.lab.reproduce.slearn_cluster.experiment import SCHEMES, Ended, Round, Settings
 
 __all__ = ["TITLES", "TYPES", "document", "ratio", "shortfalls", "table", "types_of"]
@@ -57,11 +58,12 @@ def ratio(rounds: Sequence[Round], scheme: str) -> Interval:
 
 def table(rounds: Sequence[Round]) -> Table:
     """Return mean completion times in seconds, and how many times longer the stock schedulers take."""
-    shown = Table(title="Completion times (s), and over slearn's", title_justify="left", box=SIMPLE)
-    shown.add_column("jobs")
-    shown.add_column("how many", justify="right")
-    for scheme in SCHEMES:
-        shown.add_column(TITLES[scheme.name], justify="right")
+    shown = figures_table(
+        "Completion times (s), and over slearn's",
+        ("jobs",),
+        ("how many", *(TITLES[scheme.name] for scheme in SCHEMES)),
+        box=SIMPLE,
+    )
     for kind, title in (("", "all, mean"), *((kind, f"{kind}, mean") for kind in TYPES)):
         if completions(rounds, OURS, kind):
             shown.add_row(title, str(len(completions(rounds, OURS, kind))), *_cells(rounds, kind))
