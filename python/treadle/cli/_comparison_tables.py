@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
+from treadle.lab.harness.tables import figures_table
 from treadle.simulate.comparison import pairs_of, slowdowns_of
 from treadle.simulator.results import Summary
 
@@ -31,11 +32,11 @@ def comparison_tables(summaries: Sequence[Summary], *, details: bool) -> Iterato
     pairs = pairs_of(summaries)
     if not pairs:
         return
-    table = Table(title="Policies pair by pair, on the jobs that ended under both", title_justify="left")
-    for name in ("policy", "over"):
-        table.add_column(name)
-    for name in ("jobs", "mean completion, ratio", "P99, ratio", "ended sooner"):
-        table.add_column(name, justify="right")
+    table = figures_table(
+        "Policies pair by pair, on the jobs that ended under both",
+        ("policy", "over"),
+        ("jobs", "mean completion, ratio", "P99, ratio", "ended sooner"),
+    )
     for pair in pairs:
         table.add_row(pair.policy, pair.other, str(pair.jobs), str(pair.ratio), str(pair.p99_ratio), str(pair.sooner))
     yield table

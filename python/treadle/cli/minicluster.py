@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables
+from treadle.cli._options import with_options
 from treadle.config.reader import read_settings
 from treadle.lab.harness.signals import terminable, uninterrupted
 from treadle.lab.minicluster import (
@@ -42,30 +43,57 @@ Folder = Annotated[
         "--folder", envvar="TREADLE_MINICLUSTER_FOLDER", help="The cluster's folder; default: build/minicluster."
     ),
 ]
-Nodes = Annotated[int, typer.Option(help="NodeManagers.")]
-Memory = Annotated[int, typer.Option("--memory-mb", help="Memory that each NodeManager offers, MB.")]
-Vcores = Annotated[int, typer.Option(help="Virtual cores that each NodeManager offers.")]
-Resources = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--resource",
-        help="NAME=AMOUNT[:NODE,...]: a further resource type that these nodes offer; default: all.",
-    ),
-]
-Labels = Annotated[
-    list[str] | None,
-    typer.Option("--label", help="NAME=NODE[,NODE...]: a partition; NAME:shared=... lends its idle nodes to others."),
-]
-Attributes = Annotated[
-    list[str] | None,
-    typer.Option("--attribute", help="NAME=VALUE:NODE[,NODE...]: a node attribute; nodes are then node1, node2, ..."),
-]
-Queues = Annotated[Path | None, typer.Option(help="A capacity-scheduler.xml; default: one queue `default`.")]
-SchedulerName = Annotated[Scheduler, typer.Option(help="Who schedules.")]
-Mode = Annotated[str, typer.Option(help="Treadle's mode: enforce, observe_only or off.")]
-Policy = Annotated[Path | None, typer.Option(help="A treadle.yaml.")]
-Overrides = Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE: an entry of yarn-site.xml.")]
-Recovery = Annotated[bool, typer.Option("--recovery", help="Keep the RM's state, so that it survives a restart.")]
+
+
+def _settings(
+    nodes: Annotated[int, typer.Option(help="NodeManagers.")] = 3,
+    memory: Annotated[int, typer.Option("--memory-mb", help="Memory that each NodeManager offers, MB.")] = 8192,
+    vcores: Annotated[int, typer.Option(help="Virtual cores that each NodeManager offers.")] = 8,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=AMOUNT[:NODE,...]: a further resource type that these nodes offer; default: all.",
+        ),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=NODE[,NODE...]: a partition; NAME:shared=... lends its idle nodes to others."),
+    ] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE:NODE[,NODE...]: a node attribute; nodes are then node1, node2, ..."),
+    ] = None,
+    queues: Annotated[Path | None, typer.Option(help="A capacity-scheduler.xml; default: one queue `default`.")] = None,
+    scheduler: Annotated[Scheduler, typer.Option(help="Who schedules.")] = Scheduler.TREADLE,
+    mode: Annotated[str, typer.Option(help="Treadle's mode: enforce, observe_only or off.")] = "enforce",
+    policy: Annotated[Path | None, typer.Option(help="A treadle.yaml.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE: an entry of yarn-site.xml.")] = None,
+    recovery: Annotated[
+        bool, typer.Option("--recovery", help="Keep the RM's state, so that it survives a restart.")
+    ] = False,
+) -> ClusterSettings:
+    if policy is not None:
+        from treadle.policy.catalogue import register_parts  # only here: it imports numba
+
+        register_parts()
+        # better refused now than by a cluster that does not get ready
+        read_settings(policy)
+    amounts, places = parse_resources(resource or [])
+    return ClusterSettings(
+        nodes=nodes,
+        memory_mb=memory,
+        vcores=vcores,
+        resources=amounts,
+        resource_nodes=places,
+        labels=tuple(NodeLabel.parse(text) for text in label or []),
+        attributes=tuple(NodeAttribute.parse(text) for text in attribute or []),
+        queues=queues,
+        scheduler=scheduler,
+        mode=mode,
+        policy=policy,
+        overrides=parse_assignments(set_ or [], "--set"),
+        recovery=recovery,
+    )
 
 
 @app.callback()
@@ -74,25 +102,9 @@ def minicluster() -> None:
 
 
 @app.command()
-def start(
-    folder: Folder = None,
-    nodes: Nodes = 3,
-    memory: Memory = 8192,
-    vcores: Vcores = 8,
-    resource: Resources = None,
-    label: Labels = None,
-    attribute: Attributes = None,
-    queues: Queues = None,
-    scheduler: SchedulerName = Scheduler.TREADLE,
-    mode: Mode = "enforce",
-    policy: Policy = None,
-    set_: Overrides = None,
-    recovery: Recovery = False,
-) -> None:
+@with_options(settings=_settings)
+def start(*, folder: Folder = None, settings: ClusterSettings) -> None:
     """Start a cluster and leave it running."""
-    settings = _settings(
-        (nodes, memory, vcores), resource, label, attribute, queues, scheduler, mode, policy, set_, recovery=recovery
-    )
     cluster = _start(settings, folder)
     typer.echo(f"export HADOOP_CONF_DIR={cluster.layout.conf}")
 
@@ -145,26 +157,14 @@ def stop(folder: Folder = None) -> None:
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@with_options(settings=_settings)
 def run(
+    *,
     command: Annotated[list[str], typer.Argument(help="A command, after --, with its arguments.", metavar="CMD...")],
     folder: Folder = None,
-    nodes: Nodes = 3,
-    memory: Memory = 8192,
-    vcores: Vcores = 8,
-    resource: Resources = None,
-    label: Labels = None,
-    attribute: Attributes = None,
-    queues: Queues = None,
-    scheduler: SchedulerName = Scheduler.TREADLE,
-    mode: Mode = "enforce",
-    policy: Policy = None,
-    set_: Overrides = None,
-    recovery: Recovery = False,
+    settings: ClusterSettings,
 ) -> None:
     """Start a cluster, run CMD with its HADOOP_CONF_DIR, stop the cluster and exit as CMD did."""
-    settings = _settings(
-        (nodes, memory, vcores), resource, label, attribute, queues, scheduler, mode, policy, set_, recovery=recovery
-    )
     with terminable():
         cluster = _start(settings, folder)
         try:
@@ -213,43 +213,6 @@ def restart_rm(
     with saying(Console(stderr=True)) as say, uninterrupted():
         say("restarting the ResourceManager")
         cluster.restart_rm(kill)
-
-
-def _settings(
-    size: tuple[int, int, int],
-    resource: list[str] | None,
-    label: list[str] | None,
-    attribute: list[str] | None,
-    queues: Path | None,
-    scheduler: Scheduler,
-    mode: str,
-    policy: Path | None,
-    overrides: list[str] | None,
-    *,
-    recovery: bool,
-) -> ClusterSettings:
-    if policy is not None:
-        from treadle.policy.catalogue import register_parts  # only here: it imports numba
-
-        register_parts()
-        # better refused now than by a cluster that does not get ready
-        read_settings(policy)
-    amounts, places = parse_resources(resource or [])
-    return ClusterSettings(
-        nodes=size[0],
-        memory_mb=size[1],
-        vcores=size[2],
-        resources=amounts,
-        resource_nodes=places,
-        labels=tuple(NodeLabel.parse(text) for text in label or []),
-        attributes=tuple(NodeAttribute.parse(text) for text in attribute or []),
-        queues=queues,
-        scheduler=scheduler,
-        mode=mode,
-        policy=policy,
-        overrides=parse_assignments(overrides or [], "--set"),
-        recovery=recovery,
-    )
 
 
 def _folder(folder: Path | None) -> Path:

@@ -15,6 +15,7 @@ from treadle.errors import UserError
 from treadle.fairness.algorithms import ALGORITHMS
 from treadle.fairness.document import Event, Problem, read_problem
 from treadle.fairness.steps import Step, compute_steps, steps_json
+from treadle.lab.harness.tables import figures_table
 from treadle.words import counted
 
 app = typer.Typer()
@@ -45,10 +46,9 @@ def share(
 
 
 def _table(problem: Problem, algorithm: str, step: Step) -> Table:
-    table = Table(title=f"{algorithm}: {_title(step.event)}", title_justify="left")
-    table.add_column("leaf")
-    for name in ("tasks", *problem.tree.resources, "dominant share"):
-        table.add_column(name, justify="right")
+    table = figures_table(
+        f"{algorithm}: {_title(step.event)}", ("leaf",), ("tasks", *problem.tree.resources, "dominant share")
+    )
     for name, result in step.leaves.items():
         amounts = [f"{float(amount):.6g}" for amount in (result.tasks, *result.resources.values())]
         table.add_row(name, *amounts, f"{float(result.dominant_share):.2%}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -11,6 +11,9 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
+
+if TYPE_CHECKING:
+    from treadle.lab.bench.claims_run import ClaimsResult
 
 app = typer.Typer()
 
@@ -55,8 +58,15 @@ def claims_command(
             seconds,
             lambda text: shown.update(task, description=text),
         )
+    _print(result)
+    if json_file is not None:
+        write_json(json_file, claims_run.report(result))
+        console.print(f"Results: {json_file}")
+
+
+def _print(result: ClaimsResult) -> None:
     out = console_for_tables()
-    for name, side in (("none", result.quiet), (str(masters), result.hostile)):
+    for name, side in (("none", result.quiet), (str(result.masters), result.hostile)):
         out.print(
             f"{name} hostile: {side.decides:,} decides, p50 {side.p50_ms:.2f} ms, p99 {side.p99_ms:.2f} ms; "
             f"CPU of the thread p50 {side.p50_cpu_ms:.2f} ms, p99 {side.p99_cpu_ms:.2f} ms",
@@ -77,6 +87,3 @@ def claims_command(
         "The hostile masters run on this machine, at the lowest priority: those of a cluster run on other machines.",
         highlight=False,
     )
-    if json_file is not None:
-        write_json(json_file, claims_run.report(result))
-        console.print(f"Results: {json_file}")

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.status import Status
 
 from treadle.cli._console import console_for_tables
+from treadle.cli._options import with_options
 from treadle.cli._results import plot_folder
 from treadle.cli.bench._backlog import measure_backlog
 from treadle.lab.bench import cluster, jars
@@ -41,8 +42,58 @@ _OF_BACKLOG = "With --backlog"
 _SIZES: Final = {"jobs": 20, "tasks": 240, "task_ms": 5_000}
 
 
+def _of_backlog(
+    queues: Annotated[int | None, typer.Option(help="Leaf queues; 3.", rich_help_panel=_OF_BACKLOG)] = None,
+    users: Annotated[int | None, typer.Option(help="Users of the jobs, drawn; 1.", rich_help_panel=_OF_BACKLOG)] = None,
+    preferred_nodes: Annotated[
+        int | None,
+        typer.Option(
+            help="Nodes that each job would like best, and their racks; 0: none.", rich_help_panel=_OF_BACKLOG
+        ),
+    ] = None,
+    slots_per_node: Annotated[
+        int | None,
+        typer.Option(help="Containers that fit on a node; by nodes, 100,000 in all.", rich_help_panel=_OF_BACKLOG),
+    ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder for profiles: where each thread's time went while it was measured.",
+            rich_help_panel=_OF_BACKLOG,
+        ),
+    ] = None,
+    heartbeat_ms: Annotated[
+        int | None,
+        typer.Option(
+            help="From one heartbeat of a node to the next, milliseconds; 1,000.", rich_help_panel=_OF_BACKLOG
+        ),
+    ] = None,
+    warm_s: Annotated[
+        float | None,
+        typer.Option(help="From the first container to what is measured, seconds; 15.", rich_help_panel=_OF_BACKLOG),
+    ] = None,
+    window_s: Annotated[
+        float | None, typer.Option(help="How long is measured, seconds; 20.", rich_help_panel=_OF_BACKLOG)
+    ] = None,
+) -> dict[str, Any]:
+    """Return what is given of what a backlog alone has: its sizes, and a folder for profiles."""
+    sizes = {
+        "queues": queues,
+        "users": users,
+        "preferred_nodes": preferred_nodes,
+        "slots_per_node": slots_per_node,
+        "profile": profile,
+        "heartbeat_ms": heartbeat_ms,
+        "warm_s": warm_s,
+        "window_s": window_s,
+    }
+    return {name: value for name, value in sizes.items() if value is not None}
+
+
 @app.command()
+@with_options(of_backlog=_of_backlog)
 def cluster_command(
+    *,
     json_file: Annotated[Path, typer.Option("--json", help="Where the results go, as JSON.")],
     nodes: Annotated[int, typer.Option(help="Nodes of 10 GB and 10 cores.")] = 100,
     jobs: Annotated[
@@ -79,67 +130,27 @@ def cluster_command(
             "--backlog", help="Asks that never run out and slots that are always free: who places how many a second."
         ),
     ] = False,
-    queues: Annotated[int | None, typer.Option(help="Leaf queues; 3.", rich_help_panel=_OF_BACKLOG)] = None,
-    users: Annotated[int | None, typer.Option(help="Users of the jobs, drawn; 1.", rich_help_panel=_OF_BACKLOG)] = None,
-    preferred_nodes: Annotated[
-        int | None,
-        typer.Option(
-            help="Nodes that each job would like best, and their racks; 0: none.", rich_help_panel=_OF_BACKLOG
-        ),
-    ] = None,
-    slots_per_node: Annotated[
-        int | None,
-        typer.Option(help="Containers that fit on a node; by nodes, 100,000 in all.", rich_help_panel=_OF_BACKLOG),
-    ] = None,
-    profile: Annotated[
-        Path | None,
-        typer.Option(
-            help="A folder for profiles: where each thread's time went while it was measured.",
-            rich_help_panel=_OF_BACKLOG,
-        ),
-    ] = None,
-    heartbeat_ms: Annotated[
-        int | None,
-        typer.Option(
-            help="From one heartbeat of a node to the next, milliseconds; 1,000.", rich_help_panel=_OF_BACKLOG
-        ),
-    ] = None,
-    warm_s: Annotated[
-        float | None,
-        typer.Option(help="From the first container to what is measured, seconds; 15.", rich_help_panel=_OF_BACKLOG),
-    ] = None,
-    window_s: Annotated[
-        float | None, typer.Option(help="How long is measured, seconds; 20.", rich_help_panel=_OF_BACKLOG)
-    ] = None,
+    of_backlog: dict[str, Any],
 ) -> None:
     """Hadoop's load simulator: the stock scheduler in its modes, Treadle, and the least that Treadle could cost."""
     if rounds < 1:
         raise BenchError(f"--rounds is {rounds}: at least 1 is needed")
-    sizes = {
-        "queues": queues,
-        "users": users,
-        "preferred_nodes": preferred_nodes,
-        "slots_per_node": slots_per_node,
-        "heartbeat_ms": heartbeat_ms,
-        "warm_s": warm_s,
-        "window_s": window_s,
-    }
-    given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
+    profile = of_backlog.get("profile")
+    sizes = {name: value for name, value in of_backlog.items() if name != "profile"}
     common = {"jobs": jobs, "tasks": tasks, "task_ms": task_ms}
-    sizes_given = {name: value for name, value in common.items() if value is not None}
+    given = {name: value for name, value in common.items() if value is not None}
     workload: Workload
     if backlog:
         for option, asked in (("--record", record), ("--plot", plot is not None)):
             if asked:
                 raise BenchError(f"{option} does not go with --backlog, which has no end to wait for; leave one out")
-        workload = BacklogLoad(nodes=nodes, seed=seed, **{**BACKLOG_SIZES, **sizes_given, **given})
+        workload = BacklogLoad(nodes=nodes, seed=seed, **{**BACKLOG_SIZES, **given, **sizes})
         chosen = modes_of_backlog(mode or [])
     else:
-        of_backlog = [*given, *(["profile"] if profile is not None else [])]
         if of_backlog:
             option = min(of_backlog).replace("_", "-")
             raise BenchError(f"--{option} goes with --backlog only; add it, or leave this out")
-        workload = Workload(nodes=nodes, seed=seed, **{**_SIZES, **sizes_given})
+        workload = Workload(nodes=nodes, seed=seed, **{**_SIZES, **given})
         chosen = modes.chosen(mode or [])
     setting = Setting(
         workload=workload,

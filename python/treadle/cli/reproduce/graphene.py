@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ from rich.table import Table
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._levels import candidates_of, part_range
+from treadle.cli._options import with_options
 from treadle.cli._results import check_results, write_json, writing
 from treadle.cli._runs import ProcessesOption, going_on
 from treadle.cli._testbed import SimulatorKind, setting_of_testbed
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from treadle.lab.reproduce.graphene.experiment import Outcome, Sizes
     from treadle.lab.reproduce.graphene.offline import Offline
     from treadle.lab.reproduce.graphene.report import Report
+    from treadle.lab.reproduce.graphene.schemes import Variation
     from treadle.lab.reproduce.graphene_cluster.testbed import Size
 
 app = typer.Typer()
@@ -38,8 +41,35 @@ TICK_MS = 100
 USAGE = "1..1"
 
 
+def _variation(
+    srpt_weight: Annotated[
+        float | None,
+        typer.Option(min=0, max=1000, help="The weight of work left for Tetris and Graphene; else theirs."),
+    ] = None,
+    hold_nodes: Annotated[
+        int | None, typer.Option(min=0, max=1000, help="Nodes held for large asks at the same time; else 4.")
+    ] = None,
+    candidates: Annotated[
+        str | None, typer.Option(help="How many requests compete under Tetris and Graphene, or all; else 16.")
+    ] = None,
+    overbook: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01, max=1000, help="How many times Tetris and Graphene give out network; else it is counted."
+        ),
+    ] = None,
+) -> Variation:
+    """Return what is set otherwise than the paper's schemes have it."""
+    from treadle.lab.reproduce.graphene.schemes import Variation  # only here: it imports numba
+
+    compete = None if candidates is None else candidates_of("--candidates", candidates)
+    return Variation(srpt_weight, hold_nodes, compete, overbook)
+
+
 @app.command()
+@with_options(variation=_variation)
 def graphene(
+    *,
     tpch: Annotated[
         Path | None,
         typer.Option(help="The folder of TPC-H's measured DAGs (edges.csv, profiles.csv); default: the checkout's."),
@@ -67,22 +97,7 @@ def graphene(
         list[str] | None,
         typer.Option(help="Of the schemes of online, batch, range and on sls, this one and bfs; several times."),
     ] = None,
-    srpt_weight: Annotated[
-        float | None,
-        typer.Option(min=0, max=1000, help="The weight of work left for Tetris and Graphene; else theirs."),
-    ] = None,
-    hold_nodes: Annotated[
-        int | None, typer.Option(min=0, max=1000, help="Nodes held for large asks at the same time; else 4.")
-    ] = None,
-    candidates: Annotated[
-        str | None, typer.Option(help="How many requests compete under Tetris and Graphene, or all; else 16.")
-    ] = None,
-    overbook: Annotated[
-        float | None,
-        typer.Option(
-            min=0.01, max=1000, help="How many times Tetris and Graphene give out network; else it is counted."
-        ),
-    ] = None,
+    variation: Variation,
     usage: Annotated[
         str, typer.Option(help="What part of the network that they ask for tasks use, by stage: LEAST..GREATEST.")
     ] = USAGE,
@@ -106,14 +121,13 @@ def graphene(
     from treadle.lab.harness.statistics import check_intervals
     from treadle.lab.reproduce.graphene.experiment import Sizes  # only here: it imports numba
     from treadle.lab.reproduce.graphene.report import report_of
-    from treadle.lab.reproduce.graphene.schemes import Variation
 
     console = console_for_tables()
     check_results(json_file, plot)
     count = seeds or (1 if quick or on is SimulatorKind.SLS else SEEDS)
     check_intervals("--seeds", count)
     if on is SimulatorKind.SLS:
-        others = (tpch, part, srpt_weight, hold_nodes, candidates, overbook, plot)
+        others = (tpch, part, *astuple(variation), plot)
         if any(each is not None for each in others) or processes or tick_ms != TICK_MS or usage != USAGE:
             raise UserError(
                 "--on sls plays generated DAGs under five schemes, one run after the other, without plots: "
@@ -129,10 +143,9 @@ def graphene(
     folder = _tpch(tpch, generated, console)
     parts = frozenset(part or (set(Part) - {Part.RANGE} if quick else Part))
     jobs = jobs or (12 if quick else 40)
-    compete = None if candidates is None else candidates_of("--candidates", candidates)
-    varied = Variation(srpt_weight, hold_nodes, compete, overbook)
     alone, sweep_jobs = 5 if quick else 20, max(2, jobs // 2)
-    sizes = Sizes(jobs, load, tick_ms, alone, sweep_jobs, parts, _schemes(scheme), varied, part_range("--usage", usage))
+    used = part_range("--usage", usage)
+    sizes = Sizes(jobs, load, tick_ms, alone, sweep_jobs, parts, _schemes(scheme), variation, used)
     draws = range(first_seed, first_seed + count)
     with going_on(console, cache):
         outcomes, offline, swept = _run(folder, sizes, draws, quick, Asked(cache, processes), console)

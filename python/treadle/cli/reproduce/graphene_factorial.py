@@ -12,13 +12,14 @@ from rich.table import Table
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._levels import candidates_of, levels_of, number_of, part_range, whole_of
+from treadle.cli._options import with_options
 from treadle.cli._results import check_results, write_json
 from treadle.cli._runs import CacheOption, ProcessesOption, going_on
 from treadle.errors import UserError
 
 if TYPE_CHECKING:
     from treadle.lab.harness.statistics import Interval
-    from treadle.lab.reproduce.graphene.factorial import Size
+    from treadle.lab.reproduce.graphene.factorial import Levels, Size
     from treadle.lab.reproduce.graphene.factorial_report import Row
 
 app = typer.Typer()
@@ -27,8 +28,7 @@ SCHEMES = "bfs-cores,tetris,tetris-all,graphene"
 COUNTED = "counted"
 
 
-@app.command()
-def graphene_factorial(
+def _levels(
     workload: Annotated[
         str, typer.Option(help="generated, tpch, production (four resources, edges mostly one to one); several.")
     ] = "generated",
@@ -45,6 +45,28 @@ def graphene_factorial(
         str,
         typer.Option(help="What part of the network and disk that they ask for tasks use: LEAST..GREATEST; several."),
     ] = "0.5..0.7",
+) -> Levels:
+    """Return what is combined: every level of one setting with every level of the others."""
+    from treadle.lab.reproduce.graphene.factorial import Levels  # only here: it imports numba
+
+    return Levels(
+        workloads=levels_of("--workload", workload, _workload),
+        sizes=levels_of("--size", size, _size),
+        loads=levels_of("--load", load, partial(number_of, least=0.01, most=100.0)),
+        ticks_ms=levels_of("--tick-ms", tick_ms, partial(whole_of, least=1, most=60_000)),
+        wrong=levels_of("--wrong", wrong, partial(number_of, least=1.0, most=1000.0)),
+        usages=levels_of("--usage", usage, part_range),
+        candidates=levels_of("--candidates", candidates, candidates_of),
+        srpt_weights=levels_of("--srpt-weight", srpt_weight, partial(number_of, least=0.0, most=1000.0)),
+        overbook=levels_of("--overbook", overbook, _overbook),
+    )
+
+
+@app.command()
+@with_options(levels=_levels)
+def graphene_factorial(
+    *,
+    levels: Levels,
     scheme: Annotated[
         str, typer.Option(help="Of those of treadle reproduce graphene; several. bfs always runs.")
     ] = SCHEMES,
@@ -67,7 +89,7 @@ def graphene_factorial(
     from treadle.lab.harness.data import TPCH, given_or_found
     from treadle.lab.harness.runs import Asked
     from treadle.lab.harness.statistics import check_intervals
-    from treadle.lab.reproduce.graphene.factorial import Levels, Wanted, run_factorial  # only here: it imports numba
+    from treadle.lab.reproduce.graphene.factorial import Wanted, run_factorial  # only here: it imports numba
     from treadle.lab.reproduce.graphene.factorial_report import as_json, effects_of, rows_of
     from treadle.lab.reproduce.graphene.schemes import GRAPHENE
     from treadle.planner.graphene import warm_up as warm_up_planner
@@ -76,17 +98,6 @@ def graphene_factorial(
     console = console_for_tables(160)
     check_results(json_file, None)
     check_intervals("--seeds", seeds)
-    levels = Levels(
-        workloads=levels_of("--workload", workload, _workload),
-        sizes=levels_of("--size", size, _size),
-        loads=levels_of("--load", load, partial(number_of, least=0.01, most=100.0)),
-        ticks_ms=levels_of("--tick-ms", tick_ms, partial(whole_of, least=1, most=60_000)),
-        wrong=levels_of("--wrong", wrong, partial(number_of, least=1.0, most=1000.0)),
-        usages=levels_of("--usage", usage, part_range),
-        candidates=levels_of("--candidates", candidates, candidates_of),
-        srpt_weights=levels_of("--srpt-weight", srpt_weight, partial(number_of, least=0.0, most=1000.0)),
-        overbook=levels_of("--overbook", overbook, _overbook),
-    )
     parts = levels_of("--part", part, _part)
     wanted = Wanted(
         levels,

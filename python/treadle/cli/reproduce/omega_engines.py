@@ -9,6 +9,7 @@ import typer
 
 from treadle.cli._console import console_for_tables, counted_progress
 from treadle.cli._results import check_results, write_json
+from treadle.lab.harness.tables import figures_table
 
 app = typer.Typer()
 
@@ -25,8 +26,6 @@ def omega_engines(
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for all figures.")] = None,
 ) -> None:
     """The same jobs and decision times on a cell and on real engines: conflict fractions and busyness side by side."""
-    from rich.table import Table
-
     from treadle.lab.reproduce.omega.real_engines import Load, as_json, run_both
 
     check_results(json_file, None)
@@ -36,11 +35,11 @@ def omega_engines(
     with counted_progress(console, "seeds") as bar:
         task = bar.add_task(f"{hours:g} simulated hours each", total=seeds)
         agreements = run_both(load, chosen, lambda done: bar.update(task, completed=done))
-    table = Table(title="A cell and real engines under the same load", title_justify="left")
-    for name in ("scheduler", "figure"):
-        table.add_column(name)
-    for name in ("cell", "engines", "difference", "allowed"):
-        table.add_column(name, justify="right")
+    table = figures_table(
+        "A cell and real engines under the same load",
+        ("scheduler", "figure"),
+        ("cell", "engines", "difference", "allowed"),
+    )
     for each in agreements:
         allowed = "-" if each.tolerance is None else f"{each.tolerance:.0%}"
         numbers = (f"{each.cell:.4g}", f"{each.engines:.4g}", f"{each.difference:+.2%}", allowed)

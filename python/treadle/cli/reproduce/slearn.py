@@ -13,11 +13,13 @@ from rich.table import Table
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._levels import levels_of, number_of
+from treadle.cli._options import with_options
 from treadle.cli._results import check_results, write_json, writing
 from treadle.cli._runs import CacheOption, ProcessesOption, going_on
 from treadle.cli._testbed import SimulatorKind, setting_of_testbed
 from treadle.errors import UserError
 from treadle.lab.harness.statistics import Interval, check_intervals
+from treadle.lab.harness.tables import figures_table
 from treadle.lab.reproduce.slearn.paper import DAGS, JOBS, LOAD, NODES
 
 if TYPE_CHECKING:
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from treadle.lab.reproduce.slearn.experiment import Outcome
     from treadle.lab.reproduce.slearn.report import Report
     from treadle.lab.reproduce.slearn.schemes import Scheme
-    from treadle.lab.reproduce.slearn.trace import Source
+    from treadle.lab.reproduce.slearn.trace import Choices, Source
+    from treadle.lab.reproduce.slearn.workload import Unseen
 
 app = typer.Typer()
 
@@ -42,24 +45,7 @@ WAITING = {
 VARIATION = {"p50": "P50", "p90": "P90"}
 
 
-@app.command()
-def slearn(
-    trace: Annotated[
-        Path | None,
-        typer.Option(help="The folder of the extract of Google's trace of 2011; default: the checkout's data folder."),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="One seed, no other thin limits and ratios; with --on sls 200 jobs.")
-    ] = False,
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws of jobs.")] = SEEDS,
-    first_seed: Annotated[int, typer.Option(min=0, help="The first draw's seed; the next ones follow.")] = 1,
-    jobs: Annotated[
-        int | None,
-        typer.Option(min=2, max=100_000, help=f"Of a draw; default: {JOBS}, with --dags {DAGS}."),
-    ] = None,
-    nodes: Annotated[
-        int, typer.Option(min=1, max=100_000, help="Of the cluster, each runs one task at a time.")
-    ] = NODES,
+def _choices(
     cut: Annotated[float, typer.Option(min=0.05, max=0.95, help="Where in the trace history ends.")] = 0.5,
     seen_share: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Of a job's tasks that must have been seen to finish.")
@@ -80,6 +66,36 @@ def slearn(
     shuffled: Annotated[
         bool, typer.Option("--shuffled", help="Any jobs of a name make a DAG, not those submitted one after another.")
     ] = False,
+) -> dict[float, Choices]:
+    """Return how the workload is built, by its load."""
+    from treadle.lab.reproduce.slearn.trace import Choices  # only here: it imports numba
+
+    loads = levels_of("--load", load, partial(number_of, least=0.1, most=5.0))
+    unseen: Unseen = "left_out" if only_seen else "job_end"
+    return {each: Choices(cut, seen_share, unseen, train_once, dags, shuffled, each) for each in loads}
+
+
+@app.command()
+@with_options(choices=_choices)
+def slearn(
+    *,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="The folder of the extract of Google's trace of 2011; default: the checkout's data folder."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One seed, no other thin limits and ratios; with --on sls 200 jobs.")
+    ] = False,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws of jobs.")] = SEEDS,
+    first_seed: Annotated[int, typer.Option(min=0, help="The first draw's seed; the next ones follow.")] = 1,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=2, max=100_000, help=f"Of a draw; default: {JOBS}, with --dags {DAGS}."),
+    ] = None,
+    nodes: Annotated[
+        int, typer.Option(min=1, max=100_000, help="Of the cluster, each runs one task at a time.")
+    ] = NODES,
+    choices: Mapping[float, Choices],
     model: Annotated[
         bool, typer.Option("--model", help="A plain model of the paper's scheduler in place of the engine: far faster.")
     ] = False,
@@ -101,54 +117,51 @@ def slearn(
     from treadle.lab.harness.data import GOOGLE, given_or_found
     from treadle.lab.harness.runs import Asked
     from treadle.lab.reproduce.slearn.draws import Draws  # only here: it imports numba
-    from treadle.lab.reproduce.slearn.experiment import variants
     from treadle.lab.reproduce.slearn.paper import OF_DAGS, OF_JOBS
     from treadle.lab.reproduce.slearn.report import report_of
-    from treadle.lab.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES, shipped
-    from treadle.lab.reproduce.slearn.testbed import QUICK_JOBS
-    from treadle.lab.reproduce.slearn.trace import Choices, Source
 
     check_results(json_file, plot)
-    check_intervals("--seeds", 1 if quick else seeds)
+    seeds = 1 if quick else seeds
+    check_intervals("--seeds", seeds)
     console = console_for_tables()
-    loads = levels_of("--load", load, partial(number_of, least=0.1, most=5.0))
+    wanted, first = range(first_seed, first_seed + seeds), next(iter(choices.values()))
     if on is SimulatorKind.SLS:
-        if dags or shuffled or model or plot is not None or processes:
+        if first.dags or first.shuffled or model or plot is not None or processes:
             raise UserError(
                 "--on sls plays jobs of one stage, one run after the other, without plots: "
                 "leave out --dags, --shuffled, --model, --plot and --processes"
             )
-        if len(loads) > 1:
+        if len(choices) > 1:
             raise UserError("--on sls plays one --load at a time")
-        choices = Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once, load=loads[0])
-        folder = given_or_found(trace, GOOGLE, partial(say, console))
-        _on_sls(
-            Source(folder, jobs or (QUICK_JOBS if quick else JOBS), nodes, choices),
-            range(first_seed, first_seed + (1 if quick else seeds)),
-            nodes,
-            scheme,
-            (place, cache, json_file),
-        )
+        source = _source_on_sls(given_or_found(trace, GOOGLE, partial(say, console)), jobs, nodes, first, quick)
+        _on_sls(source, wanted, nodes, scheme, (place, cache, json_file))
         return
     if place is not None:
         raise UserError("--folder is for --on sls, whose logs go there; leave it out")
-    schemes = DAG_SCHEMES if dags else SCHEMES if quick else (*SCHEMES, *variants().values())
-    schemes = _chosen(schemes if dags or model else (*schemes, *shipped()), scheme)
+    schemes = _schemes(scheme, dags=first.dags, model=model, quick=quick)
     folder = given_or_found(trace, GOOGLE, partial(say, console))
-    chosen = {
-        each: Draws(
-            folder,
-            jobs or (DAGS if dags else JOBS),
-            nodes,
-            Choices(cut, seen_share, "left_out" if only_seen else "job_end", train_once, dags, shuffled, each),
-        )
-        for each in loads
-    }
-    wanted = range(first_seed, first_seed + (1 if quick else seeds))
+    jobs = jobs or (DAGS if first.dags else JOBS)
+    draws = {load: Draws(folder, jobs, nodes, own) for load, own in choices.items()}
     # a draw takes longer than the model: one process makes it once
-    found = _simulated(chosen, wanted, schemes, model, Asked(cache, processes or int(model)), console)
-    reports = {each: report_of(outcomes, OF_DAGS if dags else OF_JOBS) for each, outcomes in found.items()}
-    _tell(reports, found, json_file, plot, console)
+    found = _simulated(draws, wanted, schemes, model, Asked(cache, processes or int(model)), console)
+    reports = {each: report_of(outcomes, OF_DAGS if first.dags else OF_JOBS) for each, outcomes in found.items()}
+    _show(reports, found, json_file, plot, console)
+
+
+def _source_on_sls(folder: Path, jobs: int | None, nodes: int, choices: Choices, quick: bool) -> Source:
+    from treadle.lab.reproduce.slearn.testbed import QUICK_JOBS
+    from treadle.lab.reproduce.slearn.trace import Source
+
+    return Source(folder, jobs or (QUICK_JOBS if quick else JOBS), nodes, choices)
+
+
+def _schemes(wanted: list[str] | None, *, dags: bool, model: bool, quick: bool) -> tuple[Scheme, ...]:
+    """Return what is compared: the paper's schemes, its other settings, and the policies that come with Treadle."""
+    from treadle.lab.reproduce.slearn.experiment import variants
+    from treadle.lab.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES, shipped
+
+    schemes = DAG_SCHEMES if dags else SCHEMES if quick else (*SCHEMES, *variants().values())
+    return _chosen(schemes if dags or model else (*schemes, *shipped()), wanted)
 
 
 def _chosen(schemes: Sequence[Scheme], wanted: list[str] | None) -> tuple[Scheme, ...]:
@@ -191,7 +204,7 @@ def _simulated(
     return found
 
 
-def _tell(
+def _show(
     reports: dict[float, Report],
     found: dict[float, list[Outcome]],
     json_file: Path | None,
@@ -247,9 +260,31 @@ def _print(report: Report, console: Console) -> None:
         f"{report.wall_s:.0f} s of simulation",
         highlight=False,
     )
-    times = Table(title="Completion time of jobs", title_justify="left")
-    for name in ("scheme", "mean (s)", "over SLearn's", "paper", "by draw", "wide jobs", "median", "paper"):
-        times.add_column(name, justify="left" if name == "scheme" else "right")
+    console.print(_times_table(report))
+    _print_gap(report, console)
+    console.print(
+        f"thin jobs of over 1,000 s of task time: {report.thin_large_jobs} % of jobs, "
+        f"{report.thin_large_work} % of all task time",
+        highlight=False,
+    )
+    console.print(_errors_table(report))
+    for title, columns, rows in (
+        ("Bins of jobs: 3Sigma by the paper's letter over SLearn", BINS, report.bins),
+        ("Normalised waiting time: jobs in each segment (%)", WAITING, report.waiting),
+        ("Coefficients of variation of task durations", VARIATION, report.variation),
+    ):
+        if rows:
+            console.print(_breakdown(title, columns, rows))
+    if report.over_3sigma:
+        console.print(_settings_table(report))
+
+
+def _times_table(report: Report) -> Table:
+    times = figures_table(
+        "Completion time of jobs",
+        ("scheme",),
+        ("mean (s)", "over SLearn's", "paper", "by draw", "wide jobs", "median", "paper"),
+    )
     for name, mean_s in report.mean_s.items():
         times.add_row(
             name,
@@ -259,20 +294,24 @@ def _print(report: Report, console: Console) -> None:
             str(report.speedup_wide.get(name, "")),
             *_beside(name, report.speedup_p50, report.paper.speedup_p50),
         )
-    console.print(times)
+    return times
+
+
+def _print_gap(report: Report, console: Console) -> None:
+    """Print how much shorter Oracle's mean is, and what part of that the engine's own policies close."""
     if report.gap_percent is not None and report.gap_closed is not None:
         gap = f"Oracle's mean is {report.gap_percent} % shorter than SLearn's"
         is_gap = report.gap_percent.mean > 0
         closed = f"ours closes {report.gap_closed} of that" if is_gap else "there is no gap to close"
         console.print(f"{gap}; {closed}", highlight=False)
-    console.print(
-        f"thin jobs of over 1,000 s of task time: {report.thin_large_jobs} % of jobs, "
-        f"{report.thin_large_work} % of all task time",
-        highlight=False,
+
+
+def _errors_table(report: Report) -> Table:
+    errors = figures_table(
+        "Estimates of wide jobs (%)",
+        ("estimator",),
+        ("error P50", "paper", "error P90", "paper", "in the right queue", "paper"),
     )
-    errors = Table(title="Estimates of wide jobs (%)", title_justify="left")
-    for name in ("estimator", "error P50", "paper", "error P90", "paper", "in the right queue", "paper"):
-        errors.add_column(name, justify="left" if name == "estimator" else "right")
     for name in report.error_p50:
         errors.add_row(
             name,
@@ -280,28 +319,18 @@ def _print(report: Report, console: Console) -> None:
             *_beside(name, report.error_p90, report.paper.error_p90),
             *_beside(name, report.right_queue, report.paper.right_queue),
         )
-    console.print(errors)
-    for title, columns, rows in (
-        ("Bins of jobs: 3Sigma by the paper's letter over SLearn", BINS, report.bins),
-        ("Normalised waiting time: jobs in each segment (%)", WAITING, report.waiting),
-        ("Coefficients of variation of task durations", VARIATION, report.variation),
-    ):
-        if rows:
-            console.print(_breakdown(title, columns, rows))
-    if report.over_3sigma:
-        others = Table(title="SLearn with other settings: mean speed-up over 3Sigma", title_justify="left")
-        for name in ("setting", "here", "paper"):
-            others.add_column(name, justify="left" if name == "setting" else "right")
-        for name in report.over_3sigma:
-            others.add_row(name, *_beside(name, report.over_3sigma, report.paper.over_3sigma))
-        console.print(others)
+    return errors
+
+
+def _settings_table(report: Report) -> Table:
+    others = figures_table("SLearn with other settings: mean speed-up over 3Sigma", ("setting",), ("here", "paper"))
+    for name in report.over_3sigma:
+        others.add_row(name, *_beside(name, report.over_3sigma, report.paper.over_3sigma))
+    return others
 
 
 def _breakdown(title: str, columns: Mapping[str, str], rows: Mapping[str, Mapping[str, Interval]]) -> Table:
-    shown = Table(title=title, title_justify="left")
-    shown.add_column("")
-    for heading in columns.values():
-        shown.add_column(heading, justify="right")
+    shown = figures_table(title, ("",), columns.values())
     for name, figures in rows.items():
         shown.add_row(name, *(str(figures.get(key, "")) for key in columns))
     return shown
