@@ -10,7 +10,7 @@ from tests.engine.constrained_rm import LEAF, ConstrainedRM, cluster
 from tests.engine.parts import engine_with, estimates
 
 from treadle.engine import Engine
-from treadle.model.classes import UNMET_TOLD_MAX, Classes, Unmet
+from treadle.model.classes import UNMET_NAMED_MAX, Classes, Unmet
 from treadle.model.cluster import Cluster
 from treadle.policy.contention import Contention, pollaczek_khinchine
 from treadle.policy.orders.phoenix import arranged
@@ -231,7 +231,7 @@ def test_a_tag_without_its_number_is_said_and_changes_nothing() -> None:
 
 def test_of_many_that_no_node_can_serve_some_are_told_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     rm = cluster(4)
-    for number in range(2 * UNMET_TOLD_MAX):
+    for number in range(2 * UNMET_NAMED_MAX):
         app = rm.application(LEAF)
         rm.ask(app, 0, 1, (1, 1))
         rm.require(app, "zone" if number % 2 else "zone=z9")  # half of the requirements cannot be read
@@ -245,12 +245,12 @@ def test_of_many_that_no_node_can_serve_some_are_told_and_all_are_counted(monkey
     monkeypatch.setattr(Classes, "unmet", counted)
     engine = engine_with()
     decided(rm, engine, 1_000)
-    assert [app for app, _ in engine.diagnostics()] == list(range(UNMET_TOLD_MAX))
-    assert any(f"and {2 * UNMET_TOLD_MAX - 1} more applications" in warning for warning in engine.warnings())
+    assert [app for app, _ in engine.diagnostics()] == list(range(UNMET_NAMED_MAX))
+    assert any(f"and {2 * UNMET_NAMED_MAX - 1} more applications" in warning for warning in engine.warnings())
     assert len(looked) == 1, "once for both"
     rm.special(2, zone="z9")
     decided(rm, engine, 2_000)
-    left = list(range(1, 2 * UNMET_TOLD_MAX, 2))
+    left = list(range(1, 2 * UNMET_NAMED_MAX, 2))
     assert [app for app, _ in engine.diagnostics()] == left, "what was found has changed"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from treadle.events import Applications, ApplicationState, Event, Requests
-from treadle.live.waits import TOLD_EVERY_MS, Waits
+from treadle.live.waits import REPORT_INTERVAL_MS, Waits
 from treadle.wire.frames import Frame, FrameHeader
 
 
@@ -30,8 +30,8 @@ def test_from_an_ask_to_the_decision_that_takes_it_up() -> None:
     waits.attempted(9000)
     figures = waits.figures(9000, {"Retries": 7})
     assert figures == {"Attempts": 1, "WaitMeanMs": 2000, "WaitP50Ms": 2000, "WaitP99Ms": 2000, "Retries": 7}
-    assert waits.figures(9000 + TOLD_EVERY_MS - 1, {"Retries": 8}) is figures
-    assert waits.figures(9000 + TOLD_EVERY_MS, {"Retries": 8})["Retries"] == 8
+    assert waits.figures(9000 + REPORT_INTERVAL_MS - 1, {"Retries": 8}) is figures
+    assert waits.figures(9000 + REPORT_INTERVAL_MS, {"Retries": 8})["Retries"] == 8
 
 
 def test_who_asks_anew_waits_anew() -> None:

@@ -83,7 +83,7 @@ class PlanListener:
             check_sealing()
         self._can_seal = can_seal()
         self._encrypt = encrypt
-        self._told_versions: set[str] = set()
+        self._logged_versions: set[str] = set()
         self._keys = keys
         self._serve = serve
         self._allows = allows
@@ -140,7 +140,7 @@ class PlanListener:
             if not self._attempts.enter(header.attempt):
                 raise MessageError(f"more than {BY_ATTEMPT_MAX} requests of {header.attempt} at a time")
         except VersionError as error:
-            self._tell_version(str(error))
+            self._log_version(str(error))
             raise OSError("another version") from error
         except MessageError as error:
             raise OSError(str(error)) from error
@@ -189,10 +189,10 @@ class PlanListener:
             self._attempts.leave(header.attempt)
             self._door.leave(guest.address)
 
-    def _tell_version(self, text: str) -> None:
+    def _log_version(self, text: str) -> None:
         # Once for each version, of which there are 255: strangers cannot fill the log.
-        if text not in self._told_versions:
-            self._told_versions.add(text)
+        if text not in self._logged_versions:
+            self._logged_versions.add(text)
             _log.warning("%s", text)
 
     def _answer(self, key: bytes, said: bytes, header: Header, body: bytes) -> tuple[Status, bytes]:

@@ -204,14 +204,14 @@ def import_(
             importing.take_server(server, track(server.jobs(since_ms, jobs_max)))
         opened.prune(now_ms)
     summary = importing.summary
-    typer.echo(json.dumps(summary.to_json()) if as_json else _told(summary))
+    typer.echo(json.dumps(summary.to_json()) if as_json else _sentence(summary))
     if not summary.sources:
         typer.echo("no history is there; MapReduce's end in .jhist, Spark's are event logs", err=True)
     if summary.broken or summary.refused:
         raise typer.Exit(1)
 
 
-def _told(summary: Summary) -> str:
+def _sentence(summary: Summary) -> str:
     return (
         f"{counted(summary.sources, 'history', 'histories')}: {counted(summary.runs, 'new run')}, "
         f"{counted(summary.profiles, 'profile')}, "

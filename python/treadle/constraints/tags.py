@@ -23,7 +23,7 @@ _KNOWN: Final = (GANG, PREFER, REQUIRE, WORKERS)
 _BEGIN: Final = "treadle:"
 _RECURRING: Final = re.compile(r"treadle:[a-z0-9._-]{1,90}")
 _VALUE_SHOWN_MAX: Final = 40
-_TOLD_MAX: Final = 8
+_NAMED_MAX: Final = 8
 """Different tags that are warned of, at most."""
 
 
@@ -47,7 +47,7 @@ def unread_tags(jobs: Iterable[Collection[str]]) -> list[str]:
     """Return a line for each tag of jobs that looks like one of Treadle's and is none."""
     found = Counter(tag for tags in jobs for tag in set(tags) if tag.lower().startswith(_BEGIN))
     unread = {tag: count for tag, count in sorted(found.items()) if not _is_read(tag)}
-    lines = [_line(tag, count) for tag, count in list(unread.items())[:_TOLD_MAX]]
+    lines = [_line(tag, count) for tag, count in list(unread.items())[:_NAMED_MAX]]
     more = len(unread) - len(lines)
     return [*lines, f"{counted(more, 'more tag')} that Treadle does not read"] if more else lines
 

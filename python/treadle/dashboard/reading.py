@@ -162,7 +162,7 @@ def _decisions(bean: Mapping[str, Any], engines: list[dict[str, Any]], roster: l
     rejected = {key.removeprefix("Rejected"): whole(value) for key, value in bean.items() if _is_reason(key)}
     return Decisions(
         why_not=why_not(bean),
-        tags={name: _told(bean.get(f"tag.{name}")) for name in _TAGS},
+        tags={name: _tag_text(bean.get(f"tag.{name}")) for name in _TAGS},
         numbers={name: whole(bean[name]) for name in (*COUNTERS, *GAUGES) if name in bean},
         rejected=dict(sorted(rejected.items())[:REASONS_MAX]),
         engines=shown,
@@ -173,7 +173,7 @@ def _is_reason(key: str) -> bool:
     return key.startswith("Rejected") and key != "Rejected" and key.removeprefix("Rejected").isidentifier()
 
 
-def _told(value: Any) -> str:
+def _tag_text(value: Any) -> str:
     return "" if value is None else str(value)[:2000]
 
 

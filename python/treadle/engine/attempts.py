@@ -26,7 +26,7 @@ CONFLICTS: Final = frozenset(
 
 _WAITS: Final = frozenset({Fate.TRANSACTION, Fate.CLAIM})
 _DOUBLINGS_MAX: Final = 40
-TOLD_MAX: Final = 16
+NAMED_MAX: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ class Attempts:
 
     def given_up(self) -> tuple[tuple[int, str], ...]:
         """Return applications that another engine should serve, and why."""
-        return tuple(self._given_up.items())[:TOLD_MAX]
+        return tuple(self._given_up.items())[:NAMED_MAX]
 
     @property
     def too_large(self) -> int:
@@ -241,7 +241,7 @@ class Attempts:
 
     def diagnostics(self) -> tuple[tuple[int, str], ...]:
         """Return what applications should know."""
-        named = list(self._too_large.items())[:TOLD_MAX]
+        named = list(self._too_large.items())[:NAMED_MAX]
         rule = f"must place all of what is asked for or none, and places at most {self._most} containers at once"
         return tuple(
             (app, f"Treadle's engine {self._engine.name} {rule}; this needs {need}: ask for fewer at a time")

@@ -30,7 +30,7 @@ from treadle.events import (
     TaskInputs,
 )
 from treadle.model.carry import carry
-from treadle.model.classes import CLASSES_MAX, UNMET_TOLD_MAX, Unmet
+from treadle.model.classes import CLASSES_MAX, UNMET_NAMED_MAX, Unmet
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ModelError
 from treadle.model.too_large import asks_still, too_large
@@ -354,13 +354,13 @@ class Engine:
         if self._told is None:
             if self._too_large is None or self._decides - self._too_large_at >= TOO_LARGE_EVERY:
                 self._too_large_at = self._decides
-                self._too_large = too_large(self._cluster, UNMET_TOLD_MAX)
+                self._too_large = too_large(self._cluster, UNMET_NAMED_MAX)
             apps = self._cluster.apps.at  # who has ended since may have left its index to somebody else
             same = {app: text for (app, id_), text in self._too_large.items() if asks_still(apps, app, id_)}
             texts = same | dict(self._unmet_now(self._cluster).told)
             # last where there are too many: those are served
             misread = [each for each in sorted(self._cluster.classes.misread.items()) if each[0] not in texts]
-            self._told = tuple(sorted([*sorted(texts.items()), *misread][:UNMET_TOLD_MAX]))
+            self._told = tuple(sorted([*sorted(texts.items()), *misread][:UNMET_NAMED_MAX]))
         return self._told
 
     def unmet(self) -> dict[int, str]:

@@ -133,9 +133,10 @@ class NodesOfAsk:
 
     def _keeps_headroom(self, amounts: I64) -> Mask:
         """As `treadle.policy.node_search.keeps_headroom`, with what the latest decision found."""
-        return np.asarray((amounts >= self.room_needed())[:, self._counted & (self.capability > 0)].all(axis=1), bool)
+        asked = self._counted & (self.capability > 0)
+        return np.asarray((amounts >= self.headroom_needed())[:, asked].all(axis=1), bool)
 
-    def room_needed(self) -> I64:
+    def headroom_needed(self) -> I64:
         """Return what must be free on each node for the ask (node, resource), what is kept for larger ones included."""
         needed = np.tile(self.capability, (len(self._situation.view.nodes), 1))
         scratch = self._situation.scratch

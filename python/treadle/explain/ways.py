@@ -25,7 +25,7 @@ WAYS_MAX: Final = 3
 def next_nodes(situation: Situation, ends: Ends, nodes: NodesOfAsk) -> Iterator[Way]:
     """Yield the nodes on which containers that end make room soonest, whoever then takes it."""
     full, free = nodes.by_reason["full"] | nodes.by_reason["kept_free"], situation.available()
-    needed = nodes.room_needed()
+    needed = nodes.headroom_needed()
     expected_ms = ends.expected_ms()
     here = np.flatnonzero(full[ends.node] & np.isfinite(expected_ms))
     order = here[np.lexsort((expected_ms[here], ends.node[here]))]

@@ -101,7 +101,7 @@ class ExplainProcess:
         self._began_s = 0.0
         self._memory = -1
         self._mapped: mmap.mmap | None = None
-        self._told: tuple[list[str] | None, int] = None, 0
+        self._sent_texts: tuple[list[str] | None, int] = None, 0
         """Of which list of texts the process has how many."""
         self._cannot, self._cannot_s = "", 0.0
 
@@ -156,7 +156,7 @@ class ExplainProcess:
     def _exchange(self, question: Question, shown: _Shown, until_s: float) -> bytes:
         assert self._connected is not None
         assert self._mapped is not None
-        texts, known = self._told
+        texts, known = self._sent_texts
         afresh = texts is not shown.texts
         new = pickle.dumps(shown.texts[0 if afresh else known : shown.texts_count])
         header = {
@@ -169,7 +169,7 @@ class ExplainProcess:
         }
         self._connected.settimeout(max(until_s - time.monotonic(), 0.001))
         self._connected.sendall(json.dumps(header).encode() + b"\n" + shown.values + new)
-        self._told = shown.texts, shown.texts_count
+        self._sent_texts = shown.texts, shown.texts_count
         return self._line(until_s)
 
     def _show(self) -> _Shown | None:
@@ -249,7 +249,7 @@ class ExplainProcess:
         finally:
             other.close()
         self._connected, self._ready, self._received = own, False, b""
-        self._began_s, self._told, self._cannot = time.monotonic(), (None, 0), ""
+        self._began_s, self._sent_texts, self._cannot = time.monotonic(), (None, 0), ""
 
     def wait_ready(self, wait_s: float) -> None:
         """Wait so long until the process, which was started, is ready.

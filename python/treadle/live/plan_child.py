@@ -40,8 +40,8 @@ SWITCH_S: Final = 0.0002
 
 EXIT_MEMORY: Final = 3
 
-TOLD_EVERY_S: Final = 0.25
-TOLD_AT_ONCE: Final = 20
+REPORT_INTERVAL_S: Final = 0.25
+REPORTS_AT_ONCE: Final = 20
 """DAGs that are reported at a time, those of each user in turn, and how often each is at most."""
 
 RUNS: Final = Rate(20, 1.0)
@@ -139,12 +139,12 @@ class Child:
         refused = 0
         memory = plan_memory.Memory()
         while True:
-            time.sleep(TOLD_EVERY_S)
+            time.sleep(REPORT_INTERVAL_S)
             if memory.is_too_much():
                 _log.error("more than %d MiB are in use: the plan listener ends", plan_memory.MEMORY_MAX >> 20)
                 logging.shutdown()
                 os._exit(EXIT_MEMORY)
-            for _ in range(TOLD_AT_ONCE):
+            for _ in range(REPORTS_AT_ONCE):
                 try:
                     news = self._service.news()
                 except Exception:  # one attempt's DAG is no concern of the others

@@ -124,7 +124,7 @@ class LiveRecorder:
         self._follows = False
         self._why = "the sidecar began to record"
         self._dropped_here = 0
-        self._told: tuple[str, tuple[str, ...]] | None = None
+        self._noted: tuple[str, tuple[str, ...]] | None = None
         self._switches: tuple[PolicySwitch, ...] = ()
         self._beside_s = self._writing_s = 0.0
         self._process_s: float | None = None
@@ -228,11 +228,11 @@ class LiveRecorder:
             return
         tick.answer, tick.decide_us = answer, decide_us
         now = known, tuple(warnings)
-        if self._told is None or now[0] != self._told[0]:
+        if self._noted is None or now[0] != self._noted[0]:
             tick.known = now[0]
-        if self._told is None or now[1] != self._told[1]:
+        if self._noted is None or now[1] != self._noted[1]:
             tick.warnings = now[1]
-        self._told = now
+        self._noted = now
         switches = tuple(engine.switches())
         tick.switches = [each for each in switches if each not in self._switches]
         self._switches = switches
@@ -285,7 +285,7 @@ class LiveRecorder:
             return
         self._number += 1
         self._begun_here = True
-        self._open, self._follows, self._dropped_here, self._told = True, True, 0, None
+        self._open, self._follows, self._dropped_here, self._noted = True, True, 0, None
         self._due_s = now_s + 60 * self._record.segment_minutes
 
     def _lose(self, why: str) -> None:

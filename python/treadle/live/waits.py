@@ -14,7 +14,7 @@ from treadle.wire.frames import Frame
 LATEST: Final = 10_000
 """Number of waits that are remembered."""
 
-TOLD_EVERY_MS: Final = 2000
+REPORT_INTERVAL_MS: Final = 2000
 """Figures are reported no more often."""
 
 
@@ -65,7 +65,7 @@ class Waits:
 
     def figures(self, now_ms: int, more: Mapping[str, int]) -> Mapping[str, int]:
         """Return what is measured, with ``more``; the same again for a while."""
-        if self._told and 0 <= now_ms - self._told_ms < TOLD_EVERY_MS:
+        if self._told and 0 <= now_ms - self._told_ms < REPORT_INTERVAL_MS:
             return self._told
         waits = np.array(self._waits_ms or [0])
         self._told_ms = now_ms

@@ -35,7 +35,7 @@ CHOICES_MAX: Final = 16_384
 ROWS_AT_ONCE: Final = 4_096
 """Asks that are bound in one decide; others wait for the next, so that no application's constraints delay it."""
 
-UNMET_TOLD_MAX: Final = 64
+UNMET_NAMED_MAX: Final = 64
 """Applications whose diagnostics say at a time that no node serves them."""
 
 ANY_NODE: Final = -1
@@ -61,7 +61,7 @@ class Unmet(NamedTuple):
     """Applications with asks that no node can serve."""
 
     told: tuple[tuple[int, str], ...]
-    """The first `UNMET_TOLD_MAX` of them by index, each with why."""
+    """The first `UNMET_NAMED_MAX` of them by index, each with why."""
     applications: int
     """How many there are."""
 
@@ -230,9 +230,9 @@ class Classes:
         owner, key = cluster.requests.at["application"], cluster.requests.at["key"]
         gone = (self._owner >= 0) & ((self._owner != owner) | (self._key != key))
         if self._apps_changed:
-            told = np.zeros(len(self._bound), bool)
-            told[list(self._apps_changed)] = True
-            gone |= (self._owner >= 0) & told[np.maximum(self._owner, 0)]
+            changed = np.zeros(len(self._bound), bool)
+            changed[list(self._apps_changed)] = True
+            gone |= (self._owner >= 0) & changed[np.maximum(self._owner, 0)]
             for application in sorted(self._apps_changed):
                 self._read(cluster, application)
             self._apps_changed.clear()
@@ -387,8 +387,9 @@ class Classes:
         applications, first = np.unique(cluster.requests.at["application"][rows], return_index=True)
         row_of = dict(zip(applications.tolist(), rows[first].tolist(), strict=True))
         found = sorted(row_of.keys() | self.errors.keys())
-        told = tuple((each, self.errors.get(each) or self._unmet_by(row_of[each])) for each in found[:UNMET_TOLD_MAX])
-        return Unmet(told, len(found))
+        first = found[:UNMET_NAMED_MAX]
+        named = tuple((each, self.errors.get(each) or self._unmet_by(row_of[each])) for each in first)
+        return Unmet(named, len(found))
 
     def _unmet_by(self, row: int) -> str:
         """Return why no node can serve an ask."""

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Final
 from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
 from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, USED
-from treadle.policy.node_search import fits, fits_nowhere, held_node, is_wanted, level_of, remember_nowhere, room_needed
+from treadle.policy.node_search import (
+    fits,
+    fits_nowhere,
+    headroom_needed,
+    held_node,
+    is_wanted,
+    level_of,
+    remember_nowhere,
+)
 from treadle.policy.node_sets import set_of
 from treadle.policy.share_state import CHECKS_LEFT, WITNESS
 from treadle.policy.state import BIG_COUNT, BIG_ROWS, CLUSTER, LEAF_HEADROOM, NOT_THERE, OPEN_NODES, PLACED
@@ -172,7 +180,7 @@ def take_resources(view: View, scratch: Scratch, parameters: DecideParameters, r
     """Follow a container on a node; say whether that has saturated a resource."""
     resources, found = scratch.shares.resources, False
     for r in range(len(resources)):
-        left, least = scratch.available[node, r], room_needed(scratch, node, r, resources[r].least)
+        left, least = scratch.available[node, r], headroom_needed(scratch, node, r, resources[r].least)
         if left < least <= left + view.capability[row, r]:
             resources[r].nodes -= 1
             if resources[r].nodes == 0 and view.counted[r]:

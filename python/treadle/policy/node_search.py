@@ -66,7 +66,7 @@ def keeps_headroom(view: View, scratch: Scratch, row: int, node: int) -> bool:
 
 
 @inner
-def room_needed(scratch: Scratch, node: int, r: int, least: int) -> int:
+def headroom_needed(scratch: Scratch, node: int, r: int, least: int) -> int:
     """Return what must be free of a resource on a node for an ask that needs ``least`` of it."""
     return least if len(scratch.headroom) == 0 else max(least, scratch.headroom[node, r])
 

@@ -25,7 +25,7 @@ from treadle.policy.asks import (
     user_of,
     within_headroom,
 )
-from treadle.policy.node_search import room_needed
+from treadle.policy.node_search import headroom_needed
 from treadle.policy.node_sets import is_restricted
 from treadle.policy.orders.leaf import begin_leaf
 from treadle.policy.share_state import CHECKS_LEFT
@@ -167,7 +167,8 @@ def begin_resources(view: View, scratch: Scratch, parameters: DecideParameters, 
     for node in range(len(view.nodes)):
         if view.nodes[node].state == 1 and view.nodes[node].partition == partition:
             for r in range(len(resources)):
-                resources[r].nodes += scratch.available[node, r] >= room_needed(scratch, node, r, resources[r].least)
+                needed = headroom_needed(scratch, node, r, resources[r].least)
+                resources[r].nodes += scratch.available[node, r] >= needed
     for r in range(len(resources)):
         resources[r].saturated = view.counted[r] and resources[r].nodes == 0
         ignored = resources[r].saturated and parameters.rescales

@@ -191,8 +191,8 @@ def _durations(
 
 def _duration(container: SeenContainer, barrier_ms: int, seen: Seen) -> int:
     begin_ms = max(container.created_ms + HEARD_MS, barrier_ms)
-    told_ms = AM_HEARTBEAT_MS if container.with_job else seen.node_heartbeat_ms
-    return max(container.end_ms - told_ms // 2 - begin_ms, 1)
+    heartbeat_ms = AM_HEARTBEAT_MS if container.with_job else seen.node_heartbeat_ms
+    return max(container.end_ms - heartbeat_ms // 2 - begin_ms, 1)
 
 
 def _extra_ms(job: SeenJob, seen: Seen) -> int:

@@ -59,7 +59,7 @@ class Invariants:
     def after(self, state: State, made: Proposals, fates: Fates, limit: int) -> None:
         """Check the tables after a commit; raise `InvariantError` if anything is wrong."""
         self._nothing_unasked(state, made, fates)
-        self._books(state)
+        self._usage_adds_up(state)
         self._tasks_once(state)
         rejected = int(np.count_nonzero(fates.fate))
         if len(made) < limit and not rejected and not self._rejected_before:
@@ -78,7 +78,7 @@ class Invariants:
         if bool((state.rows["count"] < 0).any()):
             raise InvariantError("a row asks for less than nothing")
 
-    def _books(self, state: State) -> None:
+    def _usage_adds_up(self, state: State) -> None:
         alive = np.flatnonzero(state.containers["state"] != ContainerState.FREE)
         _require(len(alive) == state.clock[tables.CONTAINERS], "containers are miscounted")
         held = state.containers[alive]

@@ -112,10 +112,10 @@ class _Decider:
     def _tell(self, found: list[Event], flags: int) -> None:
         self.engine.apply([event for event in found if not isinstance(event, events.AttemptKeys)])
         header = FrameHeader(flags, 1, self.state.sequence, self.state.now_ms, 0, LOAD.batch, 2)
-        told = self.source.collect(Frame(header, found))
-        if told:
-            self.engine.apply(told)
-            self.told += len(getattr(told[0], "key", ()))
+        hints = self.source.collect(Frame(header, found))
+        if hints:
+            self.engine.apply(hints)
+            self.told += len(getattr(hints[0], "key", ()))
 
     def decide(self) -> tuple[float, float]:
         """Return how long a decide took with all that comes before it, in milliseconds of wall and CPU time."""
@@ -169,7 +169,7 @@ def run_claims(
         if not link.listening:
             raise UserError(link.summary())
         decider = _Decider(settings, link, masters, users)
-        with _hostile((listener.address, link.port), list(decider.keys.items())) as told:
+        with _hostile((listener.address, link.port), list(decider.keys.items())) as pipe:
             for _ in range(WARM_TICKS):
                 decider.decide()
             process = _listener_process()
@@ -177,12 +177,12 @@ def run_claims(
             for pair in range(pairs):
                 progress(f"pair {pair + 1} of {pairs}")
                 quiet.append(decider.slice(seconds))
-                told.send(True)
+                pipe.send(True)
                 before_s = sum(process.cpu_times()[:2])
                 hostile.append(decider.slice(seconds))
                 cpu_s += sum(process.cpu_times()[:2]) - before_s
-                told.send(False)
-                for name, count in told.recv()[0].items():
+                pipe.send(False)
+                for name, count in pipe.recv()[0].items():
                     requests[name] = requests.get(name, 0) + count
             memory_mb = process.memory_info().rss / 2**20
     finally:

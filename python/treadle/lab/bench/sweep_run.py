@@ -181,7 +181,7 @@ class _Work:
         self._begun_s = time.monotonic()
         self._cpu_s: dict[tuple[int, float], tuple[float, float]] = {}
         """By process: its processor time when results began to come, and now."""
-        self._told = -1
+        self._shown = -1
         self.executors: set[tuple[int, float]] = set()
 
     def kept(self) -> int:
@@ -201,8 +201,8 @@ class _Work:
                 raise UserError(f"the sweep does not end: {_tail(self._log)}")
             self._look(cluster)
             done = self.kept()
-            if done > self._told:
-                self._told = done
+            if done > self._shown:
+                self._shown = done
                 say(f"{done} of {self._runs} runs")
             time.sleep(LOOK_S)
 

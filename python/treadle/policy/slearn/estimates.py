@@ -303,12 +303,12 @@ class _WithPilots:
 
     _joins_hints = False
     """Are hints estimates of their own, or only what pilots are compared with?"""
+    _hint_error = 0.0
+    _table: PilotTable | None = None
 
     def __init__(self, parameters: PilotsEstimateParameters | CombinedParameters) -> None:
         self.default_ms = float(parameters.default_ms)
         self._scale_history = parameters.scale_history
-        self._hint_error = parameters.hint_error if isinstance(parameters, CombinedParameters) else 0.0
-        self._table: PilotTable | None = None
 
     def use(self, keeper: Keeper | None) -> None:
         """Go by the table of the policy's gate; there is none where it does not sample."""
@@ -339,3 +339,7 @@ class CombinedEstimate(_WithPilots):
     """Pilots and hints (`TaskEstimates`), their logarithms averaged by inverse variance; else whichever there is."""
 
     _joins_hints = True
+
+    def __init__(self, parameters: CombinedParameters) -> None:
+        super().__init__(parameters)
+        self._hint_error = parameters.hint_error

@@ -67,8 +67,8 @@ def key_of(
     return digest_of(
         "graphene",
         name,
-        [[job.arrival_ms, job.queue, job.framework, _told(job.dag)] for job in workload.jobs],
-        None if believed is None else [None if dag is None else _told(dag) for dag in believed],
+        [[job.arrival_ms, job.queue, job.framework, _plain(job.dag)] for job in workload.jobs],
+        None if believed is None else [None if dag is None else _plain(dag) for dag in believed],
         scenario.model_dump_json(),
         repr(settings),
     )
@@ -96,7 +96,7 @@ def result_of(document: Mapping[str, Any]) -> Result:
     )
 
 
-def _told(dag: Dag) -> list[Any]:
+def _plain(dag: Dag) -> list[Any]:
     """Return a DAG as JSON takes it; every task's duration counts."""
     return [
         [
