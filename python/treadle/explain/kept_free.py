@@ -11,7 +11,7 @@ Amounts = tuple[int, ...]
 class KeptFree:
     """Of each node the most of each resource that any ask needs that waits and that the node could hold when empty.
 
-    As `treadle.policy.loop.place.survey_headroom` finds it; it falls when nobody waits for so much any more.
+    As `treadle.policy.open_nodes.survey_headroom` finds it; it falls when nobody waits for so much any more.
     """
 
     def __init__(self, totals: Mapping[int, Amounts], waiting: Iterable[Amounts], others: Iterable[Amounts]) -> None:

@@ -14,18 +14,7 @@ from typing import TYPE_CHECKING, Final
 from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
 from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, USED
-from treadle.policy.node_search import (
-    fits,
-    fits_nowhere,
-    headroom_needed,
-    held_node,
-    is_wanted,
-    level_of,
-    remember_nowhere,
-)
-from treadle.policy.node_sets import set_of
-from treadle.policy.share_state import CHECKS_LEFT, WITNESS
-from treadle.policy.state import BIG_COUNT, BIG_ROWS, CLUSTER, LEAF_HEADROOM, NOT_THERE, OPEN_NODES, PLACED
+from treadle.policy.state import BIG_COUNT, BIG_ROWS, LEAF_HEADROOM, PLACED
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64, I64
@@ -176,70 +165,12 @@ def headroom_under_maxima(view: View, headroom: I64, leaf: int, partition: int) 
 
 
 @inner
-def take_resources(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
-    """Follow a container on a node; say whether that has saturated a resource."""
-    resources, found = scratch.shares.resources, False
-    for r in range(len(resources)):
-        left, least = scratch.available[node, r], headroom_needed(scratch, node, r, resources[r].least)
-        if left < least <= left + view.capability[row, r]:
-            resources[r].nodes -= 1
-            if resources[r].nodes == 0 and view.counted[r]:
-                resources[r].saturated = 1
-                resources[r].counts = resources[r].counts and not parameters.rescales
-                found = True
-    return found
-
-
-@inner
 def needs_saturated(view: View, scratch: Scratch, row: int) -> bool:
     """Does the ask need a resource that is saturated?"""
     found = False
     for r in range(len(view.counted)):
         found = found or (scratch.shares.resources[r].saturated and view.capability[row, r] > 0)
     return found
-
-
-@inner
-def takes(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
-    """Would this node do for the ask?"""
-    if not fits(view, scratch, row, node) or level_of(view, row, node) == NOT_THERE:
-        return False
-    return is_wanted(view, scratch, parameters, row, node)
-
-
-@inner
-def has_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> bool:
-    """Say whether some open node would do for the ask; taken for granted when too many have been looked at."""
-    counters, count, chosen = scratch.shares.counters, scratch.counters[OPEN_NODES], set_of(scratch, row)
-    if held_node(view, scratch, parameters, row) >= 0:
-        return True
-    if count == 0 or fits_nowhere(view, scratch, row):
-        return False
-    # asks of a class find room in other places than those of the class before
-    of_set = 0 <= chosen < len(scratch.witness)
-    last = scratch.witness[chosen] if of_set else counters[WITNESS]
-    at = last if last < count else 0
-    for _ in range(count):
-        if takes(view, scratch, parameters, row, scratch.open_nodes[at].node):
-            if of_set:
-                scratch.witness[chosen] = at
-            else:
-                counters[WITNESS] = at
-            return True
-        if counters[CHECKS_LEFT] <= 0:
-            return True
-        counters[CHECKS_LEFT] -= 1
-        at = at + 1 if at + 1 < count else 0
-    remember_nowhere(view, scratch, row)
-    return False
-
-
-@inner
-def is_stuck(view: View, scratch: Scratch, user: int, leaf: int, partition: int) -> bool:
-    """Is the user over the limit, and will remain so in this decide?"""
-    if not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
-        return False
-    return not grows_with_leaf(view, user, leaf, partition)
 
 
 @inner

@@ -18,19 +18,27 @@ from treadle.policy.asks import (
     asks_here,
     asks_left,
     find_headroom,
-    has_node,
-    is_stuck,
+    grows_with_leaf,
+    is_over_limit,
     needs_saturated,
     note_big,
     user_of,
     within_headroom,
 )
-from treadle.policy.node_search import headroom_needed
-from treadle.policy.node_sets import is_restricted
+from treadle.policy.node_search import (
+    fits,
+    fits_nowhere,
+    headroom_needed,
+    held_node,
+    is_wanted,
+    level_of,
+    remember_nowhere,
+)
+from treadle.policy.node_sets import is_restricted, set_of
 from treadle.policy.orders.leaf import begin_leaf
-from treadle.policy.share_state import CHECKS_LEFT
+from treadle.policy.share_state import CHECKS_LEFT, WITNESS
 from treadle.policy.shares.capacity import add_live
-from treadle.policy.state import LEAF_HEADROOM, LEAST, PARTITION, SERVES
+from treadle.policy.state import CLUSTER, LEAF_HEADROOM, LEAST, NOT_THERE, OPEN_NODES, PARTITION, SERVES
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
@@ -177,6 +185,49 @@ def begin_resources(view: View, scratch: Scratch, parameters: DecideParameters, 
 
 CHECKS_PER_LEAF = 64
 """How many nodes are looked at for asks that have no room where the last ask had: on average, beyond one each."""
+
+
+@inner
+def takes(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
+    """Would this node do for the ask?"""
+    if not fits(view, scratch, row, node) or level_of(view, row, node) == NOT_THERE:
+        return False
+    return is_wanted(view, scratch, parameters, row, node)
+
+
+@inner
+def has_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> bool:
+    """Say whether some open node would do for the ask; taken for granted when too many have been looked at."""
+    counters, count, chosen = scratch.shares.counters, scratch.counters[OPEN_NODES], set_of(scratch, row)
+    if held_node(view, scratch, parameters, row) >= 0:
+        return True
+    if count == 0 or fits_nowhere(view, scratch, row):
+        return False
+    # asks of a class find room in other places than those of the class before
+    of_set = 0 <= chosen < len(scratch.witness)
+    last = scratch.witness[chosen] if of_set else counters[WITNESS]
+    at = last if last < count else 0
+    for _ in range(count):
+        if takes(view, scratch, parameters, row, scratch.open_nodes[at].node):
+            if of_set:
+                scratch.witness[chosen] = at
+            else:
+                counters[WITNESS] = at
+            return True
+        if counters[CHECKS_LEFT] <= 0:
+            return True
+        counters[CHECKS_LEFT] -= 1
+        at = at + 1 if at + 1 < count else 0
+    remember_nowhere(view, scratch, row)
+    return False
+
+
+@inner
+def is_stuck(view: View, scratch: Scratch, user: int, leaf: int, partition: int) -> bool:
+    """Is the user over the limit, and will remain so in this decide?"""
+    if not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
+        return False
+    return not grows_with_leaf(view, user, leaf, partition)
 
 
 @inner

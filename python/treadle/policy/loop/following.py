@@ -12,11 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import inner
-from treadle.policy.asks import (
-    drop_application,
-    drop_saturated,
-    take_resources,
-)
+from treadle.policy.asks import drop_application, drop_saturated
+from treadle.policy.node_search import headroom_needed
 from treadle.policy.open_asks import begin_resources, count_all_asks
 from treadle.policy.share_state import SATURATED
 from treadle.policy.shares import capacity, rules
@@ -106,6 +103,21 @@ def pick_leaf(view: View, scratch: Scratch, parameters: DecideParameters, partit
         scratch.shares.counters[SATURATED] = 0
         rules.begin(view, scratch, parameters, partition)
     return rules.pick(view, scratch, parameters, partition)
+
+
+@inner
+def take_resources(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
+    """Follow a container on a node; say whether that has saturated a resource."""
+    resources, found = scratch.shares.resources, False
+    for r in range(len(resources)):
+        left, least = scratch.available[node, r], headroom_needed(scratch, node, r, resources[r].least)
+        if left < least <= left + view.capability[row, r]:
+            resources[r].nodes -= 1
+            if resources[r].nodes == 0 and view.counted[r]:
+                resources[r].saturated = 1
+                resources[r].counts = resources[r].counts and not parameters.rescales
+                found = True
+    return found
 
 
 @inner
