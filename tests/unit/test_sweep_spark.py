@@ -73,7 +73,7 @@ from pathlib import Path
 worker["use_code"](sys.argv[1], sys.argv[2], Path({str(archive)!r}))
 worker["use_code"](sys.argv[1], sys.argv[2], Path({str(archive)!r}))
 import treadle
-from treadle.sweep.digests import package_digest
+from treadle.sweep.worker import package_digest
 print(treadle.__file__, package_digest(Path(treadle.__file__).parent))
 """
     digest = worker.package_digest(PACKAGE)

@@ -28,8 +28,8 @@ from treadle.simulate.tables import FIGURES
 from treadle.simulator.results import FailedRun
 from treadle.simulator.scenario import parse_scenario
 from treadle.simulator.scenario_engines import with_engines
-from treadle.sweep.digests import libraries, package_digest
 from treadle.sweep.kept import result_bytes
+from treadle.sweep.worker import libraries, package_digest
 
 
 @dataclass(frozen=True, slots=True)

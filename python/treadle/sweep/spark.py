@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import treadle
 from treadle.errors import UserError
-from treadle.sweep import digests, worker
+from treadle.sweep import worker
 from treadle.sweep.kept import write_at_once
 from treadle.sweep.line import Line
 from treadle.sweep.local import Done, died
@@ -99,17 +99,21 @@ class Spark:
         """
         from pyspark import cloudpickle
 
-        for module in (digests, worker):  # workers may not have them
-            cloudpickle.register_pickle_by_value(module)
+        cloudpickle.register_pickle_by_value(worker)  # workers may not have it
         package = Path(treadle.__file__).resolve().parent
         sent = files.parent / "sent"
         code = self._ship(sent, "code", archive_of_package(package))
         inputs = self._ship(sent, "files", _archive_of_files(files, taken))
-        digest, wanted = digests.package_digest(package), digests.libraries()
-        run_text = worker.run_text
+        digest, wanted = worker.package_digest(package), worker.libraries()
+        use_code, unpacked = worker.use_code, worker.unpacked
 
         def at_executor(text: str) -> tuple[bytes, bool]:
-            return run_text(text, digest, wanted, code, inputs)
+            from pyspark import SparkFiles
+
+            use_code(digest, wanted, Path(SparkFiles.get(code)))
+            from treadle.sweep.line import Line, run_line  # only now is it the driver's
+
+            return run_line(Line.parse(text), unpacked(Path(SparkFiles.get(inputs))))
 
         def send(line: Line) -> tuple[bytes, bool]:
             (found,) = self._context.parallelize([line.text()], 1).map(at_executor).collect()

@@ -1,11 +1,11 @@
 """What a worker of Spark does before it has Treadle: compares its code with the driver's, and unpacks what came along.
 
-Functions of this module travel to workers by their content, so nothing but Python's library may be imported here, and
-`treadle.sweep.digests`, which travels with it.
+Functions of this module travel to workers by their content, so nothing but Python's library may be imported here.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -13,16 +13,61 @@ import socket
 import sys
 import tempfile
 import zipfile
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from treadle.sweep.digests import libraries, package_digest
-
+CODE = (
+    "compiled",
+    "config",
+    "constraints",
+    "dag",
+    "engine",
+    "errors.py",
+    "events",
+    "fairness",
+    "memory.py",
+    "model",
+    "planner",
+    "policy",
+    "proposals.py",
+    "simulate",
+    "simulator",
+    "sweep/line.py",
+    "words.py",
+    "workload",
+    "yarn",
+)
+"""What a run is made of, in the package: files, and folders with all in them."""
+LIBRARIES = ("numba", "numpy")
+"""Whose versions results may depend on."""
 LONG_AGO_S = 1_000_000_000
 """When all unpacked files were changed last: compiled code is kept for as long as its file is not changed."""
 
 
 class OtherEnvironmentError(RuntimeError):
     """A worker has other libraries, or other code, than the driver: no run of the sweep can be run there."""
+
+
+def package_digest(package: Path, sources: tuple[str, ...] = CODE) -> str:
+    """Return a digest of code in a package's folder: that which runs of a sweep are made of, or other files of it."""
+    digest = hashlib.sha256()
+    for source in sources:
+        place = package / source
+        for file in sorted(place.rglob("*.py")) if place.is_dir() else (place,):
+            digest.update(f"\n{file.relative_to(package)}\n".encode())
+            digest.update(file.read_bytes() if file.is_file() else b"")
+    return digest.hexdigest()
+
+
+def libraries() -> str:
+    """Return the versions of the libraries that results may depend on."""
+    found = []
+    for name in LIBRARIES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"no {name}")
+    return ", ".join(found)
 
 
 def use_code(digest: str, wanted: str, archive: Path) -> None:
@@ -65,21 +110,3 @@ def unpacked(archive: Path) -> Path:
         if not folder.is_dir():
             raise
     return folder
-
-
-def run_text(text: str, digest: str, wanted: str, code: str, files: str) -> tuple[bytes, bool]:
-    """Run a line on a worker.
-
-    Args:
-        text: the line
-        digest: of the driver's code
-        wanted: the driver's libraries
-        code: the name of the archive with the package, among Spark's files
-        files: the name of the archive with the files that lines name
-    """
-    from pyspark import SparkFiles
-
-    use_code(digest, wanted, Path(SparkFiles.get(code)))
-    from treadle.sweep.line import Line, run_line
-
-    return run_line(Line.parse(text), unpacked(Path(SparkFiles.get(files))))

@@ -14,11 +14,11 @@ from typing import Any, Final, Protocol, TypeVar
 
 import treadle
 from treadle.errors import UserError
-from treadle.sweep.digests import package_digest
 from treadle.sweep.kept import Kept, result_bytes
 from treadle.sweep.line import engine_digest, raised
 from treadle.sweep.local import OnProgress, run_locally, tell
 from treadle.sweep.runs import Runs
+from treadle.sweep.worker import package_digest
 
 __all__ = ["Asked", "RunTask", "digest_of", "run_all", "tell"]
 

@@ -14,8 +14,8 @@ from treadle.lab.bench.jars import own_jars
 from treadle.lab.harness.runs import digest_of
 from treadle.lab.testbed.pace import Pace
 from treadle.lab.testbed.play import SUCCEEDED, Played, PlayedJob
-from treadle.sweep.digests import package_digest
 from treadle.sweep.kept import Kept, result_bytes
+from treadle.sweep.worker import package_digest
 
 __all__ = ["KeptPlays"]
 

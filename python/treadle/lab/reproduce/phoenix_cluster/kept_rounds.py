@@ -13,8 +13,8 @@ import treadle
 from treadle.admin.jars import shim_jar
 from treadle.lab.harness.runs import digest_of
 from treadle.lab.reproduce.phoenix_cluster.experiment import Ended, Round
-from treadle.sweep.digests import package_digest
 from treadle.sweep.kept import Kept, result_bytes
+from treadle.sweep.worker import package_digest
 
 __all__ = ["KeptRounds"]
 
