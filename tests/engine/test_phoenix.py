@@ -111,6 +111,16 @@ def preferring(rm: ConstrainedRM, count: int, *, require: str = "zone=z0|z1") ->
     return engine
 
 
+def waited_for_preferred() -> tuple[ConstrainedRM, Engine]:
+    """Return twelve nodes and an engine that has decided eight times on more asks than the preferred ones can hold."""
+    rm = cluster(12)
+    engine = preferring(rm, 30)
+    for at in range(8):
+        rm.commit(engine.decide(1_000 + 2_000 * at, 100, sequence=rm.sequence))
+        engine.apply(rm.frame())
+    return rm, engine
+
+
 def test_asks_stay_at_what_they_prefer_while_that_does_not_wait_long() -> None:
     rm = cluster(12)
     engine = preferring(rm, 4)
@@ -120,22 +130,14 @@ def test_asks_stay_at_what_they_prefer_while_that_does_not_wait_long() -> None:
 
 
 def test_a_preference_is_given_up_where_it_waits_too_long_and_never_what_is_required() -> None:
-    rm = cluster(12)
-    engine = preferring(rm, 30)
-    for at in range(8):
-        rm.commit(engine.decide(1_000 + 2_000 * at, 100, sequence=rm.sequence))
-        engine.apply(rm.frame())
+    rm, _ = waited_for_preferred()
     used = {node for _, node, *_ in rm.containers}
     assert used == {0, 1, 4, 5, 8, 9}, "all of zones z0 and z1, no other"
     assert len(rm.containers) == 24
 
 
 def test_a_sidecar_that_starts_anew_while_a_preference_is_given_up_keeps_to_what_is_required() -> None:
-    rm = cluster(12)
-    engine = preferring(rm, 30)
-    for at in range(8):
-        rm.commit(engine.decide(1_000 + 2_000 * at, 100, sequence=rm.sequence))
-        engine.apply(rm.frame())
+    rm, engine = waited_for_preferred()
     assert contention(engine).relaxed, "it takes other nodes than it prefers"
     for _ in range(6):
         rm.complete(next(at for at, held in enumerate(rm.containers) if held[1] in (1, 4, 8, 9)))

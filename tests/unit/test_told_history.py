@@ -280,12 +280,18 @@ def test_samples_outlive_a_snapshot_of_the_same_sidecar(store: str) -> None:
     assert live.recorder.summary() == ""
 
 
-def test_samples_outlive_a_sidecar_that_was_killed(store: str) -> None:
+def _three_pilots_ended(store: str) -> tuple[Live, int]:
+    """Return a sidecar and a job of which three of four pilots have ended."""
     live = Live(store, settings_with(gate=GATE, order="srpt", estimate="pilots"))
     app = live.job(40, name="another")
     live.tick()
     _end_some(live, app, 3)
     live.tick()
+    return live, app
+
+
+def test_samples_outlive_a_sidecar_that_was_killed(store: str) -> None:
+    live, app = _three_pilots_ended(store)
     live.start(ProfileRecorder())
     assert len(live.tick(_runs(live, app, 1)).proposals) == 0
     (samples,) = live.told()
@@ -294,11 +300,7 @@ def test_samples_outlive_a_sidecar_that_was_killed(store: str) -> None:
 
 
 def test_samples_that_come_late_are_sent_nevertheless(store: str) -> None:
-    live = Live(store, settings_with(gate=GATE, order="srpt", estimate="pilots"))
-    app = live.job(40, name="another")
-    live.tick()
-    _end_some(live, app, 3)
-    live.tick()
+    live, app = _three_pilots_ended(store)
     live.start(ProfileRecorder(refusing_once(Unusable.BUSY)))
     live.tick(_runs(live, app, 1))
     live.now_ms += 60_000

@@ -88,16 +88,21 @@ def carry_rows(old: View, new: View, apps: I32, nodes: I32, rows: I32, taken: U8
 
 
 @kernel
-def carry_groups(old: View, new: View, apps: I32, index: Records, free: I32, next_unused: I64) -> None:
-    """Take over how many tasks of applications have ended, and how long they took."""
+def carry_ended(
+    old: View, new: View, was: Records, now: Records, apps: I32, index: Records, free: I32, next_unused: I64
+) -> None:
+    """Take over how many tasks have ended and how long they took; makes their group where there is none.
+
+    ``was`` and ``now`` have both by group: the groups themselves, or what a table beside the model adds to them.
+    """
     for app in range(len(apps)):
         group = old.apps[app].first_group if apps[app] >= 0 else -1
         while group >= 0:
-            if old.groups[group].ended > 0:
+            if was[group].ended > 0:
                 priority = old.groups[group].priority
                 at = group_of(new.apps, new.groups, new.group_amounts, index, free, next_unused, apps[app], priority)
-                new.groups[at].ended += old.groups[group].ended
-                new.groups[at].ended_ms += old.groups[group].ended_ms
+                now[at].ended += was[group].ended
+                now[at].ended_ms += was[group].ended_ms
             group = old.groups[group].next
 
 
@@ -226,7 +231,8 @@ def carry(old: Cluster, new: Cluster) -> Carried:
     before, now = old.view(), new.view()
     carry_rows(before, now, apps, nodes, rows, np.zeros(len(new.requests.at), np.uint8))
     tasks, hints = new.tasks, new.hints
-    carry_groups(before, now, apps, tasks.index.pairs, tasks.free, tasks.next_unused)
+    ends = before.groups, now.groups
+    carry_ended(before, now, *ends, apps, tasks.index.pairs, tasks.free, tasks.next_unused)
     tasks.size = int(tasks.next_unused[0])
     tasks.has_inputs |= old.tasks.has_inputs
     if old.tasks.has_inputs:

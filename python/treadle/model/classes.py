@@ -387,8 +387,8 @@ class Classes:
         applications, first = np.unique(cluster.requests.at["application"][rows], return_index=True)
         row_of = dict(zip(applications.tolist(), rows[first].tolist(), strict=True))
         found = sorted(row_of.keys() | self.errors.keys())
-        first = found[:UNMET_NAMED_MAX]
-        named = tuple((each, self.errors.get(each) or self._unmet_by(row_of[each])) for each in first)
+        some = found[:UNMET_NAMED_MAX]
+        named = tuple((each, self.errors.get(each) or self._unmet_by(row_of[each])) for each in some)
         return Unmet(named, len(found))
 
     def _unmet_by(self, row: int) -> str:

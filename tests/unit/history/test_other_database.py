@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -43,26 +43,36 @@ def test_what_was_put_is_there_and_goes_again(opened: Callable[[], ProfileStore]
         assert store.get(profile.key) is None
 
 
-def test_writers_that_are_in_each_other_s_way_all_get_through(opened: Callable[[], ProfileStore]) -> None:
-    stores = [opened() for _ in range(4)]
+def all_at_once(stores: Sequence[ProfileStore], use: Callable[[ProfileStore, int], None]) -> list[BaseException]:
+    """Use each store in a thread of its own, with numbers of its own from the given one on; return what failed."""
     failures: list[BaseException] = []
 
-    def use(store: ProfileStore, first: int) -> None:
+    def run(store: ProfileStore, first: int) -> None:
         try:
-            for number in range(first, first + 12):
-                store.put(make_run(number, user=USER, name=f"job {'abc'[number % 3]}"), NOW_MS)
-                store.keep_samples({f"application_0_{at}": NO_SAMPLE for at in range(5)}, NOW_MS)
-                store.prune(NOW_MS)
-                if number % 3 == 2:
-                    store.forget(Selection(user=USER, name=f"job {'abc'[number % 2]}"))
+            use(store, first)
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=use, args=(store, 100 * at)) for at, store in enumerate(stores)]
+    threads = [threading.Thread(target=run, args=(store, 100 * at)) for at, store in enumerate(stores)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    return failures
+
+
+def test_writers_that_are_in_each_other_s_way_all_get_through(opened: Callable[[], ProfileStore]) -> None:
+    stores = [opened() for _ in range(4)]
+
+    def use(store: ProfileStore, first: int) -> None:
+        for number in range(first, first + 12):
+            store.put(make_run(number, user=USER, name=f"job {'abc'[number % 3]}"), NOW_MS)
+            store.keep_samples({f"application_0_{at}": NO_SAMPLE for at in range(5)}, NOW_MS)
+            store.prune(NOW_MS)
+            if number % 3 == 2:
+                store.forget(Selection(user=USER, name=f"job {'abc'[number % 2]}"))
+
+    failures = all_at_once(stores, use)
     stores[0].keep_samples(dict.fromkeys(f"application_0_{at}" for at in range(5)), NOW_MS)
     stores[0].forget(Selection(user=USER))
     for store in stores:
@@ -72,20 +82,12 @@ def test_writers_that_are_in_each_other_s_way_all_get_through(opened: Callable[[
 
 def test_runs_that_several_writers_add_at_once_are_all_there(opened: Callable[[], ProfileStore]) -> None:
     stores = [opened() for _ in range(3)]
-    failures: list[BaseException] = []
 
     def put_all(store: ProfileStore, first: int) -> None:
-        try:
-            for number in range(first, first + 6):
-                store.put(make_run(number, user=USER), NOW_MS)
-        except BaseException as error:
-            failures.append(error)
+        for number in range(first, first + 6):
+            store.put(make_run(number, user=USER), NOW_MS)
 
-    threads = [threading.Thread(target=put_all, args=(store, 100 * at)) for at, store in enumerate(stores)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    failures = all_at_once(stores, put_all)
     (profile,) = stores[0].profiles(Selection(user=USER))
     for store in stores:
         store.close()

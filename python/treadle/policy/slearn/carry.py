@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from treadle.compiled.functions import inner, kernel
-from treadle.model.carry import Carried, old_task
+from treadle.model.carry import Carried, carry_ended, old_task
 from treadle.model.cluster import Cluster
-from treadle.model.containers import group_of
 from treadle.policy.slearn.table import JOB, RUNS_PILOTS, PilotTable, is_of_stage
 
 if TYPE_CHECKING:
-    from treadle.compiled.array_types import I32, I64, Records
+    from treadle.compiled.array_types import I32, Records
     from treadle.model.tables import View
     from treadle.policy.slearn.table import Sampled
 
@@ -69,22 +68,6 @@ def carry_pilots(new: View, was: Sampled, now: Sampled, apps: I32, old_index: Re
         now.jobs[app].pilots_running = running
 
 
-@kernel
-def carry_ended(
-    old: View, new: View, was: Sampled, now: Sampled, apps: I32, index: Records, free: I32, next_unused: I64
-) -> None:
-    """Take over how many tasks have ended whose containers were given back; makes their group where none is."""
-    for app in range(len(apps)):
-        group = old.apps[app].first_group if apps[app] >= 0 else -1
-        while group >= 0:
-            if was.ended[group].ended > 0:
-                priority = old.groups[group].priority
-                at = group_of(new.apps, new.groups, new.group_amounts, index, free, next_unused, apps[app], priority)
-                now.ended[at].ended += was.ended[group].ended
-                now.ended[at].ended_ms += was.ended[group].ended_ms
-            group = old.groups[group].next
-
-
 def carry_table(table: PilotTable, old: Cluster, new: Cluster, carried: Carried) -> None:
     """Let the table of the model before a snapshot be that of the model after it, which has been taken over already."""
     was, before = table.fit(old), old.view()
@@ -96,6 +79,7 @@ def carry_table(table: PilotTable, old: Cluster, new: Cluster, carried: Carried)
     live = np.flatnonzero(carried.apps >= 0)
     for column in LEARNED:
         now.jobs[column][carried.apps[live]] = was.jobs[column][live]
-    carry_ended(before, view, was, now, carried.apps, tasks.index.pairs, tasks.free, tasks.next_unused)
+    # how many have ended whose containers were given back
+    carry_ended(before, view, was.ended, now.ended, carried.apps, tasks.index.pairs, tasks.free, tasks.next_unused)
     tasks.size = int(tasks.next_unused[0])
     carry_pilots(view, was, now, carried.apps, old.tasks.task_index.pairs)
