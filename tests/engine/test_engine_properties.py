@@ -80,6 +80,14 @@ NARROW = [
 """Parts with parameters that make them look at less."""
 
 
+def nothing_fits(rm: FakeRM) -> None:
+    """Check that no ask is left that the RM would take."""
+    for at, app in enumerate(rm.applications):
+        for key in app.asks:
+            for node in range(len(rm.nodes)):
+                assert rm.why_not(at, key, node), f"application {at} key {key} would fit on node {node}"
+
+
 @given(clusters(), st.one_of(any_parts(), any_parts(), any_parts(), st.sampled_from(NARROW)))
 @COMMON
 def test_any_part_goes_with_any_other_and_leaves_nothing_that_fits(rm: FakeRM, parts: dict[str, Any]) -> None:
@@ -93,10 +101,7 @@ def test_any_part_goes_with_any_other_and_leaves_nothing_that_fits(rm: FakeRM, p
     rm.commit(made)
     engine.apply(rm.frame())
     assert none_assumed(engine)
-    for at, app in enumerate(rm.applications):
-        for key in app.asks:
-            for node in range(len(rm.nodes)):
-                assert rm.why_not(at, key, node), f"application {at} key {key} would fit on node {node}"
+    nothing_fits(rm)
 
 
 @given(clusters())
@@ -108,10 +113,7 @@ def test_every_proposal_may_be_committed_and_nothing_that_fits_is_left(rm: FakeR
     rm.commit(engine.decide(1000, 1000, sequence=rm.sequence))
     engine.apply(rm.frame())
     assert none_assumed(engine)
-    for at, app in enumerate(rm.applications):
-        for key in app.asks:
-            for node in range(len(rm.nodes)):
-                assert rm.why_not(at, key, node), f"application {at} key {key} would fit on node {node}"
+    nothing_fits(rm)
 
 
 @given(clusters(), st.integers(1, 5))

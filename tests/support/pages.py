@@ -42,6 +42,19 @@ class FakeManager:
 
 
 @contextmanager
+def answering(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Let requests be handled, on a thread; yield the address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
 def served(manager: FakeManager) -> Iterator[FakeManager]:
     """Let it answer, at ``manager.url``."""
 
@@ -59,12 +72,6 @@ def served(manager: FakeManager) -> Iterator[FakeManager]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        manager.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield manager
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(Handler) as address:
+        manager.url = f"http://{address}"
+        yield manager

@@ -6,14 +6,14 @@ import json
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from tests.support.pages import answering
 
 from treadle import __version__
 from treadle.admin.jars import shim_jar, sleep_jar, spark_jar, tez_jar
@@ -68,12 +68,8 @@ def rm(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         Page, "beans", {"Treadle": dict(TREADLE), "TreadleObservation": {"Observation": json.dumps(OBSERVATION)}}
     )
     monkeypatch.setattr(Page, "body", None)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with answering(Page) as address:
+        yield address
 
 
 def mistake(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

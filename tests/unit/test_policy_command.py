@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import pytest
+from tests.support.pages import answering
 
 from treadle.admin.install import find_policy, ready_made, summary, with_absolute_paths
 from treadle.cli import _scheduling, _take_over
@@ -71,12 +71,8 @@ def rm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "treadle.yaml").write_text("seed: 1\n")
     (tmp_path / "conf" / "treadle.yaml").chmod(0o640)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with answering(Page) as address:
+        yield address
 
 
 def yarn(folder: Path, code: int = 0, said: str = "no such queue") -> str:

@@ -126,6 +126,21 @@ class Caller:
         return json.loads(answer.status)
 
 
+UNEVENTFUL = {
+    "overrides_guarantees": False,
+    "overrides_order": False,
+    "configuration": 0,
+    "error": None,
+    "learned": "",
+    "waits_for": "",
+    "keys_for": [],
+    "holds": [],
+    "diagnostics": [],
+    "warnings": [],
+}
+"""What a status has besides the policy where nothing is to be reported."""
+
+
 def refuse() -> Settings:
     raise ConfigError("t.yaml", [Problem(3, "seed", "wrong"), Problem(4, "hold", "wrong too")])
 
@@ -278,19 +293,7 @@ def test_an_engine_that_always_fails_ends_the_session() -> None:
 def test_the_status_is_sent_when_it_changed_and_with_each_snapshot() -> None:
     caller = Caller()
     status = caller.status(caller.send(1, SNAPSHOT))
-    assert status == {
-        "policy": SETTINGS.policy.name(),
-        "overrides_guarantees": False,
-        "overrides_order": False,
-        "configuration": 0,
-        "error": None,
-        "learned": "",
-        "waits_for": "",
-        "keys_for": [],
-        "holds": [],
-        "diagnostics": [],
-        "warnings": [],
-    }
+    assert status == UNEVENTFUL | {"policy": SETTINGS.policy.name()}
     assert caller.send(2).status == ""
     caller.engines[0].said = ("odd",)
     assert caller.status(caller.send(3))["warnings"] == ["odd"]
@@ -406,19 +409,7 @@ def test_a_part_that_failed_is_said_and_logged_with_its_stack(caplog: pytest.Log
     name = SETTINGS.policy.name()
     assert len(answer.proposals) == 3
     error = f"policy.share (my.py:Mine): my.py:3: KeyError: 'x'; {name} runs instead"
-    assert caller.status(answer) == {
-        "policy": name,
-        "overrides_guarantees": False,
-        "overrides_order": False,
-        "configuration": 0,
-        "error": error,
-        "learned": "",
-        "waits_for": "",
-        "keys_for": [],
-        "holds": [],
-        "diagnostics": [],
-        "warnings": [],
-    }
+    assert caller.status(answer) == UNEVENTFUL | {"policy": name, "error": error}
     assert caller.send(3).status == ""
     assert f"the policy changes at frame 2, call 4: {error}" in caplog.text
     assert "Traceback" in caplog.text

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
-from rich.status import Status
 
 from treadle.cli._console import console_for_tables
+from treadle.cli.bench._progress import RunProgress, Seen
 from treadle.lab.bench.backlog import BacklogLoad, ModeRates, behind, best_stock, ratio, run_backlog
 from treadle.lab.bench.sls import Setting
 from treadle.lab.bench.sls_load import Mode
@@ -52,7 +52,8 @@ def measure_backlog(
     console = Console(stderr=True)
     folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
     with console.status("starting") as status:
-        outcome = run_backlog(modes, setting, load, rounds, folder, json_file, _Progress(status, load).show, profiles)
+        shown = RunProgress(status, partial(_done, load))
+        outcome = run_backlog(modes, setting, load, rounds, folder, json_file, shown.show, profiles)
     failures = [(each.mode.name, failure) for each in outcome for failure in each.failures]
     for name, failure in failures:
         console.print(f"[red]{name}[/]: {failure}", highlight=False)
@@ -96,21 +97,8 @@ def _ratios(outcome: Sequence[ModeRates]) -> str:
     return "\n".join(lines)
 
 
-class _Progress:
-    """The line that shows how far a run is."""
-
-    def __init__(self, status: Status, load: BacklogLoad) -> None:
-        self._status = status
-        self._load = load
-        self._label = ""
-        self._since = 0.0
-
-    def show(self, label: str, seen: dict[str, Any]) -> None:
-        if label != self._label:
-            self._label, self._since = label, time.monotonic()
-        commits, nodes = seen.get("commits", {}).get("total", 0), seen.get("nodes", 0)
-        if commits:
-            what = f"{commits:,} containers placed" + (", measuring" if seen.get("window") else ", warming up")
-        else:
-            what = f"{nodes:,} of {self._load.nodes:,} nodes registered"
-        self._status.update(f"{label}: {what}, {time.monotonic() - self._since:.0f} s")
+def _done(load: BacklogLoad, seen: Seen) -> str:
+    commits = seen.get("commits", {}).get("total", 0)
+    if commits:
+        return f"{commits:,} containers placed" + (", measuring" if seen.get("window") else ", warming up")
+    return f"{seen.get('nodes', 0):,} of {load.nodes:,} nodes registered"

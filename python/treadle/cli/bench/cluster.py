@@ -7,20 +7,20 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import psutil
 import typer
 from rich.console import Console
-from rich.status import Status
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._options import with_options
 from treadle.cli._results import plot_folder
 from treadle.cli.bench._backlog import measure_backlog
+from treadle.cli.bench._progress import RunProgress, Seen
 from treadle.lab.bench import cluster, jars
 from treadle.lab.bench import sls_load as modes
 from treadle.lab.bench.backlog import BACKLOG_MODES, BACKLOG_SIZES, BacklogLoad
@@ -221,7 +221,7 @@ def _run(
     if record:
         chosen = [*chosen, recording_mode(folder / "recording")]
     with console.status("starting") as status:
-        progress = _Progress(status, setting.workload).show
+        progress = RunProgress(status, partial(_done, setting.workload)).show
         outcome, runs = cluster.run_benchmark(chosen, setting, rounds, folder, json_file, progress)
     for result in outcome:
         for failure in result.failures:
@@ -242,20 +242,8 @@ def _run(
     return outcome
 
 
-class _Progress:
-    """The line that shows how far a run is."""
-
-    def __init__(self, status: Status, workload: Workload) -> None:
-        self._status = status
-        self._workload = workload
-        self._label = ""
-        self._since = 0.0
-
-    def show(self, label: str, seen: dict[str, Any]) -> None:
-        if label != self._label:
-            self._label, self._since = label, time.monotonic()
-        done = seen.get("completions", {}).get("total", 0)
-        nodes = seen.get("nodes", 0)
-        total = self._workload.containers
-        what = f"{done:,} of {total:,} containers done" if done or nodes >= self._workload.nodes else f"{nodes:,} nodes"
-        self._status.update(f"{label}: {what}, {time.monotonic() - self._since:.0f} s")
+def _done(workload: Workload, seen: Seen) -> str:
+    done, nodes = seen.get("completions", {}).get("total", 0), seen.get("nodes", 0)
+    if done or nodes >= workload.nodes:
+        return f"{done:,} of {workload.containers:,} containers done"
+    return f"{nodes:,} nodes"

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.status import Status
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
+from treadle.cli.bench._progress import RunProgress, Seen
 from treadle.cli.bench.cluster import heap_mb_for, sidecar_command, stall_allowed_s
 from treadle.cli.engines import CONFLICTS
 from treadle.lab.bench import engines_copies, engines_run, jars
@@ -60,7 +59,7 @@ def engines_command(
     folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
     console = Console(stderr=True)
     with console.status("starting") as status:
-        shown = _Progress(status)
+        shown = RunProgress(status, _done)
         if sls:
             found, failed = _copies(size, quick, seed, setting, runtime, folder, shown)
         else:
@@ -85,7 +84,7 @@ def _ready(setting: Setting, load: Workload, runtime: Path | None) -> Setting:
 
 
 def _beside(
-    plan: engines_run.Plan, setting: Setting, runtime: Path | None, folder: Path, shown: _Progress
+    plan: engines_run.Plan, setting: Setting, runtime: Path | None, folder: Path, shown: RunProgress
 ) -> tuple[dict[str, Any], list[str]]:
     outcome = engines_run.run_engines(plan, _ready(setting, plan.load, runtime), folder, shown.show)
     if outcome.failures:
@@ -109,7 +108,7 @@ def _print_beside(plan: engines_run.Plan, sides: list[Side], ratios: dict[str, R
 
 
 def _copies(
-    nodes: int, quick: bool, seed: int, setting: Setting, runtime: Path | None, folder: Path, shown: _Progress
+    nodes: int, quick: bool, seed: int, setting: Setting, runtime: Path | None, folder: Path, shown: RunProgress
 ) -> tuple[dict[str, Any], list[str]]:
     plan = engines_copies.plan(nodes, quick, seed, CONFLICTS)
     found = engines_copies.run_copies(plan, _ready(setting, plan.span, runtime), folder, shown.show)
@@ -130,16 +129,5 @@ def _copies(
     ]
 
 
-class _Progress:
-    """The line that shows how far a run is."""
-
-    def __init__(self, status: Status) -> None:
-        self._status = status
-        self._label = ""
-        self._since = 0.0
-
-    def show(self, label: str, seen: dict[str, Any]) -> None:
-        if label != self._label:
-            self._label, self._since = label, time.monotonic()
-        ended = seen.get("attempts_ended", 0)
-        self._status.update(f"{label}: {ended:,} jobs ended, {time.monotonic() - self._since:.0f} s")
+def _done(seen: Seen) -> str:
+    return f"{seen.get('attempts_ended', 0):,} jobs ended"
