@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.simulate.comparison import pairs_of, slowdowns_of
 from treadle.simulator.results import Summary
 
@@ -32,7 +32,7 @@ def comparison_tables(summaries: Sequence[Summary], *, details: bool) -> Iterato
     pairs = pairs_of(summaries)
     if not pairs:
         return
-    table = figures_table(
+    table = empty_table(
         "Policies pair by pair, on the jobs that ended under both",
         ("policy", "over"),
         ("jobs", "mean completion, ratio", "P99, ratio", "ended sooner"),

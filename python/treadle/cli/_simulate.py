@@ -23,7 +23,7 @@ from treadle.cli._results import check_results, make_folder, write_json, writing
 from treadle.cli._runs import INTERRUPTED
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.policy.catalogue import register_parts
 from treadle.policy.failed import PolicyFailedError
 from treadle.simulate.batch import Line, Outcome, run_line, run_lines, settings_of
@@ -254,7 +254,7 @@ def _policy_of(folder: Path, name: str) -> Path:
 
 
 def _table(outcomes: Sequence[Summary | FailedRun]) -> Table:
-    table = figures_table(
+    table = empty_table(
         "Jobs", ("policy",), ("seeds", "jobs", "not done", "mean (s)", "P50 (s)", "P90 (s)", "P99 (s)", "span (s)")
     )
     for policy in dict.fromkeys(each.policy for each in outcomes):
@@ -284,7 +284,7 @@ def _table(outcomes: Sequence[Summary | FailedRun]) -> Table:
 
 def _use_table(summaries: list[Summary]) -> Table:
     resources = list(summaries[0].utilisation)
-    table = figures_table(
+    table = empty_table(
         "Cluster: what was used, how it was shared, tasks a second of CPU time",
         ("policy",),
         (*resources, "Jain", "share error", "rejected", "tasks/s"),
@@ -303,7 +303,7 @@ def _use_table(summaries: list[Summary]) -> Table:
 
 
 def _profile_table(summaries: list[Summary]) -> Table:
-    table = figures_table("CPU time (s)", ("policy",), (*summaries[0].cpu, "all", "parts from files, by the clock"))
+    table = empty_table("CPU time (s)", ("policy",), (*summaries[0].cpu, "all", "parts from files, by the clock"))
     for policy, group in _by_policy(summaries):
         parts = [sum(each.cpu[name] for each in group) for name in summaries[0].cpu]
         table.add_row(

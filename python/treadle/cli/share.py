@@ -15,7 +15,7 @@ from treadle.errors import UserError
 from treadle.fairness.algorithms import ALGORITHMS
 from treadle.fairness.document import Event, Problem, read_problem
 from treadle.fairness.steps import Step, compute_steps, steps_json
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.words import counted
 
 app = typer.Typer()
@@ -46,7 +46,7 @@ def share(
 
 
 def _table(problem: Problem, algorithm: str, step: Step) -> Table:
-    table = figures_table(
+    table = empty_table(
         f"{algorithm}: {_title(step.event)}", ("leaf",), ("tasks", *problem.tree.resources, "dominant share")
     )
     for name, result in step.leaves.items():

@@ -22,7 +22,7 @@ from treadle.cli._results import check_plotting, writing
 from treadle.errors import UserError
 from treadle.history.estimators.accuracy import Accuracy, measure
 from treadle.history.estimators.estimators import ESTIMATORS
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.slearn.workload import google_record
 from treadle.words import counted
 from treadle.workload.formats import FORMATS, read_workload, recognised
@@ -195,7 +195,7 @@ def _counts(known: str, summary: Summary) -> Table:
 
 
 def _resources(summary: Summary, load: dict[str, float]) -> Table:
-    table = figures_table("Resources, until the last arrival", ("resource",), ("amount x hours", "held on average"))
+    table = empty_table("Resources, until the last arrival", ("resource",), ("amount x hours", "held on average"))
     if load:
         table.add_column("load", justify="right")
     for name, work in summary.work.items():

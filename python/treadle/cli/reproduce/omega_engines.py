@@ -9,7 +9,7 @@ import typer
 
 from treadle.cli._console import console_for_tables, counted_progress
 from treadle.cli._results import check_results, write_json
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 
 app = typer.Typer()
 
@@ -35,7 +35,7 @@ def omega_engines(
     with counted_progress(console, "seeds") as bar:
         task = bar.add_task(f"{hours:g} simulated hours each", total=seeds)
         agreements = run_both(load, chosen, lambda done: bar.update(task, completed=done))
-    table = figures_table(
+    table = empty_table(
         "A cell and real engines under the same load",
         ("scheduler", "figure"),
         ("cell", "engines", "difference", "allowed"),

@@ -19,7 +19,7 @@ from treadle.cli._runs import CacheOption, ProcessesOption, going_on
 from treadle.cli._testbed import SimulatorKind, setting_of_testbed
 from treadle.errors import UserError
 from treadle.lab.harness.statistics import Interval, check_intervals
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.slearn.paper import DAGS, JOBS, LOAD, NODES
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def _print(report: Report, console: Console) -> None:
 
 
 def _times_table(report: Report) -> Table:
-    times = figures_table(
+    times = empty_table(
         "Completion time of jobs",
         ("scheme",),
         ("mean (s)", "over SLearn's", "paper", "by draw", "wide jobs", "median", "paper"),
@@ -307,7 +307,7 @@ def _print_gap(report: Report, console: Console) -> None:
 
 
 def _errors_table(report: Report) -> Table:
-    errors = figures_table(
+    errors = empty_table(
         "Estimates of wide jobs (%)",
         ("estimator",),
         ("error P50", "paper", "error P90", "paper", "in the right queue", "paper"),
@@ -323,14 +323,14 @@ def _errors_table(report: Report) -> Table:
 
 
 def _settings_table(report: Report) -> Table:
-    others = figures_table("SLearn with other settings: mean speed-up over 3Sigma", ("setting",), ("here", "paper"))
+    others = empty_table("SLearn with other settings: mean speed-up over 3Sigma", ("setting",), ("here", "paper"))
     for name in report.over_3sigma:
         others.add_row(name, *_beside(name, report.over_3sigma, report.paper.over_3sigma))
     return others
 
 
 def _breakdown(title: str, columns: Mapping[str, str], rows: Mapping[str, Mapping[str, Interval]]) -> Table:
-    shown = figures_table(title, ("",), columns.values())
+    shown = empty_table(title, ("",), columns.values())
     for name, figures in rows.items():
         shown.add_row(name, *(str(figures.get(key, "")) for key in columns))
     return shown

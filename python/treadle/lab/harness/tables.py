@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 
-def figures_table(title: str, texts: Iterable[str], figures: Iterable[str], **options: Any) -> Table:
+def empty_table(title: str, texts: Iterable[str], figures: Iterable[str], **options: Any) -> Table:
     """Return a table without rows: columns of texts first, then columns of figures, which end at the right.
 
     Args:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from rich.box import SIMPLE
 from rich.table import Table
 
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.agreement.experiment import Both
 from treadle.lab.reproduce.agreement.trace import Trace
 from treadle.lab.reproduce.agreement.workload import JOBS, LEAVES, LONGEST_S
@@ -103,7 +103,7 @@ def misses(both: Both) -> list[str]:
 
 def table(runs: Sequence[Both]) -> Table:
     """Return shares and completion times of both, side by side."""
-    shown = figures_table(
+    shown = empty_table(
         "Mini cluster and simulator", ("policy", "what"), ("cluster", "simulator", "difference"), box=SIMPLE
     )
     for both in runs:

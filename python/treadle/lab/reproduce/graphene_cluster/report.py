@@ -13,7 +13,7 @@ from rich.table import Table
 
 from treadle.lab.harness.outcomes import failed
 from treadle.lab.harness.statistics import Interval, interval_of
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.graphene_cluster.experiment import SCHEMES, WAIT_MS, Round, Scheme
 from treadle.lab.reproduce.graphene_cluster.jobs import DagSettings
 
@@ -61,7 +61,7 @@ def mean_shorter(rounds: Sequence[Round], scheme: str) -> Interval:
 
 def table(rounds: Sequence[Round]) -> Table:
     """Return completion times and makespans in seconds, and how much shorter they are than with stock."""
-    shown = figures_table(
+    shown = empty_table(
         "Completion times of DAGs (s)",
         ("scheme",),
         ("median", "shorter", "mean", "shorter", "DAG by DAG", "makespan", "containers", "planned"),

@@ -11,7 +11,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from treadle.lab.harness.statistics import Interval, interval_of
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.graphene_cluster.testbed import (
     HEARTBEAT_MS,
     OURS,
@@ -75,7 +75,7 @@ def _planned(draws: Sequence[Draw], scheme: str) -> tuple[int, int]:
 
 def table(draws: Sequence[Draw]) -> Table:
     """Return completion times, in the testbed's seconds, and how much shorter they are than with stock."""
-    rows = figures_table(
+    rows = empty_table(
         "Completion times of DAGs on the testbed (s)",
         ("scheme",),
         ("median", "shorter (%)", "mean", "shorter (%)", "DAG by DAG (%)", "span", "planned", "natively", "pace"),

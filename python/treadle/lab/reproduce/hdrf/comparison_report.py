@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from rich.table import Table
 
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.hdrf.comparison import HDRF, TITLES
 from treadle.lab.reproduce.hdrf.facebook import LEAVES
 from treadle.simulate.statistics import Interval, bootstrap, bootstrap_ratio
@@ -102,7 +102,7 @@ class Comparison:
 
 def by_leaf(title: str) -> Table:
     """Return a table with a column for each leaf, and one before them."""
-    return figures_table(title, ("",), LEAVES)
+    return empty_table(title, ("",), LEAVES)
 
 
 def shown(figure: Interval) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from rich.box import SIMPLE
 from rich.table import Table
 
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.hdrf.experiment import Run, StepResult
 from treadle.lab.reproduce.hdrf.paper_tests import HdrfTest
 
@@ -47,7 +47,7 @@ def faults(test: HdrfTest, step: StepResult, expected: dict[str, float]) -> list
 
 def table(test: HdrfTest, runs: list[Run]) -> Table:
     """Return reached shares beside the paper's, and beside those of naive hierarchical DRF as tasks end."""
-    shown = figures_table(
+    shown = empty_table(
         f"Test {test.name}: {test.about}",
         ("step", "leaf"),
         ("H-DRF", "naive DRF", *(SCHEDULERS[run.scheduler] for run in runs)),

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from treadle.errors import UserError
 from treadle.lab.harness.runs import digest_of
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.hdrf.comparison import HDRF, NODES, SchemeRun, content_of, settings_of
 from treadle.lab.reproduce.hdrf.facebook import GROUPS, queue_of, schedule
 from treadle.simulate import Scenario, simulate
@@ -131,7 +131,7 @@ class Slots:
 
     def table(self) -> Table:
         """Return what is printed."""
-        shown = figures_table(
+        shown = empty_table(
             "H-DRF over schedulers of slots",
             ("",),
             ("schedule (s)", "over H-DRF's", "paper", *(f"gain, {size} (%)" for size in BINS)),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.omega.claims import Claim
 from treadle.lab.reproduce.omega.experiment import ROW_COLUMNS, Run
 from treadle.lab.reproduce.omega.reference import FIGURES, Comparison, point_json, rows_by_scheduler, spread_of
@@ -133,7 +133,7 @@ def claims_table(claims: Sequence[Claim]) -> Table:
 
 def timing_table(runs: Sequence[Run]) -> Table:
     """Return what a simulated day costs."""
-    shown = figures_table(
+    shown = empty_table(
         "Processor time of a simulated day, one core",
         ("architecture",),
         ("machines", "rate", "jobs", "runs", "median (s)", "most (s)"),
@@ -153,7 +153,7 @@ def timing_table(runs: Sequence[Run]) -> Table:
 
 def specialist_table(runs: Sequence[SpecialistRun]) -> Table:
     """Return what the scheduler for MapReduce jobs gains, by cell and policy."""
-    shown = figures_table(
+    shown = empty_table(
         "MapReduce jobs with workers by policy (figures 15 and 16)",
         ("cluster", "policy"),
         ("jobs", "can gain", "gain", "50 %", "80 %", "80 % of all", "CPU", "sd", "most", "conflicts"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.phoenix.experiment import CLASSES, Run
 from treadle.lab.reproduce.phoenix.ratios import LOST, Ratio
 from treadle.lab.reproduce.phoenix.reference import Comparison
@@ -81,7 +81,7 @@ def runs_table(runs: Sequence[Run]) -> Table:
 
 def ratios_table(ratios: Sequence[Ratio]) -> Table:
     """Return the ratios beside the paper's."""
-    shown = figures_table(
+    shown = empty_table(
         "Ratios, geometric means over seeds with 95 % intervals", ("ratio",), ("here", "from", "to", "paper")
     )
     for ratio in ratios:
@@ -107,7 +107,7 @@ def slowdowns_table(slowdowns: Sequence[Slowdown]) -> Table:
 
 def comparison_table(comparisons: Sequence[Comparison]) -> Table:
     """Return the figures beside the original simulator's."""
-    shown = figures_table(
+    shown = empty_table(
         "Beside the original simulator, means over seeds",
         ("system", "class", "figure"),
         ("here", "original", "off", "allowed", ""),

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from treadle.lab.harness.outcomes import failed
 from treadle.lab.harness.statistics import Interval, interval_of
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.phoenix_cluster.experiment import SCHEMES, Round
 from treadle.lab.reproduce.phoenix_cluster.jobs import Settings
 
@@ -64,7 +64,7 @@ def ratio(rounds: Sequence[Round], scheme: str, over: str, name: str) -> Interva
 
 def table(rounds: Sequence[Round]) -> Table:
     """Return each scheduler's times in seconds, what went to other nodes, and what was turned down for it."""
-    shown = figures_table(
+    shown = empty_table(
         "Completion times (s)",
         ("scheduler",),
         ("short jobs", *WORDS.values(), "on other nodes", "turned down"),

@@ -22,7 +22,7 @@ from rich.table import Table
 from treadle.admin.install import ready_made
 from treadle.lab.bench.sls import Setting
 from treadle.lab.harness.statistics import Interval, interval_of
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.slearn.trace import Trace
 from treadle.lab.testbed.cluster import Cluster, Scheduling
 from treadle.lab.testbed.kept_plays import KeptPlays
@@ -185,7 +185,7 @@ def over_ours(draws: Sequence[Draw], scheme: str, *, wide: bool = False) -> Inte
 
 def table(draws: Sequence[Draw]) -> Table:
     """Return each scheme's mean completion time, and what it is over SLearn's."""
-    rows = figures_table(
+    rows = empty_table(
         "Completion times of jobs on the testbed (s)",
         ("scheme",),
         ("mean", "over SLearn's", "wide jobs", "span", "placed natively", "pace"),

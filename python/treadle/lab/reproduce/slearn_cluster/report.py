@@ -12,7 +12,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from treadle.lab.harness.statistics import Interval, interval_of
-from treadle.lab.harness.tables import figures_table
+from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.slearn_cluster.experiment import SCHEMES, Ended, Round, Settings
 
 __all__ = ["TITLES", "TYPES", "document", "ratio", "shortfalls", "table", "types_of"]
@@ -58,7 +58,7 @@ def ratio(rounds: Sequence[Round], scheme: str) -> Interval:
 
 def table(rounds: Sequence[Round]) -> Table:
     """Return mean completion times in seconds, and how many times longer the stock schedulers take."""
-    shown = figures_table(
+    shown = empty_table(
         "Completion times (s), and over slearn's",
         ("jobs",),
         ("how many", *(TITLES[scheme.name] for scheme in SCHEMES)),
