@@ -126,7 +126,7 @@ class Caller:
         return json.loads(answer.status)
 
 
-UNEVENTFUL = {
+UNEVENTFUL: dict[str, Any] = {
     "overrides_guarantees": False,
     "overrides_order": False,
     "configuration": 0,
