@@ -91,8 +91,11 @@ def grown(column: npt.NDArray[Any], rows: int, fill: Any) -> npt.NDArray[Any]:
     """Return ``column`` with at least ``rows`` rows, the new ones set to ``fill``; capacity grows by half at least."""
     if len(column) >= rows:
         return column
-    bigger = np.full((max(rows, len(column) + len(column) // 2, 16), *column.shape[1:]), fill, column.dtype)
+    bigger = np.zeros((max(rows, len(column) + len(column) // 2, 16), *column.shape[1:]), column.dtype)
     bigger[: len(column)] = column
+    if np.asarray(fill, column.dtype).tobytes().strip(b"\0"):
+        # else there is nothing to write, and memory that nobody has written costs nothing yet
+        bigger[len(column) :] = fill
     return bigger
 
 

@@ -39,6 +39,7 @@ class ContainerSlots:
 
     def keep(self, rows: events.ContainerRows) -> None:
         """Take full rows; of several with one slot the last counts."""
+        slots = _places(rows.slot)
         more = int(rows.slot.max()) + 1 - len(self._known)
         if more > 0:
             more = max(more, len(self._known))
@@ -46,8 +47,8 @@ class ContainerSlots:
             for name, column in self._kept.items():
                 self._kept[name] = np.concatenate([column, np.zeros((more, *column.shape[1:]), column.dtype)])
         for name, column in self._kept.items():
-            column[rows.slot] = getattr(rows, name)
-        self._known[rows.slot] = True
+            column[slots] = getattr(rows, name)
+        self._known[slots] = True
 
     def whole(self, steps: events.ContainerSteps, rm_time_ms: int) -> events.Containers:
         """Return steps with all that a full row has.
@@ -66,6 +67,13 @@ class ContainerSlots:
             time_ms=rm_time_ms - steps.age_ms.astype(np.int64),
             exit_status=steps.exit_status,
         )
+
+
+def _places(slots: npt.NDArray[np.int32]) -> slice | npt.NDArray[np.int32]:
+    """Return where the slots are, as a slice if they follow one another, as in a snapshot: it is faster to write to."""
+    first = int(slots[0])
+    follow = int(slots[-1]) - first == len(slots) - 1 and bool((slots[1:] > slots[:-1]).all())
+    return slice(first, first + len(slots)) if follow else slots
 
 
 def fates_of(runs: events.FateRuns) -> events.Fates:

@@ -169,6 +169,7 @@ class SteadyState:
         names += ["rm.yarn.io/class", *(f"c{at}" for at in range(self._load.classes))]
         names += [f"treadle:require=class=c{at}" for at in range(self._load.classes)]
         every, living = np.arange(queues), np.array(self._living)
+        held = self._held.every()
         leaf = every > self._groups
         parents = np.where(leaf & (self._groups > 0), 1 + every % max(self._groups, 1), 0)
         parents[0] = -1
@@ -201,7 +202,8 @@ class SteadyState:
             *self._tags(living),
             self._usage(living),
             self._requests(np.arange(len(self._count))),
-            self._container_events(ContainerEvent.LAUNCHED, self._held.every()),
+            # application by application, as the shim writes them
+            self._container_events(ContainerEvent.LAUNCHED, held[np.argsort(held[:, 1], kind="stable")]),
         ]
 
     def tick(self) -> list[Event]:

@@ -236,9 +236,13 @@ final class ContainerSection {
   }
 
   private static void review(Draft draft, Sent of, List<ContainerStep> ends) {
-    FiCaSchedulerNode node = draft.scheduler().getNode(of.node);
-    if (of.alive.isEmpty() || node != null && of.alive.size() <= node.getNumContainers() && of.missing.isEmpty()) {
+    if (of.alive.isEmpty()) {
+      // first: most nodes of a cluster that is not full, and a node is looked up under a lock that heartbeats take too
       of.missing = Collections.emptySet();
+      return;
+    }
+    FiCaSchedulerNode node = draft.scheduler().getNode(of.node);
+    if (node != null && of.alive.size() <= node.getNumContainers() && of.missing.isEmpty()) {
       return;
     }
     Set<ContainerId> missing = new HashSet<>(of.alive.keySet());

@@ -19,13 +19,17 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 
 /**
  * Writes nodes: those that the journal names at once, all others in turns, because a node that goes stale or has its
- * state changed by an administrator causes no event in the scheduler. A row is sent only when it differs from the
- * last one.
+ * state changed by an administrator causes no event in the scheduler. A usable node is passed over until it may have gone
+ * stale, at most {@value #TURNS} times. A row is sent only when it differs from the last one.
  */
 final class NodeSection {
   private static final int GONE = 0;
   private static final int USABLE = 1;
   private static final int UNUSABLE = 2;
+  /** In how many turns a usable node is looked at once, whatever happens: what no event names is noticed by then. */
+  private static final int TURNS = 5;
+  /** After so long all of the scheduler's nodes are looked at again while their number is another than here. */
+  private static final long RECOUNT_MS = 1000;
   /** More attributes of a node are left out. */
   private static final int MAX_ATTRIBUTES = 100;
 
@@ -35,6 +39,7 @@ final class NodeSection {
   /** Nodes whose attributes could not be read, since the RM changed them meanwhile. */
   private final Set<NodeId> attributesLater = new HashSet<>();
   private int present;
+  private long countedMs;
 
   NodeSection(MirrorSettings settings) {
     sweep = new Sweep(settings.nodeReviewMs);
@@ -53,6 +58,8 @@ final class NodeSection {
     /** By prefix, a slash and the name. */
     private Map<String, String> attributes = Collections.emptyMap();
     private int sequence;
+    /** Until then it is passed over unless the journal names it. */
+    private long dueMs;
     /** The frame in which a narrow row of it was written last. */
     private Draft narrowIn;
 
@@ -93,11 +100,20 @@ final class NodeSection {
     again.forEach(id -> reviewAttributes(draft, rows.get(id)));
     int due = all ? byIndex.size() : sweep.due(byIndex.size(), draft.monotonicMs());
     for (int i = 0; i < due; i++) {
-      review(draft, byIndex.get(all ? i : sweep.next(byIndex.size())).id);
+      Row row = byIndex.get(all ? i : sweep.next(byIndex.size()));
+      if (all || draft.monotonicMs() >= row.dueMs) {
+        review(draft, row.id);
+      }
     }
-    if (all || present != draft.scheduler().getNumClusterNodes()) {
+    if (all || miscounted(draft, !changed.isEmpty())) {
       reviewScheduler(draft);
     }
+  }
+
+  /** While nodes come and go one may be counted before the journal names it: that is no reason to look at all of them. */
+  private boolean miscounted(Draft draft, boolean someChanged) {
+    return present != draft.scheduler().getNumClusterNodes()
+        && (!someChanged || draft.monotonicMs() - countedMs >= RECOUNT_MS);
   }
 
   /** Writes how often others than the engine have committed on nodes; the numbers are those since the last frame. */
@@ -150,6 +166,7 @@ final class NodeSection {
   }
 
   private void reviewScheduler(Draft draft) {
+    countedMs = draft.monotonicMs();
     TreeSet<NodeId> ids = new TreeSet<>();
     draft.scheduler().getAllNodes().forEach(node -> ids.add(node.getNodeID()));
     ids.forEach(id -> review(draft, id));
@@ -180,6 +197,7 @@ final class NodeSection {
       present++;
     }
     boolean other = take(draft, row, node);
+    row.dueMs = dueMs(draft, row, node);
     boolean free = draft.copy(node.getUnallocatedResource(), row.free, 0);
     if (other) {
       write(draft, row);
@@ -189,6 +207,13 @@ final class NodeSection {
     if (fresh) {
       reviewAttributes(draft, row);
     }
+  }
+
+  /** When a node has to be looked at again: before that it does not go stale. */
+  private static long dueMs(Draft draft, Row row, FiCaSchedulerNode node) {
+    return row.state != USABLE ? draft.monotonicMs()
+        : Math.min(node.getLastHeartbeatMonotonicTime() + draft.settings().staleAfterMs,
+            draft.monotonicMs() + TURNS * draft.settings().nodeReviewMs);
   }
 
   private static void writeFree(Draft draft, Row row) {

@@ -26,6 +26,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmissionData;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmitter;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMAppState;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.junit.jupiter.api.Test;
 
 class MirrorTest {
@@ -139,6 +140,36 @@ class MirrorTest {
       cluster.model.apply(cluster.mirror.frames(0, later, cluster.options()));
       assertTrue(cluster.model.nodes.get(0L).contains("state=2"), cluster.model.nodes.toString());
     }
+  }
+
+  @Test
+  void aUsableNodeIsLookedAtInEveryFifthTurnAndWhenItMayHaveGoneStale() throws Exception {
+    MirrorSettings settings =
+        new MirrorSettings(1 << 20, 60_000, 10_000, Cluster.NEVER_MS, MirrorSettings.INDEX_LIMIT);
+    try (Cluster cluster = new Cluster(Cluster.conf(), settings)) {
+      MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      cluster.rm.drainEvents();
+      FiCaSchedulerNode known = cluster.scheduler.getNode(node.getNodeId());
+      long heardMs = known.getLastHeartbeatMonotonicTime();
+      assertEquals(1, nodesWritten(cluster, heardMs), "the snapshot");
+      known.updateLabels(Collections.singleton("unannounced"));
+      assertEquals(0, nodesWritten(cluster, heardMs + 49_000));
+      assertEquals(1, nodesWritten(cluster, heardMs + 59_000), "the fifth turn was at 50 s");
+      assertEquals(1, nodesWritten(cluster, heardMs + 70_000), "it has gone stale at 60 s");
+      assertTrue(cluster.model.nodes.get(0L).contains("state=2"), cluster.model.nodes.toString());
+      known.updateLabels(Collections.emptySet());
+      assertEquals(1, nodesWritten(cluster, heardMs + 80_000), "one that cannot be used is looked at in each turn");
+    }
+  }
+
+  private static int nodesWritten(Cluster cluster, long monotonicMs) throws Exception {
+    List<byte[]> frames = cluster.mirror.frames(0, monotonicMs, cluster.options());
+    cluster.model.apply(frames);
+    int rows = 0;
+    for (byte[] frame : frames) {
+      rows += new FrameReader(frame).table(Section.NODES).rows();
+    }
+    return rows;
   }
 
   @Test
