@@ -9,6 +9,7 @@ import pytest
 from treadle.cli._testbed import setting_of_testbed
 from treadle.lab.reproduce.graphene_cluster.testbed import SCHEMES, Size, dags_of, run_scheme
 from treadle.lab.testbed.kept_plays import KeptPlays
+from treadle.lab.testbed.player import Player
 
 SIZE = Size(jobs=3, nodes=4)
 
@@ -19,7 +20,8 @@ SIZE = Size(jobs=3, nodes=4)
 def test_jobs_have_the_priorities_of_plans_where_a_scheme_has_any(name: str, tmp_path: Path) -> None:
     (scheme,) = (each for each in SCHEMES if each.name == name)
     kept = KeptPlays(None, "graphene_cluster")
-    played = run_scheme(scheme, 1, SIZE, setting_of_testbed(), tmp_path, kept, lambda _: None)
+    player = Player(setting_of_testbed(), tmp_path, kept, lambda _: None)
+    played = run_scheme(scheme, 1, SIZE, player)
     assert [job.status for job in played.jobs] == ["SUCCEEDED"] * SIZE.jobs
     assert {job.planned for job in played.jobs} == {scheme.plans}
     assert [job.containers for job in played.jobs] == [dag.tasks for _, dag in dags_of(1, SIZE)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ from treadle.lab.testbed.cluster import Scheduling
 from treadle.lab.testbed.kept_plays import KeptPlays
 from treadle.lab.testbed.pace import Pace
 from treadle.lab.testbed.play import Played, PlayedJob
+from treadle.lab.testbed.player import Player
 from treadle.lab.testbed.script import Script, ScriptedJob, map_reduce
 from treadle.policy.catalogue import register_parts
 
@@ -135,9 +136,9 @@ def test_a_draw_plays_each_scheme_once_and_begins_with_another_each_turn(
         begun.append(scheme.name)
         return Played(tuple(PlayedJob(job.name, "SUCCEEDED", 10, tasks_ms=((0, 9),)) for job in script.jobs), 10, {})
 
-    monkeypatch.setattr(testbed, "play", play)
-    kept, setting = KeptPlays(None, "hdrf"), None
-    draw = testbed.run_draw(sample, 1, 1, setting, tmp_path, kept, lambda _: None)  # type: ignore[arg-type]
+    monkeypatch.setattr("treadle.lab.testbed.player.play", play)
+    player = Player(cast(Any, None), tmp_path, KeptPlays(None, "hdrf"), lambda _: None)  # nothing is played
+    draw = testbed.run_draw(sample, 1, 1, player)
     assert begun == [*SCHEMES[1:], SCHEMES[0]]
     assert list(draw.runs) == list(SCHEMES)
 

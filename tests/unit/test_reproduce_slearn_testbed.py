@@ -21,6 +21,7 @@ from treadle.lab.testbed import kept_plays
 from treadle.lab.testbed.cluster import Scheduling
 from treadle.lab.testbed.kept_plays import KeptPlays
 from treadle.lab.testbed.play import Played, PlayedJob
+from treadle.lab.testbed.player import Player
 from treadle.policy.catalogue import register_parts
 from treadle.workload.job import Framework, Job, arranged
 
@@ -114,12 +115,12 @@ def test_a_draw_goes_on_with_the_schemes_that_are_kept(tmp_path: Path, monkeypat
             raise BenchError("broke off")
         return Played((PlayedJob("job 0", "SUCCEEDED", 1_000), PlayedJob("job 1", "SUCCEEDED", 2_000)), 5_000, {})
 
-    monkeypatch.setattr(testbed, "play", play)
+    monkeypatch.setattr("treadle.lab.testbed.player.play", play)
     kept = KeptPlays(tmp_path / "kept", "slearn")
 
     def run(folder: str) -> Draw:
         names, setting = ["slearn", "3sigma-paper", "fifo"], cast(Any, None)  # nothing is played
-        return run_draw(trace(), 150, names, 0, setting, tmp_path / folder, kept, lambda _: None)
+        return run_draw(trace(), 150, names, 0, Player(setting, tmp_path / folder, kept, lambda _: None))
 
     with pytest.raises(BenchError):
         run("a")

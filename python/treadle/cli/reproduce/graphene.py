@@ -186,13 +186,15 @@ def _on_sls(
     from treadle.lab.reproduce.graphene_cluster.testbed import SCHEMES, STOCK, run_draw
     from treadle.lab.reproduce.graphene_cluster.testbed_report import document, shortfalls, table
     from treadle.lab.testbed.kept_plays import KeptPlays
+    from treadle.lab.testbed.player import Player
 
     names = _known(wanted, [scheme.name for scheme in SCHEMES]) | {STOCK}
     where, setting = (folder or build_folder() / "reproduce-graphene-sls").resolve(), setting_of_testbed()
     kept, draws = KeptPlays(cache, "graphene_cluster"), []
     with going_on(console, cache), terminable(), saying(console) as tell:
+        player = Player(setting, where, kept, tell)
         for turn, seed in enumerate(seeds):
-            draws.append(run_draw(seed, size, names, turn, setting, where, kept, tell))
+            draws.append(run_draw(seed, size, names, turn, player))
             if json_file is not None:
                 write_json(json_file, document(draws, size))
     console.print(table(draws))

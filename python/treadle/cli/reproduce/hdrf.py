@@ -138,6 +138,7 @@ def _on_sls(json_file: Path | None, seeds: int, sample: Path | None, cache: Path
     from treadle.lab.reproduce.hdrf.testbed_report import SIMULATED as BESIDE
     from treadle.lab.reproduce.hdrf.testbed_report import PlayedComparison
     from treadle.lab.testbed.kept_plays import KeptPlays
+    from treadle.lab.testbed.player import Player
 
     console = console_for_tables(150)
     file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
@@ -147,8 +148,9 @@ def _on_sls(json_file: Path | None, seeds: int, sample: Path | None, cache: Path
     where, setting = (folder or build_folder() / "reproduce-hdrf-sls").resolve(), setting_of_testbed()
     kept, draws = KeptPlays(cache, "hdrf"), []
     with going_on(console, cache), terminable(), saying(console) as tell:
+        player = Player(setting, where, kept, tell)
         for turn, seed in enumerate(range(1, seeds + 1)):
-            draws.append(run_draw(file, seed, turn, setting, where, kept, tell))
+            draws.append(run_draw(file, seed, turn, player))
             runs = [(task.scheme, task.seed) for task in tasks if task.seed <= seed]
             found = PlayedComparison(draws, Comparison(runs, results[: len(runs)]))
             if json_file is not None:

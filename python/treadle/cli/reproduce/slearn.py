@@ -237,15 +237,17 @@ def _on_sls(
     from treadle.lab.minicluster.runtime import build_folder
     from treadle.lab.reproduce.slearn.testbed import NAMES, document, run_draw, shortfalls, table
     from treadle.lab.testbed.kept_plays import KeptPlays
+    from treadle.lab.testbed.player import Player
 
     folder, cache, json_file = files
     console, wanted = console_for_tables(140), _names(NAMES, schemes)
     place, setting, draws = (folder or build_folder() / "reproduce-slearn-sls").resolve(), setting_of_testbed(), []
     kept = KeptPlays(cache, "slearn")
     with going_on(console, cache), terminable(), saying(console) as tell:
+        player = Player(setting, place, kept, tell)
         for turn, seed in enumerate(seeds):
             tell(f"seed {seed}: reading the trace")
-            draws.append(run_draw(source.draw(seed), nodes, wanted, turn, setting, place, kept, tell))
+            draws.append(run_draw(source.draw(seed), nodes, wanted, turn, player))
             if json_file is not None:
                 write_json(json_file, document(draws, nodes))
     console.print(table(draws))

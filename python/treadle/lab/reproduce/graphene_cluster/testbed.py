@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import string
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -21,15 +21,14 @@ from treadle.admin.install import ready_made
 from treadle.dag.dag import Dag
 from treadle.history.run import recurrence_key
 from treadle.history.store import open_store
-from treadle.lab.bench.sls import Setting
 from treadle.lab.harness.sleeping_dags import MEMORY, VCORES
 from treadle.lab.minicluster.layout import LOOPBACK, free_ports
 from treadle.lab.reproduce.graphene.jobs import Mix, arrivals, generated
 from treadle.lab.reproduce.graphene_cluster.experiment import WAIT_MS
 from treadle.lab.reproduce.graphene_cluster.jobs import NETWORK, runs_before
 from treadle.lab.testbed.cluster import QUEUE, Cluster, Scheduling
-from treadle.lab.testbed.kept_plays import KeptPlays
-from treadle.lab.testbed.play import Played, play
+from treadle.lab.testbed.play import Played
+from treadle.lab.testbed.player import Player, in_turn
 from treadle.lab.testbed.script import Script, ScriptedJob, stages_of
 from treadle.planner.online import critical_path_order
 
@@ -190,15 +189,7 @@ def remember(dags: Sequence[tuple[int, Dag]], store: Path) -> None:
                 opened.put(run, now_ms)
 
 
-def run_scheme(
-    scheme: TestbedScheme,
-    seed: int,
-    size: Size,
-    setting: Setting,
-    folder: Path,
-    kept: KeptPlays,
-    say: Callable[[str], None],
-) -> Played:
+def run_scheme(scheme: TestbedScheme, seed: int, size: Size, player: Player) -> Played:
     """Play a draw under a scheme, unless that is kept.
 
     Raises:
@@ -208,34 +199,20 @@ def run_scheme(
     script = script_of(dags, scheme)
 
     def run() -> Played:
-        place = folder / f"{seed}-{scheme.name}"
-        store = folder / f"{seed}-profiles.db"
+        store = player.folder / f"{seed}-profiles.db"
         remember(dags, store.resolve())
-        chosen = scheduling(scheme, store.resolve(), free_ports(1)[0])
-        return play(chosen, script, size.cluster, setting, seed, place, lambda text: say(f"seed {seed}, {text}"))
+        return player.play(scheduling(scheme, store.resolve(), free_ports(1)[0]), script, size.cluster, seed)
 
-    return kept.get_or_play(run, asdict(scheme), asdict(size), seed)
+    return player.kept.get_or_play(run, asdict(scheme), asdict(size), seed)
 
 
-def run_draw(
-    seed: int,
-    size: Size,
-    names: Collection[str],
-    turn: int,
-    setting: Setting,
-    folder: Path,
-    kept: KeptPlays,
-    say: Callable[[str], None],
-) -> Draw:
+def run_draw(seed: int, size: Size, names: Collection[str], turn: int, player: Player) -> Draw:
     """Play a draw under schemes, beginning with another one in each turn.
 
     Raises:
         BenchError: a run gave no result.
     """
     schemes = [scheme for scheme in SCHEMES if scheme.name in names]
-    first = turn % len(schemes)
-    runs = {}
-    for scheme in (*schemes[first:], *schemes[:first]):
-        runs[scheme.name] = run_scheme(scheme, seed, size, setting, folder, kept, say)
+    runs = {scheme.name: run_scheme(scheme, seed, size, player) for scheme in in_turn(schemes, turn)}
     tasks = sum(dag.tasks for _, dag in dags_of(seed, size))
     return Draw(seed, tasks, {scheme.name: runs[scheme.name] for scheme in schemes})

@@ -6,8 +6,8 @@ play CPU and GPU beside virtual cores without a bound: the ResourceManager gives
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,13 +16,12 @@ import yaml
 
 from treadle.admin.install import ready_made
 from treadle.errors import UserError
-from treadle.lab.bench.sls import Setting
 from treadle.lab.reproduce.hdrf.comparison import HDRF, NODE, NODES, JobSpans, content_of, medians_of
 from treadle.lab.reproduce.hdrf.facebook import GROUPS, LEAVES, queue_of, schedule
 from treadle.lab.reproduce.hdrf.queue_tree import queue_tree
 from treadle.lab.testbed.cluster import Cluster, Scheduling
-from treadle.lab.testbed.kept_plays import KeptPlays
-from treadle.lab.testbed.play import SUCCEEDED, Played, play
+from treadle.lab.testbed.play import SUCCEEDED, Played
+from treadle.lab.testbed.player import Player, in_turn
 from treadle.lab.testbed.script import Script, ScriptedJob, map_reduce
 
 __all__ = ["HEARTBEAT_MS", "NAIVE", "SCHEMES", "STOCK", "TIMES", "Draw", "cluster_of", "run_draw", "script_of"]
@@ -125,30 +124,17 @@ def figures_of(script: Script, played: Played, title: str) -> dict[str, Any]:
     }
 
 
-def run_draw(
-    sample: Path,
-    seed: int,
-    turn: int,
-    setting: Setting,
-    folder: Path,
-    kept: KeptPlays,
-    say: Callable[[str], None],
-) -> Draw:
+def run_draw(sample: Path, seed: int, turn: int, player: Player) -> Draw:
     """Play a draw under every scheme as far as that is not kept, beginning with another one in each turn.
 
     Raises:
         UserError: the sample is wrong, a run gave no result, or a job did not end.
     """
     script, cluster = script_of(sample, seed), cluster_of()
-    first = turn % len(SCHEMES)
     runs = {}
-    for scheme in (*SCHEMES[first:], *SCHEMES[:first]):
+    for scheme in in_turn(SCHEMES, turn):
         chosen = scheduling(scheme)
-
-        def run(chosen: Scheduling = chosen) -> Played:
-            place = folder / f"{seed}-{chosen.name}"
-            return play(chosen, script, cluster, setting, seed, place, lambda text: say(f"seed {seed}, {text}"))
-
-        runs[scheme] = kept.get_or_play(run, scheme, chosen.policy, content_of(sample), seed)
+        run = partial(player.play, chosen, script, cluster, seed)
+        runs[scheme] = player.kept.get_or_play(run, scheme, chosen.policy, content_of(sample), seed)
     found = {scheme: figures_of(script, runs[scheme], f"seed {seed}, {scheme}") for scheme in SCHEMES}
     return Draw(seed, {scheme: runs[scheme] for scheme in SCHEMES}, found)

@@ -8,8 +8,9 @@ those of the policy that ships.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any, Final
@@ -20,14 +21,13 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from treadle.admin.install import ready_made
-from treadle.lab.bench.sls import Setting
 from treadle.lab.harness.statistics import Interval, interval_of
 from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.slearn.trace import Trace
 from treadle.lab.testbed.cluster import Cluster, Scheduling
-from treadle.lab.testbed.kept_plays import KeptPlays
 from treadle.lab.testbed.pace import behind, shown
-from treadle.lab.testbed.play import Played, play
+from treadle.lab.testbed.play import Played
+from treadle.lab.testbed.player import Player, in_turn
 from treadle.lab.testbed.script import Script, ScriptedJob, map_reduce
 
 __all__ = ["GOAL", "NAMES", "QUICK_JOBS", "Draw", "document", "run_draw", "shortfalls", "table"]
@@ -145,36 +145,21 @@ def script_of(trace: Trace, estimator: str) -> Script:
     return Script(tuple(jobs))
 
 
-def run_draw(
-    trace: Trace,
-    nodes: int,
-    names: Sequence[str],
-    turn: int,
-    setting: Setting,
-    folder: Path,
-    kept: KeptPlays,
-    say: Callable[[str], None],
-) -> Draw:
+def run_draw(trace: Trace, nodes: int, names: Sequence[str], turn: int, player: Player) -> Draw:
     """Play a draw under schemes as far as that is not kept, beginning with another one in each turn.
 
     Raises:
         BenchError: a run gave no result.
     """
+    folder, cluster = player.folder, cluster_of(nodes)
     schemes = [scheme for scheme in policies(folder) if scheme.name in names]
-    first = turn % len(schemes)
     runs = {}
-    for scheme in (*schemes[first:], *schemes[:first]):
+    for scheme in in_turn(schemes, turn):
         script = script_of(trace, scheme.name if scheme.name in BASELINES else "")
-
-        def run(scheme: Scheduling = scheme, script: Script = script) -> Played:
-            place, cluster = folder / f"{trace.seed}-{scheme.name}", cluster_of(nodes)
-            return play(
-                scheme, script, cluster, setting, trace.seed, place, lambda text: say(f"seed {trace.seed}, {text}")
-            )
-
         policy = (scheme.policy or "").replace(str(folder.resolve()), "")
         about = scheme.name, policy, scheme.ordering, script.as_json(), nodes, trace.seed
-        runs[scheme.name] = kept.get_or_play(run, *about)
+        played = player.kept.get_or_play(partial(player.play, scheme, script, cluster, trace.seed), *about)
+        runs[scheme.name] = played
     return Draw(trace.seed, tuple(bool(each) for each in trace.wide), {each.name: runs[each.name] for each in schemes})
 
 
