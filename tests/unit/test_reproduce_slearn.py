@@ -23,7 +23,7 @@ from treadle.lab.reproduce.slearn.experiment import Outcome, run_model
 from treadle.lab.reproduce.slearn.levels import levels
 from treadle.lab.reproduce.slearn.paper_history import PaperHistory
 from treadle.lab.reproduce.slearn.report import report_of
-from treadle.lab.reproduce.slearn.schemes import OF_DAGS, SCHEMES
+from treadle.lab.reproduce.slearn.schemes import OF_DAGS, SCHEMES, shipped, shipped_apart, slearn
 from treadle.lab.reproduce.slearn.stored import StoredRuns
 from treadle.lab.reproduce.slearn.trace import Choices, Source, drawn_errors
 from treadle.lab.reproduce.slearn.workload import Draw
@@ -231,6 +231,17 @@ def test_variation_is_that_of_the_feature_that_varies_least() -> None:
     assert history.variation(record("a", "z", 1).features) == pytest.approx(
         np.std([10, 10, 30]) / np.mean([10, 10, 30])
     )
+
+
+def test_each_of_what_ships_besides_the_paper_s_gate_is_a_scheme() -> None:
+    """Both time-outs, packing and the paper's levels together are slearn.yaml."""
+    paper, ready = slearn().settings(1), shipped()[0].settings(1)
+    apart = {scheme.name: scheme.settings(1) for scheme in shipped_apart()}
+    assert apart["timeouts"].policy.gate == ready.policy.gate != paper.policy.gate
+    assert apart["packing"].policy.fit == ready.policy.fit != paper.policy.fit
+    assert apart["packing"].policy.gate == paper.policy.gate
+    assert paper.policy.order == ready.policy.order
+    assert apart["pilot-timeout"].policy.gate not in (ready.policy.gate, apart["hold-timeout"].policy.gate)
 
 
 def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> None:

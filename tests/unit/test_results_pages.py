@@ -264,3 +264,26 @@ def test_tables_of_testbeds_and_clusters_show_draws_and_steps() -> None:
     shown = TABLES["hdrf-test"]({"tests": [{"steps": ["n1, n2 come"], "expected": expected, "runs": [run_]}]})
     assert "| n1, n2 come | n1 | 10 | 12 | 9 (8 to 10) |" in shown
     assert "|  | n2 | 4 | 2.5 | 4 |" in shown
+
+
+def test_tables_of_loads_and_workloads_have_a_row_for_each_scheme() -> None:
+    shown = "1.32 (1.26 to 1.40)"
+    found = {"at_a_time": INTERVAL, "ended_percent": INTERVAL}
+    schemes = {"hdrf": found | {"gain_percent": {}}, "slots-10": found | {"gain_percent": {"0-20": INTERVAL}}}
+    large = {"loads": {"0.6": schemes}, "paper": {"gain_percent": {"slots-10": [83]}}}
+    assert TABLES["hdrf-large"](large).splitlines() == [
+        "| load |  | tasks at a time | jobs ended (%) | gain of H-DRF, jobs of 0-20 tasks (%) |",
+        "| --- | --- | --- | --- | --- |",
+        f"| 0.6 | H-DRF | {shown} | {shown} |  |",
+        f"| 0.6 | slots, 10 | {shown} | {shown} | {shown} |",
+        "| paper | slots, 10 |  |  | 83 |",
+    ]
+    own = {"tpch": {"bfs": INTERVAL, "tetris": INTERVAL}}
+    batch = {"throughput_higher": {"bfs": own}, "throughput_possible": {"bfs": {"tpch": {"one plan": INTERVAL}}}}
+    assert TABLES["graphene-batch"](batch).splitlines() == [
+        "| workload |  | throughput over bfs (%) |",
+        "| --- | --- | --- |",
+        "| tpch | bfs |  |",
+        f"| tpch | tetris | {shown} |",
+        f"| tpch | one plan | {shown} |",
+    ]

@@ -156,12 +156,17 @@ def _source_on_sls(folder: Path, jobs: int | None, nodes: int, choices: Choices,
 
 
 def _schemes(wanted: list[str] | None, *, dags: bool, model: bool, quick: bool) -> tuple[Scheme, ...]:
-    """Return what is compared: the paper's schemes, its other settings, and the policies that come with Treadle."""
+    """Return what is compared: the paper's schemes, its other settings, and the policies that come with Treadle.
+
+    What makes those up is compared if it is wanted.
+    """
     from treadle.lab.reproduce.slearn.experiment import variants
-    from treadle.lab.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES, shipped
+    from treadle.lab.reproduce.slearn.schemes import DAG_SCHEMES, SCHEMES, shipped, shipped_apart
 
     schemes = DAG_SCHEMES if dags else SCHEMES if quick else (*SCHEMES, *variants().values())
-    return _chosen(schemes if dags or model else (*schemes, *shipped()), wanted)
+    if not dags and not model:
+        schemes = (*schemes, *shipped(), *(shipped_apart() if wanted else ()))
+    return _chosen(schemes, wanted)
 
 
 def _chosen(schemes: Sequence[Scheme], wanted: list[str] | None) -> tuple[Scheme, ...]:

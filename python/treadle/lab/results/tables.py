@@ -24,6 +24,10 @@ SCHEMES: Final = {
     "exact": "SLearn whose pilots tell the truth",
     "shipped": "SLearn as it ships",
     "shipped-history": "SLearn with a store of profiles, as it ships",
+    "pilot-timeout": "SLearn, pilots are replaced after 10 min",
+    "hold-timeout": "SLearn, jobs are held back for 30 min at most",
+    "timeouts": "SLearn, both time-outs",
+    "packing": "SLearn, packing",
     "combined-stored": "pilots and the store of profiles (ours)",
     "pilots": "pilots",
     "median": "median of earlier jobs",
@@ -160,6 +164,24 @@ def _hdrf_slots(figures: Figures) -> str:
     return markdown_table(heading, rows)
 
 
+def _hdrf_large(figures: Figures) -> str:
+    """H-DRF beside schedulers of slots on 1,200 servers, by load."""
+    rows = []
+    papers = figures["paper"]["gain_percent"]
+    sizes = next(
+        list(each["gain_percent"]) for each in next(iter(figures["loads"].values())).values() if each["gain_percent"]
+    )
+    for load, schemes in figures["loads"].items():
+        for scheme, found in schemes.items():
+            gains = [_shown(found["gain_percent"], size) for size in sizes]
+            title = HDRF_SCHEMES.get(scheme, scheme.replace("slots-", "slots, "))
+            rows.append([load, title, _shown(found, "at_a_time"), _shown(found, "ended_percent"), *gains])
+    for scheme, row in papers.items():
+        rows.append(["paper", scheme.replace("slots-", "slots, "), "", "", *map(str, row)])
+    gains = [f"gain of H-DRF, jobs of {size} tasks (%)" for size in sizes]
+    return markdown_table(("load", "", "tasks at a time", "jobs ended (%)", *gains), rows)
+
+
 def _level(value: Any) -> str:
     return "" if value is None else str(value)
 
@@ -212,6 +234,36 @@ def _graphene_gains(figures: Figures) -> str:
     ]
     percentiles = next(gains for row in figures["rows"] for gains in row["gains"].values())
     return markdown_table(("scheme", "against", *(f"{part.upper()} (%)" for part in percentiles)), rows)
+
+
+def _graphene_online(figures: Figures) -> str:
+    """Graphene's online part: completion times by workload and scheme, against each baseline."""
+    titles = {
+        "median_shorter": "median shorter than",
+        "gap_median": "median gap to",
+        "mean_shorter": "mean shorter than",
+    }
+    return _by_workload(figures, titles)
+
+
+def _graphene_batch(figures: Figures) -> str:
+    """Graphene's batches: throughput by workload and scheme, and what would be possible, against each baseline."""
+    return _by_workload(figures, {"throughput_higher": "throughput over", "throughput_possible": "throughput over"})
+
+
+def _by_workload(figures: Figures, titles: Mapping[str, str]) -> str:
+    """Return a row for each workload and each of what has figures there; a column for each title and baseline."""
+    columns = list(dict.fromkeys((title, base) for name, title in titles.items() for base in figures[name]))
+    rows: dict[tuple[str, str], dict[tuple[str, str], str]] = {}
+    for name, title in titles.items():
+        for base, workloads in figures[name].items():
+            for workload, found in workloads.items():
+                for scheme in found:
+                    rows.setdefault((workload, scheme), {})[title, base] = (
+                        "" if scheme == base else _shown(found, scheme)
+                    )
+    heading = ("workload", "", *(f"{title} {base} (%)" for title, base in columns))
+    return markdown_table(heading, [(*row, *(cells[each] for each in columns)) for row, cells in rows.items()])
 
 
 def _graphene_testbed(figures: Figures) -> str:
@@ -306,10 +358,13 @@ TABLES: Final[dict[str, Callable[[Figures], str]]] = {
     "hdrf-tasks": _hdrf_tasks,
     "hdrf-responses": _hdrf_responses,
     "hdrf-slots": _hdrf_slots,
+    "hdrf-large": _hdrf_large,
     "hdrf-test": _hdrf_test,
     "graphene-rows": _graphene_rows,
     "graphene-effects": _graphene_effects,
     "graphene-gains": _graphene_gains,
+    "graphene-online": _graphene_online,
+    "graphene-batch": _graphene_batch,
     "graphene-testbed": _graphene_testbed,
     "testbed-pace": _testbed_pace,
     "slearn-bins": _slearn_bins,

@@ -15,7 +15,7 @@ from treadle.compiled.array_types import F64, I64
 from treadle.config.settings import Settings, default_settings, with_parts
 from treadle.errors import UserError
 from treadle.lab.harness.runs import digest_of
-from treadle.lab.reproduce.hdrf.facebook import GROUPS, LARGE_LEAVES, LEAVES, queue_of, schedule
+from treadle.lab.reproduce.hdrf.facebook import LARGE_LEAVES, LEAVES, queue_of, queues_of, schedule
 from treadle.policy.catalogue import register_parts
 from treadle.simulate import Run, Scenario, simulate
 
@@ -75,12 +75,9 @@ def content_of(sample: Path) -> str:
 
 def scenario() -> Scenario:
     """Return the cluster and figure 10's queues: siblings have equal weights."""
-    children: dict[str, Any] = {
-        group: {"children": {queue_of(leaf): {} for leaf in leaves}} for group, leaves in GROUPS.items()
-    }
     resources = [{"name": name} for name in NODE]
     return Scenario.of(
-        {"cluster": {"resources": resources, "nodes": [{"count": NODES, "resources": NODE}]}, "queues": children}
+        {"cluster": {"resources": resources, "nodes": [{"count": NODES, "resources": NODE}]}, "queues": queues_of()}
     )
 
 

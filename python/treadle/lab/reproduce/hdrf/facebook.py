@@ -6,10 +6,11 @@ is said beside each constant. docs/results/hdrf.md lists it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -65,6 +66,30 @@ def _sizes(sample: Path) -> _Sizes:
     return _Sizes(small, large)
 
 
+def job_sizes(sample: Path) -> tuple[int, ...]:
+    """Return the tasks of the sample's jobs of up to `TASKS_MAX` tasks.
+
+    Raises:
+        UserError: the sample has too few jobs.
+        WorkloadError: a line of it is wrong.
+    """
+    sizes = _sizes(sample)
+    return sizes.small + sizes.large
+
+
+def queues_of(capacity: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """Return figure 10's queues.
+
+    Args:
+        capacity: of the groups, in percent; None: their weights are equal
+    """
+    return {
+        group: ({} if capacity is None else {"capacity": capacity[group]})
+        | {"children": {queue_of(leaf): {} for leaf in leaves}}
+        for group, leaves in GROUPS.items()
+    }
+
+
 def queue_of(leaf: str) -> str:
     """Return the queue of a leaf of the paper."""
     return leaf.replace(".", "-")
@@ -88,8 +113,8 @@ def schedule(sample: Path, seed: int) -> Workload:
         if tasks <= LARGE and chance.random() < MEMORY_DOMINANT:
             memory_mb = LARGE_DEMAND_MB
         demand = {"memory-mb": memory_mb, "gpu" if leaf == GPU_LEAF else "vcores": 1}
-        durations_ms = _durations_ms(chance, tasks)
-        stage = Stage(0, tasks, int(durations_ms.mean()), demand, durations_ms=durations_ms)
+        times_ms = durations_ms(chance, tasks)
+        stage = Stage(0, tasks, int(times_ms.mean()), demand, durations_ms=times_ms)
         name = f"job{number}"
         arrival_ms = int(arrivals_ms[number] - arrivals_ms[0])
         jobs.append(Job(name, arrival_ms, Dag(name, (stage,)), Framework.MAPREDUCE, queue=queue_of(leaf)))
@@ -105,7 +130,8 @@ def _dealt(sizes: list[int], leaves: tuple[str, ...]) -> list[tuple[int, str]]:
     return [(size, leaves[at % len(leaves)]) for at, size in enumerate(sizes)]
 
 
-def _durations_ms(chance: np.random.Generator, tasks: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def durations_ms(chance: np.random.Generator, tasks: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Draw how long the tasks of a job take."""
     spread = np.log(1.0 + VARIATION**2)
     drawn_s = MEAN_S * chance.lognormal(-spread / 2, np.sqrt(spread), tasks)
     return np.maximum(1, np.rint(1000 * drawn_s)).astype(np.int64)

@@ -19,12 +19,12 @@ from treadle.errors import UserError
 from treadle.lab.harness.runs import digest_of
 from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.hdrf.comparison import HDRF, NODES, SchemeRun, content_of, settings_of
-from treadle.lab.reproduce.hdrf.facebook import GROUPS, queue_of, schedule
+from treadle.lab.reproduce.hdrf.facebook import queues_of, schedule
 from treadle.simulate import Scenario, simulate
 from treadle.simulate.statistics import Interval, bootstrap, bootstrap_ratio
 from treadle.workload.job import Workload, arranged
 
-__all__ = ["BINS", "SCHEMES", "SlotRun", "Slots", "run_slots", "scenario_of"]
+__all__ = ["BINS", "SCHEMES", "SlotRun", "Slots", "run_slots", "scenario_of", "shown"]
 
 MEMORY: Final = "memory-mb"
 NODE: Final = {MEMORY: 6144, "vcores": 4, "gpu": 4}
@@ -58,10 +58,6 @@ class SlotRun(SchemeRun):
 
 def scenario_of(scheme: str) -> Scenario:
     """Return the cluster and figure 10's queues: of slots where there are some, and then memory is not counted."""
-    queues: dict[str, Any] = {
-        group: {"capacity": CAPACITY[group], "children": {queue_of(leaf): {} for leaf in leaves}}
-        for group, leaves in GROUPS.items()
-    }
     has = {SLOT: SLOTS[scheme], MEMORY: NODE[MEMORY]} if scheme in SLOTS else NODE
     uncounted = (MEMORY,) if scheme in SLOTS else ()
     cluster = {
@@ -71,7 +67,7 @@ def scenario_of(scheme: str) -> Scenario:
         "nodes": [{"count": NODES, "resources": has}],
         "contention": bool(uncounted),
     }
-    return Scenario.of({"cluster": cluster, "queues": queues})
+    return Scenario.of({"cluster": cluster, "queues": queues_of(CAPACITY)})
 
 
 def _jobs(sample: Path, scheme: str, seed: int) -> Workload:
@@ -131,19 +127,19 @@ class Slots:
 
     def table(self) -> Table:
         """Return what is printed."""
-        shown = empty_table(
+        table = empty_table(
             "H-DRF over schedulers of slots",
             ("",),
             ("schedule (s)", "over H-DRF's", "paper", *(f"gain, {size} (%)" for size in BINS)),
         )
         for scheme in SCHEMES:
-            gains = [""] * len(BINS) if scheme == HDRF else [_shown(self.gain(scheme, size)) for size in BINS]
-            over = "" if scheme == HDRF else _shown(self.total_over_hdrf(scheme))
+            gains = [""] * len(BINS) if scheme == HDRF else [shown(self.gain(scheme, size)) for size in BINS]
+            over = "" if scheme == HDRF else shown(self.total_over_hdrf(scheme))
             paper = f"{PAPER_S[scheme] / PAPER_S[HDRF]:.2f}"
-            shown.add_row(scheme, _shown(self.total_s(scheme)), over, paper, *gains)
+            table.add_row(scheme, shown(self.total_s(scheme)), over, paper, *gains)
             if scheme in PAPER_GAIN:
-                shown.add_row("  paper", str(PAPER_S[scheme]), "", "", *map(str, PAPER_GAIN[scheme]))
-        return shown
+                table.add_row("  paper", str(PAPER_S[scheme]), "", "", *map(str, PAPER_GAIN[scheme]))
+        return table
 
     def as_json(self) -> dict[str, Any]:
         """Return everything for ``--json``."""
@@ -165,7 +161,8 @@ class Slots:
         }
 
 
-def _shown(figure: Interval) -> str:
+def shown(figure: Interval) -> str:
+    """Return a figure with its interval as tables have it."""
     return (
         f"{figure.mean:.3g}"
         if figure.low == figure.high

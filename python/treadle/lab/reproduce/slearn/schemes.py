@@ -68,6 +68,22 @@ def shipped() -> tuple[Scheme, Scheme]:
     )
 
 
+def shipped_apart() -> tuple[Scheme, ...]:
+    """Return the paper's SLearn with each of what slearn.yaml has besides: its time-outs, one and both, and packing."""
+    paper = slearn()
+
+    def without(*timeouts: str) -> dict[str, Any]:
+        gate = {name: value for name, value in SAMPLED.items() if name not in timeouts}
+        return {**paper.parts, "gate": ("pilots", gate)}
+
+    return (
+        Scheme("pilot-timeout", "SLearn, pilots that run for long are replaced", without("pilot_timeout_ms")),
+        Scheme("hold-timeout", "SLearn, jobs are held back for a time", without("hold_timeout_ms")),
+        Scheme("timeouts", "SLearn, both time-outs", without(*SAMPLED)),
+        Scheme("packing", "SLearn, packing", {**paper.parts, "fit": "packing"}),
+    )
+
+
 def _ready_made(name: str, title: str, policy_name: str, hints: str) -> Scheme:
     policy = yaml.safe_load(ready_made()[policy_name].read_text("utf-8"))["policy"]
     return Scheme(name, title, {part: (chosen.pop("kind"), chosen) for part, chosen in policy.items()}, hints)
