@@ -108,7 +108,7 @@ def schedule(sample: Path, seed: int, load: float) -> Workload:
     chance = np.random.default_rng((seed, 532))
     wanted = (len(LEAVES) - 1) * USERS * float(sizes.mean()) * MEAN_S * _mean_cores()
     mean_gap_s = wanted / (load * SERVERS * CPUS)
-    jobs = []
+    jobs: list[Job] = []
     for leaf in LEAVES:
         for user in range(USERS):
             for at_s in _arrivals_s(chance, gaps_s * (mean_gap_s / float(gaps_s.mean()))):
