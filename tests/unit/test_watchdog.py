@@ -102,6 +102,25 @@ def test_what_cannot_be_stopped_ends_the_process_and_says_where_it_was(tmp_path:
     assert f'File "{part}", line 4 in keys' in (tmp_path / "stuck").read_text()
 
 
+def test_the_thread_that_watches_is_not_woken_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, woken = Watchdog(6000.0), []
+    notify = watch._condition.notify
+    monkeypatch.setattr(watch._condition, "notify", lambda: woken.append(notify()))
+    for _ in range(1000):
+        watch(lambda: None)
+        watch.begin()
+    asleep = watch._wakes_at
+    if asleep is not None:  # it has had its turn: nothing later can be earlier than that
+        woken.clear()
+        for _ in range(1000):
+            watch(lambda: None)
+            watch.begin()
+        assert woken == []
+    watch._left_s = 0.02
+    with pytest.raises(PartStoppedError):
+        watch(spin)
+
+
 def test_the_thread_that_watches_ends_when_there_is_nothing_to_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "IDLE_S", 0.01)
     watch = Watchdog(60.0)

@@ -45,6 +45,8 @@ class Watchdog:
         self._condition = threading.Condition()
         self._monitor: threading.Thread | None = None
         self._deadline: float | None = None
+        self._wakes_at: float | None = None
+        """When the thread that watches looks next; None: when it is woken."""
         self._thread = 0
         self._fired = False
 
@@ -85,7 +87,8 @@ class Watchdog:
             if self._monitor is None:
                 self._monitor = threading.Thread(target=self._run, name="watchdog", daemon=True)
                 self._monitor.start()
-            self._condition.notify()
+            if self._wakes_at is None or self._deadline < self._wakes_at:
+                self._condition.notify()  # not for each call: to be woken costs more than most calls
         if self._stuck is not None:
             faulthandler.dump_traceback_later(self._left_s * GRACE, exit=True, file=self._stuck)
 
@@ -112,12 +115,14 @@ class Watchdog:
         with self._condition:
             while True:
                 if self._deadline is None:
+                    self._wakes_at = None
                     if not self._condition.wait(IDLE_S) and self._deadline is None:
                         self._monitor = None
                         return
                     continue
                 left = self._deadline - time.monotonic()
                 if left > 0:
+                    self._wakes_at = self._deadline
                     self._condition.wait(left)
                     continue
                 self._deadline = None
