@@ -12,8 +12,8 @@ from treadle.errors import UserError, printable
 
 _log = logging.getLogger(__name__)
 
-WAIT_S: Final = 2.0
-"""How long a look waits for engines; what comes later is shown by the next one."""
+WAIT_S: Final = 0.4
+"""How long a look waits for engines, so that looks come as often as before; what is later is shown by the next one."""
 
 NOT_YET: Final = "an engine has not answered yet"
 
@@ -41,12 +41,12 @@ class HeldNodes:
         self._asking: Thread | None = None
         self._found: tuple[list[HeldNode], str] = [], ""
 
-    def ask(self, engines: Sequence[str], wait_s: float = WAIT_S) -> tuple[list[HeldNode], str]:
+    def ask(self, engines: Sequence[str], wait_s: float | None = None) -> tuple[list[HeldNode], str]:
         """Return the nodes that engines keep free, and why that is not known; empty if it is."""
         if self._asking is None:
             self._asking = Thread(target=self._ask, args=(list(engines),), name="held", daemon=True)
             self._asking.start()
-        self._asking.join(wait_s)
+        self._asking.join(WAIT_S if wait_s is None else wait_s)
         if self._asking.is_alive():
             return [], NOT_YET
         self._asking = None

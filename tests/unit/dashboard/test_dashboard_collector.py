@@ -15,6 +15,7 @@ from tests.support.pages import served
 from tests.support.waiting import eventually
 
 from treadle.dashboard import collector as module
+from treadle.dashboard import held as held_nodes
 from treadle.dashboard.board import Board
 from treadle.dashboard.collector import Collector
 from treadle.dashboard.held import NOT_YET, HeldNodes
@@ -253,6 +254,7 @@ def test_a_history_that_fails_is_shown_and_the_rest_goes_on(looking: Looking) ->
 def test_nodes_that_are_kept_free_are_shown_with_for_whom_or_why_nobody_knows(
     looking: Looking, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(held_nodes, "WAIT_S", 60.0)
     overview = looking.look()
     assert looking.read("nodes")["held_for"] == ["", ""]
     assert looking.read("nodes")["held_error"] == "nobody can be asked"
