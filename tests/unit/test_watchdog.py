@@ -103,9 +103,14 @@ def test_what_cannot_be_stopped_ends_the_process_and_says_where_it_was(tmp_path:
 
 
 def test_the_thread_that_watches_is_not_woken_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    watch, woken = Watchdog(6000.0), []
+    watch, woken = Watchdog(6000.0), list[int]()
     notify = watch._condition.notify
-    monkeypatch.setattr(watch._condition, "notify", lambda: woken.append(notify()))
+
+    def noted() -> None:
+        woken.append(1)
+        notify()
+
+    monkeypatch.setattr(watch._condition, "notify", noted)
     for _ in range(1000):
         watch(lambda: None)
         watch.begin()
