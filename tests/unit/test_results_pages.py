@@ -106,6 +106,16 @@ def test_check_changes_nothing(folder: Path, capsys: pytest.CaptureFixture[str])
     assert render(folder, "--check") == 0
 
 
+def test_keys_of_figures_may_have_dots(folder: Path) -> None:
+    file = folder / "kept" / "slearn.json"
+    kept = json.loads(file.read_text())
+    kept["figures"]["schemes"] = {"hdrf": {"n1.1": {"median_tasks": INTERVAL}}}
+    file.write_text(json.dumps(kept))
+    (folder / "summary.yaml").write_text(f"{ROW}  kept: slearn\n  at: schemes.hdrf.n1.1.median_tasks\n")
+    assert render(folder) == 0
+    assert "| 1.32 | 1.26 to 1.40 |" in (folder / "summary.md").read_text()
+
+
 def test_what_was_not_kept_is_marked(folder: Path) -> None:
     (folder / "summary.yaml").write_text(f'{ROW}  here: "1.33"\n  interval: 1.26 to 1.40\n')
     assert render(folder) == 0
@@ -118,6 +128,7 @@ def test_what_was_not_kept_is_marked(folder: Path) -> None:
     ("line", "complaint"),
     [
         ("  kept: slearn\n  at: intervals.speedup_mean.none\n", "there is no none"),
+        ("  kept: slearn\n  at: intervals.none.3sigma-paper\n", "there is no none.3sigma-paper"),
         ("  kept: slearn\n  at: seeds\n", "is no interval"),
         ("  kept: other\n  at: seeds\n", "other.json: no kept result"),
         ("  kept: slearn\n", "give kept and at, or here"),

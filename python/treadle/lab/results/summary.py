@@ -45,7 +45,7 @@ class Row(BaseModel):
     paper: str
     kept: str = ""
     at: str = ""
-    """The place of an interval in the figures, keys and places in lists joined by dots."""
+    """The place of an interval in the figures, keys and places in lists joined by dots; keys may have dots too."""
     here: str = ""
     interval: str = ""
     why: str = ""
@@ -103,12 +103,15 @@ def _row(file: Path, number: int, row: Any) -> Row:
 def _figures(row: Row, kept: KeptResult) -> tuple[str, str]:
     """Return a mean and its interval."""
     found: Any = kept.figures
-    for key in row.at.split("."):
+    key = ""
+    for part in row.at.split("."):
+        key = f"{key}.{part}" if key else part  # a key may have dots of its own, as a leaf's name has
         if isinstance(found, list):
             found = {str(place): each for place, each in enumerate(found)}
-        if not isinstance(found, Mapping) or key not in found:
-            raise UserError(f"{SOURCE}: {row.mechanism}: {row.kept} has no figures at {row.at}: there is no {key}")
-        found = found[key]
+        if isinstance(found, Mapping) and key in found:
+            found, key = found[key], ""
+    if key:
+        raise UserError(f"{SOURCE}: {row.mechanism}: {row.kept} has no figures at {row.at}: there is no {key}")
     try:
         figures = interval(found)
     except (KeyError, TypeError):
