@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -58,7 +58,6 @@ def replay(
     off, jobs do not end in it or a history cannot be read, and 2 if nothing can be replayed.
     """
     from treadle.record.folder import segments
-    from treadle.replay.verify import verify as verified
 
     if policy and not all(name.strip() for name in policy):
         raise UserError("--policy: it is empty; name a treadle.yaml, or a ready-made policy (treadle policy list)")
@@ -76,8 +75,15 @@ def replay(
     if policy:
         _what_if(place, policy, seeds, trust_code=trust_code, as_json=as_json)
         return
+    _verify(segments(place), trust_code=trust_code, fresh=fresh, as_json=as_json)
+
+
+def _verify(files: Sequence[Path], *, trust_code: bool, fresh: bool, as_json: bool) -> None:
+    """Let the recorded policy decide again, and print how its answers compare."""
+    from treadle.replay.verify import verify as verified
+
     with _under_way() as report:
-        verdict = verified(segments(place), trust_code=trust_code, fresh=fresh, report=report)
+        verdict = verified(files, trust_code=trust_code, fresh=fresh, report=report)
     if as_json:
         typer.echo(json.dumps(asdict(verdict) | {"same": verdict.same}, indent=2))
     else:
@@ -87,6 +93,8 @@ def replay(
         counted = f"{verdict.segments} segments, {verdict.ticks} answers, {verdict.proposals} proposals in equal ones"
         if verdict.first is None and verdict.missing:
             say(console, f"{counted}: as recorded, to the byte, but not all is there; see above", "red")
+        elif verdict.first is None and verdict.in_part:
+            say(console, f"{counted}: as recorded, to the byte, as far as it can be read; see above", "yellow")
         elif verdict.first is None:
             say(console, f"{counted}: all as recorded, to the byte")
         else:

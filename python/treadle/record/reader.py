@@ -27,6 +27,7 @@ from treadle.record.ticks import (
 READERS: Final[Mapping[int, Callable[[Record], Tick]]] = {1: read_tick}
 """How a tick is read, by the version of the file. A release that changes what a record says adds a line."""
 
+READABLE_PART: Final = "it is readable up to here"
 OPEN_END: Final = "it is still being written, or its writer was killed: the last second may be missing"
 
 
@@ -130,7 +131,7 @@ def _ticks(found: RecordedSegment, chunks: ChunkReader, records: Iterator[Record
         found.notes += translator.notes()
     found.whole = bool(ended) and not chunks.damage
     if chunks.damage:
-        found.notes.append(f"it is readable up to here: {chunks.damage}")
+        found.notes.append(f"{READABLE_PART}: {chunks.damage}")
     elif not ended:
         found.open_end = True
         found.notes.append(OPEN_END)

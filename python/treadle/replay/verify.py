@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.record.hashes import engine_hash, versions
-from treadle.record.reader import RecordedSegment, open_all, open_segment
+from treadle.record.reader import READABLE_PART, RecordedSegment, open_all, open_segment
 from treadle.record.state import State
 from treadle.record.ticks import Tick
 from treadle.replay.again import SessionAgain
@@ -59,6 +59,11 @@ class Verdict:
     """Segments of which nothing can be read, and gaps before segments that followed others."""
     first: Difference | None = None
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def in_part(self) -> bool:
+        """Is there a segment that cannot be read to its end?"""
+        return any(READABLE_PART in note for note in self.notes)
 
     @property
     def same(self) -> bool:

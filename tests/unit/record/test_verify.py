@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from tests.support.make_recordings import POLICIES, record
 
+from treadle.cli.main import run
 from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings
 from treadle.lab.harness.wired import WiredEngine
@@ -174,7 +175,7 @@ def test_a_segment_whose_state_is_of_no_use_begins_with_its_snapshot(recording: 
     assert "what the engine had learned is not known" in verdict.notes[0]
 
 
-def test_a_file_that_is_cut_off_is_verified_up_to_there(recording: Path) -> None:
+def test_a_file_that_is_cut_off_is_verified_up_to_there(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = segments(recording)[0]
     _, ticks = read(file)
     content = file.read_bytes()
@@ -183,6 +184,11 @@ def test_a_file_that_is_cut_off_is_verified_up_to_there(recording: Path) -> None
     assert verdict.first is None
     assert 0 < verdict.ticks < len(ticks)
     assert "it is cut off" in verdict.notes[0]
+    capsys.readouterr()
+    assert run(["replay", str(file), "--verify"]) == 0
+    said = capsys.readouterr().out
+    assert "as recorded, to the byte, as far as it can be read" in said
+    assert "all as recorded" not in said
 
 
 def test_expected_answers_are_renewed(recording: Path) -> None:
