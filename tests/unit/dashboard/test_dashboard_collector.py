@@ -367,5 +367,6 @@ def test_an_engine_that_hangs_keeps_nobody_from_looking(looking: Looking, monkey
     finally:
         goes_on.set()
     assert asked.ask([""], 60.0)[1] == ""
+    monkeypatch.setattr(held_nodes, "WAIT_S", 60.0)
     looking.look()
     assert looking.read("nodes")["held_for"] == ["", "application_1_0001"]
