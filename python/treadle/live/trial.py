@@ -103,12 +103,19 @@ def _try_here(config: Path) -> dict[str, Any]:
     try:
         settings = read_live_settings(config)
     except ConfigError as error:
-        return {"file": error.file, "problems": [list(problem) for problem in error.problems]}
+        return {"file": error.file, "problems": [list(_with_bound(problem)) for problem in error.problems]}
     problems = [_slow(settings, ())]
     problems += [_slow(own, ("engines", name)) for name, own in settings.entries.items()]
     if found := [problem for problem in problems if problem]:
         return {"file": str(config), "problems": found}
     return {"policy": settings.of_first_engine.policy.name(), "problems": []}
+
+
+def _with_bound(problem: Problem) -> Problem:
+    """Return a problem; where memory ran out it says how much there is."""
+    if "MemoryError" not in problem.text:
+        return problem
+    return problem._replace(text=f"{problem.text}; what is tried out may have {MEMORY_LIMIT >> 30} GiB of memory")
 
 
 def _slow(settings: Settings, where: tuple[str, ...]) -> list[Any]:
