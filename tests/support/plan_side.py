@@ -49,3 +49,7 @@ class LocalPlans:
     def summary(self) -> str:
         """Nothing is wrong."""
         return ""
+
+    def problem(self) -> str:
+        """Nothing is wrong."""
+        return ""

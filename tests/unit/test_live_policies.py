@@ -12,6 +12,9 @@ import pytest
 from treadle.config.settings import default_settings
 from treadle.engine.invented_cluster import small_cluster
 from treadle.events import Names
+from treadle.live import policies as live_policies
+from treadle.live.plan_link import PlanLink
+from treadle.live.plan_source import PlanEventSource
 from treadle.live.policies import LivePolicies
 from treadle.live.policy_memory import PolicyMemory
 from treadle.live.session import Session
@@ -86,3 +89,13 @@ def test_the_same_frame_is_answered_by_another_policy(
     again = policies(tmp_path, body)
     assert again.start().policy.name() == DEFAULT
     assert said in again.refusal
+
+
+def test_that_there_are_no_plans_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = PlanLink(default_settings(), lambda _: None)  # it is not started
+    link._problem = "the port is taken"
+    monkeypatch.setattr(live_policies, "open_plans", lambda *_: PlanEventSource(link))
+    live = LivePolicies(None, PolicyMemory(tmp_path / "state"))
+    caller = Conversation(live.session(live.start(), 1 << 20, lambda: 0))
+    answer = caller.send(described(), 1_000)
+    assert json.loads(answer.status)["warnings"] == ["no plans, tried again soon: the port is taken"]

@@ -55,6 +55,10 @@ class Side:
         """Nothing is wrong."""
         return ""
 
+    def problem(self) -> str:
+        """Nothing is wrong."""
+        return ""
+
 
 def tell(source: PlanEventSource, *found: events.Event) -> Any:
     """Return the applications and keys that the engine gets hints for after a frame."""

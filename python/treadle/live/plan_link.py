@@ -73,6 +73,9 @@ class PlanSide(Protocol):
     def summary(self) -> str:
         """Return in a few words what is wrong; empty if nothing is."""
 
+    def problem(self) -> str:
+        """Return why there are no plans; empty if there are."""
+
 
 @dataclass(eq=False)
 class _Known:
@@ -189,8 +192,11 @@ class PlanLink:
         refused = (
             f"{counted(self._refused, 'request')} for plans or reports beyond what is allowed" if self._refused else ""
         )
-        problem = self._problem and f"no plans, tried again soon: {self._problem}"
-        return "; ".join(filter(None, (problem, refused)))
+        return "; ".join(filter(None, (self.problem(), refused)))
+
+    def problem(self) -> str:
+        """Return why there are no plans; empty if there are."""
+        return self._problem and f"no plans, tried again soon: {self._problem}"
 
     # For the recorder of jobs.
 

@@ -145,6 +145,10 @@ class PlanEventSource:
         planned = f"{counted(len(self._planned), 'DAG')} by their application masters" if self._planned else ""
         return "; ".join(filter(None, (planned, self._side.summary())))
 
+    def warnings(self) -> Sequence[str]:
+        """Return what the administrator should know: why there are no plans."""
+        return tuple(filter(None, (self._side.problem(),)))
+
     def keys_for(self) -> Sequence[str]:
         """Return the types of the applications whose AMs may ask for plans."""
         return TYPES
