@@ -161,6 +161,20 @@ def test_a_folder_of_recordings_that_a_sidecar_refuses_is_warned_of(
         assert f"{tmp_path / name} {said}" in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_folder_of_recordings_that_this_user_may_not_look_into_is_the_sidecars(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "rec").mkdir(0o700)
+    file = tmp_path / "treadle.yaml"
+    file.write_text(f"record: {{folder: {tmp_path / 'rec'}}}\n")
+    monkeypatch.setattr("treadle.cli._policy_use.reason_against", refused)
+    assert run(["policy", "check", str(file)]) == 0
+    assert "record.folder" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("estimate", ["", "  estimate: {kind: none}\n"])
 def test_pilots_whose_durations_nobody_goes_by_are_not_right(
     estimate: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

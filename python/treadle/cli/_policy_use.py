@@ -115,14 +115,16 @@ def warn_of_folders(file: Path) -> None:
 
 def _why_not_recorded(folder: Path) -> str:
     """Return what is wrong with a folder that a sidecar is to record into, and what to do; empty if nothing is seen."""
-    if not folder.parent.is_dir():
-        return f"{folder.parent} is not there on this host; make it"
-    if not folder.exists():
-        return ""
-    if not folder.is_dir():
-        return f"{folder} is no folder; name another one"
     try:
+        if not folder.parent.is_dir():
+            return f"{folder.parent} is not there on this host; make it"
+        if not folder.exists():
+            return ""
+        if not folder.is_dir():
+            return f"{folder} is no folder; name another one"
         return reason_against(folder, trusted_owners() | {folder.stat().st_uid})
+    except PermissionError:  # it may be for the sidecar's user alone
+        return ""
     except OSError as error:
         return f"{folder}: {error.strerror}; name another one"
 
