@@ -16,7 +16,7 @@ from treadle.model.tables import View
 from treadle.policy.claims import floor_claims
 from treadle.policy.cluster_view import ClusterView
 from treadle.policy.contention import Contention
-from treadle.policy.marks import take_keys
+from treadle.policy.marks import begin_rows, take_keys
 from treadle.policy.node_sets import sets_for
 from treadle.policy.orders.rules import RULES as ORDERS
 from treadle.policy.own_tags import own_tags
@@ -183,8 +183,7 @@ class Composition:
             self._durations_ms = self._jobs.durations().rows_ms[: cluster.requests.size]
         scratch = self._weigh_classes(cluster, view, scratch, self._jobs)
         rows = scratch.rows
-        rows["may"] = rows["held"] = rows["random"] = 0
-        rows["quota"] = UNBOUNDED
+        begin_rows(rows, UNBOUNDED)
         if isinstance(self._gate, FileGate):
             self._gate.fill(self._cluster_view(cluster, now_ms, 0), rows["may"])
         else:

@@ -1,6 +1,6 @@
-"""What a decide keeps of each application: begun anew for those that there are, keys put in by parts.
+"""What a decide keeps of each application and of each request row: begun anew, keys put in by parts.
 
-Those that have ended are left as they are. There may be many times as many of them, and nobody looks at them.
+Applications that have ended are left as they are. There may be many times as many of them, and nobody looks at them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,18 @@ def begin_marks(apps: Records, which: I32, listed: I32) -> None:
         apps[app].ahead = 0
     for rank in range(len(listed)):
         apps[listed[rank]].rank = rank
+
+
+@kernel
+def begin_rows(rows: Records, quota: int) -> None:
+    """Begin the records of all rows (`treadle.policy.state.ROW`): none may be served, each as far as ``quota``."""
+    for row in range(len(rows)):
+        rows[row].quota = quota
+        rows[row].may = 0
+        rows[row].done = 0
+        rows[row].nearest = 0
+        rows[row].held = 0
+        rows[row].random = 0
 
 
 @kernel

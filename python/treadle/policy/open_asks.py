@@ -8,7 +8,7 @@ alike.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -62,21 +62,32 @@ def goes_by_size(view: View, scratch: Scratch, app: int, row: int) -> bool:
 
 
 @inner
-def row_like(view: View, scratch: Scratch, app: int, row: int) -> int:
-    """Return a row that room is found for exactly where it is for this one; itself if none is known."""
+def size_of(view: View, scratch: Scratch, app: int, row: int) -> int:
+    """Return the place of what is asked for in `Scratch.sizes`, -1 if not only the size matters.
+
+    Of sizes with one digest the latest has the place.
+    """
     if not goes_by_size(view, scratch, app, row):
-        return row
+        return -1
     digest = np.uint64(0)
     for r in range(len(view.counted)):
         digest = (digest ^ np.uint64(view.capability[row, r])) * np.uint64(11400714819323198485)
     at = int(np.int64(digest >> np.uint64(58)))
-    like, same = scratch.alike[at], scratch.alike[at] >= 0
+    like = scratch.sizes[at].row
+    same = like >= 0
     for r in range(len(view.counted)):
         same = same and view.capability[like, r] == view.capability[row, r]
-    if same:
-        return like
-    scratch.alike[at] = row
-    return row
+    if not same:
+        scratch.sizes[at].row = row
+    return at
+
+
+@inner
+def forget_sizes(scratch: Scratch) -> None:
+    """Know no size of asks."""
+    for size in range(len(scratch.sizes)):
+        scratch.sizes[size].row = -1
+        scratch.sizes[size].judged_for = 0
 
 
 @inner
@@ -84,8 +95,10 @@ def note_open(view: View, scratch: Scratch, app: int, row: int, at: int) -> None
     """Write down a row with asks for the partition: what is looked at later lies together then."""
     scratch.open_asks[at].application = app
     scratch.open_asks[at].user = view.apps[app].user
+    size = size_of(view, scratch, app, row)
     scratch.open_asks[at].row = row
-    scratch.open_asks[at].like = row_like(view, scratch, app, row)
+    scratch.open_asks[at].size = size
+    scratch.open_asks[at].like = scratch.sizes[size].row if size >= 0 else row
     scratch.open_asks[at].left = asks_left(view, scratch, row)
     scratch.open_asks[at].starts = view.apps[app].awaiting_am == 1 and view.apps[app].assumed_count > 0
 
@@ -99,7 +112,7 @@ def survey_asks(view: View, scratch: Scratch, parameters: DecideParameters, part
         least[r] = 1 << 62
     for queue in range(len(scratch.queues)):
         scratch.queues[queue].live = 0
-    scratch.alike[:] = -1
+    forget_sizes(scratch)
     for leaf in range(len(view.queues)):
         scratch.queues[leaf].first_open = count
         if not is_surveyed(view, parameters, leaf, partition):
@@ -187,6 +200,20 @@ CHECKS_PER_LEAF = 64
 """How many nodes are looked at for asks that have no room where the last ask had: on average, beyond one each."""
 
 
+# What is said of an ask.
+COULD: Final = 0  # be placed
+MAY_NOT: Final = 1
+FITS_NOWHERE: Final = 2
+
+
+@inner
+def judge(view: View, scratch: Scratch, parameters: DecideParameters, app: int, like: int, user: int) -> int:
+    """Say whether an application's ask could be placed; ``like`` is a row that room is found for where it is for it."""
+    if not within_headroom(view, scratch.asks[LEAF_HEADROOM], app, like, user) or needs_saturated(view, scratch, like):
+        return MAY_NOT
+    return COULD if has_node(view, scratch, parameters, like) else FITS_NOWHERE
+
+
 @inner
 def takes(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
     """Would this node do for the ask?"""
@@ -236,29 +263,36 @@ def count_asks(view: View, scratch: Scratch, parameters: DecideParameters, leaf:
 
     Follows `survey_asks`. What is asked is asked of a row alike, which is at hand when many
     are: looking at each row itself, in tables that do not fit into a processor's cache, took most of a decide.
+    Of the asks of a leaf's user whose limit is known those of one size are judged alike.
     """
-    asks, name, user, stuck = 0, -1, NOT_KNOWN, False
+    asks, name, user, stuck, first = 0, -1, NOT_KNOWN, False, 0
     find_headroom(view, scratch, parameters, leaf, partition)
     for at in range(scratch.queues[leaf].first_open, scratch.queues[leaf + 1].first_open):
         ask = scratch.open_asks[at]
         if ask.starts:
             continue
         if ask.user != name:
-            name = ask.user
+            name, first = ask.user, at + 1
             user = user_of(view, parameters, ask.application, leaf, partition)
             stuck = user >= 0 and is_stuck(view, scratch, user, leaf, partition)
         if stuck:
             scratch.apps[ask.application].done = 1
             continue
-        could = within_headroom(view, scratch.asks[LEAF_HEADROOM], ask.application, ask.like, user)
-        could = could and not needs_saturated(view, scratch, ask.like)
-        if could and not has_node(view, scratch, parameters, ask.like):
-            note_big(view, scratch, ask.row)
-            could = False
-        if could:
-            asks += ask.left
+        size = ask.size
+        by_size = size >= 0 and user != NOT_KNOWN and scratch.sizes[size].row == ask.like
+        if by_size and scratch.sizes[size].judged_for == first:
+            verdict = scratch.sizes[size].verdict
         else:
-            scratch.rows[ask.row].done = 1
+            verdict = judge(view, scratch, parameters, ask.application, ask.like, user)
+            if by_size:
+                scratch.sizes[size].judged_for = first
+                scratch.sizes[size].verdict = verdict
+        if verdict == COULD:
+            asks += ask.left
+            continue
+        if verdict == FITS_NOWHERE:
+            note_big(view, scratch, ask.row)
+        scratch.rows[ask.row].done = 1
     return asks
 
 

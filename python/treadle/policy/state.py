@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -164,14 +164,28 @@ OPEN_ASK: Final = np.dtype(
         ("row", "i4"),
         ("like", "i4"),  # a row that room is found for exactly where it is for this one; itself if none is known
         ("left", "i4"),  # how many containers of it may be proposed
+        ("size", "i1"),  # the place of its size in `Scratch.sizes`; -1: not only its size matters
         ("starts", "u1"),  # its application awaits an AM container that is proposed already
     ],
     align=True,
 )
 """A row with asks for the partition that is being served."""
 
-ALIKE: Final = 64
+SIZES: Final = 64
 """How many sizes of asks are told apart at a time."""
+
+SIZE: Final = np.dtype(
+    [
+        ("row", "i4"),  # one with an ask of that size; -1: none yet
+        (
+            "judged_for",
+            "i4",
+        ),  # for which asks of a user in a leaf the verdict holds: the first of them, plus 1; 0: none
+        ("verdict", "u1"),
+    ],
+    align=True,
+)
+"""A size of asks that go wherever there is room, by a digest of it."""
 
 BIG: Final = np.dtype([("placed", "i8"), ("row", "i4"), ("overtaken", "u1")], align=True)
 
@@ -192,7 +206,7 @@ class Scratch(NamedTuple):
     list: Records  # the applications of each leaf, in fifo order, and the leaf's heap or levels
     turns: I32  # a tournament of each queue's children, beside theirs; nothing unless the share walks the queues
     open_asks: Records  # leaf by leaf in the order of `list`; nothing unless the share counts asks
-    alike: I32  # by a digest of what is asked for: a row with an ask of that size
+    sizes: Records
     levels: Records  # queue x level, nothing unless a leaf is served by levels
     weights: F64  # of the levels
     big: Records  # rows that fit no node, how many proposals had been made then, and whether others got before them
@@ -213,9 +227,15 @@ class Scratch(NamedTuple):
 
 def _marks(apps: ApplicationTable, old: Scratch | None) -> Records:
     """Return the records of a decide's applications; those of applications that have ended mean nothing."""
-    marks = np.zeros(len(apps.at), APPLICATION) if old is None or len(old.apps) != len(apps.at) else old.apps
+    marks = _room("apps", APPLICATION, len(apps.at), old)
     begin_marks(marks, apps.in_use(), apps.leaf_applications)
     return marks
+
+
+def _room(name: str, record: np.dtype[Any], count: int, old: Scratch | None) -> Records:
+    """Return room for records that are written before they are read: that of the decide before, if it will do."""
+    before: Records | None = None if old is None else getattr(old, name)
+    return np.zeros(count, record) if before is None or (before.dtype, len(before)) != (record, count) else before
 
 
 def scratch_for(
@@ -252,13 +272,13 @@ def scratch_for(
         asks=np.zeros((INFEASIBLE + INFEASIBLE_MAX, resources), np.int64),
         headroom=np.zeros((len(nodes.at) if headroom else 0, resources), np.int64),
         open_nodes=np.zeros(len(nodes.at) + 1, OPEN_NODE),
-        rows=np.zeros(len(cluster.requests.at), ROW),
+        rows=_room("rows", ROW, len(cluster.requests.at), old),
         apps=_marks(cluster.apps, old),
         queues=queues,
         list=_listed(cluster),
         turns=np.zeros(0 if counts_asks else 2 * len(cluster.queues.children), np.int32),
-        open_asks=np.zeros(len(cluster.requests.at) if counts_asks else 0, OPEN_ASK),
-        alike=np.full(ALIKE, -1, np.int32),
+        open_asks=_room("open_asks", OPEN_ASK, len(cluster.requests.at) if counts_asks else 0, old),
+        sizes=np.zeros(SIZES, SIZE),
         levels=np.zeros(len(queues) * len(weights), LEVEL),
         weights=np.array(weights, np.float64),
         big=np.zeros(BIG_ROWS, BIG),
