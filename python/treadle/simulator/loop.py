@@ -133,7 +133,7 @@ class Loop(ABC):
         Raises:
             PolicyFailedError: a part of a policy failed, so that another one would go on.
         """
-        with garbage_sought_rarely():  # a step leaves none, and a tenth of its time would go into looking for it
+        with garbage_sought_rarely():  # a step leaves none, and a twentieth of its time went into looking for it
             return self._run(progress, after_step)
 
     def _run(self, progress: Progress | None, after_step: Callable[[], None] | None) -> Run:
