@@ -1,0 +1,298 @@
+package io.treadle.shim.mirror;
+
+import io.treadle.shim.engines.Served;
+import io.treadle.shim.journal.Changes;
+import io.treadle.shim.journal.ContainerStep;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplication;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+
+/**
+ * The sections of a mirror that show the scheduler, together: which of them look at what when something changed, and what
+ * each of them writes in a snapshot. Used by the link thread only.
+ */
+final class Sections {
+  /** When requests that the RM gives back are looked at for the second time. */
+  private static final long ASKS_LATER_MS = 200;
+
+  final NodeSection nodes;
+  final ApplicationSection applications;
+  final KeySection keys = new KeySection();
+  final ResourceTypesSection types = new ResourceTypesSection();
+  private final QueueSection queues = new QueueSection();
+  private final QueueLimitsSection limits = new QueueLimitsSection();
+  private final UserSection users = new UserSection();
+  private final SettingsSection options = new SettingsSection();
+  private final UsageSection usages = new UsageSection(queues);
+  private final RequestSection requests;
+  private final BlacklistSection blacklists;
+  private final ContainerSection containers;
+  private final Served served;
+  private final Sweep applicationSweep;
+  private final Sweep headroomSweep = new Sweep(100);
+  private final Set<ApplicationId> asksLater = new HashSet<>();
+  private long asksLaterMs;
+  private FrameOptions lastOptions;
+  private volatile long others;
+
+  Sections(MirrorSettings settings, Served served) {
+    this.served = served;
+    applications = new ApplicationSection(queues, users, served);
+    nodes = new NodeSection(settings);
+    requests = new RequestSection(nodes);
+    blacklists = new BlacklistSection(applications, nodes);
+    containers = new ContainerSection(nodes);
+    applicationSweep = new Sweep(settings.applicationReviewMs);
+  }
+
+  /** Forgets what was sent. What stays would keep applications, queues and containers that have gone in memory. */
+  void reset() {
+    forget();
+    applications.reset();
+    nodes.reset();
+    queues.reset();
+    limits.reset();
+  }
+
+  /** What a snapshot has anew, but for what its own section forgets when it writes it. */
+  private void forget() {
+    asksLater.clear();
+    users.reset();
+    requests.reset();
+    usages.reset();
+    containers.reset();
+  }
+
+  /** Forgets what was sent and writes everything. */
+  void snapshot(Draft draft, FrameOptions frameOptions) {
+    forget();
+    applicationSweep.reset(draft.monotonicMs());
+    headroomSweep.reset(draft.monotonicMs());
+    types.write(draft);
+    options.snapshot(draft, frameOptions);
+    queues.reset();
+    nodes.snapshot(draft);
+    Set<ApplicationId> alive = new HashSet<>();
+    for (ApplicationRow row : applications.snapshot(draft)) {
+      alive.add(row.app.getApplicationId());
+      writeAll(draft, row);
+      containers.writeLive(draft, row);
+    }
+    alive.addAll(applications.elsewhere());
+    containers.keepOnly(alive);
+    queues.update(draft);
+    limits.review(draft, queues.rows());
+    finish(draft);
+    lastOptions = frameOptions;
+  }
+
+  private void writeAll(Draft draft, ApplicationRow row) {
+    requests.review(draft, row);
+    blacklists.review(draft, row);
+    blacklists.writeTags(draft, row);
+    keys.review(draft, row);
+    usages.touch(row);
+    users.touch(row.queue);
+    limits.touch(queues.row(row.queue));
+  }
+
+  /** Writes what changed; {@code otherOwners}: who serves applications did, too. */
+  void delta(Draft draft, Changes changes, boolean otherOwners, FrameOptions frameOptions) {
+    nodes.update(draft, changes.nodes(), changes.attributes(), changes.allNodes());
+    nodes.others(draft, changes.othersCommits());
+    applications.begin();
+    List<ContainerStep> waited = containers.begin();
+    Set<ApplicationId> all = draft.scheduler().getSchedulerApplications().keySet();
+    for (ApplicationId id : otherOwners ? new TreeSet<>(all) : Collections.<ApplicationId>emptySet()) {
+      reviewApplication(draft, id);
+    }
+    for (ApplicationId id : changes.applications()) {
+      reviewApplication(draft, id);
+    }
+    forgetMoved();
+    waited.forEach(step -> take(draft, step));
+    for (ContainerStep step : changes.steps()) {
+      take(draft, step);
+    }
+    containers.unseenEnds(draft).forEach(step -> take(draft, step));
+    requests.writePlaced(draft);
+    changes.asks().forEach(id -> reviewAsks(draft, id));
+    laterAsks(draft, changes.asksLater());
+    changes.usages().forEach(id -> touch(draft, id));
+    settle(draft, changes);
+    sweep(draft);
+    reviewQueues(draft, changes, frameOptions);
+    finish(draft);
+    lastOptions = frameOptions;
+  }
+
+  private void finish(Draft draft) {
+    users.update(draft, queues);
+    usages.update(draft);
+    applications.write(draft);
+  }
+
+  private void reviewApplication(Draft draft, ApplicationId id) {
+    ApplicationRow fresh = applications.review(draft, id);
+    if (fresh != null) {
+      writeAll(draft, fresh);
+      if (fresh.takenOver) {
+        containers.writeLive(draft, fresh);
+      }
+    } else if (applications.row(id) == null && !applications.isElsewhere(id)) {
+      containers.forget(id);
+    }
+  }
+
+  private void forgetMoved() {
+    Set<ApplicationId> moved = applications.takeMoved();
+    if (!moved.isEmpty()) {
+      others = others + moved.size();
+      containers.moved(moved);
+    }
+  }
+
+  private void take(Draft draft, ContainerStep step) {
+    ApplicationAttemptId attempt = step.container.getApplicationAttemptId();
+    if (applications.isElsewhere(attempt.getApplicationId())) {
+      containers.elsewhere(step);
+      if (step.kind != ContainerStep.Kind.LAUNCHED) {
+        touch(draft, attempt.getApplicationId());
+      }
+      if (step.kind == ContainerStep.Kind.ALLOCATED && step.byTreadle) {
+        nodes.others(draft, Collections.singletonMap(step.node, 1));
+      }
+      return;
+    }
+    ApplicationRow row = applications.row(attempt.getApplicationId());
+    containers.write(draft, step, row != null && row.app.getApplicationAttemptId().equals(attempt) ? row : null);
+    if (row != null) {
+      if (step.kind == ContainerStep.Kind.ALLOCATED) {
+        requests.placed(row, step.requestKey, step.node);
+      }
+      if (step.kind != ContainerStep.Kind.LAUNCHED) {
+        touch(row);
+      }
+    }
+  }
+
+  private void touch(Draft draft, ApplicationId id) {
+    ApplicationRow row = applications.row(id);
+    if (row != null) {
+      touch(row);
+    } else if (applications.isElsewhere(id)) {
+      touchQueue(draft, id);
+    }
+  }
+
+  private void touch(ApplicationRow row) {
+    usages.touch(row);
+    users.touch(row.queue);
+    limits.touch(queues.row(row.queue));
+  }
+
+  /** Another engine's application changed what is true of its leaf. */
+  private void touchQueue(Draft draft, ApplicationId id) {
+    SchedulerApplication<FiCaSchedulerApp> known = draft.scheduler().getSchedulerApplications().get(id);
+    if (known != null && known.getQueue() instanceof CSQueue) {
+      users.touch((CSQueue) known.getQueue());
+      limits.touch(queues.row((CSQueue) known.getQueue()));
+    }
+  }
+
+  private void reviewAsks(Draft draft, ApplicationId id) {
+    ApplicationRow row = applications.row(id);
+    if (row != null && !served.serves(row.app)) {
+      // what it asks for has made it another engine's
+      reviewApplication(draft, id);
+      forgetMoved();
+      row = null;
+    }
+    if (row != null) {
+      requests.review(draft, row);
+      users.touch(row.queue);
+      limits.touch(queues.row(row.queue));
+    } else if (applications.isElsewhere(id)) {
+      touchQueue(draft, id);
+    }
+  }
+
+  private void laterAsks(Draft draft, Set<ApplicationId> marked) {
+    if (!asksLater.isEmpty() && draft.monotonicMs() - asksLaterMs >= ASKS_LATER_MS) {
+      asksLater.forEach(id -> reviewAsks(draft, id));
+      asksLater.clear();
+    }
+    if (!marked.isEmpty()) {
+      asksLater.addAll(marked);
+      asksLaterMs = draft.monotonicMs();
+    }
+  }
+
+  private void settle(Draft draft, Changes changes) {
+    List<ApplicationRow> gotAm = new ArrayList<>();
+    applications.settle(draft, gotAm);
+    gotAm.forEach(row -> blacklists.review(draft, row));
+    for (ApplicationId id : changes.blacklists()) {
+      ApplicationRow row = applications.row(id);
+      if (row != null) {
+        blacklists.review(draft, row);
+      }
+    }
+  }
+
+  private void sweep(Draft draft) {
+    int size = applications.size();
+    for (int left = applicationSweep.due(size, draft.monotonicMs()); left > 0; left--) {
+      ApplicationRow row = applications.row(applicationSweep.next(size));
+      if (row != null && row.isServed()) {
+        reviewApplication(draft, row.app.getApplicationId());
+        if (row.isServed()) {
+          requests.review(draft, row);
+          blacklists.review(draft, row);
+          keys.review(draft, row);
+          usages.touch(row);
+        }
+      }
+    }
+    for (int left = headroomSweep.due(size, draft.monotonicMs()); left > 0; left--) {
+      ApplicationRow row = applications.row(headroomSweep.next(size));
+      if (row != null && row.askingKeys > 0) {
+        usages.touch(row);
+      }
+    }
+  }
+
+  private void reviewQueues(Draft draft, Changes changes, FrameOptions frameOptions) {
+    if (changes.queues()) {
+      queues.markChanged();
+    }
+    boolean walked = queues.update(draft);
+    if (walked || !frameOptions.mode.equals(lastOptions.mode) || frameOptions.leaseMs != lastOptions.leaseMs) {
+      options.update(draft, frameOptions);
+    }
+    if (walked) {
+      limits.review(draft, queues.rows());
+      queues.rows().stream().filter(row -> row.leaf).forEach(row -> users.touch(row.queue));
+    } else {
+      limits.update(draft);
+    }
+  }
+
+  /** How many indices were given out, those of texts left out. */
+  int indices() {
+    return nodes.size() + applications.size() + requests.size() + queues.size();
+  }
+
+  /** How many applications were sent as moved to other engines. Any thread. */
+  long moved() {
+    return others;
+  }
+}
