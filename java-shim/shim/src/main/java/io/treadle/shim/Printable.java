@@ -12,6 +12,16 @@ public final class Printable {
     return line.toString();
   }
 
+  /** Returns a text, of one that is longer than {@code most} characters the beginning with three dots after it. */
+  public static String cut(String text, int most) {
+    return text.length() <= most ? text : text.substring(0, most) + "...";
+  }
+
+  /** Returns the first {@code most} characters of a text. */
+  public static String first(String text, int most) {
+    return text.length() <= most ? text : text.substring(0, most);
+  }
+
   private static boolean isPrintable(int code) {
     switch (Character.getType(code)) {
       case Character.CONTROL:

@@ -1,6 +1,7 @@
 package io.treadle.shim.engines;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.treadle.shim.Printable;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.Locale;
@@ -42,7 +43,7 @@ public final class RosterEntry {
     name = text(said, "name");
     entry = text(said, "entry");
     if (!NAME.matcher(name).matches()) {
-      throw new IllegalArgumentException("an engine's name is '" + cut(name) + "'");
+      throw new IllegalArgumentException("an engine's name is '" + Printable.cut(name, TEXT_CHARACTERS) + "'");
     }
     copies = number(said, "copies", 1, Roster.ENGINES_MAX, 1);
     copy = number(said, "copy", 0, copies - 1, 0);
@@ -60,12 +61,8 @@ public final class RosterEntry {
     users = texts(select, "users");
   }
 
-  private static String cut(String text) {
-    return text.length() <= TEXT_CHARACTERS ? text : text.substring(0, TEXT_CHARACTERS) + "...";
-  }
-
   private static String text(JsonNode said, String field) {
-    return cut(said.path(field).asText(""));
+    return Printable.cut(said.path(field).asText(""), TEXT_CHARACTERS);
   }
 
   private static int number(JsonNode said, String field, int least, int most, int absent) {
@@ -74,8 +71,8 @@ public final class RosterEntry {
       return absent;
     }
     if (!value.canConvertToInt() || value.asInt() < least || value.asInt() > most) {
-      throw new IllegalArgumentException("'" + field + "' of an engine is " + cut(value.toString()) + ", not a number from "
-          + least + " to " + most);
+      throw new IllegalArgumentException("'" + field + "' of an engine is " + Printable.cut(value.toString(), TEXT_CHARACTERS)
+          + ", not a number from " + least + " to " + most);
     }
     return value.asInt();
   }
@@ -84,7 +81,7 @@ public final class RosterEntry {
     JsonNode value = said.path(field);
     double part = value.isMissingNode() || value.isNull() ? 1 : value.isNumber() ? value.asDouble() : Double.NaN;
     if (!(part > 0 && part <= 1)) {
-      throw new IllegalArgumentException("'" + field + "' of an engine is " + cut(value.toString())
+      throw new IllegalArgumentException("'" + field + "' of an engine is " + Printable.cut(value.toString(), TEXT_CHARACTERS)
           + ", not a number above 0 and at most 1");
     }
     return part;
@@ -96,7 +93,7 @@ public final class RosterEntry {
       if (found.size() == TEXTS_MAX) {
         throw new IllegalArgumentException("'" + field + "' of an engine has more than " + TEXTS_MAX + " texts");
       }
-      found.add(cut(text.asText()));
+      found.add(Printable.cut(text.asText(), TEXT_CHARACTERS));
     }
     return Collections.unmodifiableSet(found);
   }

@@ -122,6 +122,6 @@ final class EngineStatus {
 
   /** These texts go to the RM's log, and users name what some of them are about. */
   private static String cut(String text) {
-    return Printable.line(text.length() <= TEXT_CHARACTERS ? text : text.substring(0, TEXT_CHARACTERS) + "...");
+    return Printable.line(Printable.cut(text, TEXT_CHARACTERS));
   }
 }

@@ -1,5 +1,6 @@
 package io.treadle.shim.link;
 
+import io.treadle.shim.Printable;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.nio.charset.StandardCharsets;
@@ -79,17 +80,13 @@ public final class Py4jEngine implements Engine {
     if (reply.startsWith("xs")) {
       throw new IOException("the engine failed: " + lastLine(reply.substring(2)));
     }
-    throw new IOException("an answer that is no bytes: " + shortened(reply));
+    throw new IOException("an answer that is no bytes: " + Printable.cut(reply, ERROR_TEXT_CHARACTERS));
   }
 
   /** The line of a Python traceback, with its line ends escaped by Py4J, that says what happened. */
   private static String lastLine(String traceback) {
     String[] lines = traceback.trim().split("\\\\n");
-    return lines.length == 0 ? "" : shortened(lines[lines.length - 1].trim());
-  }
-
-  private static String shortened(String text) {
-    return text.length() <= ERROR_TEXT_CHARACTERS ? text : text.substring(0, ERROR_TEXT_CHARACTERS) + "...";
+    return lines.length == 0 ? "" : Printable.cut(lines[lines.length - 1].trim(), ERROR_TEXT_CHARACTERS);
   }
 
   /** What happened below Py4J's own exceptions, whose messages repeat the command. */
@@ -101,7 +98,7 @@ public final class Py4jEngine implements Engine {
     if (cause instanceof Py4JNetworkException) {
       return "the sidecar closed the connection";
     }
-    return cause.getMessage() == null ? cause.toString() : shortened(cause.getMessage());
+    return cause.getMessage() == null ? cause.toString() : Printable.cut(cause.getMessage(), ERROR_TEXT_CHARACTERS);
   }
 
   @Override

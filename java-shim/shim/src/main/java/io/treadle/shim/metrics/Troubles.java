@@ -1,5 +1,6 @@
 package io.treadle.shim.metrics;
 
+import io.treadle.shim.Printable;
 import java.time.Instant;
 import java.util.EnumMap;
 import java.util.Map;
@@ -36,20 +37,16 @@ public final class Troubles {
     if (text.isEmpty()) {
       troubles.remove(kind);
     } else {
-      troubles.put(kind, new Trouble(kept(text), clockMs.getAsLong()));
+      troubles.put(kind, new Trouble(Printable.first(text, TEXT_CHARACTERS), clockMs.getAsLong()));
     }
   }
 
   /** The same of something that goes on: a text that is there already keeps its time. */
   public synchronized void goesOn(Kind kind, String text) {
     Trouble known = troubles.get(kind);
-    if (known == null || !known.text.equals(kept(text))) {
+    if (known == null || !known.text.equals(Printable.first(text, TEXT_CHARACTERS))) {
       note(kind, text);
     }
-  }
-
-  private static String kept(String text) {
-    return text.length() <= TEXT_CHARACTERS ? text : text.substring(0, TEXT_CHARACTERS);
   }
 
   /** The latest of what is not mended, empty if all is well. */

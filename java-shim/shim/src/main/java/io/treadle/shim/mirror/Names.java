@@ -1,5 +1,6 @@
 package io.treadle.shim.mirror;
 
+import io.treadle.shim.Printable;
 import io.treadle.shim.wire.FrameWriter;
 import java.util.HashMap;
 import java.util.Map;
@@ -20,7 +21,7 @@ final class Names {
 
   /** The index of a text, which is sent first if it is new; null is the empty text. */
   int index(String text) {
-    String key = text == null ? "" : text.length() <= MAX_CHARS ? text : text.substring(0, MAX_CHARS);
+    String key = text == null ? "" : Printable.first(text, MAX_CHARS);
     Integer known = indices.get(key);
     if (known != null) {
       return known;
