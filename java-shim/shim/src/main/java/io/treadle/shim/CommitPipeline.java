@@ -67,7 +67,7 @@ final class CommitPipeline implements AnswerHandler {
 
       @Override
       public void transactionTakenBack() {
-        metrics.transactionTakenBack();
+        metrics.add(ShimMetrics.Counter.TRANSACTIONS_TAKEN_BACK, 1);
       }
     }, engine, common.asks, common.turns);
     this.guard = new IdleGuard(port, new PlaceableAsks(port, settings, engine), Time::monotonicNow, engine::othersLive);
@@ -161,7 +161,7 @@ final class CommitPipeline implements AnswerHandler {
     CommitResult result = committer.commit(answer, directory, limit, mayCommit, time);
     report(answer, result, directory);
     if (several.getAsBoolean()) {
-      Transactions.of(answer, result).count(metrics, answer.decideMicros());
+      Transactions.count(answer, result, metrics);
     } else {
       metrics.decided(answer.decideMicros(), result.size(), result.count(Fate.COMMITTED));
     }

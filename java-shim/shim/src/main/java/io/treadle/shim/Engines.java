@@ -42,7 +42,7 @@ final class Engines {
   private final EngineHandle first;
   private final BiFunction<ShimConfig, EngineHandle, EngineSource> sources;
   private final Predicate<EngineHandle> mayCommit;
-  private final BooleanSupplier gateClosed;
+  private final BooleanSupplier enginesSchedule;
   private final MetricsExport export;
   /** In the roster's order, the first engine in front. */
   private volatile List<EngineHandle> all;
@@ -63,11 +63,11 @@ final class Engines {
    *
    * @param sources where an engine comes from
    * @param mayCommit whether an engine's proposals may be committed now
-   * @param gateClosed whether engines schedule, all together
+   * @param enginesSchedule whether engines schedule, all together
    */
   Engines(EngineHandle.Common common, LinkSettings settings, BiFunction<ShimConfig, EngineHandle, EngineSource> sources,
-      Predicate<EngineHandle> mayCommit, BooleanSupplier gateClosed) {
-    this.gateClosed = gateClosed;
+      Predicate<EngineHandle> mayCommit, BooleanSupplier enginesSchedule) {
+    this.enginesSchedule = enginesSchedule;
     this.common = common;
     this.settings = settings;
     this.sources = sources;
@@ -157,7 +157,7 @@ final class Engines {
   }
 
   private void configure(EngineHandle engine, ShimConfig config) {
-    engine.metrics.mode(config.mode.text());
+    engine.metrics.show(ShimMetrics.Text.MODE, config.mode.text());
     engine.pipeline.guard().configure(config.idleGuardMs, heartbeatMs);
   }
 
@@ -235,7 +235,7 @@ final class Engines {
       engine.stopSoon();
       ending.add(engine);
     });
-    export.engines(metrics(), gateClosed, owners::json);
+    export.engines(metrics(), enginesSchedule, owners::json);
     startLinks();
   }
 

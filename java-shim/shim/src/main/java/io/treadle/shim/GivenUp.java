@@ -10,7 +10,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Applications that one of several engines gives up go to another, and say so in their diagnostics. Its link's thread. */
+/** Applications that one of several engines gives up go to another; their diagnostics report it. Its link's thread. */
 final class GivenUp {
   private static final Logger LOG = LoggerFactory.getLogger(GivenUp.class);
 
@@ -40,7 +40,7 @@ final class GivenUp {
     if (other == null) {
       return;
     }
-    metrics.gaveUp();
+    metrics.add(ShimMetrics.Counter.GIVEN_UP, 1);
     LOG.warn("Treadle: {} is served by engine {} from now on: {}", app.getApplicationId(), other, why);
     RMApp known = port.rmContext().getRMApps().get(app.getApplicationId());
     if (known != null) {

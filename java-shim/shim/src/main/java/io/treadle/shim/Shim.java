@@ -109,13 +109,13 @@ public class Shim {
     engines.configure(config, ShimConfig.heartbeatMs(conf));
     metrics.troubles().note(Troubles.Kind.SETTINGS, error);
     ignored = new IgnoredKeys(conf);
-    tellIgnored(conf);
+    reportIgnored(conf);
   }
 
-  private void tellIgnored(Configuration conf) {
+  private void reportIgnored(Configuration conf) {
     List<String> said = ignored.in(conf);
     said.forEach(sentence -> LOG.warn("Treadle: {}", sentence));
-    metrics.ignored(String.join("; ", said));
+    metrics.show(ShimMetrics.Text.IGNORED_SETTINGS, String.join("; ", said));
   }
 
   /** The scheduler has started. */
@@ -146,7 +146,7 @@ public class Shim {
     if (!started || config.mode == Mode.OFF) {
       enforcing = false;
       // of a mode in which we did not fit
-      metrics.refusal(null);
+      metrics.show(ShimMetrics.Text.REFUSAL, null);
       return;
     }
     // looked at once: after that the files on disk may be those of another release
@@ -154,7 +154,7 @@ public class Shim {
     if (unfit != null) {
       LOG.error("Treadle stays off, the CapacityScheduler schedules: {}", unfit);
       metrics.troubles().note(Troubles.Kind.SETTINGS, unfit);
-      metrics.refusal(unfit);
+      metrics.show(ShimMetrics.Text.REFUSAL, unfit);
       return;
     }
     enforcing = config.mode == Mode.ENFORCE;
@@ -170,7 +170,7 @@ public class Shim {
     if (sidecar.kind == SidecarKind.EXTERNAL) {
       return new ExternalSidecar(config, sidecar);
     }
-    return new ManagedSidecar(config, sidecar, engine.metrics::sidecarStarted);
+    return new ManagedSidecar(config, sidecar, () -> engine.metrics.add(ShimMetrics.Counter.SIDECAR_STARTS, 1));
   }
 
   /** Why we cannot work in this Hadoop, or null. */
@@ -256,7 +256,7 @@ public class Shim {
       settingsRead = true;
       ignored = new IgnoredKeys(conf);
     }
-    tellIgnored(conf);
+    reportIgnored(conf);
     settings = settings.refreshed(config);
     if (checked != null) {
       metrics.troubles().note(Troubles.Kind.SETTINGS, "");

@@ -13,37 +13,26 @@ import java.util.Set;
 final class Transactions {
   /** What others have made impossible since the engine looked. */
   private static final Set<Fate> CONFLICTS = EnumSet.of(Fate.CHANGED, Fate.NODE_FULL, Fate.NODE_RESERVED,
-      Fate.QUEUE_MAXIMUM, Fate.USER_LIMIT, Fate.STALE_STATE);
+      Fate.QUEUE_MAXIMUM, Fate.USER_LIMIT, Fate.STALE_STATE, Fate.NOT_OWNER);
   private static final int PLACED = 1;
   private static final int CONFLICTED = 2;
 
-  private int succeeded;
-  private int conflicted;
-  private int empty;
-
   private Transactions() { }
 
-  static Transactions of(ProposalFrame answer, CommitResult result) {
+  /** Counts them, and the time that the engine decided. */
+  static void count(ProposalFrame answer, CommitResult result, ShimMetrics metrics) {
     Map<Integer, Integer> outcomes = new HashMap<>();
     for (int position = 0; position < result.size(); position++) {
       Fate fate = result.fate(position);
-      int outcome = fate == Fate.COMMITTED ? PLACED : CONFLICTS.contains(fate) || fate == Fate.NOT_OWNER ? CONFLICTED : 0;
+      int outcome = fate == Fate.COMMITTED ? PLACED : CONFLICTS.contains(fate) ? CONFLICTED : 0;
       outcomes.merge(answer.application(position), outcome, (a, b) -> a | b);
     }
-    Transactions counts = new Transactions();
+    int succeeded = 0;
+    int conflicted = 0;
     for (int outcome : outcomes.values()) {
-      if ((outcome & CONFLICTED) != 0) {
-        counts.conflicted++;
-      } else if (outcome == PLACED) {
-        counts.succeeded++;
-      } else {
-        counts.empty++;
-      }
+      succeeded += outcome == PLACED ? 1 : 0;
+      conflicted += (outcome & CONFLICTED) != 0 ? 1 : 0;
     }
-    return counts;
-  }
-
-  void count(ShimMetrics metrics, long micros) {
-    metrics.transactions(succeeded, conflicted, empty, micros);
+    metrics.transactions(succeeded, conflicted, outcomes.size() - succeeded - conflicted, answer.decideMicros());
   }
 }

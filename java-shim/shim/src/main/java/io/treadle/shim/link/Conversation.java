@@ -59,7 +59,7 @@ final class Conversation {
     Question question = ahead == null ? question(options, most) : null;
     long begin = System.nanoTime();
     Answer answer = question == null ? askedAhead() : question.ask(false);
-    metrics.waited(System.nanoTime() - begin);
+    metrics.add(ShimMetrics.Counter.ANSWER_WAIT_NANOS, System.nanoTime() - begin);
     if (answer.proposals.resend()) {
       resend();
       return answer;
@@ -100,7 +100,7 @@ final class Conversation {
     try {
       return question.ask(true);
     } finally {
-      metrics.ticked(THREADS.getCurrentThreadCpuTime() - cpu);
+      metrics.add(ShimMetrics.Counter.LINK_CPU_NANOS, THREADS.getCurrentThreadCpuTime() - cpu);
     }
   }
 
@@ -109,7 +109,7 @@ final class Conversation {
     long begin = System.nanoTime();
     List<byte[]> frames = mirror.frames(Time.now(), Time.monotonicNow(), options);
     long writing = System.nanoTime() - begin;
-    metrics.framesWritten(writing);
+    metrics.add(ShimMetrics.Counter.FRAME_NANOS, writing);
     // what one of several decided on an earlier frame is as long as that one allowed
     return frames.isEmpty() ? null : new Question(engine, metrics, epoch, frames,
         mirror.sequence() - frames.size() + 1, options, decisionMaxMs.getAsLong() > 0 ? most : options.limit, writing);

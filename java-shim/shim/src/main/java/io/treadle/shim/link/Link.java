@@ -10,7 +10,6 @@ import io.treadle.shim.wire.MalformedReplyException;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
-import java.util.Collections;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
@@ -175,7 +174,7 @@ public final class Link implements Runnable {
       }
       long cpu = THREADS.getCurrentThreadCpuTime();
       ticks.tick(conversation, now, this::answered);
-      metrics.ticked(THREADS.getCurrentThreadCpuTime() - cpu);
+      metrics.add(ShimMetrics.Counter.LINK_CPU_NANOS, THREADS.getCurrentThreadCpuTime() - cpu);
       return pauseMs(now.config);
     } catch (Throwable t) {
       return failed(t);
@@ -262,7 +261,7 @@ public final class Link implements Runnable {
       mirror.hungUp();
       // the next engine holds back only if it asks for that itself
       reports.waitsFor("");
-      metrics.warnings(Collections.emptyList());
+      metrics.show(ShimMetrics.Text.WARNINGS, null);
       over.close();
     }
   }

@@ -42,7 +42,7 @@ final class StatusReports {
       return;
     }
     EngineStatus status = EngineStatus.parse(answer.status());
-    metrics.learned(status.learned);
+    metrics.show(ShimMetrics.Text.LEARNED, status.learned);
     mirror.keysFor(status.keysFor);
     handler.overrides(status.overridesGuarantees, status.overridesOrder);
     handler.engines(status.engines);
@@ -50,14 +50,14 @@ final class StatusReports {
     handler.givenUp(status.givenUp, mirror);
     metrics.figures(status.figures);
     // after that, so that nobody who sees the policy's name sees Schedules of an earlier policy
-    metrics.policy(status.policy);
+    metrics.show(ShimMetrics.Text.POLICY, status.policy);
     states.policy(status.policy);
     waitsFor(status.waitsFor);
     metrics.troubles().note(Troubles.Kind.ENGINE, status.error);
     if (!status.error.isEmpty() && isNews(status.error)) {
       LOG.error("{}: {}", states.engine(), status.error);
     }
-    metrics.warnings(status.warnings);
+    metrics.show(ShimMetrics.Text.WARNINGS, String.join("; ", status.warnings));
     status.warnings.stream().filter(this::isNews)
         .forEach(warning -> LOG.warn("{}: {}", states.engine(), warning));
   }
@@ -65,7 +65,7 @@ final class StatusReports {
   /** For what the engine holds asks back; empty for nothing. */
   void waitsFor(String what) {
     handler.waitsFor(what);
-    metrics.waitsFor(what);
+    metrics.show(ShimMetrics.Text.WAITS_FOR, what);
   }
 
   /** An engine may say the same, or something new, in every answer: neither may fill the RM's log. */

@@ -76,7 +76,7 @@ final class Ticks {
 
   /** Why nothing may be committed; null if nothing is against it. */
   void refused(String reason) {
-    metrics.refusal(reason);
+    metrics.show(ShimMetrics.Text.REFUSAL, reason);
     metrics.troubles().goesOn(Troubles.Kind.STARVING, reason != null && handler.starving() ? reason : "");
     states.refusal(reason);
   }
@@ -101,7 +101,7 @@ final class Ticks {
       return;
     }
     onAnswer.run();
-    metrics.proposed(answer.proposals.size());
+    metrics.add(ShimMetrics.Counter.PROPOSALS, answer.proposals.size());
     reports.take(answer.proposals);
     if (ready) {
       dealWith(conversation, answer, now, begin);

@@ -36,7 +36,7 @@ public final class MetricsExport implements MetricsSource {
   private volatile Map<String, ShimMetrics> engines = Collections.emptyMap();
   /** What engines had counted that the roster names no longer: counters of the scheduler never fall. */
   private volatile Map<String, Long> gone = Collections.emptyMap();
-  private volatile BooleanSupplier gateClosed = () -> false;
+  private volatile BooleanSupplier enginesSchedule = () -> false;
   private EnginesMXBean owners;
 
   /**
@@ -70,12 +70,12 @@ public final class MetricsExport implements MetricsSource {
    * Shows several engines, each as a bean {@code TreadleEngine-NAME} and as a record, and their sums.
    *
    * @param shownNow by their names, the first one in front; empty if there is one only
-   * @param closed whether they schedule, all together
+   * @param schedule whether they schedule, all together
    * @param ownersNow who serves what, as a text
    */
-  public void engines(Map<String, ShimMetrics> shownNow, BooleanSupplier closed, EnginesMXBean ownersNow) {
+  public void engines(Map<String, ShimMetrics> shownNow, BooleanSupplier schedule, EnginesMXBean ownersNow) {
     synchronized (MetricsExport.class) {
-      gateClosed = closed;
+      enginesSchedule = schedule;
       owners = ownersNow;
       Map<String, Long> counted = new LinkedHashMap<>(gone);
       for (ShimMetrics engine : engines.values()) {
@@ -110,7 +110,7 @@ public final class MetricsExport implements MetricsSource {
     Map<String, Long> sums = now.isEmpty() ? metrics.numbers() : ShimMetrics.together(now.values());
     gone.forEach((name, value) -> sums.merge(name, value, Long::sum));
     if (!now.isEmpty()) {
-      sums.put("Schedules", gateClosed.getAsBoolean() ? 1L : 0L);
+      sums.put("Schedules", enginesSchedule.getAsBoolean() ? 1L : 0L);
     }
     return sums;
   }

@@ -1,5 +1,6 @@
 package io.treadle.shim.metrics;
 
+import io.treadle.shim.Printable;
 import io.treadle.shim.wire.Fate;
 import java.util.Arrays;
 import java.util.Collection;
@@ -8,6 +9,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.LongAdder;
@@ -31,18 +33,53 @@ public final class ShimMetrics {
       Arrays.asList("Attempts", "Retries", "TooLarge", "WaitMeanMs", "WaitP50Ms", "WaitP99Ms");
   private static final List<String> SCHEDULERS = Arrays.asList("PlacedNatively", "Escapes");
 
-  private final LongAdder frames = new LongAdder();
-  private final LongAdder frameBytes = new LongAdder();
-  private final LongAdder replyBytes = new LongAdder();
-  private final LongAdder proposals = new LongAdder();
-  private final LongAdder placedNatively = new LongAdder();
-  private final LongAdder commitWallNanos = new LongAdder();
-  private final LongAdder commitCpuNanos = new LongAdder();
-  private final LongAdder linkCpuNanos = new LongAdder();
-  private final LongAdder frameNanos = new LongAdder();
-  private final LongAdder answerWaitNanos = new LongAdder();
-  private final LongAdder sidecarStarts = new LongAdder();
-  private final LongAdder linkFailures = new LongAdder();
+  /** What only grows; its name in beans and records is {@code FrameBytes} for {@link #FRAME_BYTES}. */
+  public enum Counter {
+    /** Frames that were answered, their bytes and those of the answers. */
+    FRAMES, FRAME_BYTES, REPLY_BYTES,
+    /** Proposals in answers. */
+    PROPOSALS,
+    /** Containers that the stock scheduler placed. */
+    PLACED_NATIVELY,
+    /** Of several engines: transactions that got something, with no conflict; and those that others stood in the way of. */
+    TRANSACTIONS, CONFLICTS,
+    /** Applications that the engine has given up, and another serves. */
+    GIVEN_UP,
+    /** Transactions that were committed in part and taken back. */
+    TRANSACTIONS_TAKEN_BACK,
+    /** How long it took to commit or turn down proposals. */
+    COMMIT_WALL_NANOS, COMMIT_CPU_NANOS,
+    /** The CPU time of the link's threads in ticks. */
+    LINK_CPU_NANOS,
+    /** How long it took to write frames. */
+    FRAME_NANOS,
+    /** How long the link thread did nothing but wait for an answer. */
+    ANSWER_WAIT_NANOS,
+    /** Sidecars that were started. */
+    SIDECAR_STARTS,
+    /** How often talking to the engine failed. */
+    LINK_FAILURES
+  }
+
+  /** What is shown as a text, the latest one; its name is {@code WaitsFor} for {@link #WAITS_FOR}. */
+  public enum Text {
+    /** The mode as in yarn-site.xml. */
+    MODE,
+    /** The policy's name, as the engine reports it. */
+    POLICY,
+    /** What the engine knows of the jobs that run. */
+    LEARNED,
+    /** What the engine waits for on purpose. */
+    WAITS_FOR,
+    /** What an administrator should know, as the engine reports it. */
+    WARNINGS,
+    /** Why nothing is committed although the mode is enforce. */
+    REFUSAL,
+    /** What is set in yarn-site.xml and does nothing. */
+    IGNORED_SETTINGS
+  }
+
+  private final LongAdder[] counts = new LongAdder[Counter.values().length];
   private final LongAdder usefulMicros = new LongAdder();
   private final LongAdder wastedMicros = new LongAdder();
   private final LongAdder emptyMicros = new LongAdder();
@@ -50,21 +87,11 @@ public final class ShimMetrics {
   private final AtomicLongArray fates = new AtomicLongArray(Fate.values().length);
   private final LatencyHistogram decideMicros = new LatencyHistogram();
   private final LatencyHistogram turnMicros = new LatencyHistogram();
-  private final LongAdder takenBack = new LongAdder();
-  private final LongAdder transactions = new LongAdder();
-  private final LongAdder conflicts = new LongAdder();
-  private final LongAdder givenUp = new LongAdder();
   private volatile Map<String, Long> figures = Collections.emptyMap();
   private final PlacementCounts placements = new PlacementCounts();
   private final Map<String, LongSupplier> gauges = new LinkedHashMap<>();
-  private volatile String mode = "";
+  private final Map<Text, String> texts = new ConcurrentHashMap<>();
   private final Troubles troubles = new Troubles(System::currentTimeMillis);
-  private volatile String policy = "";
-  private volatile String learned = "";
-  private volatile String waitsFor = "";
-  private volatile String warnings = "";
-  private volatile String ignored = "";
-  private volatile String refusal = "";
   private volatile Supplier<String> unkept = () -> "";
 
   /**
@@ -76,13 +103,13 @@ public final class ShimMetrics {
    * @param escapes how many throwables of ours the scheduler's overrides caught
    */
   public ShimMetrics(BooleanSupplier leaseHeld, LongSupplier leaseFlips, LongSupplier snapshots, LongSupplier escapes) {
+    Arrays.setAll(counts, i -> new LongAdder());
     gauges.put("LeaseHeld", () -> leaseHeld.getAsBoolean() ? 1 : 0);
     gauges.put("LeaseFlips", leaseFlips);
-    gauges.put("ModeEnforce", () -> "enforce".equals(mode) ? 1 : 0);
-    gauges.put("Frames", frames::sum);
-    gauges.put("FrameBytes", frameBytes::sum);
-    gauges.put("ReplyBytes", replyBytes::sum);
-    gauges.put("Proposals", proposals::sum);
+    gauges.put("ModeEnforce", () -> "enforce".equals(texts.get(Text.MODE)) ? 1 : 0);
+    for (Counter counter : Counter.values()) {
+      gauges.put(camelCase(counter), counts[counter.ordinal()]::sum);
+    }
     gauges.put("Committed", () -> fates.get(Fate.COMMITTED.code()));
     gauges.put("Observed", () -> fates.get(Fate.OBSERVED.code()));
     gauges.put("Rejected", this::rejected);
@@ -91,29 +118,17 @@ public final class ShimMetrics {
         gauges.put("Rejected" + camelCase(fate), () -> fates.get(fate.code()));
       }
     }
-    gauges.put("PlacedNatively", placedNatively::sum);
     gauges.put("DecideP50Us", () -> decideMicros.quantile(0.50));
     gauges.put("DecideP99Us", () -> decideMicros.quantile(0.99));
     gauges.put("DecisionUsefulMs", () -> usefulMicros.sum() / 1000);
     gauges.put("DecisionWastedMs", () -> wastedMicros.sum() / 1000);
     gauges.put("DecisionEmptyMs", () -> emptyMicros.sum() / 1000);
-    gauges.put("Transactions", transactions::sum);
-    gauges.put("Conflicts", conflicts::sum);
-    gauges.put("GivenUp", givenUp::sum);
     for (String name : FIGURES) {
       gauges.put(name, () -> figures.getOrDefault(name, 0L));
     }
     gauges.put("CommitWaitP99Us", () -> turnMicros.quantile(0.99));
-    gauges.put("TransactionsTakenBack", takenBack::sum);
     gauges.put("SinceMs", () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - sinceNanos));
-    gauges.put("CommitWallNanos", commitWallNanos::sum);
-    gauges.put("CommitCpuNanos", commitCpuNanos::sum);
-    gauges.put("LinkCpuNanos", linkCpuNanos::sum);
-    gauges.put("FrameNanos", frameNanos::sum);
-    gauges.put("AnswerWaitNanos", answerWaitNanos::sum);
     gauges.put("Snapshots", snapshots);
-    gauges.put("SidecarStarts", sidecarStarts::sum);
-    gauges.put("LinkFailures", linkFailures::sum);
     gauges.put("Escapes", escapes);
   }
 
@@ -126,9 +141,9 @@ public final class ShimMetrics {
   }
 
   /** {@code NODE_FULL} as {@code NodeFull}. */
-  static String camelCase(Fate fate) {
+  private static String camelCase(Enum<?> constant) {
     StringBuilder text = new StringBuilder();
-    for (String word : fate.name().split("_")) {
+    for (String word : constant.name().split("_")) {
       text.append(word.charAt(0)).append(word.substring(1).toLowerCase(Locale.ROOT));
     }
     return text.toString();
@@ -162,16 +177,12 @@ public final class ShimMetrics {
   /** All texts now, by name. */
   public Map<String, String> texts() {
     Map<String, String> values = new LinkedHashMap<>();
-    values.put("Mode", mode);
+    for (Text text : Text.values()) {
+      values.put(camelCase(text), texts.getOrDefault(text, ""));
+    }
     values.put("LastError", troubles.text());
     values.put("LastErrorTime", troubles.time());
-    values.put("Policy", policy);
-    values.put("Learned", learned);
-    values.put("WaitsFor", waitsFor);
-    values.put("Warnings", warnings);
-    values.put("Refusal", refusal);
-    values.put("IgnoredSettings", ignored);
-    values.put("RequirementsUnkept", bounded(unkept.get()));
+    values.put("RequirementsUnkept", Printable.first(unkept.get(), TEXT_CHARACTERS));
     return values;
   }
 
@@ -180,27 +191,22 @@ public final class ShimMetrics {
     return decideMicros.counts();
   }
 
-  /** Notes how long it took to write frames, nanoseconds. */
-  public void framesWritten(long nanos) {
-    frameNanos.add(nanos);
+  /** Counts so much more. */
+  public void add(Counter counter, long amount) {
+    counts[counter.ordinal()].add(amount);
   }
 
-  /** The link thread did nothing but wait for an answer for so many nanoseconds. */
-  public void waited(long nanos) {
-    answerWaitNanos.add(nanos);
+  /** Shows another text; null is an empty one. */
+  public void show(Text text, String shown) {
+    texts.put(text, shown == null ? "" : Printable.first(shown, TEXT_CHARACTERS));
   }
 
   /** A frame was answered; bytes of both, and nanoseconds from one to the other. */
   public void answered(int bytesSent, int bytesReceived, long nanos) {
-    frames.increment();
-    frameBytes.add(bytesSent);
-    replyBytes.add(bytesReceived);
+    add(Counter.FRAMES, 1);
+    add(Counter.FRAME_BYTES, bytesSent);
+    add(Counter.REPLY_BYTES, bytesReceived);
     decideMicros.add(nanos / 1000);
-  }
-
-  /** Notes how many proposals an answer held. */
-  public void proposed(int count) {
-    proposals.add(count);
   }
 
   /** Notes how long an engine has decided, microseconds, and how many of its proposals were committed. */
@@ -216,19 +222,14 @@ public final class ShimMetrics {
    * @param empty how many got nothing, and nobody stood in the way of
    */
   public void transactions(int succeeded, int conflicted, int empty, long micros) {
-    transactions.add(succeeded);
-    conflicts.add(conflicted);
+    add(Counter.TRANSACTIONS, succeeded);
+    add(Counter.CONFLICTS, conflicted);
     int all = Math.max(1, succeeded + conflicted + empty);
     long useful = micros * succeeded / all;
     long wasted = micros * conflicted / all;
     usefulMicros.add(useful);
     wastedMicros.add(wasted);
     emptyMicros.add(micros - useful - wasted);
-  }
-
-  /** The engine has given an application up, and another serves it. */
-  public void gaveUp() {
-    givenUp.increment();
   }
 
   /** What the engine measures of itself. */
@@ -241,11 +242,6 @@ public final class ShimMetrics {
     turnMicros.add(nanos / 1000);
   }
 
-  /** A transaction was committed in part and taken back. */
-  public void transactionTakenBack() {
-    takenBack.increment();
-  }
-
   /** The fate of a proposal. */
   public void fate(Fate fate) {
     fates.incrementAndGet(fate.code());
@@ -254,66 +250,26 @@ public final class ShimMetrics {
   /** A container was placed. */
   public void placed(ApplicationId application, boolean byTreadle) {
     if (!byTreadle) {
-      placedNatively.increment();
+      add(Counter.PLACED_NATIVELY, 1);
     }
     placements.add(application, byTreadle);
   }
 
   /** Notes how long it took to commit or turn down an answer's proposals, nanoseconds. */
   public void committed(long wallNanos, long cpuNanos) {
-    commitWallNanos.add(wallNanos);
-    commitCpuNanos.add(cpuNanos);
-  }
-
-  /** The link's threads used so much CPU for a tick. */
-  public void ticked(long cpuNanos) {
-    linkCpuNanos.add(cpuNanos);
-  }
-
-  /** A sidecar was started. */
-  public void sidecarStarted() {
-    sidecarStarts.increment();
+    add(Counter.COMMIT_WALL_NANOS, wallNanos);
+    add(Counter.COMMIT_CPU_NANOS, cpuNanos);
   }
 
   /** Talking to the engine failed. */
   public void linkFailed(String reason) {
-    linkFailures.increment();
+    add(Counter.LINK_FAILURES, 1);
     troubles.note(Troubles.Kind.LINK, reason);
   }
 
   /** What goes wrong; the latest of what is not mended is shown. */
   public Troubles troubles() {
     return troubles;
-  }
-
-  /** The mode as in yarn-site.xml. */
-  public void mode(String text) {
-    mode = text;
-  }
-
-  /** The policy's name, as the engine reports it. */
-  public void policy(String text) {
-    policy = bounded(text);
-  }
-
-  /** What the engine knows of the jobs that run, as it reports it. */
-  public void learned(String text) {
-    learned = bounded(text);
-  }
-
-  /** What the engine waits for on purpose, as it reports it. */
-  public void waitsFor(String text) {
-    waitsFor = bounded(text);
-  }
-
-  /** What an administrator should know, as the engine reports it. */
-  public void warnings(List<String> texts) {
-    warnings = bounded(String.join("; ", texts));
-  }
-
-  /** What is set in yarn-site.xml and does nothing. */
-  public void ignored(String text) {
-    ignored = bounded(text);
   }
 
   /** Shows another number. Only before the metrics are shown. */
@@ -326,17 +282,8 @@ public final class ShimMetrics {
     unkept = text;
   }
 
-  /** Why nothing is committed although the mode is enforce; null if it is. */
-  public void refusal(String text) {
-    refusal = text == null ? "" : bounded(text);
-  }
-
   /** Containers by application. */
   public PlacementCounts placements() {
     return placements;
-  }
-
-  private static String bounded(String text) {
-    return text.length() <= TEXT_CHARACTERS ? text : text.substring(0, TEXT_CHARACTERS);
   }
 }

@@ -80,7 +80,7 @@ class ShimMetricsTest {
     MetricsExport export = new MetricsExport(metrics, () -> "{\"a\":1}", (records, all) -> { });
     export.start();
     try {
-      metrics.mode("enforce");
+      metrics.show(ShimMetrics.Text.MODE, "enforce");
       for (long i = 1; i < 4; i++) {
         metrics.fate(Fate.COMMITTED);
         assertEquals(i, server.getAttribute(name("Treadle"), "Committed"));
