@@ -33,27 +33,15 @@ public class MeasuredCapacityScheduler extends CapacityScheduler implements Meas
 
   @Override
   public void handle(SchedulerEvent event) {
-    measurements.handle(event, () -> propagatedHandle(event));
-  }
-
-  @Override
-  public void propagatedHandle(SchedulerEvent event) {
-    super.handle(event);
+    measurements.handle(event, () -> super.handle(event));
   }
 
   @Override
   public Allocation allocate(ApplicationAttemptId attempt, List<ResourceRequest> asks,
       List<SchedulingRequest> schedulingRequests, List<ContainerId> releases, List<String> blacklistAdditions,
       List<String> blacklistRemovals, ContainerUpdates updates) {
-    return measurements.allocate(attempt, asks, () -> allocatePropagated(attempt, asks, schedulingRequests, releases,
+    return measurements.allocate(attempt, asks, () -> super.allocate(attempt, asks, schedulingRequests, releases,
         blacklistAdditions, blacklistRemovals, updates));
-  }
-
-  @Override
-  public Allocation allocatePropagated(ApplicationAttemptId attempt, List<ResourceRequest> asks,
-      List<SchedulingRequest> schedulingRequests, List<ContainerId> releases, List<String> blacklistAdditions,
-      List<String> blacklistRemovals, ContainerUpdates updates) {
-    return super.allocate(attempt, asks, schedulingRequests, releases, blacklistAdditions, blacklistRemovals, updates);
   }
 
   @Override
