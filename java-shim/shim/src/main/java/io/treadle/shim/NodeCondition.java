@@ -21,9 +21,9 @@ public enum NodeCondition {
   private static final long LONGEST_HEAD_START_MS = 500;
 
   /**
-   * From which age of its last heartbeat on a node is kept from the engine: earlier than it is refused, because nodes
-   * are looked at in turns. Otherwise proposals on nodes that send their heartbeats late would be rejected in a cluster
-   * that is well.
+   * The heartbeat age after which a node is hidden from the engine, below that after which a commit on it is refused:
+   * nodes are looked at in turns. Otherwise a healthy cluster, whose heartbeats are sometimes late, would reject
+   * proposals.
    *
    * @param staleAfterMs how old the last heartbeat may be for a commit, milliseconds
    */

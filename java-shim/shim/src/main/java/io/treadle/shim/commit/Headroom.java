@@ -1,5 +1,6 @@
 package io.treadle.shim.commit;
 
+import io.treadle.shim.CountedResources;
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.SchedulerPort;
 import java.util.Collection;
@@ -77,7 +78,7 @@ public final class Headroom {
     Resource left = Resources.clone(stock);
     for (int type = 0; type < left.getResources().length; type++) {
       // a resource that the calculator ignores may be given out without end, so no queue can run short of it
-      if (isCounted(calculator, type)) {
+      if (CountedResources.isCounted(calculator, type)) {
         left.setResourceValue(type, Math.max(0, rounded.getResourceInformation(type).getValue()));
       }
     }
@@ -91,11 +92,5 @@ public final class Headroom {
           queue.getEffectiveMaxCapacity(partition), queue.getQueueResourceUsage().getUsed(partition)));
     }
     return Resources.componentwiseMax(left, Resources.none());
-  }
-
-  private static boolean isCounted(ResourceCalculator calculator, int type) {
-    Resource one = Resources.createResource(0, 0);
-    one.setResourceValue(type, 1);
-    return !calculator.fitsIn(one, Resources.none());
   }
 }

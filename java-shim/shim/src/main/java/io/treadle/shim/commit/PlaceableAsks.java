@@ -49,7 +49,7 @@ public final class PlaceableAsks implements AskSearch {
   private final Set<Ask> found = new LinkedHashSet<>();
   private final List<FiCaSchedulerApp> apps = new ArrayList<>();
   /** Nodes that may be used and have room for the smallest container. */
-  private final List<FiCaSchedulerNode> roomy = new ArrayList<>();
+  private final List<FiCaSchedulerNode> open = new ArrayList<>();
   /** Those of them on which an ask of that size fits. */
   private final Map<Resource, List<FiCaSchedulerNode>> fitting = new HashMap<>();
   /** Partitions that the ask that is looked at may not use, or in which it exceeds a limit. */
@@ -78,10 +78,10 @@ public final class PlaceableAsks implements AskSearch {
     for (FiCaSchedulerNode candidate : scheduler.getAllNodes()) {
       if (Resources.fitsIn(scheduler.getResourceCalculator(), smallest, candidate.getUnallocatedResource())
           && checks.checkCondition(candidate) == null) {
-        roomy.add(candidate);
+        open.add(candidate);
       }
     }
-    if (roomy.isEmpty()) {
+    if (open.isEmpty()) {
       return;
     }
     for (SchedulerApplication<FiCaSchedulerApp> application : scheduler.getSchedulerApplications().values()) {
@@ -94,7 +94,7 @@ public final class PlaceableAsks implements AskSearch {
 
   private void forget() {
     apps.clear();
-    roomy.clear();
+    open.clear();
     fitting.clear();
     keys.clear();
     app = 0;
@@ -167,7 +167,7 @@ public final class PlaceableAsks implements AskSearch {
 
   private void step(Resource cluster) {
     FiCaSchedulerApp current = apps.get(app);
-    if (key == 0 && node == 0 && !open(current)) {
+    if (key == 0 && node == 0 && !opens(current)) {
       nextApp();
     } else if (key >= keys.size()) {
       nextApp();
@@ -180,7 +180,7 @@ public final class PlaceableAsks implements AskSearch {
     }
   }
 
-  private boolean open(FiCaSchedulerApp current) {
+  private boolean opens(FiCaSchedulerApp current) {
     keys.clear();
     if (current.isStopped() || !served.serves(current) || !checks.isActive(current, (CSQueue) current.getQueue())) {
       return false;
@@ -250,13 +250,13 @@ public final class PlaceableAsks implements AskSearch {
     List<FiCaSchedulerNode> nodes = fitting.get(capability);
     if (nodes == null) {
       nodes = new ArrayList<>();
-      for (FiCaSchedulerNode candidate : roomy) {
+      for (FiCaSchedulerNode candidate : open) {
         if (Resources.fitsIn(port.scheduler().getResourceCalculator(), capability,
             candidate.getUnallocatedResource())) {
           nodes.add(candidate);
         }
       }
-      steps += roomy.size() / 8;
+      steps += open.size() / 8;
       if (fitting.size() >= MOST_CAPABILITIES) {
         fitting.clear();
       }

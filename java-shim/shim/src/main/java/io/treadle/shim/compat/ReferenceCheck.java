@@ -5,12 +5,11 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.lang.invoke.MethodType;
-import java.lang.reflect.Field;
-import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.function.Predicate;
 import java.util.stream.Collectors;
 
 /**
@@ -106,36 +105,20 @@ public final class ReferenceCheck {
   }
 
   private static boolean hasField(Class<?> owner, String name, Class<?> type) {
-    for (Class<?> current = owner; current != null; current = current.getSuperclass()) {
-      for (Field field : current.getDeclaredFields()) {
-        if (field.getName().equals(name) && field.getType() == type) {
-          return true;
-        }
-      }
-      for (Class<?> implemented : current.getInterfaces()) {
-        if (hasField(implemented, name, type)) {
-          return true;
-        }
-      }
-    }
-    return false;
+    return inherits(owner, each -> Arrays.stream(each.getDeclaredFields())
+        .anyMatch(field -> field.getName().equals(name) && field.getType() == type));
   }
 
   /** With the return type, which reflection's own look-up leaves out and the JVM does not. */
   private static boolean hasMethod(Class<?> owner, String name, MethodType type) {
-    for (Class<?> current = owner; current != null; current = current.getSuperclass()) {
-      for (Method method : current.getDeclaredMethods()) {
-        if (method.getName().equals(name) && method.getReturnType() == type.returnType()
-            && Arrays.equals(method.getParameterTypes(), type.parameterArray())) {
-          return true;
-        }
-      }
-      for (Class<?> implemented : current.getInterfaces()) {
-        if (hasMethod(implemented, name, type)) {
-          return true;
-        }
-      }
-    }
-    return false;
+    return inherits(owner, each -> Arrays.stream(each.getDeclaredMethods())
+        .anyMatch(method -> method.getName().equals(name) && method.getReturnType() == type.returnType()
+            && Arrays.equals(method.getParameterTypes(), type.parameterArray())));
+  }
+
+  /** Whether a class, or one that it extends or implements, declares something. */
+  private static boolean inherits(Class<?> owner, Predicate<Class<?>> declares) {
+    return owner != null && (declares.test(owner) || inherits(owner.getSuperclass(), declares)
+        || Arrays.stream(owner.getInterfaces()).anyMatch(implemented -> inherits(implemented, declares)));
   }
 }

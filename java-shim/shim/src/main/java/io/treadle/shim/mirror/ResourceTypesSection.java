@@ -1,5 +1,6 @@
 package io.treadle.shim.mirror;
 
+import io.treadle.shim.CountedResources;
 import io.treadle.shim.wire.Section;
 import java.util.Arrays;
 import org.apache.hadoop.yarn.api.records.Resource;
@@ -7,7 +8,6 @@ import org.apache.hadoop.yarn.api.records.ResourceInformation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
 import org.apache.hadoop.yarn.util.resource.ResourceUtils;
-import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
  * Writes the cluster's resource types, and which of them its ResourceCalculator counts, in snapshots. An RM reads both
@@ -37,15 +37,8 @@ final class ResourceTypesSection {
     sentCalculator = calculator;
     for (int i = 0; i < types.length; i++) {
       draft.section(Section.RESOURCE_TYPES).name(draft.name(types[i].getName())).name(draft.name(types[i].getUnits()))
-          .flag(isCounted(calculator, i)).i64(minimum.getResourceInformation(i).getValue())
+          .flag(CountedResources.isCounted(calculator, i)).i64(minimum.getResourceInformation(i).getValue())
           .i64(maximum.getResourceInformation(i).getValue()).end();
     }
-  }
-
-  /** Asks the calculator itself whether one unit of a type fits into nothing: one that ignores the type says yes. */
-  static boolean isCounted(ResourceCalculator calculator, int type) {
-    Resource one = Resources.createResource(0, 0);
-    one.setResourceValue(type, 1);
-    return !calculator.fitsIn(one, Resources.createResource(0, 0));
   }
 }

@@ -53,7 +53,7 @@ final class Sections {
     applicationSweep = new Sweep(settings.applicationReviewMs);
   }
 
-  /** Forgets what was sent. What stays would keep applications, queues and containers that have gone in memory. */
+  /** Forgets what was sent, so that nothing of the scheduler's is kept in memory. */
   void reset() {
     forget();
     applications.reset();

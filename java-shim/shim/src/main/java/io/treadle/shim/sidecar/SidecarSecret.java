@@ -1,10 +1,13 @@
 package io.treadle.shim.sidecar;
 
 import java.security.SecureRandom;
+import java.util.regex.Pattern;
+import org.apache.hadoop.util.StringUtils;
 
 /** The 256 bits that a sidecar and the RM alone know, in hexadecimal where they are written down. */
 final class SidecarSecret {
   private static final int BYTES = 32;
+  private static final Pattern WRITTEN = Pattern.compile("[0-9a-fA-F]{" + 2 * BYTES + "}");
   private static final SecureRandom RANDOM = new SecureRandom();
 
   private SidecarSecret() {
@@ -19,27 +22,12 @@ final class SidecarSecret {
 
   /** As it is written down. */
   static String text(byte[] secret) {
-    StringBuilder text = new StringBuilder(2 * BYTES);
-    for (byte b : secret) {
-      text.append(Character.forDigit(b >> 4 & 0xf, 16)).append(Character.forDigit(b & 0xf, 16));
-    }
-    return text.toString();
+    return StringUtils.byteToHexString(secret);
   }
 
   /** What was written down; null if it is none. */
   static byte[] parse(String text) {
-    if (text.length() != 2 * BYTES) {
-      return null;
-    }
-    byte[] secret = new byte[BYTES];
-    for (int i = 0; i < BYTES; i++) {
-      int high = Character.digit(text.charAt(2 * i), 16);
-      int low = Character.digit(text.charAt(2 * i + 1), 16);
-      if (high < 0 || low < 0) {
-        return null;
-      }
-      secret[i] = (byte) (high << 4 | low);
-    }
-    return secret;
+    // Hadoop's takes signs in place of digits
+    return WRITTEN.matcher(text).matches() ? StringUtils.hexStringToByte(text) : null;
   }
 }

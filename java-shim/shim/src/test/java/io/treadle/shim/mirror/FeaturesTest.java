@@ -3,6 +3,7 @@ package io.treadle.shim.mirror;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.shim.CountedResources;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -174,8 +175,8 @@ class FeaturesTest {
 
   @Test
   void theCalculatorIsAskedWhichTypesItCounts() {
-    assertTrue(ResourceTypesSection.isCounted(new DefaultResourceCalculator(), 0));
-    assertTrue(!ResourceTypesSection.isCounted(new DefaultResourceCalculator(), 1));
-    assertTrue(ResourceTypesSection.isCounted(new DominantResourceCalculator(), 1));
+    assertTrue(CountedResources.isCounted(new DefaultResourceCalculator(), 0));
+    assertTrue(!CountedResources.isCounted(new DefaultResourceCalculator(), 1));
+    assertTrue(CountedResources.isCounted(new DominantResourceCalculator(), 1));
   }
 }
