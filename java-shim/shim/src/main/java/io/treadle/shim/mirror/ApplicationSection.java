@@ -14,13 +14,16 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import org.apache.hadoop.security.token.Token;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.Priority;
+import org.apache.hadoop.yarn.security.AMRMTokenIdentifier;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplication;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
  * Writes application attempts. Being activated, having got an AM container, a new priority and a move to another
@@ -31,10 +34,10 @@ final class ApplicationSection {
   static final int REPLACES_TAGS = 4;
   private static final long ACTIVATION_MS = 20;
 
-  private final Map<ApplicationId, ApplicationRow> rows = new HashMap<>();
-  private final List<ApplicationRow> byIndex = new ArrayList<>();
-  private final Set<ApplicationRow> unsettled = new LinkedHashSet<>();
-  private final List<ApplicationRow> dirty = new ArrayList<>();
+  private final Map<ApplicationId, Row> rows = new HashMap<>();
+  private final List<Row> byIndex = new ArrayList<>();
+  private final Set<Row> unsettled = new LinkedHashSet<>();
+  private final List<Row> dirty = new ArrayList<>();
   private final Map<CSQueue, Set<FiCaSchedulerApp>> active = new IdentityHashMap<>();
   private final QueueSection queues;
   private final UserSection users;
@@ -67,12 +70,12 @@ final class ApplicationSection {
    *
    * @return the new rows
    */
-  List<ApplicationRow> snapshot(Draft draft) {
+  List<Row> snapshot(Draft draft) {
     reset();
-    activationsMs = draft.monotonicMs();
-    List<ApplicationRow> fresh = new ArrayList<>();
-    for (ApplicationId id : new TreeSet<>(draft.scheduler().getSchedulerApplications().keySet())) {
-      ApplicationRow row = review(draft, id);
+    activationsMs = draft.monotonicMs;
+    List<Row> fresh = new ArrayList<>();
+    for (ApplicationId id : new TreeSet<>(draft.scheduler.getSchedulerApplications().keySet())) {
+      Row row = review(draft, id);
       if (row != null) {
         fresh.add(row);
       }
@@ -90,16 +93,16 @@ final class ApplicationSection {
    *
    * @return its row if that is new, so that all about it has to be written; else null
    */
-  ApplicationRow review(Draft draft, ApplicationId id) {
-    SchedulerApplication<FiCaSchedulerApp> known = draft.scheduler().getSchedulerApplications().get(id);
+  Row review(Draft draft, ApplicationId id) {
+    SchedulerApplication<FiCaSchedulerApp> known = draft.scheduler.getSchedulerApplications().get(id);
     FiCaSchedulerApp app = known == null ? null : known.getCurrentAppAttempt();
     if (app != null && (app.isStopped() || !(app.getQueue() instanceof CSQueue))) {
       app = null;
     }
     boolean isElsewhere = app != null && !served.serves(app);
-    ApplicationRow row = rows.get(id);
+    Row row = rows.get(id);
     if (row != null && (row.app != app || isElsewhere)) {
-      retire(row, id, row.app == app ? ApplicationRow.MOVED : ApplicationRow.GONE);
+      retire(row, id, row.app == app ? Row.MOVED : Row.GONE);
       row = null;
     }
     boolean wasElsewhere = !elsewhere.isEmpty() && elsewhere.remove(id);
@@ -111,7 +114,7 @@ final class ApplicationSection {
     }
     boolean fresh = row == null;
     if (fresh) {
-      row = new ApplicationRow(byIndex.size(), app, draft.resources());
+      row = new Row(byIndex.size(), app, draft.resources());
       rows.put(id, row);
       byIndex.add(row);
       row.takenOver = wasElsewhere;
@@ -120,7 +123,7 @@ final class ApplicationSection {
     return fresh ? row : null;
   }
 
-  private void retire(ApplicationRow row, ApplicationId id, int state) {
+  private void retire(Row row, ApplicationId id, int state) {
     rows.remove(id);
     unsettled.remove(row);
     if (row.askingKeys > 0) {
@@ -129,7 +132,7 @@ final class ApplicationSection {
     }
     users.touch(row.queue);
     row.state = state;
-    if (state == ApplicationRow.MOVED) {
+    if (state == Row.MOVED) {
       moved.add(id);
     }
     markDirty(row, 0);
@@ -153,7 +156,7 @@ final class ApplicationSection {
     return elsewhere;
   }
 
-  private void take(ApplicationRow row) {
+  private void take(Row row) {
     CSQueue queue = (CSQueue) row.app.getQueue();
     boolean moved = queue != row.queue;
     if (moved) {
@@ -162,8 +165,8 @@ final class ApplicationSection {
     Priority priority = row.app.getPriority();
     int level = priority == null ? 0 : priority.getPriority();
     boolean awaitingAm = row.app.isWaitingForAMContainer();
-    int state = row.state == ApplicationRow.ACTIVE && !moved || isActive(row.app, queue)
-        ? ApplicationRow.ACTIVE : ApplicationRow.WAITING;
+    int state = row.state == Row.ACTIVE && !moved || isActive(row.app, queue)
+        ? Row.ACTIVE : Row.WAITING;
     if (moved || level != row.priority || awaitingAm != row.awaitingAm || state != row.state) {
       row.priority = level;
       row.awaitingAm = awaitingAm;
@@ -171,14 +174,14 @@ final class ApplicationSection {
       users.touch(queue);
       markDirty(row, 0);
     }
-    if (awaitingAm || state == ApplicationRow.WAITING) {
+    if (awaitingAm || state == Row.WAITING) {
       unsettled.add(row);
     } else {
       unsettled.remove(row);
     }
   }
 
-  private void move(ApplicationRow row, CSQueue queue) {
+  private void move(Row row, CSQueue queue) {
     if (row.user != null && row.askingKeys > 0) {
       row.user.asking(-1);
       users.touch(row.queue);
@@ -206,31 +209,31 @@ final class ApplicationSection {
    *
    * @param gotAm is given those whose AM container was placed
    */
-  void settle(Draft draft, List<ApplicationRow> gotAm) {
-    boolean activations = draft.monotonicMs() - activationsMs >= ACTIVATION_MS;
+  void settle(Draft draft, List<Row> gotAm) {
+    boolean activations = draft.monotonicMs - activationsMs >= ACTIVATION_MS;
     if (activations) {
-      activationsMs = draft.monotonicMs();
+      activationsMs = draft.monotonicMs;
     }
-    for (Iterator<ApplicationRow> rest = unsettled.iterator(); rest.hasNext();) {
-      ApplicationRow row = rest.next();
+    for (Iterator<Row> rest = unsettled.iterator(); rest.hasNext();) {
+      Row row = rest.next();
       if (row.awaitingAm && !row.app.isWaitingForAMContainer()) {
         row.awaitingAm = false;
         gotAm.add(row);
         markDirty(row, 0);
       }
-      if (activations && row.state == ApplicationRow.WAITING && isActive(row.app, row.queue)) {
-        row.state = ApplicationRow.ACTIVE;
+      if (activations && row.state == Row.WAITING && isActive(row.app, row.queue)) {
+        row.state = Row.ACTIVE;
         users.touch(row.queue);
         markDirty(row, 0);
       }
-      if (!row.awaitingAm && row.state == ApplicationRow.ACTIVE) {
+      if (!row.awaitingAm && row.state == Row.ACTIVE) {
         rest.remove();
       }
     }
   }
 
   /** Has the attempt's row written with this frame, replacing what {@code replaces} says. */
-  void markDirty(ApplicationRow row, int replaces) {
+  void markDirty(Row row, int replaces) {
     row.replaces |= replaces;
     if (!row.dirty) {
       row.dirty = true;
@@ -240,21 +243,21 @@ final class ApplicationSection {
 
   /** Writes the rows that are due. */
   void write(Draft draft) {
-    for (ApplicationRow row : dirty) {
+    for (Row row : dirty) {
       write(draft, row);
       row.dirty = false;
       row.replaces = 0;
-      if (row.state == ApplicationRow.GONE) {
+      if (row.state == Row.GONE) {
         byIndex.set(row.index, null);
       }
     }
     dirty.clear();
   }
 
-  private static void write(Draft draft, ApplicationRow row) {
+  private static void write(Draft draft, Row row) {
     ApplicationAttemptId attempt = row.app.getApplicationAttemptId();
     ApplicationId id = attempt.getApplicationId();
-    RMApp app = draft.context().getRMApps().get(id);
+    RMApp app = draft.context.getRMApps().get(id);
     String partition = row.app.getAppSchedulingInfo().getDefaultNodeLabelExpression();
     draft.section(Section.APPLICATIONS).i32(row.index).i64(id.getClusterTimestamp()).i32(id.getId())
         .i32(attempt.getAttemptId()).name(draft.name(app == null ? "" : app.getName()))
@@ -265,17 +268,72 @@ final class ApplicationSection {
   }
 
   /** The row of an application that has not gone, or null. */
-  ApplicationRow row(ApplicationId id) {
+  Row row(ApplicationId id) {
     return rows.get(id);
   }
 
   /** The row behind an index, null if its attempt has gone; of one that has moved the row stays, as it was. */
-  ApplicationRow row(int index) {
+  Row row(int index) {
     return byIndex.get(index);
   }
 
   /** How many indices were given out. */
   int size() {
     return byIndex.size();
+  }
+
+  /** An application attempt, as it was sent last. */
+  static final class Row {
+    static final int GONE = 0;
+    static final int ACTIVE = 1;
+    static final int WAITING = 2;
+    /** It runs on, served by another engine. */
+    static final int MOVED = 3;
+
+    final int index;
+    final FiCaSchedulerApp app;
+    CSQueue queue;
+    UserSection.Row user;
+    int queueIndex;
+    int priority;
+    int state = GONE;
+    boolean awaitingAm;
+    /** What the APPLICATIONS row of this frame has to replace; the row is due if {@link #dirty}. */
+    int replaces;
+    boolean dirty;
+    boolean usageDirty;
+    /** Whether another engine served it before. */
+    boolean takenOver;
+    final Map<SchedulerRequestKey, RequestSection.Row> keys = new HashMap<>();
+    final List<RequestSection.Row> keysByIndex = new ArrayList<>();
+    /** How many of its keys have outstanding requests. */
+    int askingKeys;
+    Set<String> blacklist = new HashSet<>();
+    int containers = -1;
+    /** The token whose key was sent last. */
+    Token<AMRMTokenIdentifier> keyToken;
+    final long[] used;
+    final long[] headroom;
+
+    Row(int index, FiCaSchedulerApp app, int resources) {
+      this.index = index;
+      this.app = app;
+      this.used = new long[resources];
+      this.headroom = new long[resources];
+    }
+
+    /** Whether the engine still serves it. */
+    boolean isServed() {
+      return state == ACTIVE || state == WAITING;
+    }
+
+    /** One key more, or one less, has outstanding requests. */
+    void asking(int change) {
+      boolean before = askingKeys > 0;
+      askingKeys += change;
+      if (before != askingKeys > 0) {
+        user.asking(change);
+      }
+    }
   }
 }

@@ -21,7 +21,7 @@ final class BlacklistSection {
   }
 
   /** Writes an application's list if it is not the one sent last. */
-  void review(Draft draft, ApplicationRow row) {
+  void review(Draft draft, ApplicationSection.Row row) {
     Set<String> now = row.awaitingAm ? ofSystem(row.app) : row.app.getBlacklistedNodes();
     if (now.equals(row.blacklist)) {
       return;
@@ -47,8 +47,8 @@ final class BlacklistSection {
   }
 
   /** Writes the tags of a new application, and what the environment of its master requires and prefers as such. */
-  void writeTags(Draft draft, ApplicationRow row) {
-    RMApp app = draft.context().getRMApps().get(row.app.getApplicationId());
+  void writeTags(Draft draft, ApplicationSection.Row row) {
+    RMApp app = draft.context.getRMApps().get(row.app.getApplicationId());
     if (app == null) {
       return;
     }

@@ -13,7 +13,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.constraint.Placem
 
 /**
  * Writes what the RM judges a scheduling request by: the conjunction of its own constraint and those that its
- * application and the cluster have for its allocation tags, and the tags. An application says them when it registers, so
+ * application and the cluster have for its allocation tags, and the tags. An application gives them when it registers, so
  * they are read once for each request; a constraint of the cluster that changes later is seen with the next snapshot.
  */
 final class ConstraintSection {
@@ -54,7 +54,7 @@ final class ConstraintSection {
     }
   }
 
-  static void review(Draft draft, ApplicationRow row, KeyRow request, SchedulingRequest asked) {
+  static void review(Draft draft, ApplicationSection.Row row, RequestSection.Row request, SchedulingRequest asked) {
     if (asked == null || asked == request.constraintOf) {
       return;
     }
@@ -80,9 +80,9 @@ final class ConstraintSection {
     }
   }
 
-  private static PlacementConstraint constraint(Draft draft, ApplicationRow row, SchedulingRequest asked,
+  private static PlacementConstraint constraint(Draft draft, ApplicationSection.Row row, SchedulingRequest asked,
       Set<String> tags) {
-    PlacementConstraintManager manager = draft.context().getPlacementConstraintManager();
+    PlacementConstraintManager manager = draft.context.getPlacementConstraintManager();
     PlacementConstraint own = asked.getPlacementConstraint();
     return manager == null ? own
         : manager.getMultilevelConstraint(row.app.getApplicationId(), tags, own);

@@ -144,7 +144,7 @@ final class ContainerSection {
   }
 
   /** Writes a step; {@code row} is the container's application attempt, null if that has gone. */
-  void write(Draft draft, ContainerStep step, ApplicationRow row) {
+  void write(Draft draft, ContainerStep step, ApplicationSection.Row row) {
     ContainerId id = step.container;
     Sent of = sent.get(step.node);
     Alive before = of == null ? null : of.alive.get(id);
@@ -200,7 +200,7 @@ final class ContainerSection {
   }
 
   private static long age(Draft draft, ContainerStep step) {
-    return draft.rmTimeMs() - step.timeMs;
+    return draft.rmTimeMs - step.timeMs;
   }
 
   private void remember(ContainerStep step, Alive now, boolean hasApplication) {
@@ -229,7 +229,7 @@ final class ContainerSection {
   List<ContainerStep> unseenEnds(Draft draft) {
     List<ContainerStep> ends = new ArrayList<>();
     int size = sentInOrder.size();
-    for (int left = sweep.due(size, draft.monotonicMs()); left > 0; left--) {
+    for (int left = sweep.due(size, draft.monotonicMs); left > 0; left--) {
       review(draft, sentInOrder.get(sweep.next(size)), ends);
     }
     return ends;
@@ -241,7 +241,7 @@ final class ContainerSection {
       of.missing = Collections.emptySet();
       return;
     }
-    FiCaSchedulerNode node = draft.scheduler().getNode(of.node);
+    FiCaSchedulerNode node = draft.scheduler.getNode(of.node);
     if (node != null && of.alive.size() <= node.getNumContainers() && of.missing.isEmpty()) {
       return;
     }
@@ -253,13 +253,13 @@ final class ContainerSection {
         }
       }
     }
-    long nowMs = draft.monotonicMs();
+    long nowMs = draft.monotonicMs;
     if (of.missing.isEmpty()) {
       of.missingMs = nowMs;
       of.missing = missing;
     } else if (nowMs - of.missingMs >= MISSING_MS) {
       missing.stream().filter(of.missing::contains)
-          .forEach(container -> ends.add(of.alive.get(container).step.lost(draft.rmTimeMs())));
+          .forEach(container -> ends.add(of.alive.get(container).step.lost(draft.rmTimeMs)));
       of.missing = Collections.emptySet();
     }
   }
@@ -269,7 +269,7 @@ final class ContainerSection {
   }
 
   /** Writes the containers of an application that are alive, for a snapshot. */
-  void writeLive(Draft draft, ApplicationRow row) {
+  void writeLive(Draft draft, ApplicationSection.Row row) {
     Set<ContainerId> ours = treadles.getOrDefault(row.app.getApplicationId(), Collections.emptySet());
     // the steps in which others ended may have been lost with an overflow, or while there was no engine
     ours.removeIf(container -> !row.app.getLiveContainersMap().containsKey(container));

@@ -15,13 +15,14 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
 final class Draft {
   private final FrameWriter writer;
   private final Names names;
-  private final CapacityScheduler scheduler;
-  private final RMContext context;
-  private final MirrorSettings settings;
-  private final boolean snapshot;
-  private final long rmTimeMs;
-  private final long monotonicMs;
-  private final List<String> partitions;
+  final CapacityScheduler scheduler;
+  final RMContext context;
+  final MirrorSettings settings;
+  final boolean snapshot;
+  final long rmTimeMs;
+  final long monotonicMs;
+  /** The cluster's partitions, the default one first. */
+  final List<String> partitions;
 
   Draft(FrameWriter writer, Names names, CapacityScheduler scheduler, RMContext context, MirrorSettings settings,
       boolean snapshot, long rmTimeMs, long monotonicMs) {
@@ -55,38 +56,9 @@ final class Draft {
     return names.index(text);
   }
 
-  CapacityScheduler scheduler() {
-    return scheduler;
-  }
-
-  RMContext context() {
-    return context;
-  }
-
-  MirrorSettings settings() {
-    return settings;
-  }
-
-  boolean snapshot() {
-    return snapshot;
-  }
-
-  long rmTimeMs() {
-    return rmTimeMs;
-  }
-
-  long monotonicMs() {
-    return monotonicMs;
-  }
-
   /** The number of resource types, R. */
   int resources() {
     return writer.resources();
-  }
-
-  /** The cluster's partitions, the default one first. */
-  List<String> partitions() {
-    return partitions;
   }
 
   /**

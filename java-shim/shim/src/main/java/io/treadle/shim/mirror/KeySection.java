@@ -35,11 +35,11 @@ final class KeySection {
   }
 
   /** Writes the key of an attempt if it is wanted and is not the one sent last. */
-  void review(Draft draft, ApplicationRow row) {
+  void review(Draft draft, ApplicationSection.Row row) {
     if (types.isEmpty()) {
       return;
     }
-    RMApp app = draft.context().getRMApps().get(row.app.getApplicationId());
+    RMApp app = draft.context.getRMApps().get(row.app.getApplicationId());
     if (app == null || !types.contains(app.getApplicationType().toUpperCase(Locale.ROOT))) {
       return;
     }

@@ -82,7 +82,7 @@ final class NodeSection {
   /** Forgets all indices and writes all nodes. */
   void snapshot(Draft draft) {
     reset();
-    sweep.reset(draft.monotonicMs());
+    sweep.reset(draft.monotonicMs);
     reviewScheduler(draft);
     byIndex.forEach(row -> reviewAttributes(draft, row));
   }
@@ -98,10 +98,10 @@ final class NodeSection {
       byIndex.stream().filter(row -> hosts.contains(row.id.getHost())).forEach(row -> again.add(row.id));
     }
     again.forEach(id -> reviewAttributes(draft, rows.get(id)));
-    int due = all ? byIndex.size() : sweep.due(byIndex.size(), draft.monotonicMs());
+    int due = all ? byIndex.size() : sweep.due(byIndex.size(), draft.monotonicMs);
     for (int i = 0; i < due; i++) {
       Row row = byIndex.get(all ? i : sweep.next(byIndex.size()));
-      if (all || draft.monotonicMs() >= row.dueMs) {
+      if (all || draft.monotonicMs >= row.dueMs) {
         review(draft, row.id);
       }
     }
@@ -112,8 +112,8 @@ final class NodeSection {
 
   /** While nodes come and go one may be counted before the journal names it: that is no reason to look at all of them. */
   private boolean miscounted(Draft draft, boolean someChanged) {
-    return present != draft.scheduler().getNumClusterNodes()
-        && (!someChanged || draft.monotonicMs() - countedMs >= RECOUNT_MS);
+    return present != draft.scheduler.getNumClusterNodes()
+        && (!someChanged || draft.monotonicMs - countedMs >= RECOUNT_MS);
   }
 
   /** Writes how often others than the engine have committed on nodes; the numbers are those since the last frame. */
@@ -129,7 +129,7 @@ final class NodeSection {
 
   /** The scheduler's set of attributes is a view of a map that other threads change. */
   private void reviewAttributes(Draft draft, Row row) {
-    FiCaSchedulerNode node = row == null || row.state == GONE ? null : draft.scheduler().getNode(row.id);
+    FiCaSchedulerNode node = row == null || row.state == GONE ? null : draft.scheduler.getNode(row.id);
     if (node == null) {
       return;
     }
@@ -166,14 +166,14 @@ final class NodeSection {
   }
 
   private void reviewScheduler(Draft draft) {
-    countedMs = draft.monotonicMs();
+    countedMs = draft.monotonicMs;
     TreeSet<NodeId> ids = new TreeSet<>();
-    draft.scheduler().getAllNodes().forEach(node -> ids.add(node.getNodeID()));
+    draft.scheduler.getAllNodes().forEach(node -> ids.add(node.getNodeID()));
     ids.forEach(id -> review(draft, id));
   }
 
   private void review(Draft draft, NodeId id) {
-    FiCaSchedulerNode node = draft.scheduler().getNode(id);
+    FiCaSchedulerNode node = draft.scheduler.getNode(id);
     Row row = rows.get(id);
     Row gone = row;
     if (node == null) {
@@ -211,9 +211,9 @@ final class NodeSection {
 
   /** When a node has to be looked at again: before that it does not go stale. */
   private static long dueMs(Draft draft, Row row, FiCaSchedulerNode node) {
-    return row.state != USABLE ? draft.monotonicMs()
-        : Math.min(node.getLastHeartbeatMonotonicTime() + draft.settings().staleAfterMs,
-            draft.monotonicMs() + TURNS * draft.settings().nodeReviewMs);
+    return row.state != USABLE ? draft.monotonicMs
+        : Math.min(node.getLastHeartbeatMonotonicTime() + draft.settings.staleAfterMs,
+            draft.monotonicMs + TURNS * draft.settings.nodeReviewMs);
   }
 
   private static void writeFree(Draft draft, Row row) {
@@ -223,7 +223,7 @@ final class NodeSection {
 
   /** Takes what has changed but for what is free; returns whether anything has. */
   private static boolean take(Draft draft, Row row, FiCaSchedulerNode node) {
-    NodeCondition condition = NodeCondition.of(node, draft.monotonicMs(), draft.settings().staleAfterMs);
+    NodeCondition condition = NodeCondition.of(node, draft.monotonicMs, draft.settings.staleAfterMs);
     int state = condition == NodeCondition.USABLE ? USABLE : UNUSABLE;
     boolean changed = state != row.state || !Objects.equals(node.getPartition(), row.partition)
         || !Objects.equals(node.getNodeName(), row.nodeName) || !Objects.equals(node.getRackName(), row.rackName);

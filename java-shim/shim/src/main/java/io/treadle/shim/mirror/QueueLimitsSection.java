@@ -49,7 +49,7 @@ final class QueueLimitsSection {
 
   private static void writeAll(Draft draft, Collection<QueueSection.Row> rows) {
     for (QueueSection.Row row : rows) {
-      for (String partition : draft.partitions()) {
+      for (String partition : draft.partitions) {
         write(draft, row, partition);
       }
     }

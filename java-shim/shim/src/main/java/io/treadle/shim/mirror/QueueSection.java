@@ -53,7 +53,7 @@ final class QueueSection {
    * @return whether it was walked, so that everything about queues has to be looked at
    */
   boolean update(Draft draft) {
-    long ageMs = draft.monotonicMs() - walkedMs;
+    long ageMs = draft.monotonicMs - walkedMs;
     if (!unknown && ageMs < (changed ? WALK_MS : REVIEW_MS)) {
       return false;
     }
@@ -62,13 +62,13 @@ final class QueueSection {
   }
 
   private void walk(Draft draft) {
-    walkedMs = draft.monotonicMs();
+    walkedMs = draft.monotonicMs;
     changed = false;
     unknown = false;
     Map<CSQueue, Row> before = rows;
     rows = new IdentityHashMap<>();
     List<List<Object>> now = new ArrayList<>();
-    visit(draft, draft.scheduler().getRootQueue(), null, before, now);
+    visit(draft, draft.scheduler.getRootQueue(), null, before, now);
     if (now.equals(sent)) {
       return;
     }
@@ -106,7 +106,7 @@ final class QueueSection {
   /** Of a leaf {@code fifo}, {@code fair} or the class of its policy; of a parent what is configured. */
   private static String policy(Draft draft, CSQueue queue, String path) {
     if (!LeafQueues.isLeaf(queue)) {
-      return draft.scheduler().getConfiguration()
+      return draft.scheduler.getConfiguration()
           .get("yarn.scheduler.capacity." + path + ".ordering-policy", "utilization").trim();
     }
     OrderingPolicy<?> policy = LeafQueues.orderingPolicy(queue);

@@ -2,11 +2,15 @@ package io.treadle.shim.mirror;
 
 import io.treadle.shim.wire.Section;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
+import org.apache.hadoop.yarn.api.records.SchedulingRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.PendingAsk;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.AppPlacementAllocator;
@@ -18,8 +22,8 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
  * frame, however many they are.
  */
 final class RequestSection {
-  private final List<KeyRow> dirty = new ArrayList<>();
-  private final List<ApplicationRow> owners = new ArrayList<>();
+  private final List<Row> dirty = new ArrayList<>();
+  private final List<ApplicationSection.Row> owners = new ArrayList<>();
   private final NodeSection nodes;
   private long round;
   private int size;
@@ -40,8 +44,8 @@ final class RequestSection {
   }
 
   /** A container was placed on a node for a request key. */
-  void placed(ApplicationRow row, SchedulerRequestKey key, NodeId node) {
-    KeyRow request = key == null ? null : row.keys.get(key);
+  void placed(ApplicationSection.Row row, SchedulerRequestKey key, NodeId node) {
+    Row request = key == null ? null : row.keys.get(key);
     if (request == null) {
       return;
     }
@@ -58,9 +62,9 @@ final class RequestSection {
   /** Writes what changed by containers placed. */
   void writePlaced(Draft draft) {
     for (int i = 0; i < dirty.size(); i++) {
-      KeyRow request = dirty.get(i);
+      Row request = dirty.get(i);
       request.dirty = false;
-      ApplicationRow row = owners.get(i);
+      ApplicationSection.Row row = owners.get(i);
       if (row.isServed()) {
         AppPlacementAllocator<FiCaSchedulerNode> allocator = row.app.getAppPlacementAllocator(request.key);
         int count = allocator == null ? 0 : allocator.getOutstandingAsksCount(ResourceRequest.ANY);
@@ -77,7 +81,7 @@ final class RequestSection {
     owners.clear();
   }
 
-  private void writePlaces(Draft draft, ApplicationRow row, KeyRow request,
+  private void writePlaces(Draft draft, ApplicationSection.Row row, Row request,
       AppPlacementAllocator<FiCaSchedulerNode> allocator) {
     for (NodeId node : request.placed) {
       writePlace(draft, row, request, nodes.nodeName(node), allocator);
@@ -85,9 +89,9 @@ final class RequestSection {
     }
   }
 
-  private static void writePlace(Draft draft, ApplicationRow row, KeyRow request, String name,
+  private static void writePlace(Draft draft, ApplicationSection.Row row, Row request, String name,
       AppPlacementAllocator<FiCaSchedulerNode> allocator) {
-    KeyRow.Locality locality = name == null ? null : request.localities.get(name);
+    Row.Locality locality = name == null ? null : request.localities.get(name);
     if (locality == null) {
       return;
     }
@@ -102,16 +106,16 @@ final class RequestSection {
   }
 
   /** Compares all requests of an application with what was sent. */
-  void review(Draft draft, ApplicationRow row) {
+  void review(Draft draft, ApplicationSection.Row row) {
     round++;
     int asked = 0;
     for (SchedulerRequestKey key : row.app.getSchedulerKeys()) {
       if (key.getContainerToUpdate() != null) {
         continue;
       }
-      KeyRow request = row.keys.get(key);
+      Row request = row.keys.get(key);
       if (request == null) {
-        request = new KeyRow(row.keysByIndex.size(), key, draft.resources());
+        request = new Row(row.keysByIndex.size(), key, draft.resources());
         row.keys.put(key, request);
         row.keysByIndex.add(request);
         size++;
@@ -123,14 +127,14 @@ final class RequestSection {
     if (asked == row.askingKeys) {
       return;
     }
-    for (KeyRow request : row.keysByIndex) {
+    for (Row request : row.keysByIndex) {
       if (request.seen != round && request.count > 0) {
         setCount(draft, row, request, 0);
       }
     }
   }
 
-  private void review(Draft draft, ApplicationRow row, KeyRow request) {
+  private void review(Draft draft, ApplicationSection.Row row, Row request) {
     AppPlacementAllocator<FiCaSchedulerNode> allocator = row.app.getAppPlacementAllocator(request.key);
     PendingAsk ask = allocator == null ? PendingAsk.ZERO : allocator.getPendingAsk(ResourceRequest.ANY);
     int count = Math.max(0, ask.getCount());
@@ -157,7 +161,7 @@ final class RequestSection {
     }
   }
 
-  private void reviewLocalities(Draft draft, ApplicationRow row, KeyRow request,
+  private void reviewLocalities(Draft draft, ApplicationSection.Row row, Row request,
       Map<String, ResourceRequest> requests) {
     int found = 0;
     for (Map.Entry<String, ResourceRequest> entry : requests.entrySet()) {
@@ -168,10 +172,10 @@ final class RequestSection {
       }
       found++;
       boolean relax = entry.getValue().getRelaxLocality();
-      KeyRow.Locality locality = request.localities.get(name);
+      Row.Locality locality = request.localities.get(name);
       boolean fresh = locality == null;
       if (fresh) {
-        locality = new KeyRow.Locality();
+        locality = new Row.Locality();
         request.localities.put(name, locality);
       }
       locality.seen = round;
@@ -184,8 +188,8 @@ final class RequestSection {
     if (found == request.localities.size()) {
       return;
     }
-    for (Iterator<Map.Entry<String, KeyRow.Locality>> all = request.localities.entrySet().iterator(); all.hasNext();) {
-      Map.Entry<String, KeyRow.Locality> entry = all.next();
+    for (Iterator<Map.Entry<String, Row.Locality>> all = request.localities.entrySet().iterator(); all.hasNext();) {
+      Map.Entry<String, Row.Locality> entry = all.next();
       if (entry.getValue().seen != round) {
         entry.getValue().count = 0;
         writeLocality(draft, row, request, entry.getKey(), entry.getValue());
@@ -194,7 +198,7 @@ final class RequestSection {
     }
   }
 
-  private static void setCount(Draft draft, ApplicationRow row, KeyRow request, int count) {
+  private static void setCount(Draft draft, ApplicationSection.Row row, Row request, int count) {
     if (request.count == 0 != (count == 0)) {
       row.asking(count > 0 ? 1 : -1);
     }
@@ -208,9 +212,42 @@ final class RequestSection {
         .name(draft.name(request.partition)).amounts(request.capability).end();
   }
 
-  private static void writeLocality(Draft draft, ApplicationRow row, KeyRow request, String name,
-      KeyRow.Locality locality) {
+  private static void writeLocality(Draft draft, ApplicationSection.Row row, Row request, String name,
+      Row.Locality locality) {
     draft.section(Section.LOCALITIES).i32(row.index).i32(request.index).name(draft.name(name)).i32(locality.count)
         .flag(locality.relax).end();
+  }
+
+  /** A request key of an application, as it was sent last. */
+  static final class Row {
+    /** Outstanding count at a node or rack. */
+    static final class Locality {
+      int count;
+      boolean relax;
+      long seen;
+    }
+
+    final int index;
+    final SchedulerRequestKey key;
+    final long[] capability;
+    /** Outstanding count at ANY; 0: the engine does not know the key, nor its localities. */
+    int count;
+    boolean relax;
+    boolean constrained;
+    String partition = "";
+    /** By name of node or rack. */
+    final Map<String, Locality> localities = new HashMap<>();
+    /** Nodes on which containers were placed for it since the last frame; only kept if there are localities. */
+    final Set<NodeId> placed = new HashSet<>();
+    /** The request whose constraint and allocation tags were sent; null: none were. */
+    SchedulingRequest constraintOf;
+    boolean dirty;
+    long seen;
+
+    Row(int index, SchedulerRequestKey key, int resources) {
+      this.index = index;
+      this.key = key;
+      this.capability = new long[resources];
+    }
   }
 }

@@ -29,9 +29,9 @@ final class ResourceTypesSection {
   }
 
   void write(Draft draft) {
-    ResourceCalculator calculator = draft.scheduler().getResourceCalculator();
-    Resource minimum = draft.scheduler().getMinimumResourceCapability();
-    Resource maximum = draft.scheduler().getMaximumResourceCapability();
+    ResourceCalculator calculator = draft.scheduler.getResourceCalculator();
+    Resource minimum = draft.scheduler.getMinimumResourceCapability();
+    Resource maximum = draft.scheduler.getMaximumResourceCapability();
     ResourceInformation[] types = ResourceUtils.getResourceTypesArray();
     sent = types.clone();
     sentCalculator = calculator;

@@ -74,14 +74,14 @@ final class Sections {
   /** Forgets what was sent and writes everything. */
   void snapshot(Draft draft, FrameOptions frameOptions) {
     forget();
-    applicationSweep.reset(draft.monotonicMs());
-    headroomSweep.reset(draft.monotonicMs());
+    applicationSweep.reset(draft.monotonicMs);
+    headroomSweep.reset(draft.monotonicMs);
     types.write(draft);
     options.snapshot(draft, frameOptions);
     queues.reset();
     nodes.snapshot(draft);
     Set<ApplicationId> alive = new HashSet<>();
-    for (ApplicationRow row : applications.snapshot(draft)) {
+    for (ApplicationSection.Row row : applications.snapshot(draft)) {
       alive.add(row.app.getApplicationId());
       writeAll(draft, row);
       containers.writeLive(draft, row);
@@ -94,7 +94,7 @@ final class Sections {
     lastOptions = frameOptions;
   }
 
-  private void writeAll(Draft draft, ApplicationRow row) {
+  private void writeAll(Draft draft, ApplicationSection.Row row) {
     requests.review(draft, row);
     blacklists.review(draft, row);
     blacklists.writeTags(draft, row);
@@ -110,7 +110,7 @@ final class Sections {
     nodes.others(draft, changes.othersCommits());
     applications.begin();
     List<ContainerStep> waited = containers.begin();
-    Set<ApplicationId> all = draft.scheduler().getSchedulerApplications().keySet();
+    Set<ApplicationId> all = draft.scheduler.getSchedulerApplications().keySet();
     for (ApplicationId id : otherOwners ? new TreeSet<>(all) : Collections.<ApplicationId>emptySet()) {
       reviewApplication(draft, id);
     }
@@ -141,7 +141,7 @@ final class Sections {
   }
 
   private void reviewApplication(Draft draft, ApplicationId id) {
-    ApplicationRow fresh = applications.review(draft, id);
+    ApplicationSection.Row fresh = applications.review(draft, id);
     if (fresh != null) {
       writeAll(draft, fresh);
       if (fresh.takenOver) {
@@ -172,7 +172,7 @@ final class Sections {
       }
       return;
     }
-    ApplicationRow row = applications.row(attempt.getApplicationId());
+    ApplicationSection.Row row = applications.row(attempt.getApplicationId());
     containers.write(draft, step, row != null && row.app.getApplicationAttemptId().equals(attempt) ? row : null);
     if (row != null) {
       if (step.kind == ContainerStep.Kind.ALLOCATED) {
@@ -185,7 +185,7 @@ final class Sections {
   }
 
   private void touch(Draft draft, ApplicationId id) {
-    ApplicationRow row = applications.row(id);
+    ApplicationSection.Row row = applications.row(id);
     if (row != null) {
       touch(row);
     } else if (applications.isElsewhere(id)) {
@@ -193,7 +193,7 @@ final class Sections {
     }
   }
 
-  private void touch(ApplicationRow row) {
+  private void touch(ApplicationSection.Row row) {
     usages.touch(row);
     users.touch(row.queue);
     limits.touch(queues.row(row.queue));
@@ -201,7 +201,7 @@ final class Sections {
 
   /** Another engine's application changed what is true of its leaf. */
   private void touchQueue(Draft draft, ApplicationId id) {
-    SchedulerApplication<FiCaSchedulerApp> known = draft.scheduler().getSchedulerApplications().get(id);
+    SchedulerApplication<FiCaSchedulerApp> known = draft.scheduler.getSchedulerApplications().get(id);
     if (known != null && known.getQueue() instanceof CSQueue) {
       users.touch((CSQueue) known.getQueue());
       limits.touch(queues.row((CSQueue) known.getQueue()));
@@ -209,7 +209,7 @@ final class Sections {
   }
 
   private void reviewAsks(Draft draft, ApplicationId id) {
-    ApplicationRow row = applications.row(id);
+    ApplicationSection.Row row = applications.row(id);
     if (row != null && !served.serves(row.app)) {
       // what it asks for has made it another engine's
       reviewApplication(draft, id);
@@ -226,22 +226,22 @@ final class Sections {
   }
 
   private void laterAsks(Draft draft, Set<ApplicationId> marked) {
-    if (!asksLater.isEmpty() && draft.monotonicMs() - asksLaterMs >= ASKS_LATER_MS) {
+    if (!asksLater.isEmpty() && draft.monotonicMs - asksLaterMs >= ASKS_LATER_MS) {
       asksLater.forEach(id -> reviewAsks(draft, id));
       asksLater.clear();
     }
     if (!marked.isEmpty()) {
       asksLater.addAll(marked);
-      asksLaterMs = draft.monotonicMs();
+      asksLaterMs = draft.monotonicMs;
     }
   }
 
   private void settle(Draft draft, Changes changes) {
-    List<ApplicationRow> gotAm = new ArrayList<>();
+    List<ApplicationSection.Row> gotAm = new ArrayList<>();
     applications.settle(draft, gotAm);
     gotAm.forEach(row -> blacklists.review(draft, row));
     for (ApplicationId id : changes.blacklists()) {
-      ApplicationRow row = applications.row(id);
+      ApplicationSection.Row row = applications.row(id);
       if (row != null) {
         blacklists.review(draft, row);
       }
@@ -250,8 +250,8 @@ final class Sections {
 
   private void sweep(Draft draft) {
     int size = applications.size();
-    for (int left = applicationSweep.due(size, draft.monotonicMs()); left > 0; left--) {
-      ApplicationRow row = applications.row(applicationSweep.next(size));
+    for (int left = applicationSweep.due(size, draft.monotonicMs); left > 0; left--) {
+      ApplicationSection.Row row = applications.row(applicationSweep.next(size));
       if (row != null && row.isServed()) {
         reviewApplication(draft, row.app.getApplicationId());
         if (row.isServed()) {
@@ -262,8 +262,8 @@ final class Sections {
         }
       }
     }
-    for (int left = headroomSweep.due(size, draft.monotonicMs()); left > 0; left--) {
-      ApplicationRow row = applications.row(headroomSweep.next(size));
+    for (int left = headroomSweep.due(size, draft.monotonicMs); left > 0; left--) {
+      ApplicationSection.Row row = applications.row(headroomSweep.next(size));
       if (row != null && row.askingKeys > 0) {
         usages.touch(row);
       }

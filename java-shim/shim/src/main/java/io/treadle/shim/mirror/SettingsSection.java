@@ -32,13 +32,13 @@ final class SettingsSection {
   }
 
   private static Map<String, String> read(Draft draft, FrameOptions options) {
-    Configuration queues = draft.scheduler().getConfiguration();
-    Configuration yarn = draft.context().getYarnConfiguration();
+    Configuration queues = draft.scheduler.getConfiguration();
+    Configuration yarn = draft.context.getYarnConfiguration();
     Map<String, String> settings = new LinkedHashMap<>();
     settings.put("node-locality-delay", queues.get(CAPACITY + "node-locality-delay", "40").trim());
     settings.put("rack-locality-additional-delay",
         queues.get(CAPACITY + "rack-locality-additional-delay", "-1").trim());
-    settings.put("resource-calculator", draft.scheduler().getResourceCalculator().getClass().getName());
+    settings.put("resource-calculator", draft.scheduler.getResourceCalculator().getClass().getName());
     settings.put("preemption-monitor", String.valueOf(yarn.getBoolean(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS,
         YarnConfiguration.DEFAULT_RM_SCHEDULER_ENABLE_MONITORS)));
     settings.put("nm-heartbeat-ms", String.valueOf(yarn.getLong(YarnConfiguration.RM_NM_HEARTBEAT_INTERVAL_MS,
@@ -53,11 +53,11 @@ final class SettingsSection {
 
   /** Partitions whose idle nodes may serve asks of the default partition, separated by commas. */
   private static String sharedPartitions(Draft draft) {
-    if (draft.partitions().size() == 1) {
+    if (draft.partitions.size() == 1) {
       return "";
     }
     Collection<String> shared = new TreeSet<>();
-    for (NodeLabel label : draft.context().getNodeLabelManager().getClusterNodeLabels()) {
+    for (NodeLabel label : draft.context.getNodeLabelManager().getClusterNodeLabels()) {
       if (!label.isExclusive()) {
         shared.add(label.getName());
       }

@@ -17,7 +17,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
  * next review.
  */
 final class UsageSection {
-  private final List<ApplicationRow> dirty = new ArrayList<>();
+  private final List<ApplicationSection.Row> dirty = new ArrayList<>();
   private final Map<QueueSection.Row, Map<TreeSet<String>, long[]>> headrooms = new HashMap<>();
   private final QueueSection queues;
 
@@ -31,7 +31,7 @@ final class UsageSection {
   }
 
   /** What an application uses has changed, or may have. */
-  void touch(ApplicationRow row) {
+  void touch(ApplicationSection.Row row) {
     if (!row.usageDirty) {
       row.usageDirty = true;
       dirty.add(row);
@@ -41,7 +41,7 @@ final class UsageSection {
   /** Writes the rows touched; to be called once a frame, after the queues' limits. */
   void update(Draft draft) {
     headrooms.clear();
-    for (ApplicationRow row : dirty) {
+    for (ApplicationSection.Row row : dirty) {
       row.usageDirty = false;
       if (row.isServed()) {
         write(draft, row);
@@ -50,7 +50,7 @@ final class UsageSection {
     dirty.clear();
   }
 
-  private void write(Draft draft, ApplicationRow row) {
+  private void write(Draft draft, ApplicationSection.Row row) {
     FiCaSchedulerApp app = row.app;
     int containers = app.getLiveContainersMap().size();
     long[] used = used(draft, app.getAppAttemptResourceUsage());
@@ -76,7 +76,7 @@ final class UsageSection {
   private static long[] used(Draft draft, ResourceUsage usage) {
     long[] sum = new long[draft.resources()];
     long[] one = new long[draft.resources()];
-    for (String partition : draft.partitions()) {
+    for (String partition : draft.partitions) {
       draft.copy(usage.getUsed(partition), one, 0);
       for (int i = 0; i < sum.length; i++) {
         sum[i] += one[i];
@@ -85,7 +85,7 @@ final class UsageSection {
     return sum;
   }
 
-  private long[] headroom(Draft draft, ApplicationRow row) {
+  private long[] headroom(Draft draft, ApplicationSection.Row row) {
     QueueSection.Row queue = queues.row(row.queue);
     if (queue == null) {
       return new long[draft.resources()];

@@ -51,7 +51,7 @@ final class UserSection {
       }
     }
     touched.clear();
-    int left = draft.snapshot() ? Integer.MAX_VALUE : PER_FRAME;
+    int left = draft.snapshot ? Integer.MAX_VALUE : PER_FRAME;
     for (Iterator<Row> rest = due.iterator(); rest.hasNext() && left > 0; left--) {
       Row row = rest.next();
       rest.remove();
@@ -83,7 +83,7 @@ final class UserSection {
         row.sent.put(partition, amounts);
       }
       changed |= draft.copy(users.getComputedResourceLimitForActiveUsers(row.user,
-          draft.scheduler().getClusterResource(), partition, SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY), amounts, 0);
+          draft.scheduler.getClusterResource(), partition, SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY), amounts, 0);
       changed |= draft.copy(user.getUsed(partition), amounts, resources);
       if (changed) {
         draft.section(Section.USERS).i32(queue).name(draft.name(row.user)).name(draft.name(partition))
