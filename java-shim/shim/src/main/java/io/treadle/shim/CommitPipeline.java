@@ -19,8 +19,6 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
-import java.util.function.LongSupplier;
-import java.util.function.Supplier;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 
@@ -34,9 +32,7 @@ final class CommitPipeline implements AnswerHandler {
   private final Committer committer;
   private final Observer observer;
   private final IdleGuard guard;
-  private final Supplier<String> name;
-  private final LongSupplier decisionMaxMs;
-  private final BooleanSupplier several;
+  private final EngineHandle engine;
   private final GivenUp givenUp;
   private final Consumer<JsonNode> onEngines;
   private final SchedulerPort port;
@@ -49,10 +45,8 @@ final class CommitPipeline implements AnswerHandler {
     CommitSettings settings = common.commits;
     this.metrics = metrics;
     this.upkeep = common.upkeep;
-    this.several = engine::several;
+    this.engine = engine;
     this.givenUp = new GivenUp(port, engine, metrics);
-    this.name = engine::name;
-    this.decisionMaxMs = engine::decisionMaxMs;
     this.onEngines = onEngines;
     this.committer = new Committer(port, settings, new CommitListener() {
       @Override
@@ -81,12 +75,12 @@ final class CommitPipeline implements AnswerHandler {
 
   @Override
   public String engine() {
-    return name.get();
+    return engine.name();
   }
 
   @Override
   public long decisionMaxMs() {
-    return decisionMaxMs.getAsLong();
+    return engine.decisionMaxMs();
   }
 
   @Override
@@ -96,7 +90,7 @@ final class CommitPipeline implements AnswerHandler {
 
   @Override
   public int proposalsLeast() {
-    return several.getAsBoolean() ? Committer.TRANSACTION_MAX : 0;
+    return engine.several() ? Committer.TRANSACTION_MAX : 0;
   }
 
   @Override
@@ -160,7 +154,7 @@ final class CommitPipeline implements AnswerHandler {
     upkeep.beforeCommit(mayCommit);
     CommitResult result = committer.commit(answer, directory, limit, mayCommit, time);
     report(answer, result, directory);
-    if (several.getAsBoolean()) {
+    if (engine.several()) {
       Transactions.count(answer, result, metrics);
     } else {
       metrics.decided(answer.decideMicros(), result.size(), result.count(Fate.COMMITTED));

@@ -30,9 +30,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The engines of one scheduler. The first is always there; what its status says of others is brought about: they are
- * started, and ended when they are named no longer. Its monitor is for start, stop, refresh and another roster; nobody
- * waits for a link with it.
+ * The engines of one scheduler. The first is always there. Its status names the others, which are started, and ended when
+ * it names them no longer. The monitor is for start, stop, refresh and another roster; nobody who holds it waits for a
+ * link.
  */
 final class Engines {
   private static final Logger LOG = LoggerFactory.getLogger(Engines.class);
@@ -213,7 +213,7 @@ final class Engines {
     reconcile();
   }
 
-  /** Brings the roster about. With the monitor held. */
+  /** Starts and ends engines so that they are those of the roster. With the monitor held. */
   private void reconcile() {
     Map<String, EngineHandle> known = new LinkedHashMap<>();
     each(engine -> known.put(engine.name(), engine));

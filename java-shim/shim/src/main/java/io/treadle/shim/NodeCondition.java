@@ -4,9 +4,8 @@ import org.apache.hadoop.yarn.api.records.NodeState;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 
 /**
- * Whether containers may be placed on a node now. One answer for the frames and for the commit, so that the engine
- * keeps off those nodes on which a proposal would be refused; that a node has gone quiet it learns {@link #noticeMs a
- * little earlier}.
+ * Whether containers may be placed on a node now. Frames and commits share this answer, so that the engine avoids the
+ * nodes on which a proposal would be refused. It learns of a silent node {@link #noticeMs a little earlier}.
  */
 public enum NodeCondition {
   /** Running, heard of lately, not reserved. */

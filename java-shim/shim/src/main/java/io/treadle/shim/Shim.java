@@ -62,7 +62,6 @@ public class Shim {
 
   private final String thread = "treadle-link-" + INSTANCES.incrementAndGet();
   private final SchedulerPort port;
-  private final Escapes escapes;
   private final Journal journal = new Journal(JOURNAL_CAPACITY);
   private final Taps taps;
   private final Upkeep upkeep;
@@ -84,7 +83,6 @@ public class Shim {
   /** A shim that has not started anything. Settings that cannot be used are logged and mean mode {@code off}. */
   public Shim(SchedulerPort port, Configuration conf, Escapes escapes) {
     this.port = port;
-    this.escapes = escapes;
     ShimConfig config;
     String error = "";
     try {
@@ -342,10 +340,5 @@ public class Shim {
             engine.pipeline.guard().placedNatively(request.getFirstAllocatedOrReservedContainer()));
       }
     }
-  }
-
-  /** For tests: how many throwables the overrides caught. */
-  public long escapes() {
-    return escapes.count();
   }
 }

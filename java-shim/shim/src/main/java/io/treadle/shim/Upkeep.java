@@ -18,9 +18,9 @@ import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 
 /**
- * What is done once for a scheduler, however many engines schedule: container updates, reservations, limits of leaves,
- * headroom, the rules for features, and what {@code observe_only} finds. Threads of links do it between two answers, one at a time; the others do not
- * wait for it.
+ * The work that is done once for a scheduler, however many engines schedule: container updates, reservations, limits of
+ * leaves, headroom, the rules for features, and the findings of {@code observe_only}. The links' threads do it between
+ * two answers, one of them at a time; the others do not wait for it.
  */
 final class Upkeep {
   /** How often nodes are searched for reservations: asynchronous scheduling may still make one after the switch. */
@@ -51,7 +51,7 @@ final class Upkeep {
     this.observer = new Observer(port, Observer.DEFAULT_WINDOW_MS, Time.monotonicNow());
   }
 
-  /** Whether no rule for a feature was against it when they were last looked at. Any thread. */
+  /** Whether no rule for a feature forbade engines to schedule at the last check. Any thread. */
   boolean mayEnforce() {
     return refusal == null;
   }
@@ -76,7 +76,7 @@ final class Upkeep {
     updates.mark(attempt);
   }
 
-  /** Which rule for a feature is against it that engines schedule, or null. */
+  /** The rule for a feature that forbids engines to schedule, or null. */
   synchronized String refusal() {
     long nowMs = Time.monotonicNow();
     if (refreshed || nowMs - rulesReadMs >= RULES_EVERY_MS) {

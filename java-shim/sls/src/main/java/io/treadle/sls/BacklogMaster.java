@@ -51,7 +51,6 @@ public class BacklogMaster extends DirectMaster {
   private Resource capability;
 
   @Override
-  @SuppressWarnings("checkstyle:parameternumber")
   public void init(AMDefinition definition, ResourceManager manager, SLSRunner runner, boolean tracked, long baselineMs,
       long heartbeatMs, Map<ApplicationId, AMSimulator> simulators) {
     super.init(definition, manager, runner, tracked, baselineMs, heartbeatMs, simulators);

@@ -24,7 +24,6 @@ public class PacedMaster extends MRAMSimulator {
   private static double lastMs;
 
   @Override
-  @SuppressWarnings("checkstyle:parameternumber")
   public void init(AMDefinition definition, ResourceManager rm, SLSRunner runner, boolean tracked, long baselineMs,
       long heartbeatMs, Map<ApplicationId, AMSimulator> simulators) {
     super.init(definition, rm, runner, tracked, baselineMs, heartbeatMs, simulators);

@@ -60,7 +60,6 @@ public class ScriptedMaster extends DirectMaster {
   private volatile Container master;
 
   @Override
-  @SuppressWarnings("checkstyle:parameternumber")
   public void init(AMDefinition definition, ResourceManager manager, SLSRunner runner, boolean tracked, long baselineMs,
       long heartbeatMs, Map<ApplicationId, AMSimulator> others) {
     super.init(definition, manager, runner, tracked, baselineMs, heartbeatMs, others);

@@ -6,8 +6,8 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * Which of several engines commits next: of those that wait the one with the highest precedence, but first those that
- * another one has gone before. So each waits for one batch, or one transaction, of each other engine at most.
+ * Decides which of several engines commits next. Among those that wait, an engine that was passed over goes first; then
+ * the highest precedence counts. So each waits for at most one batch, or one transaction, of each other engine.
  */
 public final class CommitTurns {
   private final ReentrantLock lock = new ReentrantLock();

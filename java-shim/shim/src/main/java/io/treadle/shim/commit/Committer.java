@@ -29,7 +29,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
  * reason. Used by one thread, the link's; the scheduler's lock is held for a batch, or a transaction, at a time.
  */
 public final class Committer {
-  /** Whose commit this thread is inside of, -1 if none of ours: how {@code tryCommit} distinguishes ours from native ones. */
+  /** The engine that this thread commits for, -1 for none: how {@code tryCommit} distinguishes ours from native ones. */
   private static final ThreadLocal<Integer> COMMITTING = ThreadLocal.withInitial(() -> -1);
 
   private static final BooleanSupplier ALWAYS = () -> true;
@@ -38,8 +38,8 @@ public final class Committer {
   public static final int TRANSACTION_MAX = Gangs.ROWS_MAX;
 
   /**
-   * A heartbeat that waits gets the lock after so long, but at least one proposal: handing it over costs as much as a
-   * few commits in an RM that is warm, and those of one that is not take longer.
+   * A heartbeat that waits gets the lock after so long, but after at least one proposal. In a warm RM handing the lock over
+   * costs as much as a few commits; in a cold one commits are slower.
    */
   private static final long LEAST_HOLD_NANOS = TimeUnit.MICROSECONDS.toNanos(100);
 
@@ -56,11 +56,6 @@ public final class Committer {
   private final Gangs gangs;
   private final AskLocks asks;
   private final CommitTurns turns;
-
-  /** Makes a committer of a scheduler's only engine. */
-  public Committer(SchedulerPort port, CommitSettings settings, CommitListener listener) {
-    this(port, settings, listener, Served.ALL, new AskLocks(), new CommitTurns());
-  }
 
   /**
    * Makes a committer of one engine.

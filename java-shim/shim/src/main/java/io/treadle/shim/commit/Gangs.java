@@ -15,7 +15,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
  * Commits transactions of several proposals: each is judged as if those before it were there, and only when all can be
  * is the first one committed. The caller holds the scheduler's write lock, and the AM's {@link AskLocks}.
  *
- * <p>What is judged by is then nearly all that a commit goes by. What is left may change between the two: a node leaves
+ * <p>This judgement covers nearly everything that a commit checks. What is left may change between the two: a node leaves
  * its state RUNNING, a container is given back and with it the limit of a user falls, a constraint is about other
  * containers of the transaction. Then what was committed is taken back, before the AM has heard of it.
  */

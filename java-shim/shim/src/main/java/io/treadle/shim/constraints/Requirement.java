@@ -7,7 +7,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** What an application requires of the nodes of its containers, its application master's but for. Never changes. */
+/** What an application requires of the nodes of its containers, except its application master's. Immutable. */
 public final class Requirement {
   /** Any node will do. */
   public static final Requirement NONE = new Requirement(Collections.emptyList(), null);

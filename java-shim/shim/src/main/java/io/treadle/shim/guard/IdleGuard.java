@@ -28,7 +28,7 @@ import org.slf4j.LoggerFactory;
  * <p>The link thread's, but for the methods that say otherwise. Times are milliseconds of one monotonic clock.
  */
 public final class IdleGuard {
-  /** So long after the last commit or end of a container an engine may say that it waits on purpose. */
+  /** How long after the last commit or end of a container an engine may report that it waits on purpose. */
   static final long HOLD_MS = 600_000;
   static final long FIRST_PAUSE_MS = 60_000;
   static final long LONGEST_PAUSE_MS = 3_600_000;

@@ -49,7 +49,6 @@ final class Ticks {
    * @param asking a thread that asks engines ahead
    * @param signal has the next tick come soon
    */
-  @SuppressWarnings("checkstyle:parameternumber")
   Ticks(Mirror mirror, Lease lease, AnswerHandler handler, ShimMetrics metrics, BooleanSupplier mayCommit,
       StateLog states, StatusReports reports, EngineWait wait, Executor asking, Runnable signal) {
     this.mirror = mirror;

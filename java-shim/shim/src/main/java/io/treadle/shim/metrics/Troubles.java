@@ -6,7 +6,7 @@ import java.util.EnumMap;
 import java.util.Map;
 import java.util.function.LongSupplier;
 
-/** What goes wrong now, one text a kind; each stays until it is said that it is mended. Any thread. */
+/** Current problems, one text a kind; each stays until it is reported as mended. Any thread. */
 public final class Troubles {
   /** Who has trouble; each knows when its own is mended. */
   public enum Kind {

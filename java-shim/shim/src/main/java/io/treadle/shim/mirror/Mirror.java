@@ -17,10 +17,10 @@ import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
- * Writes what one engine is to know: takes what changed from its feed of the journal, reads the scheduler's state and
- * puts it into frames. Remembers the meaning of indices, what was sent last, and the fates of the engine's
- * proposals. Where several engines schedule, each has a mirror with all nodes and queues, but only those applications that
- * it serves. Used by the link thread only; takes none of the scheduler's locks for longer than one read.
+ * Writes the frames of one engine: takes what changed from its feed of the journal, and has the {@link Sections} read the
+ * scheduler's state. Remembers the meaning of indices, what was sent last, and the fates of the engine's proposals. Where
+ * several engines schedule, each has a mirror with all nodes and queues, but only those applications that it serves. Used
+ * by the link thread only; takes none of the scheduler's locks for longer than one read.
  */
 public final class Mirror implements Directory {
   /** More fates than that before a frame make it a snapshot. */
@@ -43,12 +43,7 @@ public final class Mirror implements Directory {
   /** That of {@link #served} as of which applications were looked at last. */
   private int generation;
 
-  /** A mirror of the only engine; it has to be {@link #start started} before it is used. */
-  public Mirror(SchedulerPort port, Journal journal, MirrorSettings settings) {
-    this(port, journal, settings, Served.ALL);
-  }
-
-  /** A mirror of an engine that serves some applications. */
+  /** A mirror of an engine that serves some applications; it has to be {@link #start started} before it is used. */
   public Mirror(SchedulerPort port, Journal journal, MirrorSettings settings, Served served) {
     this.port = port;
     this.served = served;
@@ -200,13 +195,13 @@ public final class Mirror implements Directory {
 
   @Override
   public ApplicationAttemptId application(int index) {
-    ApplicationRow row = sections.applications.row(index);
+    ApplicationSection.Row row = sections.applications.row(index);
     return row == null ? null : row.app.getApplicationAttemptId();
   }
 
   @Override
   public int requestKeys(int application) {
-    ApplicationRow row = sections.applications.row(application);
+    ApplicationSection.Row row = sections.applications.row(application);
     return row == null ? 0 : row.keysByIndex.size();
   }
 

@@ -35,11 +35,6 @@ public final class ExternalSidecar implements EngineSource {
   private final int frameMaxBytes;
   private final int replyMaxBytes;
 
-  /** The first engine's sidecar, whose connection file is in the settings. */
-  public ExternalSidecar(ShimConfig config) {
-    this(config, config.sidecar);
-  }
-
   /** The sidecar of an engine that {@code settings} are for. */
   public ExternalSidecar(ShimConfig config, SidecarSettings settings) {
     this.file = Paths.get(settings.connectionFile);

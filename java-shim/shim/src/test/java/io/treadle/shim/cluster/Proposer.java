@@ -1,10 +1,13 @@
 package io.treadle.shim.cluster;
 
+import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitListener;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.CommitTime;
+import io.treadle.shim.commit.CommitTurns;
 import io.treadle.shim.commit.Committer;
+import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Fate;
 import java.util.ArrayList;
 import java.util.EnumSet;
@@ -39,7 +42,7 @@ public final class Proposer {
 
   /** Proposes to one cluster. */
   public Proposer(ClusterFixture cluster, CommitSettings settings, CommitListener listener) {
-    committer = new Committer(cluster.scheduler(), settings, listener);
+    committer = new Committer(cluster.scheduler(), settings, listener, Served.ALL, new AskLocks(), new CommitTurns());
   }
 
   /** The committer. */

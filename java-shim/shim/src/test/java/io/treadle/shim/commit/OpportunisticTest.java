@@ -23,7 +23,6 @@ import org.apache.hadoop.yarn.api.records.ExecutionType;
 import org.apache.hadoop.yarn.api.records.ExecutionTypeRequest;
 import org.apache.hadoop.yarn.api.records.UpdateContainerRequest;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
-import org.apache.hadoop.yarn.server.api.records.OpportunisticContainersStatus;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.OpportunisticNodes;
@@ -49,7 +48,7 @@ class OpportunisticTest {
     node = cluster.rm().registerNode("one:1234", 8192, 8);
     // the first heartbeat says, once and for all, how many containers the node lets wait; the allocator has a dispatcher
     // of its own, for which drainEvents() does not wait, and would read the next heartbeat, which says none
-    beat();
+    OpportunisticNodes.beat(cluster.rm(), node);
     Await.until("the allocator knows the node", () -> OpportunisticNodes.usable(cluster.rm().getRMContext()) == 1);
     RMApp job = cluster.submit("a", "ann", 1024);
     am = cluster.startAm(job, node);
@@ -64,14 +63,6 @@ class OpportunisticTest {
     cluster.close();
   }
 
-  private void beat() throws Exception {
-    OpportunisticContainersStatus idle = OpportunisticContainersStatus.newInstance();
-    idle.setEstimatedQueueWaitTime(-1);
-    idle.setOpportQueueCapacity(1000);
-    node.nodeHeartbeat(idle, true);
-    cluster.rm().drainEvents();
-  }
-
   /** A thread of the allocator's own looks for nodes from time to time; an ask waits until it has found ours. */
   private Container allocateOpportunistic() throws Exception {
     List<Container> given = new ArrayList<>(am.allocate(
@@ -79,7 +70,7 @@ class OpportunisticTest {
             ExecutionTypeRequest.newInstance(ExecutionType.OPPORTUNISTIC, true))),
         Collections.emptyList()).getAllocatedContainers());
     Await.until("the allocator has placed it", () -> {
-      beat();
+      OpportunisticNodes.beat(cluster.rm(), node);
       given.addAll(am.schedule().getAllocatedContainers());
       return !given.isEmpty();
     });
@@ -118,7 +109,7 @@ class OpportunisticTest {
     Container container = allocateOpportunistic();
     report(container.getId(), ExecutionType.OPPORTUNISTIC, ContainerState.RUNNING);
     update(container, ContainerUpdateType.PROMOTE_EXECUTION_TYPE, ExecutionType.GUARANTEED);
-    beat();
+    OpportunisticNodes.beat(cluster.rm(), node);
     assertTrue(am.schedule().getUpdatedContainers().isEmpty(), "the stock scheduler places nothing");
     updates.mark(app.getApplicationAttemptId());
     assertEquals(1, updates.place(() -> true));

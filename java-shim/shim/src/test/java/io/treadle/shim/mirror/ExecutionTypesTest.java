@@ -18,7 +18,6 @@ import org.apache.hadoop.yarn.api.records.ExecutionType;
 import org.apache.hadoop.yarn.api.records.ExecutionTypeRequest;
 import org.apache.hadoop.yarn.api.records.UpdateContainerRequest;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
-import org.apache.hadoop.yarn.server.api.records.OpportunisticContainersStatus;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
@@ -47,7 +46,7 @@ class ExecutionTypesTest {
     conf.setLong(YarnConfiguration.NM_CONTAINER_QUEUING_SORTING_NODES_INTERVAL_MS, 10);
     cluster = new Cluster(conf, Cluster.settings(1 << 20));
     node = cluster.rm.registerNode("n1:1234", 8192, 8);
-    beat();
+    OpportunisticNodes.beat(cluster.rm, node);
     Await.until("the allocator knows the node", () -> OpportunisticNodes.usable(cluster.rm.getRMContext()) == 1);
     am = MockRM.launchAndRegisterAM(MockRMAppSubmitter.submit(cluster.rm, MockRMAppSubmissionData.Builder
         .createWithMemory(1024, cluster.rm).withQueue("a").withUser("ann").withUnmanagedAM(false).build()),
@@ -60,14 +59,6 @@ class ExecutionTypesTest {
   void stop() {
     assertEquals("[]", cluster.scheduler.failures.toString());
     cluster.close();
-  }
-
-  private void beat() throws Exception {
-    OpportunisticContainersStatus idle = OpportunisticContainersStatus.newInstance();
-    idle.setEstimatedQueueWaitTime(-1);
-    idle.setOpportQueueCapacity(1000);
-    node.nodeHeartbeat(idle, true);
-    cluster.rm.drainEvents();
   }
 
   private int alive() {
@@ -91,7 +82,7 @@ class ExecutionTypesTest {
     List<Container> given = new ArrayList<>(am.allocate(Collections.singletonList(am.createResourceReq("*", 1024, 1, 1,
         null, ExecutionTypeRequest.newInstance(type, true))), Collections.emptyList()).getAllocatedContainers());
     Await.until("it is placed", () -> {
-      beat();
+      OpportunisticNodes.beat(cluster.rm, node);
       given.addAll(am.schedule().getAllocatedContainers());
       return !given.isEmpty();
     });
@@ -107,7 +98,7 @@ class ExecutionTypesTest {
     AllocateResponse[] last = {am.sendContainerUpdateRequest(Collections.singletonList(UpdateContainerRequest
         .newInstance(container.getVersion(), container.getId(), type, null, target)))};
     Await.until("it is updated", () -> {
-      beat();
+      OpportunisticNodes.beat(cluster.rm, node);
       last[0] = last[0].getUpdatedContainers().isEmpty() ? am.schedule() : last[0];
       return !last[0].getUpdatedContainers().isEmpty();
     });

@@ -33,10 +33,17 @@ class ExternalSidecarTest {
   @BeforeEach
   void make() throws BadSettingException {
     file = folder.resolve("connection.json");
+    sidecar = sidecar("");
+  }
+
+  /** A sidecar that a user runs, the RM's if it is empty. */
+  private ExternalSidecar sidecar(String user) throws BadSettingException {
     Configuration conf = new Configuration(false);
     conf.set(ShimConfig.SIDECAR, "external");
     conf.set(ShimConfig.CONNECTION_FILE, file.toString());
-    sidecar = new ExternalSidecar(ShimConfig.read(conf));
+    conf.set(ShimConfig.SIDECAR_USER, user);
+    ShimConfig config = ShimConfig.read(conf);
+    return new ExternalSidecar(config, config.sidecar);
   }
 
   private void write(String content, String mode) throws IOException {
@@ -86,11 +93,7 @@ class ExternalSidecarTest {
   @Test
   void aUserThatThisHostDoesNotHaveIsNamedWithItsKey() throws Exception {
     write(GOOD, "rw-------");
-    Configuration conf = new Configuration(false);
-    conf.set(ShimConfig.SIDECAR, "external");
-    conf.set(ShimConfig.CONNECTION_FILE, file.toString());
-    conf.set(ShimConfig.SIDECAR_USER, "no-such-user-here");
-    ExternalSidecar other = new ExternalSidecar(ShimConfig.read(conf));
+    ExternalSidecar other = sidecar("no-such-user-here");
     String message = assertThrows(IOException.class, other::endpoint).getMessage();
     assertTrue(message.contains(ShimConfig.SIDECAR_USER + " is 'no-such-user-here'"), message);
   }

@@ -1,13 +1,26 @@
 package org.apache.hadoop.yarn.server.resourcemanager;
 
-/** What the allocator of opportunistic containers knows, which no public method returns. */
+import org.apache.hadoop.yarn.server.api.records.OpportunisticContainersStatus;
+
+/** Nodes that take opportunistic containers, and what their allocator knows, which no public method returns. */
 public final class OpportunisticNodes {
+  private static final int QUEUE_CAPACITY = 1000;
+
   private OpportunisticNodes() {
   }
 
-  /** The number of nodes that it may place containers on now. */
+  /** The number of nodes that the allocator may place containers on now. */
   public static int usable(RMContext context) {
     return ((OpportunisticContainerAllocatorAMService) context.getApplicationMasterService()).getLeastLoadedNodes()
         .size();
+  }
+
+  /** A heartbeat of a node that is idle and lets containers wait; returns when the RM has handled it. */
+  public static void beat(MockRM rm, MockNM node) throws Exception {
+    OpportunisticContainersStatus idle = OpportunisticContainersStatus.newInstance();
+    idle.setEstimatedQueueWaitTime(-1);
+    idle.setOpportQueueCapacity(QUEUE_CAPACITY);
+    node.nodeHeartbeat(idle, true);
+    rm.drainEvents();
   }
 }

@@ -56,7 +56,7 @@ final class TestRms {
   /** Stops one in which nothing of ours may have failed. */
   static void stop(MockRM rm) {
     rm.stop();
-    assertEquals(0, scheduler(rm).shim().escapes());
+    assertEquals(0L, scheduler(rm).shim().metrics().numbers().get("Escapes"));
   }
 
   static TreadleScheduler scheduler(MockRM rm) {
