@@ -13,6 +13,6 @@ public final class CountedResources {
   public static boolean isCounted(ResourceCalculator calculator, int type) {
     Resource one = Resources.createResource(0, 0);
     one.setResourceValue(type, 1);
-    return !calculator.fitsIn(one, Resources.none());
+    return !calculator.fitsIn(one, Resources.createResource(0, 0));
   }
 }
