@@ -129,7 +129,7 @@ final class CommitPipeline implements AnswerHandler {
   public void diagnostics(Map<Integer, String> said, Directory directory) {
     Map<ApplicationAttemptId, String> attempts = new HashMap<>();
     said.forEach((index, text) -> {
-      ApplicationAttemptId attempt = index < directory.applications() ? directory.application(index) : null;
+      ApplicationAttemptId attempt = directory.applicationOrNull(index);
       if (attempt != null) {
         attempts.put(attempt, text);
       }

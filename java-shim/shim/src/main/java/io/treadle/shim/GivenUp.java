@@ -27,7 +27,7 @@ final class GivenUp {
   /** Lets other engines serve applications, if any other is alive. */
   void take(Map<Integer, String> said, Directory directory) {
     said.forEach((index, why) -> {
-      ApplicationAttemptId attempt = index < directory.applications() ? directory.application(index) : null;
+      ApplicationAttemptId attempt = directory.applicationOrNull(index);
       FiCaSchedulerApp app = attempt == null ? null : port.scheduler().getApplicationAttempt(attempt);
       if (app != null && app.getApplicationAttemptId().equals(attempt)) {
         giveUp(app, why);

@@ -319,7 +319,7 @@ public final class Committer {
           return null;
         }
       }
-      return application < 0 || application >= directory.applications() ? null : directory.application(application);
+      return directory.applicationOrNull(application);
     }
 
     private Fate afterCheck(Fate fate, int position) {

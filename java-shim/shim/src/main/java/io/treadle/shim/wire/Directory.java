@@ -18,6 +18,11 @@ public interface Directory {
   /** The attempt behind an index in [0, applications()), or null if it has gone. */
   ApplicationAttemptId application(int index);
 
+  /** The attempt behind any number, or null if it is no index or the attempt has gone. */
+  default ApplicationAttemptId applicationOrNull(int number) {
+    return number < 0 || number >= applications() ? null : application(number);
+  }
+
   /** How many request-key indices an application has been given. */
   int requestKeys(int application);
 
