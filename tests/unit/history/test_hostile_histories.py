@@ -193,7 +193,7 @@ def test_a_reader_gives_way_on_the_processor() -> None:
     with HistoryReader() as reader:
         process = started(reader)
         eventually(lambda: os.sched_getscheduler(process.pid) == os.SCHED_BATCH)
-        assert psutil.Process(process.pid).nice() == LEAST
+        assert psutil.Process(process.pid).nice() == min(LEAST, psutil.Process().nice() + LEAST)
 
 
 def test_histories_of_one_owner_cannot_take_the_time_of_the_others() -> None:
