@@ -61,6 +61,10 @@ class Remembering:
         """Return what the event source says of itself."""
         return self._source.summary()
 
+    def warnings(self) -> Sequence[str]:
+        """Return what the event source warns of."""
+        return self._source.warnings()
+
     def keys_for(self) -> Sequence[str]:
         """Return what the event source wants keys for."""
         return self._source.keys_for()

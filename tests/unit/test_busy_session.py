@@ -238,6 +238,9 @@ class Source:
     def summary(self) -> str:
         return ""
 
+    def warnings(self) -> Sequence[str]:
+        return ()
+
     def keys_for(self) -> Sequence[str]:
         return ()
 

@@ -130,6 +130,9 @@ class Silent:
     def summary(self) -> str:
         return ""
 
+    def warnings(self) -> list[str]:
+        return []
+
     def keys_for(self) -> list[str]:
         return []
 

@@ -110,6 +110,10 @@ class HistorySource:
         full = f"what pilots say is kept of {self._samples_max} jobs and no more" if self._not_kept else ""
         return "; ".join(filter(None, (self._sources.summary(), full)))
 
+    def warnings(self) -> Sequence[str]:
+        """Return nothing: whoever keeps the jobs' histories warns of what is wrong with them."""
+        return ()
+
     def keys_for(self) -> Sequence[str]:
         """Return no type: no keys are wanted here."""
         return ()
@@ -247,6 +251,10 @@ class EventSources:
     def summary(self) -> str:
         """Return what all of them know."""
         return "; ".join(filter(None, (source.summary() for source in self._event_sources)))
+
+    def warnings(self) -> Sequence[str]:
+        """Return what the administrator should know, of all of them."""
+        return [warning for source in self._event_sources for warning in source.warnings()]
 
     def keys_for(self) -> Sequence[str]:
         """Return the types of the applications whose keys any of them wants."""

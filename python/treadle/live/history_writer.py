@@ -143,7 +143,6 @@ class ProfileRecorder:
         self._store = RetryingStore(self._restore, open_)
         self._history = HistoryLookup(self._tracker, self._profile)
         self._stages_of: StagesOf = lambda _: ()
-        self._warnings_beside: Callable[[], Sequence[str]] = tuple
         self._staged = StagedSplits()
         self._runs: Keeping[int, JobRun] = Keeping(WAITING_RUNS)
         self._numbers = count()
@@ -241,11 +240,7 @@ class ProfileRecorder:
         found: tuple[str, ...] = (f"jobs are not remembered: {problem}",) if problem else ()
         if self._enabled and self._tracker.is_full:
             found += (f"jobs beyond {self._tracker.jobs} at a time are not remembered",)
-        return (*found, *self._warnings_beside())
-
-    def warn_of(self, warnings: Callable[[], Sequence[str]]) -> None:
-        """Return from now on in `warnings` what another one returns too, who must return at once."""
-        self._warnings_beside = warnings
+        return found
 
     def _work(self) -> None:
         while True:

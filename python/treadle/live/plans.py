@@ -9,11 +9,12 @@ from treadle.history.run import JobRun
 from treadle.live.history_writer import StagesOf
 from treadle.live.plan_link import PlanLink
 from treadle.live.plan_source import PlanEventSource
+from treadle.live.roles import EventSource
 
 
 def open_plans(
     settings: Settings, remember: Callable[[JobRun], None], ask_stages: Callable[[StagesOf], None]
-) -> PlanEventSource | None:
+) -> EventSource | None:
     """Open the plan listener that the settings name; one that cannot listen is tried again, which it reports.
 
     Args:

@@ -115,8 +115,6 @@ class LivePolicies:
         recorder.start()
         live, plans = HistorySource(recorder), open_plans(settings, recorder.remember, recorder.ask_stages)
         source = live if plans is None else EventSources(live, plans)
-        if plans is not None:
-            recorder.warn_of(plans.warnings)
         ticks = LiveRecorder(self._engine, keys_for=source.keys_for())
         ticks.follow(settings)
         ticks.start()

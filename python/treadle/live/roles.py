@@ -115,6 +115,9 @@ class EventSource(Protocol):
     def summary(self) -> str:
         """Return in a few words what is known, for the status; empty if there is nothing to say."""
 
+    def warnings(self) -> Sequence[str]:
+        """Return what the administrator should know."""
+
     def keys_for(self) -> Sequence[str]:
         """Return the types of the applications whose keys the frames should bring (`treadle.events.AttemptKeys`)."""
 

@@ -336,8 +336,8 @@ class Session:
             self._engine.apply(events)
 
     def _note_warnings(self) -> None:
-        others = (each for each in (self._observer, self._recorder) if each is not None)
-        self._warned = tuple(warning for other in others for warning in other.warnings())
+        others = (self._observer, self._event_source, self._recorder)
+        self._warned = tuple(warning for other in others if other is not None for warning in other.warnings())
         self._status.warnings = (*self._missing, *self._engine.warnings(), *self._warned)
 
     def _hear(self) -> None:

@@ -76,6 +76,10 @@ class _Recorded:
     def summary(self) -> str:
         return self.known
 
+    def warnings(self) -> Sequence[str]:
+        """Return nothing: what it warned of is among the recorded ones (`_Observer`)."""
+        return ()
+
     def keys_for(self) -> Sequence[str]:
         return self._keys_for
 
