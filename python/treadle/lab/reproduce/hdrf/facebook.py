@@ -6,8 +6,8 @@ is said beside each constant. docs/results/hdrf.md lists it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -113,11 +113,8 @@ def schedule(sample: Path, seed: int) -> Workload:
         if tasks <= LARGE and chance.random() < MEMORY_DOMINANT:
             memory_mb = LARGE_DEMAND_MB
         demand = {"memory-mb": memory_mb, "gpu" if leaf == GPU_LEAF else "vcores": 1}
-        times_ms = durations_ms(chance, tasks)
-        stage = Stage(0, tasks, int(times_ms.mean()), demand, durations_ms=times_ms)
-        name = f"job{number}"
         arrival_ms = int(arrivals_ms[number] - arrivals_ms[0])
-        jobs.append(Job(name, arrival_ms, Dag(name, (stage,)), Framework.MAPREDUCE, queue=queue_of(leaf)))
+        jobs.append(bag_of_tasks(chance, f"job{number}", arrival_ms, leaf, tasks, demand))
     return arranged(jobs)
 
 
@@ -130,7 +127,26 @@ def _dealt(sizes: list[int], leaves: tuple[str, ...]) -> list[tuple[int, str]]:
     return [(size, leaves[at % len(leaves)]) for at, size in enumerate(sizes)]
 
 
-def durations_ms(chance: np.random.Generator, tasks: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def bag_of_tasks(
+    chance: np.random.Generator, name: str, arrival_ms: int, leaf: str, tasks: int, demand: Mapping[str, float]
+) -> Job:
+    """Return a job of a leaf whose tasks all want the same and wait for nothing; how long they take is drawn."""
+    times_ms = _durations_ms(chance, tasks)
+    stage = Stage(0, tasks, int(times_ms.mean()), demand, durations_ms=times_ms)
+    return Job(name, arrival_ms, Dag(name, (stage,)), Framework.MAPREDUCE, queue=queue_of(leaf))
+
+
+def with_demands(workload: Workload, demand_of: Callable[[Mapping[str, float]], Mapping[str, float]]) -> Workload:
+    """Return jobs whose tasks ask for what ``demand_of`` makes of what they want, and take as long."""
+
+    def asking(job: Job) -> Job:
+        stages = tuple(replace(stage, demand=demand_of(stage.demand)) for stage in job.dag.stages)
+        return replace(job, dag=replace(job.dag, stages=stages))
+
+    return arranged(map(asking, workload.jobs))
+
+
+def _durations_ms(chance: np.random.Generator, tasks: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Draw how long the tasks of a job take."""
     spread = np.log(1.0 + VARIATION**2)
     drawn_s = MEAN_S * chance.lognormal(-spread / 2, np.sqrt(spread), tasks)

@@ -16,7 +16,6 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.compiled.array_types import F64
-from treadle.dag.dag import Dag, Stage
 from treadle.lab.harness.runs import digest_of
 from treadle.lab.reproduce.hdrf.comparison import HDRF, SchemeRun, content_of, settings_of
 from treadle.lab.reproduce.hdrf.facebook import (
@@ -26,13 +25,13 @@ from treadle.lab.reproduce.hdrf.facebook import (
     LEAVES,
     MEAN_S,
     MEMORY_DOMINANT,
-    durations_ms,
+    bag_of_tasks,
     job_sizes,
-    queue_of,
     queues_of,
+    with_demands,
 )
 from treadle.simulate import Run, Scenario, simulate
-from treadle.workload.job import Framework, Job, Workload, arranged
+from treadle.workload.job import Job, Workload, arranged
 from treadle.workload.traces.swim import swim_jobs
 
 SERVERS: Final = 1_200
@@ -114,10 +113,7 @@ def schedule(sample: Path, seed: int, load: float) -> Workload:
             for at_s in _arrivals_s(chance, gaps_s * (mean_gap_s / float(gaps_s.mean()))):
                 name = f"{leaf}-{user}-{at_s:.3f}-{len(jobs)}"
                 tasks, demand = int(chance.choice(sizes)), _demand(chance, leaf)
-                times_ms = durations_ms(chance, tasks)
-                stage = Stage(0, tasks, int(times_ms.mean()), demand, durations_ms=times_ms)
-                job = Job(name, int(1000 * at_s), Dag(name, (stage,)), Framework.MAPREDUCE, queue=queue_of(leaf))
-                jobs.append(job)
+                jobs.append(bag_of_tasks(chance, name, int(1000 * at_s), leaf, tasks, demand))
     return arranged(jobs)
 
 
@@ -143,11 +139,8 @@ def _demand(chance: np.random.Generator, leaf: str) -> Mapping[str, float]:
     return {"memory-mb": memory_mb, "gpu": 1} if leaf == GPU_LEAF else {"memory-mb": memory_mb, "vcores": cores}
 
 
-def _in_slots(job: Job) -> Job:
-    (stage,) = job.dag.stages
-    demand = {SLOT: 1.0} | ({"gpu": 1.0} if "gpu" in stage.demand else {})
-    own = Stage(0, stage.tasks, stage.duration_ms, demand, durations_ms=stage.durations_ms)
-    return Job(job.id, job.arrival_ms, Dag(job.dag.name, (own,)), job.framework, queue=job.queue)
+def _in_slots(demand: Mapping[str, float]) -> Mapping[str, float]:
+    return {SLOT: 1.0} | ({"gpu": 1.0} if "gpu" in demand else {})
 
 
 def run_large(wanted: LargeRun) -> dict[str, Any]:
@@ -160,7 +153,7 @@ def run_large(wanted: LargeRun) -> dict[str, Any]:
     """
     jobs = schedule(wanted.sample, wanted.seed, wanted.load)
     if wanted.scheme in SLOTS:
-        jobs = arranged([_in_slots(job) for job in jobs.jobs])
+        jobs = with_demands(jobs, _in_slots)
     run: Run = simulate(scenario_of(wanted.scheme).with_jobs(jobs), settings_of(HDRF), wanted.seed, check=False)
     response_s = [round(each, 3) if np.isfinite(each) else None for each in run.completion_s.tolist()]
     return {

@@ -13,8 +13,8 @@ from treadle.compiled.array_types import F64
 from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.hdrf.comparison import HDRF
 from treadle.lab.reproduce.hdrf.large import LENGTH_S, SCHEMES, SLOTS, LargeRun
-from treadle.lab.reproduce.hdrf.slots import BINS, shown
-from treadle.simulate.statistics import Interval, bootstrap, bootstrap_ratio
+from treadle.lab.reproduce.hdrf.slots import BINS, percent_longer, shown
+from treadle.simulate.statistics import Interval, bootstrap
 
 PAPER_GAIN: Final[Mapping[str, tuple[int, ...]]] = {
     "slots-10": (83, 82, 80, 80),
@@ -49,8 +49,7 @@ class LargeReport:
         Jobs count that ended under both.
         """
         pairs = [self._means_s(load, scheme, seed, size) for seed in self.seeds]
-        ratio = bootstrap_ratio([theirs for theirs, _ in pairs], [ours for _, ours in pairs])
-        return Interval(*(100.0 * (bound - 1.0) for bound in ratio))
+        return percent_longer([theirs for theirs, _ in pairs], [ours for _, ours in pairs])
 
     @cached_property
     def _response_s(self) -> dict[tuple[float, str, int], F64]:

@@ -8,7 +8,6 @@ more memory than it has, all of them slow down by the cube of how many times as 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,12 +18,12 @@ from treadle.errors import UserError
 from treadle.lab.harness.runs import digest_of
 from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.hdrf.comparison import HDRF, NODES, SchemeRun, content_of, settings_of
-from treadle.lab.reproduce.hdrf.facebook import queues_of, schedule
+from treadle.lab.reproduce.hdrf.facebook import queues_of, schedule, with_demands
 from treadle.simulate import Scenario, simulate
 from treadle.simulate.statistics import Interval, bootstrap, bootstrap_ratio
-from treadle.workload.job import Workload, arranged
+from treadle.workload.job import Workload
 
-__all__ = ["BINS", "SCHEMES", "SlotRun", "Slots", "run_slots", "scenario_of", "shown"]
+__all__ = ["BINS", "SCHEMES", "SlotRun", "Slots", "percent_longer", "run_slots", "scenario_of", "shown"]
 
 MEMORY: Final = "memory-mb"
 NODE: Final = {MEMORY: 6144, "vcores": 4, "gpu": 4}
@@ -74,11 +73,7 @@ def _jobs(sample: Path, scheme: str, seed: int) -> Workload:
     jobs = schedule(sample, seed)
     if scheme not in SLOTS:
         return jobs
-    found = []
-    for job in jobs.jobs:
-        stages = tuple(replace(stage, demand={SLOT: 1.0, MEMORY: stage.demand[MEMORY]}) for stage in job.dag.stages)
-        found.append(replace(job, dag=replace(job.dag, stages=stages)))
-    return arranged(found)
+    return with_demands(jobs, lambda demand: {SLOT: 1.0, MEMORY: demand[MEMORY]})
 
 
 def run_slots(wanted: SlotRun) -> dict[str, Any]:
@@ -116,8 +111,7 @@ class Slots:
     def gain(self, scheme: str, size: str) -> Interval:
         """Return by how many percent of those under H-DRF response times of jobs of a size are longer, in the mean."""
         theirs, ours = ([self._mean_s(name, seed, size) for seed in self.seeds] for name in (scheme, HDRF))
-        ratio = bootstrap_ratio(theirs, ours)
-        return Interval(*(100.0 * (bound - 1.0) for bound in ratio))
+        return percent_longer(theirs, ours)
 
     def _mean_s(self, scheme: str, seed: int, size: str) -> float:
         found, (least, most) = self._found[scheme, seed], BINS[size]
@@ -159,6 +153,11 @@ class Slots:
             "paper": {"total_s": PAPER_S, "gain_percent": {name: list(row) for name, row in PAPER_GAIN.items()}},
             "runs": [{"scheme": scheme, "seed": seed, **each} for (scheme, seed), each in self._found.items()],
         }
+
+
+def percent_longer(theirs: Sequence[float], ours: Sequence[float]) -> Interval:
+    """Return by how many percent of ours theirs are longer, in the mean."""
+    return Interval(*(100.0 * (bound - 1.0) for bound in bootstrap_ratio(theirs, ours)))
 
 
 def shown(figure: Interval) -> str:

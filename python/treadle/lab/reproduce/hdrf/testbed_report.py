@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from rich.table import Table
 
+from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.hdrf.comparison import HDRF
 from treadle.lab.reproduce.hdrf.comparison_report import (
     PAPER_GAIN,
@@ -81,9 +82,11 @@ class PlayedComparison:
         return [tasks, responses, self._machine()]
 
     def _machine(self) -> Table:
-        table = Table(title="The machine: heartbeats handled, latest submission", title_justify="left")
-        for heading in ("", "pace", "containers placed by the stock scheduler"):
-            table.add_column(heading, justify="right" if heading else "left")
+        table = empty_table(
+            "The machine: heartbeats handled, latest submission",
+            ("",),
+            ("pace", "containers placed by the stock scheduler"),
+        )
         for scheme in SCHEMES:
             runs = [draw.runs[scheme] for draw in self._draws]
             natively = "" if scheme == STOCK else str(sum(run.placed_natively for run in runs))
