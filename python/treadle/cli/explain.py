@@ -217,7 +217,8 @@ def _show(found: dict[str, Any], ask: int | None) -> None:
         console.print(table, markup=False)
         nodes = ", ".join(f"{count} {_NODES.get(reason, reason)}" for reason, count in each["nodes"].items())
         say(console, f"nodes: {nodes or 'none'}")
-        say(console, f"wait for the first container: {each['wait']['text']}")
+        if each["ways"]:
+            say(console, "what would let it start:")
         for way in each["ways"]:
             say(console, f"  {way['text']}")
         if each["node"]:

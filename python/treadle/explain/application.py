@@ -13,7 +13,7 @@ from treadle.explain.causes import ORDER, AskExplained, Cause, Explanation, Why
 from treadle.explain.limits import queue_causes, queues_of_all, share_of, user_causes
 from treadle.explain.nodes import WORDS, NodesOfAsk, in_words
 from treadle.explain.situation import Situation
-from treadle.explain.wait import Waits
+from treadle.explain.ways import Running, ways_of
 from treadle.policy.state import KEYED
 
 ASKS_MAX: Final = 32
@@ -50,7 +50,7 @@ def explain_application(situation: Situation, application: int, ask: int | None 
     row = view.apps[application]
     asked = [at for at in _rows(situation, application) if ask is None or int(view.rows["key"][at]) == ask]
     state = ApplicationState(int(row["state"]))
-    waits = Waits(situation, application, min(len(asked), ASKS_MAX))
+    running = Running.of(situation)
     turned_down = situation.turned_down.get(application, {})
     return Explanation(
         application=situation.application_id(application),
@@ -62,7 +62,7 @@ def explain_application(situation: Situation, application: int, ask: int | None 
         facts=_facts(situation, application),
         turned_down={Fate(fate).name.lower(): count for fate, count in sorted(turned_down.items())},
         conflicts=sum(count for fate, count in turned_down.items() if fate in CONFLICTS),
-        asks=tuple(_explain_ask(situation, at, node, waits) for at in asked[:ASKS_MAX]),
+        asks=tuple(_explain_ask(situation, running, at, node) for at in asked[:ASKS_MAX]),
         left_out=max(len(asked) - ASKS_MAX, 0),
     )
 
@@ -76,7 +76,7 @@ def _rows(situation: Situation, application: int) -> Iterator[int]:
         row = int(situation.view.rows["next"][row])
 
 
-def _explain_ask(situation: Situation, row: int, node: str, waits: Waits) -> AskExplained:
+def _explain_ask(situation: Situation, running: Running, row: int, node: str) -> AskExplained:
     view, at = situation.view, situation.view.rows[row]
     nodes = NodesOfAsk(situation, row)
     found = [
@@ -90,7 +90,6 @@ def _explain_ask(situation: Situation, row: int, node: str, waits: Waits) -> Ask
     whole = queues_of_all(situation, row)
     found.sort(key=lambda cause: (cause.why != Why.NOT_ACTIVE, cause.why in _OF_QUEUES and cause.of in whole))
     causes = sorted(found or [_turn(situation, row)], key=lambda cause: ORDER[cause.verdict])
-    wait, ways = waits.of(row, nodes, causes)
     return AskExplained(
         key=int(at["key"]),
         priority=int(at["priority"]),
@@ -101,8 +100,7 @@ def _explain_ask(situation: Situation, row: int, node: str, waits: Waits) -> Ask
         nodes=nodes.counts(),
         near=nodes.near(),
         node=nodes.why_not(node) if node else "",
-        wait=wait,
-        ways=ways,
+        ways=ways_of(situation, running, row, nodes, causes),
     )
 
 

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from treadle.words import in_time
-
 
 class Verdict(StrEnum):
     """The fate of an ask if nothing is done."""
@@ -117,38 +115,12 @@ class Near:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """How long an ask is expected to wait for its first container, if nobody else comes. Milliseconds from now."""
-
-    not_known: str = ""
-    """Why there is no estimate; empty if there is one."""
-    early_ms: int | None = None
-    expected_ms: int | None = None
-    """None: later than ``beyond_ms``, up to which was looked."""
-    late_ms: int | None = None
-    """None: as ``expected_ms``."""
-    beyond_ms: int | None = None
-
-
-def in_words(wait: Mapping[str, Any]) -> str:
-    """Return a `Wait`, as JSON has it, in words."""
-    if wait["not_known"]:
-        return f"not known: {wait['not_known']}"
-    early, beyond = in_time(wait["early_ms"]), in_time(wait["beyond_ms"] or 0)
-    late = f"more than {beyond}" if wait["late_ms"] is None else in_time(wait["late_ms"])
-    expected = f"more than {beyond}" if wait["expected_ms"] is None else f"about {in_time(wait['expected_ms'])}"
-    return f"{expected} ({early} to {late}), if nobody else comes"
-
-
-@dataclass(frozen=True, slots=True)
 class Way:
     """What would let an ask start."""
 
     kind: str
-    """``node``, ``queue`` or ``label``: of what ``name`` is the name."""
+    """``queue`` or ``label``: of what ``name`` is the name."""
     name: str
-    in_ms: int | None
-    """When that is expected; None: it is so now, or nobody knows when."""
     text: str
     """In words."""
 
@@ -171,9 +143,8 @@ class AskExplained:
     """Of the nodes that are full, that which lacks least."""
     node: str
     """Why not on the node that was asked about; empty if none was."""
-    wait: Wait
     ways: tuple[Way, ...]
-    """The soonest of each kind first."""
+    """Queues first, those with the most containers before others; then labels."""
 
     @property
     def verdict(self) -> Verdict:
@@ -206,7 +177,6 @@ class Explanation:
         found = asdict(self)
         for shown, ask in zip(found["asks"], self.asks, strict=True):
             shown["verdict"] = ask.verdict.value
-            shown["wait"]["text"] = in_words(shown["wait"])
             for cause, of in zip(shown["causes"], ask.causes, strict=True):
                 cause["verdict"] = of.verdict.value
         return found

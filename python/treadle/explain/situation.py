@@ -37,16 +37,13 @@ class Tables(NamedTuple):
     blacklist: Records
     excluded: Records
     counted: U8
-    hints: Records
     groups: Records
-    group_amounts: I64
     tasks: Records
     task_index: Records
     """Pairs (`PAIR`) of a container's key and its place in ``tasks``."""
-    rank: I32
     leaf_first: I32
     leaf_applications: I32
-    """These three as in `treadle.model.applications.ApplicationTable`."""
+    """These two as in `treadle.model.applications.ApplicationTable`."""
 
 
 class Decided(NamedTuple):
@@ -68,27 +65,16 @@ class Followed:
     gate: str
     order: str
     share: str
-    compares_shares: bool
-    """Whether the share serves by shares in a tree."""
-    hold_nodes_max: int
-    hold_nodes_share: float
-    hold_duration_ms: int
-    seed: int
 
     @classmethod
     def of(cls, settings: Settings) -> Followed:
         """Return it of settings."""
-        policy, hold = settings.policy, settings.hold
+        policy = settings.policy
         return cls(
             policy=policy.name(),
             gate=policy.gate.label,
             order=policy.order.label,
             share=policy.share.label,
-            compares_shares=policy.share.kind.traits.compares_shares,
-            hold_nodes_max=hold.nodes_max,
-            hold_nodes_share=hold.nodes_share,
-            hold_duration_ms=hold.duration_ms,
-            seed=settings.seed,
         )
 
 
@@ -206,7 +192,6 @@ def _tables(cluster: Cluster) -> Tables:
     view, apps = cluster.view(), cluster.apps
     beside = {
         "task_index": cluster.tasks.task_index.pairs,
-        "rank": apps.rank,
         "leaf_first": apps.leaf_first,
         "leaf_applications": apps.leaf_applications,
     }

@@ -1,68 +1,89 @@
-"""What would let an ask start: nodes and queues whose containers end next, labels with room."""
+"""What would let an ask start: queues whose containers must end, labels with room."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from treadle.compiled.array_types import I64
+from treadle.compiled.array_types import I32, I64
 from treadle.events import NodeState
-from treadle.explain.causes import Cause, Way, Why
-from treadle.explain.ends import Ends
+from treadle.explain.causes import Cause, Verdict, Way, Why
 from treadle.explain.limits import queues_up
 from treadle.explain.nodes import NodesOfAsk
 from treadle.explain.situation import Situation
 from treadle.model.tables import ASSUMED, MAXIMUM, USED
-from treadle.words import counted, in_time
+from treadle.words import counted
 
-WAYS_MAX: Final = 3
-"""Nodes, and queues, that are named."""
-
-
-def next_nodes(situation: Situation, ends: Ends, nodes: NodesOfAsk) -> Iterator[Way]:
-    """Yield the nodes on which containers that end make room soonest, whoever then takes it."""
-    full, free = nodes.by_reason["full"] | nodes.by_reason["kept_free"], situation.available()
-    needed = nodes.headroom_needed()
-    expected_ms = ends.expected_ms()
-    here = np.flatnonzero(full[ends.node] & np.isfinite(expected_ms))
-    order = here[np.lexsort((expected_ms[here], ends.node[here]))]
-    if not len(order):
-        return
-    node = ends.node[order]
-    freed = np.cumsum(ends.amounts[order], axis=0)
-    first = np.searchsorted(node, node)  # where the node's own begin
-    before = np.where((first > 0)[:, None], freed[first - 1], 0)
-    enough = (free[node] + freed - before >= needed[node])[:, situation.view.counted == 1].all(axis=1)
-    place = np.flatnonzero(enough)
-    found, at = np.unique(node[place], return_index=True)
-    in_ms = expected_ms[order[place[at]]]
-    for one in np.argsort(in_ms, kind="stable")[:WAYS_MAX].tolist():
-        name, soon = situation.node_name(int(found[one])), float(in_ms[one])
-        text = f"on {name} containers are expected to have made room {_soon(soon)}"
-        yield Way("node", name, round(soon), text)
+QUEUES_MAX: Final = 3
+"""Queues that are named."""
+_OF_ROOM: Final = {Why.NODES_FULL, Why.NODES_KEPT_FREE, Why.NODES_RESERVED}
+_MAY_SERVE: Final = ("rejected", "reserved", "full", "kept_free", "would_do")
 
 
-def next_queues(
-    situation: Situation, ends: Ends, row: int, usable: npt.NDArray[np.bool_], causes: Collection[Cause]
+class Running(NamedTuple):
+    """The containers that run as tasks, in no order; masters are none."""
+
+    node: I32
+    application: I32
+    queue: I32
+
+    @classmethod
+    def of(cls, situation: Situation) -> Running:
+        """Return those of a model."""
+        view = situation.view
+        live = view.task_index["value"][view.task_index["key"] >= 0]
+        node, group = view.tasks["node"][live], view.tasks["group"][live]
+        here = (view.groups["application"][group] >= 0) & (view.nodes["state"][node] != NodeState.GONE)
+        application = view.groups["application"][group[here]]
+        return cls(node[here], application, view.apps["queue"][application])
+
+
+def ways_of(
+    situation: Situation, running: Running, row: int, nodes: NodesOfAsk, causes: Collection[Cause]
+) -> tuple[Way, ...]:
+    """Return what would let an ask start, of what can be known without a guess how long containers run."""
+    return (*_containers_to_end(situation, running, row, nodes, causes), *_labels_with_room(situation, row, nodes))
+
+
+def _containers_to_end(
+    situation: Situation, running: Running, row: int, nodes: NodesOfAsk, causes: Collection[Cause]
 ) -> Iterator[Way]:
-    """Yield the queues whose containers must end: those above the ask if they are full, else who has its nodes."""
-    leaf = int(situation.view.apps["queue"][situation.view.rows["application"][row]])
-    limited = {cause.why for cause in causes} & {Why.QUEUE_MAXIMUM, Why.USER_LIMIT}
-    here = ends.queue == leaf if limited else usable[ends.node]
-    queues, counts = np.unique(ends.queue[here & (ends.queue >= 0)], return_counts=True)
-    for one in np.argsort(-counts, kind="stable")[:WAYS_MAX].tolist():
-        soon = float(ends.those(np.flatnonzero(here & (ends.queue == queues[one]))).expected_ms().min())
-        path, count = situation.queue_path(int(queues[one])), counted(int(counts[one]), "container")
-        where = "runs" if counts[one] == 1 else "run"
-        where += "" if limited else " on nodes that may serve it"
-        ends_in = f"the next ends {_soon(soon)}" if np.isfinite(soon) else "nobody knows how long"
-        yield Way("queue", path, round(soon) if np.isfinite(soon) else None, f"{count} of {path} {where}; {ends_in}")
+    """Yield the queues some of whose containers must end, those with the most containers first."""
+    if any(cause.verdict != Verdict.WAITING for cause in causes):
+        return
+    view, reasons = situation.view, {cause.why for cause in causes}
+    application = int(view.rows["application"][row])
+    leaf, user = int(view.apps["queue"][application]), int(view.apps["user"][application])
+    full = {cause.of for cause in causes if cause.why == Why.QUEUE_MAXIMUM}
+    whose, where = "", ""
+    if Why.USER_LIMIT in reasons:
+        here = (running.queue == leaf) & (view.apps["user"][running.application] == user)
+        whose = f"user {situation.texts[user]} in "
+    elif full:
+        here = _below(situation, running.queue, full)
+    elif reasons & _OF_ROOM:
+        here = np.logical_or.reduce([nodes.by_reason[reason] for reason in _MAY_SERVE])[running.node]
+        where = " on nodes that may serve it"
+    else:
+        return
+    queues, counts = np.unique(running.queue[here & (running.queue >= 0)], return_counts=True)
+    for one in np.argsort(-counts, kind="stable")[:QUEUES_MAX].tolist():
+        path, count = situation.queue_path(int(queues[one])), int(counts[one])
+        runs = "runs" if count == 1 else "run"
+        yield Way("queue", path, f"containers of {whose}{path} end: {count} {runs}{where}")
 
 
-def labels_with_room(situation: Situation, row: int, nodes: NodesOfAsk) -> Iterator[Way]:
+def _below(situation: Situation, leaves: I32, paths: Collection[str]) -> npt.NDArray[np.bool_]:
+    """Say which of these leaves are, or are below, a queue with one of these paths."""
+    known = np.unique(leaves[leaves >= 0]).tolist()
+    chosen = [leaf for leaf in known if any(situation.queue_path(up) in paths for up in queues_up(situation, leaf))]
+    return np.isin(leaves, chosen)
+
+
+def _labels_with_room(situation: Situation, row: int, nodes: NodesOfAsk) -> Iterator[Way]:
     """Yield other partitions in which nodes have room for the ask now, and the queue may use them."""
     view, counts = situation.view, situation.view.counted == 1
     leaf = int(view.apps["queue"][view.rows["application"][row]])
@@ -74,7 +95,7 @@ def labels_with_room(situation: Situation, row: int, nodes: NodesOfAsk) -> Itera
         if partition != own and count and _may_use(situation, leaf, partition, nodes.capability):
             name = situation.partition_name(partition)
             what = f"label {name}" if name else "no label"
-            yield Way("label", name, None, f"with {what} it would have room on {counted(count, 'node')} now")
+            yield Way("label", name, f"with {what} it would have room on {counted(count, 'node')} now")
 
 
 def _may_use(situation: Situation, leaf: int, partition: int, capability: I64) -> bool:
@@ -85,7 +106,3 @@ def _may_use(situation: Situation, leaf: int, partition: int, capability: I64) -
             if (amounts[USED] + amounts[ASSUMED] + capability > amounts[MAXIMUM])[counts].any():
                 return False
     return bool(view.limit_known[leaf, partition])
-
-
-def _soon(in_ms: float) -> str:
-    return f"in about {in_time(in_ms)}" if in_ms else "any moment"

@@ -18,8 +18,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, BinaryIO, Final
 
-import numpy as np
-
 from treadle.compiled.pair_map import PairMap
 from treadle.errors import printable
 from treadle.explain.application import explain_application
@@ -113,7 +111,6 @@ def main() -> None:
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (PRIVATE_BYTES_MAX, PRIVATE_BYTES_MAX))
     PairMap().find(0, 0)  # reads what is compiled
-    np.random.default_rng(0).random(1)
     child = Child(int(sys.argv[1]))
     connected = socket.socket(fileno=0)
     stream = connected.makefile("rb")

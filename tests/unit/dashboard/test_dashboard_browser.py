@@ -17,7 +17,6 @@ pytestmark = pytest.mark.slow
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 NODES = 5000
-WAIT = {"not_known": "", "early_ms": 5000, "expected_ms": 9000, "late_ms": 20_000, "beyond_ms": None}
 ASK = {
     "key": 3,
     "count": 2,
@@ -26,8 +25,7 @@ ASK = {
     "verdict": "waiting",
     "causes": [{"verdict": "waiting", "text": f"all nodes are full {HOSTILE}"}],
     "nodes": {"full": 2},
-    "wait": {**WAIT, "text": "about 9 s (5 s to 20 s), if nobody else comes"},
-    "ways": [{"kind": "node", "name": "n1", "in_ms": 4000, "text": "on n1 containers are expected to have made room"}],
+    "ways": [{"kind": "queue", "name": "root.b", "text": "containers of root.b end: 4 run on nodes that may serve it"}],
 }
 
 
@@ -82,8 +80,8 @@ def visitor(browser: Any, shown: Dashboard) -> Iterator[Visitor]:
             "application/application_1_0001",
             [
                 "all nodes are full",
-                "wait for the first container: about 9 s (5 s to 20 s), if nobody else comes",
-                "on n1 containers are expected to have made room",
+                "what would let it start",
+                "containers of root.b end: 4 run on nodes that may serve it",
                 "node full",
                 "4 of these were conflicts",
                 "stages that wait",

@@ -233,7 +233,6 @@ async function showApplication(id) {
       parts.push(wide(section(`ask ${ask.key}: ${ask.count} x ${wanted}, priority ${ask.priority}`,
         table([["verdict", "", (row) => row.verdict], ["why", "", (row) => row.text]], ask.causes),
         html("p", { className: "soft" }, `nodes: ${nodes || "none"}`),
-        html("p", {}, `wait for the first container: ${ask.wait.text}`),
         ask.ways.length ? table([["what would let it start", "", (row) => row.text]], ask.ways) : "")));
     }
     if (!why.asks.length) parts.push(wide(section("asks", html("p", {}, "it asks for nothing now"))));
