@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,12 @@ import pytest
 from tests.engine.fake_rm import FakeRM
 from tests.support.pages import FakeManager, served
 
-from treadle.cli.explain import ask_sidecar, state_places
+from treadle.admin.host import where
+from treadle.admin.host.plan import UNIT
+from treadle.admin.install import templates
+from treadle.cli.explain import UNIT_STATE, NoSidecarError, ask_sidecar, state_places
 from treadle.cli.main import run
+from treadle.config import trust
 from treadle.config.settings import default_settings
 from treadle.config.state_folders import EXPLAIN_SOCKET
 from treadle.engine import Engine
@@ -311,21 +318,106 @@ def test_without_a_place_there_is_no_door_and_the_sidecar_goes_on(tmp_path: Path
 
 
 @pytest.mark.parametrize("engine_name", ["", "batch"])
-def test_the_command_looks_where_the_sidecar_puts_it(
+def test_the_command_looks_where_the_sidecar_puts_it_and_in_no_home(
     tmp_path: Path, engine_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "treadle.yaml"
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     beside = state_folder(config, engine=engine_name)
     assert beside is not None
-    assert state_places(config, engine_name)[0] == beside / EXPLAIN_SOCKET
     monkeypatch.setattr("treadle.live.policy_memory.os.access", lambda *_: False)  # as where root owns the folder
     kept = state_folder(config, {"STATE_DIRECTORY": str(tmp_path)}, engine_name)
     assert kept is not None
-    assert kept.relative_to(tmp_path) in [
-        place.parent.relative_to("/var/lib/treadle")
-        for place in state_places(config, engine_name)
-        if place.is_relative_to("/var/lib/treadle")
-    ]
+    of_unit = UNIT_STATE / kept.relative_to(tmp_path)
+    assert state_places(config, engine_name) == [beside / EXPLAIN_SOCKET, of_unit / EXPLAIN_SOCKET]
+
+
+def test_the_units_state_is_where_the_command_looks() -> None:
+    unit = (templates() / "systemd" / UNIT).read_text()
+    assert f"StateDirectory={UNIT_STATE.relative_to('/var/lib')}\n" in unit
+
+
+ANSWER = {
+    "application": "application_0_0001",
+    "name": "nightly",
+    "user": "ann",
+    "queue": "root",
+    "state": "ACTIVE",
+    "facts": {"containers": 0, "asked_for": 0, "proposed": 0, "ahead_in_queue": 0, "asking_in_queue": 0, "order": "x"},
+    "turned_down": {},
+    "conflicts": 0,
+    "left_out": 0,
+    "note": "\x1b]0;title\x07\x1b[2Jslow",
+    "asks": [],
+}
+LISTENER = """
+import os, socket, sys
+listening = socket.socket(socket.AF_UNIX)
+listening.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o666)
+if sys.argv[2]:
+    os.setuid(int(sys.argv[2]))
+listening.listen(1)  # whose it is from now on is what the kernel tells of it
+print("there", flush=True)
+connected, _ = listening.accept()
+print("asked:", connected.recv(4096), flush=True)
+connected.sendall(sys.argv[3].encode() + b"\\n")
+"""
+
+
+@contextmanager
+def listener(place: Path, user: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Run a process, of a user if one is given, that listens at a socket and answers once."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", LISTENER, str(place), user, json.dumps(ANSWER)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "there\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def test_a_note_commands_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with listener(tmp_path / EXPLAIN_SOCKET):
+        assert run(["explain", "1", "--socket", str(tmp_path / EXPLAIN_SOCKET)]) == 0
+    said = capsys.readouterr()
+    assert "slow" in said.err
+    assert "nightly" in said.out
+    assert "\x1b" not in said.err + said.out
+
+
+def test_who_listens_is_neither_root_nor_the_sidecars_user_and_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, as_root = tmp_path / EXPLAIN_SOCKET, os.geteuid() == 0
+    if not as_root:  # then the listener cannot become another user: this one is it
+        monkeypatch.setattr(where, "sidecar_users", lambda: frozenset({0}))
+        monkeypatch.setattr(trust, "reason_against", lambda *_: "")
+    with listener(place, "65534" if as_root else "") as poser:
+        with pytest.raises(UserError, match=rf"{place} is not asked: user \d+ listens there") as refused:
+            ask_sidecar([place], {"held": True})
+        assert not isinstance(refused.value, NoSidecarError), "no further place is asked"
+        assert poser.stdout is not None
+        assert poser.stdout.readline() == "asked: b''\n", "it was connected to, and got no question"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_a_socket_in_a_folder_of_others_is_not_asked(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    folder.chmod(mode)
+    with listener(folder / EXPLAIN_SOCKET) as poser:
+        with pytest.raises(UserError, match=r"is not asked: .*/state may be written by"):
+            ask_sidecar([folder / EXPLAIN_SOCKET], {"held": True})
+        poser.kill()
+        assert poser.stdout is not None
+        assert poser.stdout.read() == "", "it was not connected to"
 
 
 def test_a_copy_is_not_changed_by_what_comes_later() -> None:

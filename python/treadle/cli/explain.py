@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -11,7 +13,7 @@ import typer
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean, read_beans, roster_in
-from treadle.errors import UserError
+from treadle.errors import UserError, printable
 from treadle.yarn.treadle_beans import application_in, why_not
 
 app = typer.Typer()
@@ -24,6 +26,14 @@ class NoSidecarError(UserError):
 EXIT_NEVER: Final = 1
 """The exit code where something has to be changed before an ask can be served."""
 
+UNIT_STATE: Final = Path("/var/lib/treadle")
+"""The state of a sidecar whose systemd unit makes all else read-only."""
+
+_WHOM_IT_TRUSTS: Final = (
+    "this command trusts root, its own user and the user of `treadle install`; if another user runs the sidecar, run "
+    "the command as that user"
+)
+_CREDENTIALS: Final = struct.Struct("3i")
 _TIMEOUT_S: Final = 10.0
 _ANSWER_BYTES_MAX: Final = 16 << 20
 _NODES: Final = {
@@ -74,7 +84,7 @@ def explain(
     if "error" in found:
         raise UserError(str(found["error"]))
     if "note" in found:
-        typer.echo(found["note"], err=True)
+        typer.echo(printable(str(found["note"])), err=True)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:
@@ -137,14 +147,10 @@ def _engine_of(application: str, engine: str, rm: str, ca: Path | None) -> str:
 
 
 def state_places(config: Path, engine: str) -> list[Path]:
-    """Return the sockets that a sidecar of a treadle.yaml may have."""
-    import pwd
-
+    """Return the sockets that a sidecar of a treadle.yaml may have: beside the file, or in its unit's state."""
     from treadle.config.state_folders import EXPLAIN_SOCKET, state_folders
 
-    homes = sorted({entry.pw_dir for entry in pwd.getpwall() if Path(entry.pw_dir).is_absolute()})
-    bases = ["/var/lib/treadle", *(f"{home}/.local/state" for home in homes)]
-    return [folder / EXPLAIN_SOCKET for folder in state_folders(config, engine, bases)]
+    return [folder / EXPLAIN_SOCKET for folder in state_folders(config, engine, [str(UNIT_STATE)])]
 
 
 def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
@@ -152,14 +158,19 @@ def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
 
     Raises:
         NoSidecarError: none listens there.
-        UserError: one listens, and does not answer.
+        UserError: one listens, and does not answer; or another user could have put the socket there.
     """
+    from treadle.admin.host.where import sidecar_users
+
+    users = sidecar_users()
     problem = f"{places[0]}: No such file or directory"
     for place in places:
         try:
+            _refuse_folder(place, users)
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
                 connected.settimeout(_TIMEOUT_S)
                 connected.connect(str(place))
+                _refuse_peer(connected, place, users)
                 connected.sendall(json.dumps(question).encode() + b"\n")
                 with connected.makefile("rb") as stream:
                     line = stream.readline(_ANSWER_BYTES_MAX)
@@ -181,6 +192,20 @@ def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
         f"no sidecar can be asked: {problem}; run this on the ResourceManager's host as the sidecar's user or as root. "
         "The sidecar's log says where it is asked (--socket)"
     )
+
+
+def _refuse_folder(place: Path, users: Collection[int]) -> None:
+    from treadle.config.trust import reason_against
+
+    reason = reason_against(place.parent, users)
+    if reason:
+        raise UserError(f"{place} is not asked: {reason}; {_WHOM_IT_TRUSTS}")
+
+
+def _refuse_peer(connected: socket.socket, place: Path, users: Collection[int]) -> None:
+    peer = _CREDENTIALS.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[1]
+    if peer not in users:
+        raise UserError(f"{place} is not asked: user {peer} listens there; {_WHOM_IT_TRUSTS}")
 
 
 def _show(found: dict[str, Any], ask: int | None) -> None:

@@ -39,7 +39,8 @@ def reason_against(path: Path, owners: Collection[int] | None = None) -> str:
     owners = trusted_owners() if owners is None else owners
     for at, found in _steps(path):
         if found.st_uid not in owners:
-            return f"{at} belongs to {_user(found.st_uid)}; it must be root's or {_user(os.geteuid())}'s"
+            allowed = " or ".join(f"{_user(each)}'s" for each in sorted(owners) if each >= 0)
+            return f"{at} belongs to {_user(found.st_uid)}; it must be {allowed}"
         mode = found.st_mode
         if stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
             continue

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
+import pwd
 import re
 import subprocess
 from pathlib import Path
@@ -31,7 +33,7 @@ from treadle.admin.host.manifest import Manifest
 from treadle.admin.host.place import put
 from treadle.admin.host.plan import CLASS, CLASS_KEY, DEFAULT_PREFIX, Plan
 from treadle.admin.host.uninstall import plan_removal, remove
-from treadle.admin.host.where import found_prefix
+from treadle.admin.host.where import found_prefix, installed_user, sidecar_users
 from treadle.cli.main import run
 from treadle.errors import UserError
 
@@ -435,6 +437,25 @@ def test_only_doctor_believes_what_others_may_have_written(conf: Path, tmp_path:
     assert found_prefix(conf, trusted=False, systemd=tmp_path) == tmp_path / "opt"
     (tmp_path / "opt" / "installed.json").unlink()
     assert found_prefix(conf, trusted=False, systemd=tmp_path) == DEFAULT_PREFIX
+
+
+def test_the_sidecars_user_is_known_by_a_record_that_only_root_and_this_user_may_write(
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_in_place(conf)
+    prefix, record = tmp_path / "opt", tmp_path / "opt" / "installed.json"
+    assert installed_user(prefix) == getpass.getuser()
+    plain = json.loads(record.read_text())
+    record.write_text(json.dumps(plain | {"user": "nobody"}))
+    monkeypatch.setattr("sys.prefix", str(prefix / treadle.__version__))
+    own = {0, os.geteuid()}
+    assert sidecar_users() == own | {pwd.getpwnam("nobody").pw_uid}
+    record.write_text(json.dumps(plain | {"user": "no such user"}))
+    assert sidecar_users() == own
+    record.write_text(json.dumps(plain | {"user": "nobody"}))
+    record.chmod(0o666)
+    assert installed_user(prefix) == ""
+    assert sidecar_users() == own
 
 
 def test_the_jar_of_a_yarn_env_is_found_however_its_path_is_written() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -12,9 +13,10 @@ from typing import Final
 
 from treadle.admin.host.env_script import jar_in
 from treadle.admin.host.environment import JAR
-from treadle.admin.host.manifest import NAME
+from treadle.admin.host.manifest import NAME, read_manifest
 from treadle.admin.host.plan import DEFAULT_PREFIX, DEFAULT_SYSTEMD, UNIT
-from treadle.config.trust import reason_against
+from treadle.config.trust import reason_against, trusted_owners
+from treadle.errors import UserError
 
 _COMMAND: Final = "bin/treadle"
 _STARTS: Final = re.compile(rf"^ExecStart=(/\S+)/{_COMMAND} ", re.MULTILINE)
@@ -38,6 +40,23 @@ def found_prefix(conf: Path | None, *, trusted: bool, systemd: Path = DEFAULT_SY
 def prefix_for(conf: Path) -> Path:
     """Return the prefix of the installation whose jar a ResourceManager loads, for the next one; else the usual one."""
     return _first_installed(_of_jar(conf), trusted=True)
+
+
+def installed_user(prefix: Path) -> str:
+    """Return the sidecar's user as `treadle install` has recorded it; empty if others could have written the record."""
+    with suppress(UserError, OSError):
+        if not reason_against(prefix / NAME):
+            known = read_manifest(prefix)
+            return known.user if known is not None else ""
+    return ""
+
+
+def sidecar_users() -> frozenset[int]:
+    """Return whose processes and sockets may be the sidecar's: root's, this user's, and the installation's."""
+    with suppress(KeyError):
+        installed = pwd.getpwnam(installed_user(found_prefix(None, trusted=True)))
+        return trusted_owners() | {installed.pw_uid}
+    return trusted_owners()
 
 
 def _first_installed(releases: Iterable[Path], trusted: bool) -> Path:
