@@ -1,5 +1,6 @@
 package io.treadle.shim.commit;
 
+import io.treadle.shim.Caps;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Fate;
@@ -185,7 +186,15 @@ public final class PlaceableAsks implements AskSearch {
     if (current.isStopped() || !served.serves(current) || !checks.isActive(current, (CSQueue) current.getQueue())) {
       return false;
     }
-    keys.addAll(current.getSchedulerKeys());
+    for (SchedulerRequestKey each : current.getSchedulerKeys()) {
+      // the engine knows no more of them
+      if (keys.size() == Caps.REQUEST_KEYS) {
+        break;
+      }
+      if (each.getContainerToUpdate() == null) {
+        keys.add(each);
+      }
+    }
     return true;
   }
 
@@ -204,8 +213,7 @@ public final class PlaceableAsks implements AskSearch {
     placement.leaf = (CSQueue) current.getQueue();
     placement.key = asked;
     placement.asks = current.getAppPlacementAllocator(asked);
-    if (asked.getContainerToUpdate() != null || placement.asks == null
-        || placement.asks.getOutstandingAsksCount(ResourceRequest.ANY) <= 0) {
+    if (placement.asks == null || placement.asks.getOutstandingAsksCount(ResourceRequest.ANY) <= 0) {
       return true;
     }
     List<FiCaSchedulerNode> nodes =

@@ -1,5 +1,6 @@
 package io.treadle.shim.mirror;
 
+import io.treadle.shim.Caps;
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Section;
@@ -308,6 +309,10 @@ final class ApplicationSection {
     final List<RequestSection.Row> keysByIndex = new ArrayList<>();
     /** How many of its keys have outstanding requests. */
     int askingKeys;
+    /** Whether it has more request keys, or more blacklisted names, than are sent. */
+    boolean moreKeys;
+    boolean moreNames;
+    private String capsShown;
     Set<String> blacklist = new HashSet<>();
     int containers = -1;
     /** The token whose key was sent last. */
@@ -325,6 +330,11 @@ final class ApplicationSection {
     /** Whether the engine still serves it. */
     boolean isServed() {
       return state == ACTIVE || state == WAITING;
+    }
+
+    /** Has its diagnostics show whether more of it is there than is sent. */
+    void reportCaps(Draft draft) {
+      capsShown = Caps.report(draft.context, app, moreKeys, moreNames, capsShown);
     }
 
     /** One key more, or one less, has outstanding requests. */

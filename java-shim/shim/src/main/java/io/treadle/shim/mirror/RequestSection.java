@@ -1,5 +1,6 @@
 package io.treadle.shim.mirror;
 
+import io.treadle.shim.Caps;
 import io.treadle.shim.wire.Section;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -18,8 +19,9 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
  * Writes outstanding requests and their localities, always as the difference to what was sent last. Requests to
- * change a container are left out: the shim serves them itself. Containers placed cost one row a request key and
- * frame, however many they are.
+ * change a container are left out: the shim serves them itself. Of an application at most {@value Caps#REQUEST_KEYS}
+ * keys are outstanding in the engine; the others follow as these are served. Containers placed cost one row a request
+ * key and frame, however many they are.
  */
 final class RequestSection {
   private final List<Row> dirty = new ArrayList<>();
@@ -61,11 +63,13 @@ final class RequestSection {
 
   /** Writes what changed by containers placed. */
   void writePlaced(Draft draft) {
+    Set<ApplicationSection.Row> withRoom = new HashSet<>();
     for (int i = 0; i < dirty.size(); i++) {
       Row request = dirty.get(i);
       request.dirty = false;
       ApplicationSection.Row row = owners.get(i);
-      if (row.isServed()) {
+      // a key with count 0 is for a review: it may be beyond the limit
+      if (row.isServed() && request.count > 0) {
         AppPlacementAllocator<FiCaSchedulerNode> allocator = row.app.getAppPlacementAllocator(request.key);
         int count = allocator == null ? 0 : allocator.getOutstandingAsksCount(ResourceRequest.ANY);
         if (count != request.count) {
@@ -73,12 +77,15 @@ final class RequestSection {
         }
         if (count > 0) {
           writePlaces(draft, row, request, allocator);
+        } else if (row.moreKeys) {
+          withRoom.add(row);
         }
       }
       request.placed.clear();
     }
     dirty.clear();
     owners.clear();
+    withRoom.forEach(row -> review(draft, row));
   }
 
   private void writePlaces(Draft draft, ApplicationSection.Row row, Row request,
@@ -105,13 +112,19 @@ final class RequestSection {
     }
   }
 
-  /** Compares all requests of an application with what was sent. */
+  /** Compares the requests of an application with what was sent. */
   void review(Draft draft, ApplicationSection.Row row) {
     round++;
     int asked = 0;
+    int looked = 0;
+    row.moreKeys = false;
     for (SchedulerRequestKey key : row.app.getSchedulerKeys()) {
       if (key.getContainerToUpdate() != null) {
         continue;
+      }
+      if (looked++ == Caps.REQUEST_KEYS) {
+        row.moreKeys = true;
+        break;
       }
       Row request = row.keys.get(key);
       if (request == null) {
@@ -124,6 +137,7 @@ final class RequestSection {
       review(draft, row, request);
       asked += request.count > 0 ? 1 : 0;
     }
+    row.reportCaps(draft);
     if (asked == row.askingKeys) {
       return;
     }

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.shim.Caps;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.engines.Served;
@@ -11,6 +12,8 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import org.apache.hadoop.util.Time;
+import org.apache.hadoop.yarn.api.records.Priority;
+import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
@@ -126,18 +129,36 @@ class PlaceableAsksTest {
     start(ClusterFixture.cluster().label("gpu", true, "none")
         .set("root.accessible-node-labels", "*").set("root.accessible-node-labels.gpu.capacity", "100")
         .set("root.a.accessible-node-labels", "gpu").set("root.a.accessible-node-labels.gpu.capacity", "100"));
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 150; i++) {
       cluster.node("node" + i, 1024, 1);
     }
     MockAM am = job("*", 1024, 0);
     List<ResourceRequest> asks = new ArrayList<>();
-    for (int priority = 2; priority < 3000; priority++) {
+    for (int priority = 2; priority < 1900; priority++) {
       asks.add(am.createResourceReq("*", 1024, priority, 1, "gpu"));
     }
-    asks.add(am.createResourceReq("*", 1024, 3000, 1));
+    asks.add(am.createResourceReq("*", 1024, 1900, 1));
     am.allocate(asks, Collections.emptyList());
     cluster.rm().drainEvents();
     assertEquals(1, found());
     assertTrue(search.complete());
+  }
+
+  /** Asks that the engine does not know are no proof that it places nothing. */
+  @Test
+  void keysBeyondTheLimitAreNotFound() throws Exception {
+    start(ClusterFixture.cluster());
+    MockAM am = job("*", 1024, 0);
+    List<ResourceRequest> asks = new ArrayList<>();
+    for (int id = 0; id <= Caps.REQUEST_KEYS; id++) {
+      asks.add(ResourceRequest.newBuilder().priority(Priority.newInstance(5)).resourceName("*")
+          .capability(Resource.newInstance(1024, 1)).numContainers(1).allocationRequestId(id)
+          .relaxLocality(id == Caps.REQUEST_KEYS).build());
+    }
+    am.allocate(asks, Collections.emptyList());
+    assertEquals(0, found());
+    asks.forEach(ask -> ask.setNumContainers(ask.getAllocationRequestId() == 0 ? 0 : 1));
+    am.allocate(asks, Collections.emptyList());
+    assertEquals(1, found());
   }
 }
