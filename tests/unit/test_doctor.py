@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -22,6 +23,8 @@ from treadle.admin.doctor.checks import Facts
 from treadle.admin.doctor.run import CHECKS, chosen_checks
 from treadle.admin.host.plan import CLASS, CLASS_KEY
 from treadle.cli.main import run
+from treadle.compiled import cache_folder
+from treadle.live.process import kernel_cache
 
 BEAN: dict[str, Any] = {
     "tag.Mode": "enforce",
@@ -307,21 +310,51 @@ def test_compiled_code_is_looked_for_where_the_sidecar_looks(tmp_path: Path, con
     write(conf, {"yarn.scheduler.treadle.config.file": str(yaml)})
     facts = Facts(conf, user_given=getpass.getuser())
     status, text, remedy = found(facts, "kernels")[0]
-    assert (status, remedy) == ("warn", f"sudo -u {getpass.getuser()} treadle sidecar --warm-up --config {yaml}")
-    assert f"{folder} is not there yet" in text
+    assert status == "fail"
+    assert f"{folder} is missing; make it as the sidecar's user: mkdir -p -m 700" in text
     folder.mkdir(mode=0o700)
-    assert "nothing compiled of this release" in found(facts, "kernels")[0][1]
+    status, text, remedy = found(facts, "kernels")[0]
+    assert (status, remedy) == ("warn", f"sudo -u {getpass.getuser()} treadle sidecar --warm-up --config {yaml}")
+    assert "nothing compiled of this release" in text
     from treadle.compiled.functions import ENGINE, digest_of
 
     kept = folder / f"kernels-{digest_of(ENGINE)}"
-    kept.mkdir()
+    kept.mkdir(mode=0o700)
     (kept / "a.nbi").touch()
     assert found(facts, "kernels")[0][:2] == (
         "ok",
         f"1 compiled functions of this release in {folder}, for {getpass.getuser()}",
     )
+    kept.chmod(0o777)
+    assert found(facts, "kernels")[0][0] == "fail", "what another user has put there is not run"
+    kept.chmod(0o700)
     folder.chmod(0o777)
     assert found(facts, "kernels")[0][0] == "fail"
+
+
+def test_doctor_and_sidecar_agree_where_code_is_kept_without_a_chosen_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Environment variables name a folder that the sidecar does not take, and doctor does not show."""
+    for name in ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    unsafe, safe = tmp_path / "unsafe", tmp_path / "safe"
+    unsafe.mkdir()
+    unsafe.chmod(0o777)
+    safe.mkdir(mode=0o700)
+    monkeypatch.setattr(cache_folder, "places", lambda _: [unsafe, safe])
+    facts = Facts(user_given=getpass.getuser())
+    assert kernel_cache(None).why_private == ""
+    assert os.environ["NUMBA_CACHE_DIR"] == str(safe)
+    assert f"nothing compiled of this release in {safe}:" in found(facts, "kernels")[0][1]
+    safe.chmod(0o777)
+    cache = kernel_cache(None)
+    assert cache.why_private
+    cache.remove()
+    status, text, _ = found(facts, "kernels")[0]
+    assert status == "warn"
+    assert "has no safe place for compiled code" in text
+    assert f"{safe} may be written by everybody" in text
 
 
 def test_files_that_others_may_change_fail(tmp_path: Path, conf: Path) -> None:

@@ -1,19 +1,22 @@
-"""A place for compiled kernels where the package and the home are somebody else's."""
+"""Compiled kernels lie where no other user could have put code, or in a private folder."""
 
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from treadle.compiled import functions, simulator
+from treadle.compiled import cache_folder, functions, simulator
 from treadle.compiled.cache_folder import KernelCache
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
+from treadle.errors import UserError
 from treadle.live.process import kernel_cache
 from treadle.policy.catalogue import register_parts
 
@@ -21,29 +24,109 @@ register_parts()
 
 PACKAGE = Path(functions.__file__).parents[1]
 
-
-def test_numba_is_left_alone_where_it_finds_a_place(tmp_path: Path) -> None:
-    for environment in (
-        {"NUMBA_CACHE_DIR": "x"},
-        {"HOME": str(tmp_path)},
-        {"HOME": "", "XDG_CACHE_HOME": str(tmp_path)},
-    ):
-        before = dict(environment)
-        assert KernelCache(tmp_path / "absent", environment).folder is None
-        assert environment == before
-    assert KernelCache(tmp_path, {}).folder is None
+NOWHERE = (
+    "import pathlib, sys, treadle.compiled.cache_folder as module\n"
+    "module.places = lambda uid: [pathlib.Path(sys.executable)]\n"
+)
 
 
-def test_there_is_a_folder_of_our_own_elsewhere_and_it_goes(tmp_path: Path) -> None:
-    environment = {"HOME": str(tmp_path / "absent")}
-    cache = KernelCache(tmp_path / "absent", environment)
-    assert cache.folder
-    folder = Path(cache.folder)
-    assert environment["NUMBA_CACHE_DIR"] == cache.folder
+@pytest.fixture
+def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder for temporary ones, in a process whose environment names no place for compiled code."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "before")  # restored afterwards
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.mark.usefixtures("private")
+def test_code_is_kept_in_the_first_folder_that_nobody_else_may_write(tmp_path: Path) -> None:
+    unsafe, missing, safe = (tmp_path / name for name in ("unsafe", "unsafe/missing", "safe"))
+    unsafe.mkdir()
+    unsafe.chmod(0o777)
+    safe.mkdir()
+    environment: dict[str, str] = {}
+    cache = KernelCache("", environment, [unsafe, missing, safe / ".cache" / "treadle"])
+    assert environment["NUMBA_CACHE_DIR"] == str(safe / ".cache" / "treadle")
+    assert cache.why_private == ""
+    cache.remove()
+    assert safe.exists()
+
+
+def test_where_no_folder_is_safe_there_is_a_private_one_and_it_goes(tmp_path: Path, private: Path) -> None:
+    unsafe = tmp_path / "unsafe"
+    unsafe.mkdir()
+    unsafe.chmod(0o1777)
+    planted = unsafe / "treadle"
+    planted.mkdir()
+    planted.chmod(0o777)
+    environment: dict[str, str] = {}
+    cache = KernelCache("", environment, [planted])
+    assert cache.why_private == f"{planted} may be written by everybody; take that right away with chmod go-w {planted}"
+    folder = Path(environment["NUMBA_CACHE_DIR"])
+    assert folder.parent == private
     assert folder.stat().st_mode & 0o777 == 0o700
     (folder / "kernel").touch()
     cache.remove()
     assert not folder.exists()
+
+
+def test_a_private_folder_that_others_could_replace_is_refused(tmp_path: Path, private: Path) -> None:
+    private.chmod(0o777)
+    with pytest.raises(UserError, match=f"{private} may be written by everybody.*set TMPDIR"):
+        KernelCache("", {}, [])
+    assert list(private.iterdir()) == []
+
+
+def test_variables_of_the_environment_are_no_way_into_a_sidecar(
+    tmp_path: Path, private: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All name a folder that another user could have made; only the package and the user database are asked."""
+    for name in ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    home = pwd.getpwuid(os.geteuid()).pw_dir
+    assert cache_folder.places(os.geteuid()) == [PACKAGE / "__pycache__", Path(home) / ".cache" / "treadle"]
+    monkeypatch.setattr(cache_folder, "places", lambda _: [tmp_path / "HOME" / "file"])
+    (tmp_path / "HOME").touch()
+    kernel_cache(None).remove()
+    assert Path(os.environ["NUMBA_CACHE_DIR"]).parent == private
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_commands_refuse_a_folder_of_the_environment_that_others_may_write(
+    mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    tmp_path.chmod(mode)
+    with pytest.raises(UserError, match=f"{tmp_path} may be written by .*chmod go-w {tmp_path}.*NUMBA_CACHE_DIR"):
+        functions.cache_folder.__wrapped__()
+    tmp_path.chmod(0o755)
+    kept = Path(functions.cache_folder.__wrapped__())
+    assert kept.parent == tmp_path
+    assert kept.stat().st_mode & 0o777 == 0o700
+
+
+def test_code_that_was_planted_while_a_folder_was_open_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    planted = tmp_path / f"kernels-{functions.digest_of(functions.ENGINE)}"
+    planted.mkdir()
+    planted.chmod(0o777)
+    with pytest.raises(UserError, match=f"{planted} may be written by everybody"):
+        functions.cache_folder.__wrapped__()
+
+
+def test_a_command_without_a_safe_folder_says_so_and_compiles_into_a_private_one(tmp_path: Path) -> None:
+    """What it and its children compile is gone with it."""
+    code = NOWHERE + "from treadle.compiled.functions import cache_folder; print(cache_folder())"
+    environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert "each start compiles" in done.stderr
+    assert Path(done.stdout).is_relative_to(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("compiler", "sources"), [("functions", functions.ENGINE), ("simulator", simulator.SIMULATOR)])
@@ -68,11 +151,11 @@ def test_another_content_of_a_file_is_another_cache(tmp_path: Path, monkeypatch:
     assert len(digests) == 4
 
 
-def test_a_folder_of_the_settings_is_used_whatever_else_may_be_written(tmp_path: Path) -> None:
-    environment = {"HOME": str(tmp_path)}
-    cache = KernelCache(tmp_path, environment, chosen="/var/cache/treadle")
+def test_a_folder_of_the_settings_is_used_whatever_else_is_safe(tmp_path: Path) -> None:
+    environment: dict[str, str] = {}
+    cache = KernelCache("/var/cache/treadle", environment, [tmp_path])
     assert environment["NUMBA_CACHE_DIR"] == "/var/cache/treadle"
-    assert cache.folder is None
+    assert cache.why_private == ""
     cache.remove()
 
 
@@ -92,7 +175,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_sidecar_keeps_compiled_code_where_its_settings_say(tmp_path: Path) -> None:
     folder = tmp_path / "kernels"
     folder.mkdir(mode=0o700)
-    assert kernel_cache(chosen(tmp_path, folder)).folder is None
+    assert kernel_cache(chosen(tmp_path, folder)).why_private == ""
     assert os.environ["NUMBA_CACHE_DIR"] == str(folder)
 
 
@@ -120,8 +203,8 @@ def test_a_folder_is_named_by_its_whole_path_and_for_all_engines() -> None:
 def test_a_warm_up_that_nobody_could_use_is_a_mistake(tmp_path: Path) -> None:
     """Another user's package, and no home: what this compiles is gone with the process."""
     code = (
-        "import treadle.compiled.cache_folder as c; c._writable = lambda folder: False\n"
-        "from treadle.cli.main import main; import sys; sys.argv = ['treadle', 'sidecar', '--warm-up']; main()"
+        NOWHERE
+        + "from treadle.cli.main import main; import sys; sys.argv = ['treadle', 'sidecar', '--warm-up']; main()"
     )
     environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)

@@ -31,7 +31,7 @@ ALLOWED = {
     "memory": set(),
     "niceness": set(),
     "proposals": set(),
-    "compiled": {"files"},
+    "compiled": {"config", "errors", "files"},
     "yarn": BASE,
     "dag": BASE,
     "fairness": BASE,

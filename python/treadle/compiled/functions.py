@@ -8,7 +8,6 @@ version never runs old code.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, Final, TypeVar, cast
 from numba import config, njit
 from numba.extending import types
 
+from treadle.compiled.cache_folder import kept_in
 from treadle.compiled.inner_code import InnerCompiler
 from treadle.compiled.one_at_a_time import compiled_once
 
@@ -44,11 +44,12 @@ def digest_of(sources: Sequence[str]) -> str:
 
 @cache
 def cache_folder() -> str:
-    """Return where compiled code is kept: beside the package if that may be written, else in the user's cache."""
-    base = _PACKAGE / "__pycache__"
-    if not os.access(base if base.exists() else _PACKAGE, os.W_OK):
-        base = Path(os.environ.get("XDG_CACHE_HOME") or os.environ.get("HOME", "") + "/.cache") / "treadle"
-    return str(Path(os.environ.get("NUMBA_CACHE_DIR") or base) / f"kernels-{digest_of(ENGINE)}")
+    """Return where this process keeps compiled code of the engine.
+
+    Raises:
+        UserError: another user could have put code there, or this one may not write to it.
+    """
+    return kept_in(f"kernels-{digest_of(ENGINE)}")
 
 
 def kernel(function: F) -> F:
@@ -95,7 +96,5 @@ def _compile(function: F, folder: str, more: dict[str, Any]) -> F:
     config.CACHE_DIR = folder
     try:
         return cast(F, njit(**(_COMMON | more))(function))
-    except RuntimeError:  # no folder may be written: compile at each start
-        return cast(F, njit(**(_COMMON | more | {"cache": False}))(function))
     finally:
         config.CACHE_DIR = before

@@ -7,10 +7,10 @@ engine anew.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from treadle.compiled.functions import cache_folder, compiled_in, digest_of, inner
+from treadle.compiled.cache_folder import kept_in
+from treadle.compiled.functions import compiled_in, digest_of, inner
 
 __all__ = ["FOLDER", "SIMULATOR", "inner", "kernel"]
 
@@ -27,7 +27,7 @@ SIMULATOR: Final = (
 )
 """What the simulator's kernels are made of, in the package: files, and folders with all in them."""
 
-FOLDER: Final = str(Path(cache_folder()).parent / f"simulator-{digest_of(SIMULATOR)}")
+FOLDER: Final = kept_in(f"simulator-{digest_of(SIMULATOR)}")
 
 
 def kernel(function: F) -> F:

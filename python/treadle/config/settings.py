@@ -200,8 +200,8 @@ class Kernels(Parameters):
 
     folder: AbsolutePath = Field(
         default="",
-        description="A folder of the sidecar's user that nobody else may write to: without a place that lasts each "
-        "start compiles. Empty: beside the package or in the user's cache, if these may be written.",
+        description="A folder of the sidecar's user that no other user may write to. Empty: beside the package, or "
+        "else ~/.cache/treadle, if only that user and root may write there; otherwise each start compiles.",
     )
 
 

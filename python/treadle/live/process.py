@@ -21,12 +21,11 @@ from threading import Event, Thread
 from typing import IO, Final
 
 from treadle import __version__
-from treadle.compiled.cache_folder import KernelCache
+from treadle.compiled.cache_folder import KernelCache, may_write_here, reason_against_chosen
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.reader import read_kernels
-from treadle.config.trust import reason_against
 from treadle.errors import UserError
-from treadle.live.handshake import LIMIT_MIN, ConnectionFile, Greeting, HandshakeError, new_secret, read_greeting, say
+from treadle.live.handshake import LIMIT_MIN, ConnectionFile, Greeting, new_secret, read_greeting, say
 from treadle.live.log_lines import log_to_stderr
 from treadle.memory import garbage_sought_rarely
 from treadle.niceness import go_first
@@ -38,10 +37,7 @@ EXIT_MISTAKE: Final = 2
 
 EXIT_FAILED: Final = 1
 
-_NO_PLACE: Final = (
-    "neither the package nor the home may be written by this user; name a folder of its own in treadle.yaml "
-    "(kernels.folder)"
-)
+_REMEDY: Final = "name a folder of this user in treadle.yaml (kernels.folder)"
 
 Progress = Callable[[str], None]
 
@@ -67,7 +63,7 @@ def run_managed(config: Path | None, engine: str = "") -> int:
         server = _start(greeting, config, lambda text: say(out, progress=text), engine, closing)
         signal.signal(signal.SIGTERM, lambda *_: _end_by_signal(cache, closing))
         say(out, ready=True, port=server.port(), pid=os.getpid(), version=__version__)
-    except (HandshakeError, ConfigError) as error:
+    except UserError as error:
         line = "; ".join(str(error).splitlines())
         _log.error("%s", line)
         say(out, error=line)
@@ -128,9 +124,9 @@ def run_warm_up(config: Path | None) -> int:
     from treadle.live.warm_up import warm_up
     from treadle.planner.graphene import warm_up as warm_up_plans
 
-    if cache.folder is not None:
+    if cache.why_private:
         cache.remove()
-        raise UserError(f"what is compiled cannot be kept: {_NO_PLACE}")
+        raise UserError(f"compiled code cannot be kept: {cache.why_private}; {_REMEDY}")
     settings = without_file_parts(read_live_settings(config))
     with loading():
         warm_up(settings, lambda text: _log.info("%s", text))
@@ -145,6 +141,7 @@ def kernel_cache(config: Path | None) -> KernelCache:
 
     Raises:
         ConfigError: the folder that the settings choose is not one to use.
+        UserError: there is no folder at all.
     """
     chosen = ""
     try:
@@ -152,25 +149,13 @@ def kernel_cache(config: Path | None) -> KernelCache:
     except ConfigError as error:  # reported by the caller that reads all of it
         _log.debug("%s", error)
     if chosen:
-        reason = _reason_against_kernels(Path(chosen))
+        reason = reason_against_chosen(Path(chosen), os.geteuid(), may_write_here)
         if reason:
             raise ConfigError(str(config), [Problem(0, "kernels.folder", reason)])
-    cache = KernelCache(chosen=chosen)
-    if cache.folder is not None:
-        _log.warning("this start compiles, and so does each: %s", _NO_PLACE)
+    cache = KernelCache(chosen)
+    if cache.why_private:
+        _log.warning("this start compiles, and so does each: %s; %s", cache.why_private, _REMEDY)
     return cache
-
-
-def _reason_against_kernels(folder: Path) -> str:
-    """Return why compiled code cannot be kept in a folder, or could be another's; empty if it can."""
-    try:
-        reason = reason_against(folder)
-    except OSError as error:
-        made = f"make it as the sidecar's user: mkdir -p -m 700 {folder}"
-        return f"{folder}: {error.strerror}; {made}"
-    if not reason and not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
-        return f"{folder} is no folder that {getpass.getuser()} may write to; choose one of its own"
-    return reason
 
 
 class Serving:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import sys
 from collections.abc import Iterator
 from importlib import metadata
@@ -15,9 +14,9 @@ import psutil
 import treadle
 from treadle.admin.doctor.checks import Facts, Finding, may_write
 from treadle.admin.host.environment import is_intact, needed_distributions, record_in
+from treadle.compiled.cache_folder import lasting_folder, reason_against_chosen, reason_against_folder
 from treadle.config.errors import ConfigError
 from treadle.config.reader import read_kernels
-from treadle.config.trust import reason_against
 from treadle.errors import UserError
 
 PYTHON_MIN: Final = (3, 11)
@@ -76,50 +75,36 @@ def kernels(facts: Facts) -> Iterator[Finding]:
     """Look whether the sidecar finds compiled code, and may keep more."""
     from treadle.compiled.functions import ENGINE, digest_of
 
-    warm_up = f"sudo -u {facts.user} treadle sidecar --warm-up" + (f" --config {facts.config}" if facts.config else "")
+    def writable(folder: Path) -> bool:
+        return facts.uid >= 0 and may_write(folder, facts.uid)
+
     try:
-        folder = _kernel_folder(facts)
+        chosen = read_kernels(facts.config).folder if facts.config is not None and facts.config.is_file() else ""
     except ConfigError as error:
         yield Finding("fail", str(error), "treadle policy check shows more")
         return
+    if chosen:
+        folder: Path | None = Path(chosen)
+        reason = reason_against_chosen(Path(chosen), facts.uid, writable)
+    else:
+        folder, reason = lasting_folder(facts.uid, writable)
     if folder is None:
+        remedy = "name a folder of that user's in treadle.yaml (kernels.folder)"
         yield Finding(
-            "warn",
-            f"{facts.user} has no place for compiled code: each start compiles",
-            "name a folder of that user's in treadle.yaml (kernels.folder)",
+            "warn", f"{facts.user} has no safe place for compiled code, each start compiles: {reason}", remedy
         )
         return
-    owner = {0, facts.uid}
-    reason = reason_against(folder, owner) if folder.is_dir() else ""
-    if not folder.is_dir():
-        yield Finding("warn", f"{folder} is not there yet: the first start compiles", warm_up)
-    elif reason:
-        yield Finding("fail", reason, f"the sidecar of {facts.user} runs no code from there")
-    elif not may_write(folder, facts.uid):
-        yield Finding("fail", f"{facts.user} may not write to {folder}", f"chown {facts.user} {folder}")
-    else:
-        found = sum(1 for _ in (folder / f"kernels-{digest_of(ENGINE)}").rglob("*.nbi"))
-        if found:
-            yield Finding("ok", f"{found} compiled functions of this release in {folder}, for {facts.user}")
-        else:
-            yield Finding("warn", f"nothing compiled of this release in {folder}: the next start compiles", warm_up)
-
-
-def _kernel_folder(facts: Facts) -> Path | None:
-    """Return where a sidecar of the user keeps compiled code; None if nowhere.
-
-    Raises:
-        ConfigError: treadle.yaml is wrong.
-    """
-    chosen = read_kernels(facts.config).folder if facts.config is not None and facts.config.is_file() else ""
-    if chosen:
-        return Path(chosen)
-    package = Path(treadle.__file__).parent
-    beside = package / "__pycache__"
-    if facts.uid >= 0 and may_write(beside if beside.is_dir() else package, facts.uid):
-        return beside
-    home = Path(pwd.getpwnam(facts.user).pw_dir) if facts.uid >= 0 else Path("/nonexistent")
-    return home / ".cache" / "treadle" if home.is_dir() and may_write(home, facts.uid) else None
+    kept = folder / f"kernels-{digest_of(ENGINE)}"
+    reason = reason or reason_against_folder(kept, facts.uid, writable)
+    if reason:
+        yield Finding("fail", reason, f"correct this: the sidecar of {facts.user} refuses the folder")
+        return
+    found = sum(1 for _ in kept.rglob("*.nbi"))
+    if found:
+        yield Finding("ok", f"{found} compiled functions of this release in {folder}, for {facts.user}")
+        return
+    warm_up = f"sudo -u {facts.user} treadle sidecar --warm-up" + (f" --config {facts.config}" if facts.config else "")
+    yield Finding("warn", f"nothing compiled of this release in {folder}: the next start compiles", warm_up)
 
 
 def memory(_: Facts) -> Iterator[Finding]:
