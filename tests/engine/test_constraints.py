@@ -14,6 +14,9 @@ from tests.engine.parts import any_parts, engine_with, settings_with
 from treadle.config.settings import Hold, Limits
 from treadle.engine import Engine
 from treadle.events import NodeState
+from treadle.explain.application import explain_application
+from treadle.explain.causes import Why
+from treadle.explain.situation import Situation
 from treadle.model.classes import CLASSES_MAX, ROWS_AT_ONCE
 from treadle.policy.state import LOOKED
 
@@ -284,27 +287,55 @@ TREE = st.recursive(
 )
 
 
+def bound_cluster(trees: list[dict[str, Any]], requires: str, count: int = 3) -> ConstrainedRM:
+    """Return a cluster with applications that have constraints, one with a requirement, and one with neither."""
+    rm = cluster(9)
+    for tree in trees:
+        app = rm.application(LEAF)
+        rm.ask(app, 0, count, (1, 1))
+        rm.constrain(app, 0, tree, "w")
+    bound = rm.application(LEAF)
+    rm.require(bound, requires)
+    rm.ask(bound, 0, 6, (1, 1))
+    rm.ask(rm.application(LEAF), 0, 4, (2, 2))
+    return rm
+
+
+REQUIRES = st.sampled_from(["zone=z1|z2", "gpu!=yes", "rack=/r1;zone!=z1", "vcores>=4", "host=n3"])
+
+
+@settings(max_examples=40, deadline=None)
+@given(parts=any_parts(), trees=st.lists(TREE, min_size=1, max_size=4), requires=REQUIRES)
+def test_no_ask_that_the_engine_could_not_place_is_said_to_have_nodes_that_would_do(
+    parts: dict[str, str], trees: list[dict[str, Any]], requires: str
+) -> None:
+    """An answer with room left has all that could be placed, so that something is against each ask that is left."""
+    rm = bound_cluster(trees, requires, count=12)
+    engine = engine_with(**parts)
+    for at in range(3):
+        round_of(rm, engine, 1_000 + 30_000 * at)
+        engine.apply(rm.frame())
+        situation = Situation.of(engine)
+        assert situation is not None
+        for application in range(len(rm.applications)):
+            for ask in explain_application(situation.copied(), application).asks:
+                said = [cause.text for cause in ask.causes if cause.why in (Why.TURN, Why.NEARER_NODE)]
+                assert not said, f"application {application}: {said}, nodes {ask.nodes}"
+
+
 @settings(max_examples=20, deadline=None)
 @given(
     parts=any_parts(),
     trees=st.lists(TREE, min_size=1, max_size=4),
-    requires=st.sampled_from(["zone=z1|z2", "gpu!=yes", "rack=/r1;zone!=z1", "vcores>=4", "host=n3"]),
+    requires=REQUIRES,
     changed=st.lists(st.integers(0, 8), max_size=4),
 )
 def test_no_policy_places_on_a_node_that_will_not_do(
     parts: dict[str, str], trees: list[dict[str, Any]], requires: str, changed: list[int]
 ) -> None:
     """`FakeRM.commit` fails on each proposal that the words of the constraint forbid."""
-    rm = cluster(9)
+    rm = bound_cluster(trees, requires)
     engine = engine_with(**parts)
-    for tree in trees:
-        app = rm.application(LEAF)
-        rm.ask(app, 0, 3, (1, 1))
-        rm.constrain(app, 0, tree, "w")
-    bound = rm.application(LEAF)
-    rm.require(bound, requires)
-    rm.ask(bound, 0, 6, (1, 1))
-    rm.ask(rm.application(LEAF), 0, 4, (2, 2))
     for at in range(4):
         engine.apply(rm.frame())
         made = engine.decide(1_000 + 30_000 * at, 7, sequence=rm.sequence)

@@ -185,6 +185,49 @@ def test_after_a_rejection_another_node_is_tried_and_later_the_first_again() -> 
     assert 2 < len(tried) < 8
 
 
+def test_what_a_constraint_on_other_applications_forbade_is_tried_again_within_a_second() -> None:
+    """YARN tries a node at each heartbeat; backoff in decides would be ten seconds at 10 ms each."""
+    rm = FakeRM()
+    for name in ("n0", "n1"):
+        rm.node(name, (4, 4))
+    (leaf,) = flat(rm, 1, (8, 8))
+    rm.ask(rm.application(leaf), 0, 1, (1, 1), constrained=True)
+    engine = Engine(default_settings())
+    rejected_for_ms, gone_ms = 30_000, 0
+    for now_ms in range(0, 2 * rejected_for_ms, 10):
+        engine.apply(rm.frame())
+        made = engine.decide(now_ms, 10, sequence=rm.sequence)
+        gone_ms = now_ms - rejected_for_ms
+        if len(made) and gone_ms >= 0:
+            break
+        rm.commit(made, lambda position: Fate.CONSTRAINT)
+    assert gone_ms <= 1_000
+
+
+def test_backoff_after_a_constraint_survives_a_snapshot_and_a_clock_that_steps_back() -> None:
+    rm = FakeRM()
+    rm.node("n0", (4, 4))
+    (leaf,) = flat(rm, 1, (8, 8))
+    rm.ask(rm.application(leaf), 0, 1, (1, 1), constrained=True)
+    engine = Engine(default_settings())
+
+    def tried(now_ms: int) -> int:
+        engine.apply(rm.frame())
+        made = engine.decide(now_ms, 10, sequence=rm.sequence)
+        rm.commit(made, lambda position: Fate.CONSTRAINT)
+        return len(made)
+
+    for now_ms in range(100_000, 110_000, 10):
+        tried(now_ms)
+    made_at = next(now_ms for now_ms in range(110_000, 112_000, 10) if tried(now_ms))
+    assert not tried(made_at + 10)
+    rm.snapshot_next()
+    assert not tried(made_at + 20)
+    assert not tried(made_at + 900)
+    assert tried(made_at + 1_010)
+    assert tried(50_000), "it is not kept apart until the clock is back where it was"
+
+
 def test_packing_prefers_the_node_whose_free_space_is_most_like_the_ask() -> None:
     rm = FakeRM()
     rm.node("much memory", (32, 2))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.constrained_rm import LEAF, cluster
+from tests.engine.constrained_rm import LEAF, attribute, cluster, own
 from tests.engine.fake_rm import FakeRM
 from tests.engine.parts import settings_with
 
@@ -203,13 +203,28 @@ def nodes_rejected(at: Planted) -> None:
     at.ask()
 
 
+def pilots(*, work_conserving: bool) -> dict[str, Any]:
+    """Return the parts of a policy that samples a tenth of a job's maps first."""
+    fixed = {"ratio": "fixed", "ratio_percent": 10.0, "work_conserving": work_conserving}
+    return {"gate": ("pilots", fixed), "order": ("mlfq", {"size": "whole"}), "estimate": "pilots"}
+
+
 def gate(at: Planted) -> None:
     """No pilot of its maps has ended."""
-    fixed = {"ratio": "fixed", "ratio_percent": 10.0, "work_conserving": False}
-    at.parts = {"gate": ("pilots", fixed), "order": ("mlfq", {"size": "whole"}), "estimate": "pilots"}
+    at.parts = pilots(work_conserving=False)
     at.rm.applications[0].kind = "MAPREDUCE"
     at.rm.ask(at.app, 0, 100, (1024, 1), priority=20)
     at.fill((NODE[0], NODE[1]))
+
+
+def full_under_a_gate_that_holds_another_back(at: Planted) -> None:
+    """The application is of a kind that is never sampled; a job beside it is, and is held back."""
+    at.parts = pilots(work_conserving=True)
+    job = at.rm.application(at.rm.applications[at.app].queue, user="bob")
+    at.rm.applications[job].kind = "MAPREDUCE"
+    at.rm.ask(job, 0, 3000, (1024, 1), priority=20)
+    at.fill((512, 16))
+    at.ask()
 
 
 def turn(at: Planted) -> None:
@@ -246,6 +261,7 @@ CAUSES: dict[Callable[[Planted], None], Why] = {
     nodes_not_named: Why.NODES_NOT_NAMED,
     nodes_rejected: Why.NODES_REJECTED,
     gate: Why.GATE,
+    full_under_a_gate_that_holds_another_back: Why.NODES_FULL,
     turn: Why.TURN,
     largest_of_several: Why.LARGER_THAN_ANY_NODE,
 }
@@ -278,7 +294,7 @@ def test_the_first_verdict_names_the_planted_cause(plant: Callable[[Planted], No
 
 
 def test_there_are_as_many_situations_as_promised() -> None:
-    assert len(list(situations())) == 220
+    assert len(list(situations())) == 230
 
 
 def test_what_no_node_has_is_told_with_what_there_is() -> None:
@@ -394,6 +410,74 @@ def test_nothing_is_told_while_there_is_no_node() -> None:
     larger_than_any_node(at)
     at.rm.nodes.clear()
     assert told(at) == {}
+
+
+def test_a_gate_is_not_blamed_for_what_full_nodes_do() -> None:
+    for seed in SEEDS:
+        _, ask = explained(full_under_a_gate_that_holds_another_back, seed)
+        assert Why.GATE not in {cause.why for cause in ask.causes}
+
+
+def test_what_waits_for_pilots_is_said_to_though_idle_machines_may_run_it() -> None:
+    rm = cluster(8)
+    app = rm.application(LEAF, kind="MAPREDUCE")
+    rm.ask(app, 0, 100, (1, 1), priority=20)
+    engine = Engine(settings_with(**pilots(work_conserving=True)))
+    for at in range(4):
+        engine.apply(rm.frame())
+        rm.commit(engine.decide(1_000 * (at + 1), 256, sequence=rm.sequence))
+    situation = Situation.of(engine)
+    assert situation is not None
+    (ask,) = explain_application(situation.copied(), app).asks
+    assert [cause.why for cause in ask.causes] == [Why.GATE, Why.NODES_FULL]
+    assert ask.causes[0].text == "the gate pilots lets no more of it run now: it waits for pilots"
+
+
+def constrained(tree: dict[str, Any], count: int) -> tuple[Engine, AskExplained]:
+    """Let an application with containers of its own on eight nodes ask for more; explain what is left."""
+    rm = cluster(8)
+    app = rm.application(LEAF)
+    rm.ask(app, 0, count, (1, 1))
+    rm.constrain(app, 0, tree, "w")
+    engine = Engine(settings_with())
+    for at in range(2):
+        engine.apply(rm.frame())
+        rm.commit(engine.decide(1_000 * (at + 1), 256, sequence=rm.sequence))
+    situation = Situation.of(engine)
+    assert situation is not None
+    (ask,) = explain_application(situation.copied(), app).asks
+    return engine, ask
+
+
+@pytest.mark.parametrize(
+    ("tree", "nodes"),
+    [
+        ({"and": [own("w", most=0)]}, {"own_tags": 8}),
+        ({"and": [own("w", most=1, scope="rack")]}, {"own_tags": 8}),
+        ({"and": [own("w", least=1)]}, {"own_tags": 8}),
+        ({"and": [attribute("zone", "z1"), own("w", most=0)]}, {"not_chosen": 6, "own_tags": 2}),
+        ({"or": [attribute("zone", "z9"), own("w", most=0)]}, {"own_tags": 8}),
+    ],
+)
+def test_limits_on_an_applications_own_tags_are_named(tree: dict[str, Any], nodes: dict[str, int]) -> None:
+    _, ask = constrained(tree, 20)
+    assert ask.nodes == nodes
+    assert ask.causes[0].why in (Why.NODES_OWN_TAGS, Why.NODES_NOT_CHOSEN)
+    assert Why.NODES_OWN_TAGS in {cause.why for cause in ask.causes}
+    assert not ask.ways
+
+
+@pytest.mark.parametrize("order", ["fair", "fifo", "srpt"])
+def test_a_place_in_a_queue_is_said_only_where_the_order_is_fixed(order: str) -> None:
+    at = Planted(2)
+    at.parts = {"order": order, "estimate": "observed"} if order == "srpt" else {"order": order}
+    leaf = at.rm.applications[at.app].queue
+    at.fill((0, 0))
+    at.rm.ask(at.rm.application(leaf, user="bob"), 0, 1, (512, 1))
+    at.ask()
+    facts = at.explained().facts
+    assert facts["asking_in_queue"] == 2
+    assert (facts["ahead_in_queue"] is None) == (order == "fair")
 
 
 @pytest.mark.parametrize(

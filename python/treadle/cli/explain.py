@@ -42,6 +42,7 @@ _NODES: Final = {
     "not_named": "not named by the ask",
     "blacklisted": "blacklisted",
     "not_chosen": "not what it requires",
+    "own_tags": "limited by its own tags",
     "rejected": "turned down recently",
     "reserved": "kept for others",
     "full": "full",
@@ -208,6 +209,14 @@ def _refuse_peer(connected: socket.socket, place: Path, users: Collection[int]) 
         raise UserError(f"{place} is not asked: user {peer} listens there; {_WHOM_IT_TRUSTS}")
 
 
+def _place(facts: dict[str, Any]) -> str:
+    """Return where an application stands in its queue."""
+    ahead, among, order = facts["ahead_in_queue"], facts["asking_in_queue"], facts["order"]
+    if ahead is None:
+        return f"{among} applications of its queue ask (order {order})"
+    return f"{ahead} of {among} applications of its queue are before it (order {order})"
+
+
 def _show(found: dict[str, Any], ask: int | None) -> None:
     """Print an explanation as text and tables, of one request key if it was named."""
     from rich.table import Table
@@ -216,20 +225,16 @@ def _show(found: dict[str, Any], ask: int | None) -> None:
 
     console, facts = console_for_tables(), found["facts"]
     say(console, f"{found['application']} ({found['name']}) of {found['user']} in {found['queue']}: {found['state']}")
-    say(
-        console,
-        f"{facts['containers']} containers, {facts['asked_for']} asked for, {facts['proposed']} proposed; "
-        f"{facts['ahead_in_queue']} of {facts['asking_in_queue']} applications of its queue are before it "
-        f"(order {facts['order']})",
-    )
+    counts = f"{facts['containers']} containers, {facts['asked_for']} asked for, {facts['proposed']} proposed"
+    say(console, f"{counts}; {_place(facts)}")
     if "used_share" in facts:
         text = (
             f"the queue uses {facts['used_share']:.0%} of its partition, of {facts['guaranteed_share']:.0%} guaranteed"
         )
         say(console, f"{text} (share {facts['share']})")
     if found["turned_down"]:
-        reasons = ", ".join(f"{reason} {count}" for reason, count in found["turned_down"].items())
-        say(console, f"turned down by the ResourceManager so far: {reasons}; {found['conflicts']} of these conflicts")
+        reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in found["turned_down"].items())
+        say(console, f"turned down by the ResourceManager so far: {reasons}")
     if not found["asks"]:
         say(console, "it asks for nothing now" + ("" if ask is None else f" under the request key {ask}"))
     for each in found["asks"]:

@@ -210,6 +210,7 @@ class Engine:
         cluster.decide, cluster.now_ms = self._decides, now_ms
         self._carry(cluster)
         read = cluster.classes.sync(cluster)
+        cluster.rejections.release(now_ms)
         view = cluster.view()
         expired = cluster.assumed.expire(view, now_ms, self._settings.assumed.timeout_ms)
         released = self._policy.holds.forget_ended(cluster, view, now_ms)
@@ -386,6 +387,10 @@ class Engine:
         waits = "" if self._cluster is None else self._policy.waits_for()
         left = "what is guaranteed to queues of other engines" if self._guarantees.leaves else ""
         return ", ".join(filter(None, (waits, left)))
+
+    def gate_waits_for(self) -> str:
+        """Return for what the policy's gate holds asks back; empty if it holds none back."""
+        return "" if self._cluster is None else self._policy.gate_waits_for
 
     def samples(self) -> Samples | None:
         """Return the gate's samples and decisions since the last call; None if nothing has changed."""

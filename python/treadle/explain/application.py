@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.engine.attempts import CONFLICTS
 from treadle.events import ApplicationState, Fate
 from treadle.explain.causes import ORDER, AskExplained, Cause, Explanation, Why
 from treadle.explain.limits import queue_causes, queues_of_all, share_of, user_causes
 from treadle.explain.nodes import WORDS, NodesOfAsk, in_words
 from treadle.explain.situation import Situation
 from treadle.explain.ways import Running, ways_of
-from treadle.policy.state import KEYED
+from treadle.policy.state import FIFO, KEYED
+from treadle.words import counted
 
 ASKS_MAX: Final = 32
 """Asks of an application that are explained unless one is named."""
@@ -24,6 +24,7 @@ _BY_REASON: Final = (
     ("not_named", Why.NODES_NOT_NAMED),
     ("blacklisted", Why.NODES_BLACKLISTED),
     ("not_chosen", Why.NODES_NOT_CHOSEN),
+    ("own_tags", Why.NODES_OWN_TAGS),
     ("rejected", Why.NODES_REJECTED),
     ("reserved", Why.NODES_RESERVED),
     ("full", Why.NODES_FULL),
@@ -61,7 +62,6 @@ def explain_application(situation: Situation, application: int, ask: int | None 
         policy=situation.followed.policy,
         facts=_facts(situation, application),
         turned_down={Fate(fate).name.lower(): count for fate, count in sorted(turned_down.items())},
-        conflicts=sum(count for fate, count in turned_down.items() if fate in CONFLICTS),
         asks=tuple(_explain_ask(situation, running, at, node) for at in asked[:ASKS_MAX]),
         left_out=max(len(asked) - ASKS_MAX, 0),
     )
@@ -116,11 +116,17 @@ def _own_causes(situation: Situation, row: int) -> Iterator[Cause]:
     if at["assumed"] >= at["count"] or (app["awaiting_am"] and app["assumed_count"] > 0):
         yield Cause(Why.PROPOSED, "all of it is proposed; the ResourceManager has not answered yet")
         return
-    until = max(int(at["backoff_until"]), int(app["backoff_until"])) - situation.decide
-    if until > 0:
-        text = f"the ResourceManager turned it down {int(at['backoff_level'])} times in a row"
-        yield Cause(Why.REJECTED, f"{text}; it is proposed again after {until} decisions")
+    yield from _rejection(at["backoff_until"] - situation.decide, int(at["backoff_level"]))
+    if app["backoff_until"] > situation.decide:
+        text = "the ResourceManager turned a proposal for its application down, or the engine leaves the application"
+        yield Cause(Why.REJECTED, f"{text} alone after a conflict with another engine; it is tried again later")
     yield from _gate_causes(situation, row)
+
+
+def _rejection(decisions: int, times: int) -> Iterator[Cause]:
+    if decisions > 0:
+        text = f"the ResourceManager turned it down {counted(times, 'time')} in a row"
+        yield Cause(Why.REJECTED, f"{text}; it is proposed again after {counted(int(decisions), 'decision')}")
 
 
 def _gate_causes(situation: Situation, row: int) -> Iterator[Cause]:
@@ -128,11 +134,14 @@ def _gate_causes(situation: Situation, row: int) -> Iterator[Cause]:
     if scratch is None or not situation.knows_row(row):
         return
     seen, gate = scratch.rows[row], situation.followed.gate
-    says = f": it waits for {situation.waits_for}" if situation.waits_for else ""
-    if not seen["may"]:
-        yield Cause(Why.GATE, f"the gate {gate} holds it back{says}")
-    elif seen["quota"] <= 0:
-        yield Cause(Why.GATE, f"the gate {gate} lets no more of it run now{says}")
+    if seen["may"] and seen["quota"] > 0:
+        return
+    if situation.view.apps["awaiting_am"][situation.view.rows["application"][row]]:
+        yield Cause(Why.GATE, f"the gate {gate} lets no more application masters start now")
+        return
+    verb = "lets no more of it run now" if seen["may"] else "holds it back"
+    says = f": it waits for {situation.gate_waits_for}" if situation.gate_waits_for else ""
+    yield Cause(Why.GATE, f"the gate {gate} {verb}{says}")
 
 
 def _node_causes(situation: Situation, row: int, nodes: NodesOfAsk) -> Iterator[Cause]:
@@ -180,17 +189,34 @@ def _turn(situation: Situation, row: int) -> Cause:
     at = situation.view.rows[row]
     if at["waiting_since_ms"] >= 0:
         return Cause(Why.NEARER_NODE, "it waits for a node nearer to its data; others would do")
+    if _waits_before(situation, row):
+        return Cause(Why.TURN, "nodes would do; another ask of its application, before it, waits for a nearer node")
     ahead, among = _place(situation, int(at["application"]))
-    text = "nodes would do; " + (
-        f"{ahead} of {among} applications of its queue that ask are served before it"
-        if ahead
-        else "it is the next of its queue, and is placed in one of the next decisions"
-    )
-    return Cause(Why.TURN, text)
+    if ahead is None:
+        text = f"the order {situation.followed.order} serves others of the {among} applications of its queue first"
+    elif ahead:
+        text = f"{ahead} of {among} applications of its queue that ask are served before it"
+    else:
+        text = "it is the next of its queue; other queues are served first, or the latest answer was full"
+    return Cause(Why.TURN, f"nodes would do; {text}")
 
 
-def _place(situation: Situation, application: int) -> tuple[int, int]:
-    """Return how many applications of a queue that ask come before one, and how many ask."""
+def _waits_before(situation: Situation, row: int) -> bool:
+    """Say whether an ask of the same application that is served before this one waits for a nearer node."""
+    rows = situation.view.rows
+    for at in _rows(situation, int(rows["application"][row])):
+        if at == row:
+            return False
+        if rows["waiting_since_ms"][at] >= 0:
+            return True
+    return False
+
+
+def _place(situation: Situation, application: int) -> tuple[int | None, int]:
+    """Return how many applications of a queue that ask come before one, None if that is not fixed, and how many ask.
+
+    It is not fixed where each container that is placed changes the order.
+    """
     view = situation.view
     leaf = int(view.apps["queue"][application])
     if leaf < 0 or leaf + 1 >= len(view.leaf_first):
@@ -198,9 +224,12 @@ def _place(situation: Situation, application: int) -> tuple[int, int]:
     listed = view.leaf_applications[view.leaf_first[leaf] : view.leaf_first[leaf + 1]]
     asking = [int(app) for app in listed if view.apps["pending"][app] > view.apps["assumed_count"][app]]
     scratch = situation.scratch
-    if scratch is not None and leaf < len(scratch.queues) and scratch.queues["order"][leaf] == KEYED:
-        keys = scratch.apps["key"]
-        asking.sort(key=lambda app: float(keys[app]) if app < len(keys) else np.inf)  # equal ones stay by arrival
+    order = FIFO if scratch is None or leaf >= len(scratch.queues) else int(scratch.queues["order"][leaf])
+    if order not in (FIFO, KEYED) and len(asking) > 1:
+        return None, len(asking)
+    if order == KEYED and scratch is not None:
+        keys, since = scratch.apps["key"], view.apps["start_time_ms"]
+        asking.sort(key=lambda app: (float(keys[app]) if app < len(keys) else np.inf, int(since[app])))
     return (asking.index(application) if application in asking else 0), len(asking)
 
 

@@ -46,6 +46,8 @@ class Why(StrEnum):
     """The policy's gate holds it back, or lets no more of it run now."""
     QUEUE_MAXIMUM = "queue_maximum"
     """A queue is at its maximum."""
+    GUARANTEED_TO_OTHERS = "guaranteed_to_others"
+    """What is left of a queue is guaranteed to queues beside its own, which other engines serve."""
     USER_LIMIT = "user_limit"
     """The user is at the limit of the queue, or the application at that of its user."""
     NODES_UNUSABLE = "nodes_unusable"
@@ -64,6 +66,8 @@ class Why(StrEnum):
     """The application has blacklisted nodes or their racks."""
     NODES_NOT_CHOSEN = "nodes_not_chosen"
     """Nodes do not meet what the ask requires of them, or the policy keeps the ask from them."""
+    NODES_OWN_TAGS = "nodes_own_tags"
+    """The ask's placement constraint limits how many of the application's own containers nodes or racks have."""
     NEARER_NODE = "nearer_node"
     """It waits for a node nearer to its data; others would do."""
     TURN = "turn"
@@ -166,8 +170,6 @@ class Explanation:
     """Where it stands: its place in its queue, shares, limits."""
     turned_down: Mapping[str, int]
     """How often the ResourceManager turned down a proposal for it, by reason; counted since the application came."""
-    conflicts: int
-    """How many of these were conflicts: the room was there when the engine looked, and taken when it was to be had."""
     asks: tuple[AskExplained, ...]
     left_out: int
     """Asks beyond those that are explained."""

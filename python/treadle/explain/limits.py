@@ -10,7 +10,7 @@ from treadle.compiled.array_types import I64
 from treadle.explain.causes import Cause, Why
 from treadle.explain.nodes import in_words
 from treadle.explain.situation import Situation
-from treadle.model.tables import ASSUMED, GUARANTEED, HEADROOM, LIMIT, MAXIMUM, TOTAL, USED
+from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, HEADROOM, LIMIT, MAXIMUM, TOTAL, USED
 
 
 def queues_up(situation: Situation, leaf: int) -> Iterator[int]:
@@ -32,7 +32,8 @@ def queue_causes(situation: Situation, row: int, *, has_nodes: bool) -> Iterator
     view, counted = situation.view, situation.view.counted == 1
     ask, partition = view.capability[row], int(view.rows["partition"][row])
     leaf = int(view.apps["queue"][view.rows["application"][row]])
-    for queue in queues_up(situation, leaf):
+    upwards = list(queues_up(situation, leaf))
+    for child, queue in zip([-1, *upwards], upwards, strict=False):
         amounts = view.limit_amounts[queue, partition]
         # no queue may have anything where there is no node, whatever its settings say
         if not view.limit_known[queue, partition] or not (has_nodes or amounts[MAXIMUM][counted].any()):
@@ -51,6 +52,18 @@ def queue_causes(situation: Situation, row: int, *, has_nodes: bool) -> Iterator
             used, most = (situation.counted_amounts(each) for each in (maximum - left, maximum))
             text = f"queue {path} uses {in_words(used)} of its maximum of {in_words(most)}"
             yield Cause(Why.QUEUE_MAXIMUM, text, needed, situation.amounts(np.maximum(left, 0)), path)
+        elif (ask > _beside_others(situation, left, child, partition))[counted].any():
+            text = f"what is left of queue {path} is guaranteed to queues beside {situation.queue_path(child)}"
+            yield Cause(Why.GUARANTEED_TO_OTHERS, f"{text}, which other engines serve", needed, of=path)
+
+
+def _beside_others(situation: Situation, left: I64, child: int, partition: int) -> I64:
+    """Return how much of what is left of a queue a child may take, as `treadle.policy.asks.headroom_under_maxima`."""
+    if child < 0:
+        return left
+    amounts = situation.view.limit_amounts[child, partition]
+    own = amounts[GUARANTEED] - amounts[USED] - amounts[ASSUMED]
+    return np.where(amounts[BESIDE] > 0, np.minimum(left, np.maximum(left - amounts[BESIDE], own)), left)
 
 
 def queues_of_all(situation: Situation, row: int) -> set[str]:

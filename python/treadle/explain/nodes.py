@@ -12,6 +12,7 @@ from treadle.events import NodeState
 from treadle.explain.causes import Near
 from treadle.explain.situation import Situation
 from treadle.model.tables import TOTAL
+from treadle.policy.own_tags import nodes_allowed
 
 Mask = npt.NDArray[np.bool_]
 
@@ -22,6 +23,7 @@ REASONS: Final = (
     "not_named",
     "blacklisted",
     "not_chosen",
+    "own_tags",
     "rejected",
     "reserved",
     "full",
@@ -37,6 +39,10 @@ WORDS: Final = {
     "not_named": "the ask does not name it, its rack, nor lets its locality be relaxed",
     "blacklisted": "the application has blacklisted it or its rack",
     "not_chosen": "it does not meet what the ask requires of nodes, or the policy keeps the ask from it",
+    "own_tags": (
+        "the ask's placement constraint limits how many of the application's own containers it, or its rack, has; "
+        "it has too many or too few"
+    ),
     "rejected": "the ResourceManager turned the ask or the node down recently; it is tried again after some decisions",
     "reserved": "the policy keeps it free for another ask",
     "full": "it has no room now",
@@ -53,23 +59,25 @@ class NodesOfAsk:
         self._situation = situation
         self._row = row
         view, ask = situation.view, situation.view.rows[row]
-        self._counted = view.counted == 1
+        self._counted, self._binds = view.counted == 1, situation.binds()
         self.capability: I64 = view.capability[row]
         nodes = view.nodes
         exists = (nodes["name"] >= 0) & (nodes["state"] != NodeState.GONE)
         self.here: Mask = exists & self._in_partition(int(ask["partition"]))
-        self.chosen: Mask = self._chosen()
-        """The nodes, of any partition, that meet what the ask requires and that the policy lets it use."""
+        chosen, within = self._chosen(), self._within_own_tags()
+        self.allowed: Mask = chosen & within
+        """The nodes, of any partition, that the ask's requirements and constraints and the policy let it use."""
         self._lacking = self.capability - situation.available()
         reasons = {
             "too_small": ~self._fits(view.node_amounts[:, TOTAL]),
             "unusable": nodes["state"] != NodeState.USABLE,
             "not_named": ~self._near_enough(),
             "blacklisted": self._blacklisted(),
-            "not_chosen": ~self.chosen,
+            "not_chosen": ~chosen,
+            "own_tags": ~within,
             "rejected": self._rejected(),
             "reserved": (nodes["hold_row"] >= 0) & (nodes["hold_row"] != row),
-            "full": ~self._fits(situation.available()),
+            "full": ~self._has_room(situation.available()),
             "kept_free": ~self._keeps_headroom(situation.available()),
             WOULD_DO: np.ones(len(nodes), bool),
         }
@@ -89,9 +97,9 @@ class NodesOfAsk:
         if not len(full):
             return None
         totals = np.maximum(self._situation.view.node_amounts[full, TOTAL], 1)
-        parts = (self._lacking[full] / totals)[:, self._counted]
+        parts = (self._lacking[full] / totals)[:, self._binds]
         node = int(full[np.argmin(parts.max(axis=1))])
-        lacks = np.where(self._counted, np.maximum(self._lacking[node], 0), 0)
+        lacks = np.where(self._binds, np.maximum(self._lacking[node], 0), 0)
         pairs = zip(self._situation.resources, lacks.tolist(), strict=True)
         return Near(self._situation.node_name(node), {name: value for name, value in pairs if value})
 
@@ -120,7 +128,7 @@ class NodesOfAsk:
     def _reason_of(self, node: int) -> str:
         reason = next((reason for reason, mask in self.by_reason.items() if mask[node]), "elsewhere")
         if reason == "full":
-            lacks = np.where(self._counted, np.maximum(self._lacking[node], 0), 0)
+            lacks = np.where(self._binds, np.maximum(self._lacking[node], 0), 0)
             return f"{WORDS[reason]}: it lacks {in_words(self._situation.amounts(lacks))}"
         if reason == "reserved":
             row = int(self._situation.view.nodes["hold_row"][node])
@@ -131,9 +139,12 @@ class NodesOfAsk:
     def _fits(self, amounts: I64) -> Mask:
         return np.asarray((amounts >= self.capability)[:, self._counted].all(axis=1), bool)
 
+    def _has_room(self, amounts: I64) -> Mask:
+        return np.asarray((amounts >= self.capability)[:, self._binds].all(axis=1), bool)
+
     def _keeps_headroom(self, amounts: I64) -> Mask:
         """As `treadle.policy.node_search.keeps_headroom`, with what the latest decision found."""
-        asked = self._counted & (self.capability > 0)
+        asked = self._binds & (self.capability > 0)
         return np.asarray((amounts >= self.headroom_needed())[:, asked].all(axis=1), bool)
 
     def headroom_needed(self) -> I64:
@@ -191,6 +202,13 @@ class NodesOfAsk:
             return np.ones(count, bool)
         bits = np.unpackbits(scratch.node_sets[scratch.row_nodes[self._row]], bitorder="little")[:count]
         return np.concatenate([bits, np.zeros(count - len(bits), np.uint8)]).astype(bool)
+
+    def _within_own_tags(self) -> Mask:
+        """Say which nodes the bounds on the application's own containers let the ask use."""
+        scratch, count = self._situation.scratch, len(self._situation.view.nodes)
+        if scratch is None:
+            return np.ones(count, bool)
+        return nodes_allowed(scratch.node_sets, scratch.tags, self._row, count)
 
     def _rejected(self) -> Mask:
         decide, view = self._situation.decide, self._situation.view

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.compiled.pair_map import find
@@ -16,6 +17,7 @@ from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS
+from treadle.policy.own_tags import OwnTags
 from treadle.policy.state import Scratch
 
 
@@ -55,6 +57,9 @@ class Decided(NamedTuple):
     node_sets: U8
     row_nodes: I32
     headroom: I64
+    available: I64
+    bound: U8
+    tags: OwnTags
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +106,8 @@ class Situation:
     decide: int
     """The number of the next decide."""
     followed: Followed
-    waits_for: str
-    """For what the policy holds asks back on purpose, in its own words."""
+    gate_waits_for: str
+    """For what the gate holds asks back, in its own words; empty if it holds none back."""
 
     @classmethod
     def of(cls, engine: Engine) -> Situation | None:
@@ -123,7 +128,7 @@ class Situation:
             now_ms=cluster.now_ms,
             decide=cluster.decide,
             followed=Followed.of(engine.running),
-            waits_for=engine.waits_for(),
+            gate_waits_for=engine.gate_waits_for(),
         )
 
     def copied(self) -> Situation:
@@ -140,8 +145,21 @@ class Situation:
         return replace(self, texts=[])
 
     def available(self) -> I64:
-        """Return what is free on each node and not proposed to anybody (node, resource)."""
-        return self.view.node_amounts[:, FREE] - self.view.node_amounts[:, ASSUMED]
+        """Return what is free on each node and not proposed to anybody (node, resource).
+
+        Of a resource that the policy overbooks, what it offered beyond that in the latest decide counts too.
+        """
+        free = self.view.node_amounts[:, FREE] - self.view.node_amounts[:, ASSUMED]
+        overbooked = self.binds() & (self.view.counted == 0)
+        if self.scratch is not None and overbooked.any():
+            seen = min(len(free), len(self.scratch.available))
+            free[:seen, overbooked] = self.scratch.available[:seen, overbooked]
+        return free
+
+    def binds(self) -> npt.NDArray[np.bool_]:
+        """Say which resources bound what a node may take: those that are counted, and those that are overbooked."""
+        counted: npt.NDArray[np.bool_] = self.view.counted == 1
+        return counted if self.scratch is None else counted | (self.scratch.bound == 1)
 
     def partition_name(self, partition: int) -> str:
         """Return the name of a partition; empty: the default one."""
@@ -203,10 +221,12 @@ def _decided(scratch: Scratch | None) -> Decided | None:
 
 
 def copied(column: Any) -> Any:
-    """Return an array of its own with the same content.
+    """Return an array with the same content, or a tuple of such arrays, that shares no memory with the original.
 
     As bytes: of records numpy copies field by field, which takes twenty times as long, and a frame waits for it.
     """
+    if isinstance(column, OwnTags):
+        return OwnTags(*map(copied, column))
     if not column.flags.c_contiguous:
         return column.copy()
     new = np.empty_like(column)

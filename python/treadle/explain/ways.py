@@ -85,11 +85,11 @@ def _below(situation: Situation, leaves: I32, paths: Collection[str]) -> npt.NDA
 
 def _labels_with_room(situation: Situation, row: int, nodes: NodesOfAsk) -> Iterator[Way]:
     """Yield other partitions in which nodes have room for the ask now, and the queue may use them."""
-    view, counts = situation.view, situation.view.counted == 1
+    view = situation.view
     leaf = int(view.apps["queue"][view.rows["application"][row]])
     own = int(view.rows["partition"][row])
-    fits = (situation.available() >= nodes.capability)[:, counts].all(axis=1)
-    fits &= (view.nodes["state"] == NodeState.USABLE) & nodes.chosen
+    fits = (situation.available() >= nodes.capability)[:, situation.binds()].all(axis=1)
+    fits &= (view.nodes["state"] == NodeState.USABLE) & nodes.allowed
     for partition in range(len(situation.partitions)):
         count = int(np.count_nonzero(fits & (view.nodes["partition"] == partition)))
         if partition != own and count and _may_use(situation, leaf, partition, nodes.capability):

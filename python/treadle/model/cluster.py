@@ -277,7 +277,8 @@ class Cluster:
             if self.learn is not None:
                 fates = self.learn(batch, positions, fates)
             if fates.any():
-                self.rejections.learn(view.nodes, view.apps, view.rows, batch, positions, fates, self.decide)
+                decide, now_ms = self.decide, self.now_ms
+                self.rejections.learn(view.nodes, view.apps, view.rows, batch, positions, fates, decide, now_ms)
 
     def sweep(self) -> None:
         """Free what has ended: request rows without asks, and the holds for them."""

@@ -2,7 +2,9 @@
 
 The RM's reason says whose mistake it was: the pair of request row and node (another node may do), the node, or the
 row. That one is not proposed again for a number of decides that doubles with each rejection in a row, up to
-`LONGEST`. Counts of decides, not clocks: the same events give the same proposals.
+`LONGEST`. Counts of decides, not clocks: the same events give the same proposals. A constraint that the engine does not
+count itself, such as on tags of other applications, may hold at any time: the pair is tried again after at most
+`CONSTRAINT_MS` of the RM's time, as YARN tries a node at each heartbeat.
 
 Between a proposal and its fate the node's free space, the use of queues, user and application, and the outstanding
 asks all count it as if it were there. The RM's rows are absolute and have the state after the commits whose fates
@@ -12,6 +14,7 @@ before it in the frame: nothing counts twice.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -157,6 +160,7 @@ class Assumed:
 
 SHORTEST = 4
 LONGEST = 1024
+CONSTRAINT_MS = 1000
 MAX_PAIRS = 1 << 16
 
 _PAIR = {Fate.BLACKLISTED, Fate.WRONG_PARTITION, Fate.LOCALITY, Fate.CONSTRAINT, Fate.NODE_FULL}
@@ -189,6 +193,9 @@ class Rejections:
         self.last_backoff = 0
         """No backoff lasts beyond this decide."""
         self._pairs = 0
+        self._constrained: deque[tuple[int, int, int, int]] = deque()
+        """The RM's time at which a pair that a constraint kept apart may be proposed again; row, node; the decide that
+        `excluded` has for it. Earlier times first."""
 
     def learn(
         self,
@@ -199,8 +206,12 @@ class Rejections:
         positions: I32,
         fates: U8,
         decide: int,
+        now_ms: int,
     ) -> None:
-        """Take the fates of proposals of ``batch``; ``decide`` is the number of the next decide."""
+        """Take the fates of proposals of ``batch``.
+
+        ``decide`` is the number of the next decide, ``now_ms`` the RM's time of the latest.
+        """
         for at in np.flatnonzero(fates):
             position, fate = int(positions[at]), int(fates[at])
             if not 0 <= position < len(batch) or fate in _NOBODY:
@@ -216,12 +227,22 @@ class Rejections:
             self.last_backoff = max(self.last_backoff, until)
             if fate in _PAIR:
                 self._exclude(rows, row, node, until)
+                if fate == Fate.CONSTRAINT:
+                    self._constrained.append((now_ms + CONSTRAINT_MS, row, node, until & 0x7FFFFFFF))
             elif fate in _NODE:
                 nodes["backoff_until"][node] = until
             elif fate in _APPLICATION:
                 apps["backoff_until"][app] = until
             else:
                 rows["backoff_until"][row] = until
+
+    def release(self, now_ms: int) -> None:
+        """Let pairs be proposed again that a constraint kept apart `CONSTRAINT_MS` ago; before each decide."""
+        # a clock that stepped back must not keep them apart for longer
+        while self._constrained and not now_ms < self._constrained[0][0] <= now_ms + CONSTRAINT_MS:
+            _, row, node, until = self._constrained.popleft()
+            if self.excluded.find(row, node) == until:
+                self.excluded.put(row, node, 0)
 
     def follow(self, before: Rejections, new_row: I32, new_node: I32, rows: Records, decide: int) -> None:
         """Take over the backoffs of a model before a snapshot that have not ended by ``decide``.
@@ -236,12 +257,15 @@ class Rejections:
         order = np.argsort(pairs["key"][stayed])
         for at in order.tolist():
             self._exclude(rows, int(row[stayed][at]), int(node[stayed][at]), int(pairs["value"][stayed][at]))
+        moved = [(at_ms, int(new_row[r]), int(new_node[n]), until) for at_ms, r, n, until in before._constrained]
+        self._constrained = deque(each for each in moved if each[1] >= 0 and each[2] >= 0)
 
     def _exclude(self, rows: Records, row: int, node: int, until: int) -> None:
         """Keep ``row`` off ``node``. Too many pairs are all forgotten, which only ends backoffs early."""
         if self._pairs >= MAX_PAIRS:
             self.excluded = PairMap()
             self._pairs = 0
+            self._constrained.clear()
         self._pairs += 1
         rows["exclusions"][row] += 1
         self.excluded.put(row, node, until & 0x7FFFFFFF)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from treadle.compiled.array_types import F64
+from treadle.compiled.array_types import F64, I32, U8
 from treadle.config.part_files import FilePart, KeyedFilePart
 from treadle.config.parts import QUESTIONS, Part
 from treadle.config.settings import Settings
@@ -39,6 +39,21 @@ from treadle.policy.user_parts import (
 from treadle.policy.work import Estimate, Jobs, charge
 
 ALL_AT_ONCE: Final = 1 << 62
+
+
+class Opened(NamedTuple):
+    """The gate's word on each request row and the order's on each application, before what is held back is let through.
+
+    `put_back` restores them, so that whoever reads the decide's arrays finds why an ask was not served.
+    """
+
+    may: U8
+    quota: I32
+    key: F64
+
+    def put_back(self, scratch: Scratch) -> None:
+        """Restore them."""
+        scratch.rows["may"], scratch.rows["quota"], scratch.apps["key"] = self
 
 
 class Composition:
@@ -230,25 +245,37 @@ class Composition:
         witness = np.zeros(len(found), np.int32)
         return scratch._replace(node_sets=found, row_nodes=sets.row_nodes, nowhere=nowhere, witness=witness)
 
-    def open_for_idle(self, scratch: Scratch) -> bool:
-        """Let through what the gate holds back from all but idle machines, by arrival; False if that is nothing."""
-        if isinstance(self._gate, FileGate) or not self._gate.open_for_idle(scratch.rows):
-            return False
-        scratch.apps["key"] = 0.0
+    def open_for_idle(self, scratch: Scratch) -> Opened | None:
+        """Let through what the gate holds back from all but idle machines, by arrival.
+
+        Returns what that overwrites; None if nothing is let through.
+        """
+        if isinstance(self._gate, FileGate):
+            return None
+        rows, keys = scratch.rows, scratch.apps["key"]
+        before = Opened(rows["may"].copy(), rows["quota"].copy(), keys.copy())
+        if not self._gate.open_for_idle(rows):
+            return None
+        keys[:] = 0.0
         scratch.ask_keys[:] = 0.0
-        return True
+        return before
 
     @property
     def due_ms(self) -> int:
         """When the gate must be asked again though nothing happens."""
         return NEVER if isinstance(self._gate, FileGate) else self._gate.due_ms
 
+    @property
+    def gate_waits_for(self) -> str:
+        """For what the gate holds asks back, in a few words; empty if it does not, and of a gate from a file."""
+        return "" if isinstance(self._gate, FileGate) else self._gate.waits_for
+
     def waits_for(self) -> list[str]:
-        """Return for what asks are held back on purpose that the RM would serve; a gate from a file says nothing."""
-        gate = "" if isinstance(self._gate, FileGate) else self._gate.waits_for
+        """Return for what asks are held back on purpose that the RM would serve."""
         overbook = "room within the bounds of overbook" if self._overbooks else ""
         headroom = "room for the largest ask beside it" if self._keeps_headroom else ""
-        return list(filter(None, (gate, overbook, headroom, "nodes that asks may use" if self._restricts else "")))
+        nodes = "nodes that asks may use" if self._restricts else ""
+        return list(filter(None, (self.gate_waits_for, overbook, headroom, nodes)))
 
     def fill(self, cluster: Cluster, now_ms: int, partition: int, scratch: Scratch) -> Scratch:
         """Ask share, order and fit for their numbers, as far as they are from files; return where they are.

@@ -105,6 +105,11 @@ class Policy:
         return ", ".join([*self._parts.waits_for(), *(["a held node"] if len(self.holds) else [])])
 
     @property
+    def gate_waits_for(self) -> str:
+        """For what the gate holds asks back, in a few words; empty if it holds none back."""
+        return self._parts.gate_waits_for
+
+    @property
     def latest(self) -> Scratch | None:
         """What the latest decide has kept, None before the first; to be read only."""
         return self._scratch
@@ -225,10 +230,12 @@ class Policy:
                 if place(view, scratch, parameters, out, asked, partition, end) < end:
                     break
         _lend(cluster, view, scratch, parameters, out, asked)
-        if scratch.counters[PLACED] < len(out) and parts.open_for_idle(scratch):
+        opened = parts.open_for_idle(scratch) if scratch.counters[PLACED] < len(out) else None
+        if opened is not None:
             for partition in range(len(cluster.names.partitions)):
                 place(view, scratch, parameters, out, asked, partition, len(out))
             _lend(cluster, view, scratch, parameters, out, asked)
+            opened.put_back(scratch)
         return parameters
 
     def _parameters(self, cluster: Cluster, view: View, scratch: Scratch, now_ms: int) -> DecideParameters:

@@ -21,6 +21,7 @@ ASK = {
     "key": 3,
     "count": 2,
     "priority": 20,
+    "partition": "gpu",
     "capability": {"memory-mb": 1024, "vcores": 1},
     "verdict": "waiting",
     "causes": [{"verdict": "waiting", "text": f"all nodes are full {HOSTILE}"}],
@@ -33,7 +34,7 @@ def explain(application: str, engine: str) -> dict[str, Any]:
     facts = {"ahead_in_queue": 1, "asking_in_queue": 3, "order": "fifo", "share": "capacity"}
     facts |= {"containers": 2, "asked_for": 2, "proposed": 0}
     told = {"application": application, "name": HOSTILE, "user": "ann", "queue": "root.a", "state": "active"}
-    return {**told, "facts": facts, "asks": [ASK], "left_out": 0, "turned_down": {"node_full": 4}, "conflicts": 4}
+    return {**told, "facts": facts, "asks": [ASK], "left_out": 0, "turned_down": {"user_limit": 4}}
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +83,8 @@ def visitor(browser: Any, shown: Dashboard) -> Iterator[Visitor]:
                 "all nodes are full",
                 "what would let it start",
                 "containers of root.b end: 4 run on nodes that may serve it",
-                "node full",
-                "4 of these were conflicts",
+                "priority 20, label gpu",
+                "user limit",
                 "stages that wait",
             ],
         ),

@@ -218,19 +218,20 @@ async function showApplication(id) {
   const why = found.explained;
   if (why) {
     const facts = why.facts;
-    const line = `${facts.ahead_in_queue} of ${facts.asking_in_queue} applications of its queue that ask are before it ` +
+    const among = `${facts.asking_in_queue} applications of its queue`;
+    const line = (facts.ahead_in_queue === null ? `${among} ask ` : `${facts.ahead_in_queue} of ${among} that ask are before it `) +
       `(order ${facts.order}, share ${facts.share}); ${facts.containers} containers, ${facts.asked_for} asked for, ` +
       `${facts.proposed} proposed`;
     parts.push(wide(section(`${why.application} (${why.name}) of ${why.user} in ${why.queue}: ${why.state}`,
       html("p", {}, line), html("p", { className: "soft" }, `as of ${when(found.asked_s)}`))));
     const refused = Object.entries(why.turned_down);
     if (refused.length) parts.push(section("turned down so far", table([["reason", "", (row) => row[0].replaceAll("_", " ")],
-      ["proposals", "number", (row) => row[1]]], refused),
-    html("p", { className: "soft" }, `${why.conflicts} of these were conflicts: the room was taken meanwhile`)));
+      ["proposals", "number", (row) => row[1]]], refused)));
     for (const ask of why.asks) {
       const wanted = Object.entries(ask.capability).map(([name, amount]) => `${amount} ${name}`).join(", ");
       const nodes = Object.entries(ask.nodes).map(([reason, count]) => `${count} ${reason.replaceAll("_", " ")}`).join(", ");
-      parts.push(wide(section(`ask ${ask.key}: ${ask.count} x ${wanted}, priority ${ask.priority}`,
+      const label = ask.partition ? `, label ${ask.partition}` : "";
+      parts.push(wide(section(`ask ${ask.key}: ${ask.count} x ${wanted}, priority ${ask.priority}${label}`,
         table([["verdict", "", (row) => row.verdict], ["why", "", (row) => row.text]], ask.causes),
         html("p", { className: "soft" }, `nodes: ${nodes || "none"}`),
         ask.ways.length ? table([["what would let it start", "", (row) => row.text]], ask.ways) : "")));
