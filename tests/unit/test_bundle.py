@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from tests.support.decoys import RESOURCE_MANAGER, decoy
+from tests.support.doctor import write_site
 from tests.support.pages import FakeManager, served
 
 from treadle.admin.doctor import bundle
@@ -38,12 +41,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
     conf, logs = tmp_path / "conf", tmp_path / "logs"
     conf.mkdir()
     logs.mkdir()
-    yaml = tmp_path / "treadle.yaml"
-    yaml.write_text(f"profiles:\n  store: {URL}\npolicy: {{share: {{kind: hdrf}}}}\nseed: 7\n# swordfish\n")
+    config = tmp_path / "treadle.yaml"
+    config.write_text(f"profiles:\n  store: {URL}\npolicy: {{share: {{kind: hdrf}}}}\nseed: 7\n# swordfish\n")
     values = {
         CLASS_KEY: CLASS,
         "yarn.scheduler.treadle.mode": "enforce",
-        "yarn.scheduler.treadle.config.file": str(yaml),
+        "yarn.scheduler.treadle.config.file": str(config),
         "yarn.resourcemanager.zk-auth": "digest:rm:s3cr3t-Pa55",
         "hadoop.security.password": "hunter2",
         "yarn.scheduler.capacity.root.a.capacity": "40",
@@ -71,7 +74,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
     )
     monkeypatch.setenv("YARN_LOG_DIR", str(logs))
     monkeypatch.setenv("DATABASE_PASSWORD", "hunter2")
-    monkeypatch.setattr(bundle, "resource_managers", list)
     bean = {
         "tag.Mode": "enforce",
         "tag.Policy": "gate=all share=hdrf",
@@ -113,8 +115,8 @@ def test_no_secret_is_in_it_and_what_helps_is(site: dict[str, Any]) -> None:
     assert "no engine holds the lease" in parts["resourcemanager.log"]
     assert "somebody" not in parts["resourcemanager.log"]
     assert "yarn.scheduler.treadle.mode = enforce" in parts["settings.txt"]
-    assert f"yarn.resourcemanager.zk-auth = {HIDDEN}" in parts["settings.txt"]
-    assert "yarn.scheduler.capacity.root.a.capacity = 40" in parts["settings.txt"]
+    assert "yarn.scheduler.capacity.root.<1>.capacity = 40" in parts["settings.txt"]
+    assert "zk-auth" not in parts["settings.txt"]
     assert "kind: hdrf" in parts["treadle.yaml"]
     assert f"store: {HIDDEN}" in parts["treadle.yaml"]
     beans = json.loads(parts["beans.json"])[0]["beans"]
@@ -122,7 +124,7 @@ def test_no_secret_is_in_it_and_what_helps_is(site: dict[str, Any]) -> None:
     assert beans["Treadle"]["tag.Policy"] == "gate=all share=hdrf"
     assert "agreed" in json.dumps(beans["TreadleObservation"])
     assert "numba " in parts["host.txt"]
-    assert "no ResourceManager runs on this host" in parts["jstack.txt"]
+    assert "jstack.txt" not in parts
 
 
 def test_an_archive_is_never_written_over_anything(site: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,19 +156,16 @@ def test_a_long_log_is_cut_at_its_begin(site: dict[str, Any], monkeypatch: pytes
     assert "frame 99999" in text
 
 
-def test_threads_of_a_real_java_are_shown_without_what_is_unknown(redactor: Redactor) -> None:
+def test_a_stack_trace_is_shown_without_what_is_unknown(redactor: Redactor) -> None:
     text = (
-        '"treadle-link-1" #45 daemon prio=5 os_prio=0 cpu=12.34ms tid=0x00007f12 nid=0x1b waiting on condition\n'
-        "   java.lang.Thread.State: TIMED_WAITING (parking)\n"
+        "java.io.IOException: refused by hunter2\n"
         "\tat java.base@17.0.11/jdk.internal.misc.Unsafe.park(Native Method)\n"
-        "\tat io.treadle.shim.link.Link.run(Link.java:120)\n"
-        '"session of hunter2" #46 prio=5'
+        "\tat io.treadle.shim.link.Link.run(Link.java:120)"
     )
     shown = redactor.text(text)
     assert "hunter2" not in shown
-    for line in text.split("\n")[1:4]:
+    for line in text.split("\n")[1:]:
         assert line.strip() in shown
-    assert shown.startswith('"treadle-link-1" #45 daemon prio=5')
 
 
 @pytest.mark.parametrize(
@@ -206,6 +205,117 @@ def test_what_could_be_a_secret_is_hidden(text: str, redactor: Redactor) -> None
 )
 def test_what_treadle_says_itself_is_shown(text: str, redactor: Redactor) -> None:
     assert redactor.line(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"password": "47114711"}',
+        "{'token': 4711471147114711}",
+        "password: 47114711",
+        "password->47114711",
+        "password='47114711'",
+        '"secret":"47114711"',
+        "client_secret 47114711",
+        "my.secret.value 47114711",
+        "secret_key 47114711",
+        "credential-provider 47114711",
+        "api-key:4711-4711-4711",
+        "-Djavax.net.ssl.keyStorePassword=47114711",
+        "the password of the engine is then 47114711",
+        "Authorization: Basic 47114711",
+        "passphrase (47114711)",
+        "PIN 47114711",
+        "pw=47114711",
+        "dbPw=47114711",
+        "x?unknown=47114711",
+    ],
+)
+def test_a_secret_of_digits_is_hidden(text: str, redactor: Redactor) -> None:
+    shown = redactor.line(f"2026-11-23 07:10:32,123 INFO treadle.live.process: {text}")
+    assert shown.startswith("2026-11-23 07:10:32,123 INFO treadle.live.process: ")
+    assert HIDDEN in shown
+    assert "4711" not in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10.1.2.3",
+        "10.1.2.3:8088",
+        "(10.1.2.3)",
+        "at/10.1.2.3",
+        "10.1.2.3/24",
+        "n-10-1-2-3",
+        "2001:470:0:1::5",
+        "1.2.3.4",
+    ],
+)
+def test_addresses_are_hidden(text: str, redactor: Redactor) -> None:
+    assert redactor.line(f"no engine at {text}") in {f"no engine at {each}" for each in (HIDDEN, f"({HIDDEN})")}
+
+
+@pytest.mark.parametrize("text", ["4711", "3.5", "12%", "17/4711", "1,234,567", "250ms", "0.1.0", "#7", "-1", "300s"])
+def test_numbers_are_shown(text: str, redactor: Redactor) -> None:
+    assert redactor.line(f"no engine: {text}") == f"no engine: {text}"
+
+
+def test_a_number_that_json_or_yaml_calls_a_secret_is_hidden(redactor: Redactor) -> None:
+    plain = {"password": 4711, "Committed": 42, "nested": [{"apiKey": [4711], "frames": 7}]}
+    shown = json.dumps(redactor.plain(plain))
+    assert "4711" not in shown
+    assert "42" in shown
+    assert "7" in shown
+    text = "seed: 7\nprofiles: {password: 4711, days: 30}\n"
+    values = bundle._known_values(yaml.safe_load(text), redactor)
+    assert "4711" not in str(values)
+    assert values["seed"] == 7
+
+
+def test_keys_of_settings_name_no_queue_and_no_user(site: dict[str, Any]) -> None:
+    capacity = "yarn.scheduler.capacity"
+    write_site(
+        site["conf"],
+        {
+            CLASS_KEY: CLASS,
+            f"{capacity}.root.acme.capacity": "60",
+            f"{capacity}.root.acme.merger.capacity": "25",
+            f"{capacity}.root.acme.merger.maximum-capacity": "50",
+            f"{capacity}.root.acme.accessible-node-labels.laser.capacity": "100",
+            f"{capacity}.root.acme.user-settings.zoe.weight": "2",
+            f"{capacity}.root.capacity": "100",
+            "hadoop.proxyuser.zoe.hosts": "*",
+            "yarn.custom.zoe": "1",
+        },
+    )
+    text = made(site)["settings.txt"]
+    assert [word for word in ("acme", "merger", "laser", "zoe") if word in text] == []
+    for line in (
+        f"{capacity}.root.<1>.capacity = 60",
+        f"{capacity}.root.<1>.<3>.capacity = 25",
+        f"{capacity}.root.<1>.<3>.maximum-capacity = 50",
+        f"{capacity}.root.<1>.accessible-node-labels.<2>.capacity = 100",
+        f"{capacity}.root.capacity = 100",
+        "3 other settings are set",
+    ):
+        assert line in text.splitlines()
+
+
+def test_no_process_says_where_the_logs_are(
+    site: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    planted = tmp_path / "planted"
+    planted.mkdir()
+    (planted / "rm.log").write_text("2026-01-01 00:00:00,000 WARN treadle worker\n")
+    monkeypatch.delenv("YARN_LOG_DIR")
+    monkeypatch.delenv("HADOOP_LOG_DIR", raising=False)
+    with decoy("-Dyarn.log.dir=" + str(planted), RESOURCE_MANAGER, str(site["conf"])):
+        parts = made(site)
+    assert "worker" not in parts["resourcemanager.log"]
+    assert "no log is known: set YARN_LOG_DIR" in parts["resourcemanager.log"]
+    site["out"].unlink()
+    (site["conf"] / "yarn-env.sh").write_text(f'export YARN_LOG_DIR="{site["logs"]}"  # ours\n')
+    assert "no engine holds the lease" in made(site)["resourcemanager.log"]
 
 
 def test_control_characters_do_not_get_through(redactor: Redactor) -> None:

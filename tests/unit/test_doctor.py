@@ -441,7 +441,7 @@ def test_status_on_standby_names_the_active_one(
 
 
 def test_an_installation_that_was_changed_fails(tmp_path: Path) -> None:
-    facts = Facts(prefix=tmp_path / "opt")
+    facts = Facts(prefix=tmp_path / "opt", user_given=getpass.getuser())
     assert found(facts, "installation")[0][0] == "skipped"
     release = tmp_path / "opt" / __version__
     release.mkdir(parents=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
 import re
 import zipfile
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.support.decoys import RESOURCE_MANAGER, decoy
 from tests.support.doctor import findings, write_site
 
 from treadle import __version__
@@ -133,25 +136,11 @@ def jar_of(path: Path, version: str) -> Path:
     return path
 
 
-class Process:
-    """A ResourceManager as psutil shows it."""
-
-    def __init__(self, words: list[str], environment: dict[str, str]) -> None:
-        self._words, self._environment = words, environment
-
-    def cmdline(self) -> list[str]:
-        return self._words
-
-    def environ(self) -> dict[str, str]:
-        return self._environment
-
-
 @pytest.fixture
 def ours(tmp_path: Path, conf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The jar of this release, on the class path by yarn-env.sh; nothing runs."""
+    """The jar of this release, on the class path by yarn-env.sh."""
     path = jar_of(tmp_path / "opt" / "lib" / "treadle-shim.jar", __version__)
     monkeypatch.setattr(class_path, "shim_jar", lambda: path)
-    monkeypatch.setattr(class_path, "resource_managers", list)
     for name in ("HADOOP_HOME", "HADOOP_YARN_HOME"):
         monkeypatch.delenv(name, raising=False)
     (conf / "yarn-env.sh").write_bytes(with_jar(b"export A=1\n", path))
@@ -186,21 +175,124 @@ def test_a_script_that_cannot_be_read_is_reported(conf: Path, ours: Path) -> Non
     assert f"{conf}/yarn-env.sh: Is a directory" in text
 
 
-def test_a_running_manager_has_its_jar_by_words_or_environment(
-    conf: Path, ours: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_jar_that_a_process_names_is_not_read(conf: Path, ours: Path, tmp_path: Path) -> None:
+    planted = jar_of(tmp_path / "planted" / "treadle-shim-0.0.9.jar", "0.0.9")
+    with decoy("-cp", f"{conf}:{planted}", RESOURCE_MANAGER):
+        assert [each[0] for each in findings(Facts(conf), "jar")] == ["ok"]
+
+
+def program(path: Path, does: str = "") -> Path:
+    """Write a Java that says it is one, and leaves a mark beside it when it is run."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'#!/bin/sh\n: > "{path}.ran"\n{does}\necho \'openjdk version "17.0.1"\' >&2\n')
+    path.chmod(0o755)
+    return path
+
+
+def ran(path: Path) -> bool:
+    return path.with_name(f"{path.name}.ran").exists()
+
+
+@pytest.fixture
+def known_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of Java has a jar for Java 8, and no Java of the machine's."""
+    monkeypatch.setattr(hadoop, "_class_version", lambda _: 8)
+    monkeypatch.setattr(hadoop, "shim_jar", lambda: tmp_path / "treadle-shim.jar")
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+
+
+@pytest.mark.usefixtures("known_jar")
+def test_the_java_that_a_process_names_is_never_run(
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = jar_of(tmp_path / "old" / "treadle-shim-0.0.9.jar", "0.0.9")
-    for words, environment in (
-        (["java", "-cp", f"{conf}:{old}"], {}),
-        (["java"], {"CLASSPATH": f"/a:{conf}:{old.parent}/*"}),
-    ):
-        process = Process(words, environment)
-        monkeypatch.setattr(class_path, "resource_managers", lambda found=process: [found])
-        failed = [each for each in findings(Facts(conf), "jar") if each[0] == "fail"]
-        assert [str(old) in each[1] and "restart" in each[2] for each in failed] == [True]
-    other = Process(["java", "-cp", f"/other/conf:{old}"], {})
-    monkeypatch.setattr(class_path, "resource_managers", lambda: [other])
-    assert [each[0] for each in findings(Facts(conf), "jar")] == ["ok"], "that is the manager of another cluster"
+    planted = program(tmp_path / "planted/bin/java")
+    with decoy(RESOURCE_MANAGER, str(conf), program=str(planted)):
+        assert findings(Facts(conf), "java")[0][:2] == ("skipped", "no Java is found")
+        own = program(tmp_path / "home/bin/java")
+        monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+        assert findings(Facts(conf), "java")[0][:2] == ("ok", "Java 17 (that of JAVA_HOME) loads byte code for Java 8")
+    assert ran(own)
+    assert not ran(planted)
+
+
+@pytest.mark.usefixtures("known_jar")
+def test_java_is_looked_for_in_the_scripts_then_the_environment_then_the_path(
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    homes = {name: tmp_path / name for name in ("yarn", "hadoop", "environment")}
+    for home in homes.values():
+        program(home / "bin/java")
+    program(tmp_path / "path/java")
+
+    def where() -> str:
+        return findings(Facts(conf), "java")[0][1].partition("(")[2].partition(")")[0]
+
+    assert where() == "the first in the path"
+    monkeypatch.setenv("JAVA_HOME", str(homes["environment"]))
+    assert where() == "that of JAVA_HOME"
+    (conf / "hadoop-env.sh").write_text(f"export JAVA_HOME={homes['hadoop']}\n")
+    assert where() == "that of hadoop-env.sh"
+    (conf / "yarn-env.sh").write_text("# JAVA_HOME=/no\nJAVA_HOME=${OTHER}/no\nexport JAVA_HOME=/no/$VERSION\n")
+    assert where() == "that of hadoop-env.sh", "what has variables in it is left out"
+    (conf / "yarn-env.sh").write_text(f'export JAVA_HOME=/no\n  JAVA_HOME="{homes["yarn"]}" # ours\n')
+    assert where() == "that of yarn-env.sh"
+
+
+@pytest.mark.usefixtures("known_jar")
+@pytest.mark.parametrize("written", ["home/bin/java", "home"])
+def test_a_java_that_others_may_write_is_not_run(conf: Path, tmp_path: Path, written: str) -> None:
+    own = program(tmp_path / "home/bin/java")
+    (tmp_path / written).chmod(0o777)
+    (conf / "yarn-env.sh").write_text(f"export JAVA_HOME={tmp_path / 'home'}\n")
+    for facts in (Facts(conf), Facts(java_given=own)):
+        status, text, _ = findings(facts, "java")[0]
+        assert status == "fail"
+        assert f"{own} is not run: {tmp_path / written} may be written by everybody" in text
+        assert "--java" in text
+    assert not ran(own)
+
+
+@pytest.mark.usefixtures("known_jar")
+def test_a_yarn_that_others_may_write_is_not_run(tmp_path: Path) -> None:
+    yarn = program(tmp_path / "hadoop/bin/yarn")
+    yarn.chmod(0o757)
+    results = findings(Facts(java_given=program(tmp_path / "java"), yarn=str(yarn)), "java")
+    assert [each[0] for each in results] == ["ok", "fail"]
+    assert f"{yarn} is not run: " in results[1][1]
+    assert not ran(yarn)
+
+
+def test_that_the_sidecars_user_is_unknown_is_reported(tmp_path: Path) -> None:
+    results = findings(Facts(prefix=tmp_path / "none"), "installation")
+    assert [each[0] for each in results] == ["warn", "skipped"]
+    assert "--user" in results[0][2]
+    assert [each[0] for each in findings(Facts(prefix=tmp_path, user_given="yarn"), "installation")] == ["skipped"]
+
+
+@pytest.mark.parametrize(("named", "status"), [({}, "fail"), ({"sidecar.user": getpass.getuser()}, "warn")])
+def test_a_secret_in_a_folder_of_another_user_is_reported(
+    named: dict[str, str], status: str, conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o755)
+    secret = folder / "connection.json"
+    secret.write_text("{}")
+    secret.chmod(0o600)
+    keys = {"sidecar": "external", "sidecar.connection-file": str(secret), **named}
+    write_site(conf, {f"{KEY}{key}": value for key, value in keys.items()})
+    stat = Path.stat
+
+    def of_another(path: Path, **how: bool) -> os.stat_result:
+        found = stat(path, **how)
+        return os.stat_result((*found[:4], 65534, *found[5:])) if path == folder else found
+
+    facts = Facts(conf, user_given=getpass.getuser())
+    assert findings(facts, "connection")[0][0] == "ok"
+    monkeypatch.setattr(Path, "stat", of_another)
+    result = findings(facts, "connection")[0]
+    assert result[0] == status
+    assert f"{folder} belongs to" in result[1]
 
 
 def test_two_jars_are_a_warning(conf: Path, ours: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,45 +310,48 @@ def test_a_command_without_a_jar_is_reported(conf: Path, ours: Path, monkeypatch
     assert findings(Facts(conf), "jar")[0][:2] == ("fail", "this installation carries no jar")
 
 
-def listening(port: int, conf: Path | None = None) -> Any:
+def manager(port: int) -> Any:
     """Return a ResourceManager's process that serves its pages at a port."""
     address = SimpleNamespace(status=psutil.CONN_LISTEN, laddr=SimpleNamespace(port=port))
+    return SimpleNamespace(net_connections=lambda kind: [address])
+
+
+def sidecar(pid: int, *above: Any, kind: str = "--managed") -> Any:
+    """Return a sidecar's process below others."""
     return SimpleNamespace(
-        pid=port,
-        cmdline=lambda: ["/other/java", "-cp", f"{conf or '/other/conf'}"],
-        environ=dict,
-        net_connections=lambda kind: [address],
+        pid=pid,
+        cmdline=lambda: ["python", "-m", "treadle", "sidecar", kind],
+        parents=lambda: list(above),
         username=lambda: "yarn",
+        memory_info=lambda: SimpleNamespace(rss=1 << 20),
     )
 
 
-@pytest.mark.parametrize("check", ["java", "sidecar", "jar"])
-def test_the_manager_of_another_cluster_is_not_taken_for_the_one_that_is_named(
-    check: str, conf: Path, ours: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    meant, other = listening(8088), listening(9099)
-    other.cmdline = lambda: ["/another/java", "-cp", f"/other/conf:{ours}"]
-    sidecars = [SimpleNamespace(pid=7, ppid=lambda: 9099), SimpleNamespace(pid=8, ppid=lambda: 8088)]
-    for each in sidecars:
-        each.username, each.memory_info = (lambda: "yarn"), (lambda: SimpleNamespace(rss=1 << 20))
-    for module in (class_path, hadoop, managers):
-        monkeypatch.setattr(module, "resource_managers", lambda: [meant, other])
-    monkeypatch.setattr(managers, "sidecars", lambda: sidecars)
-    for facts in (Facts(rms=("http://rm:8088",)), Facts(conf, rms=("http://rm:9099",))):
-        said = " ".join(text for _, text, _ in findings(facts, check))
-        assert "process 7" not in said
-        assert "/another/java" not in said
-        assert str(ours) not in said or "yarn-env.sh" in said
+def test_only_sidecars_of_the_cluster_that_is_named_are_shown(conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = SimpleNamespace(net_connections=lambda kind: [])
+    every = [
+        sidecar(7, manager(9099)),
+        sidecar(8, shell, manager(8088)),
+        sidecar(9, kind="--external"),
+        sidecar(10),
+    ]
+    asked: list[frozenset[int]] = []
 
+    def found(users: frozenset[int]) -> list[Any]:
+        asked.append(users)
+        return every
 
-def test_of_the_manager_that_is_named_the_sidecar_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    rm = listening(8088)
-    child = SimpleNamespace(
-        pid=8, ppid=lambda: 8088, username=lambda: "yarn", memory_info=lambda: SimpleNamespace(rss=1 << 20)
-    )
-    monkeypatch.setattr(managers, "resource_managers", lambda: [rm])
-    monkeypatch.setattr(managers, "sidecars", lambda: [child])
-    assert findings(Facts(rms=("rm:8088",)), "sidecar")[0][:2] == ("ok", "process 8, of yarn, 1 MiB")
+    monkeypatch.setattr(managers, "sidecars", found)
+
+    def shown(facts: Facts) -> list[str]:
+        return re.findall(r"process (\d+), of yarn, 1 MiB", "; ".join(each[1] for each in findings(facts, "sidecar")))
+
+    assert shown(Facts(rms=("rm:8088",))) == ["8", "9"]
+    assert shown(Facts(rms=("http://rm:9099",))) == ["7", "9"]
+    write_site(conf, {CLASS_KEY: CLASS, "yarn.resourcemanager.webapp.address": "rm:9099"})
+    assert shown(Facts(conf)) == ["7", "9"]
+    assert set(asked) == {frozenset({0, os.geteuid()})}
+    every.clear()
     assert findings(Facts(rms=("rm:8089",)), "sidecar")[0][0] == "skipped"
 
 

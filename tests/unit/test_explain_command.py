@@ -400,7 +400,7 @@ def test_who_listens_is_neither_root_nor_the_sidecars_user_and_is_not_asked(
         monkeypatch.setattr(where, "sidecar_users", lambda: frozenset({0}))
         monkeypatch.setattr(trust, "reason_against", lambda *_: "")
     with listener(place, "65534" if as_root else "") as poser:
-        with pytest.raises(UserError, match=rf"{place} is not asked: user \d+ listens there") as refused:
+        with pytest.raises(UserError, match=rf"{place} is not asked: .* listens there") as refused:
             ask_sidecar([place], {"held": True})
         assert not isinstance(refused.value, NoSidecarError), "no further place is asked"
         assert poser.stdout is not None

@@ -10,8 +10,10 @@ from typing import Any, Final
 import psutil
 
 from treadle.admin.host import running
+from treadle.admin.host.where import sidecar_users
 from treadle.cli._jmx import read_bean
 from treadle.cli._take_over import refuse_off
+from treadle.config.trust import user_name
 from treadle.errors import UserError
 
 END_S: Final = 10.0
@@ -35,7 +37,7 @@ def restart_sidecars(
     """
     before = read_bean(rm, "Treadle", ca)
     refuse_off(before)
-    chosen = _chosen(running.sidecars(), pid, rm)
+    chosen = _chosen(pid, rm)
     names = ", ".join(str(process.pid) for process in chosen)
     for process in chosen:
         _end(process)
@@ -57,19 +59,23 @@ def restart_sidecars(
     )
 
 
-def _chosen(found: Sequence[psutil.Process], pid: int | None, rm: str) -> list[psutil.Process]:
+def _chosen(pid: int | None, rm: str) -> list[psutil.Process]:
     if pid is not None:
-        named = [process for process in found if process.pid == pid]
+        every = running.sidecars()
+        named = [process for process in every if process.pid == pid]
         if not named:
-            raise UserError(f"--pid {pid} is no sidecar that this user may end; there are: {_listed(found)}")
+            raise UserError(f"--pid {pid} is no sidecar that this user may end; there are: {_listed(every)}")
         return named
+    users = sidecar_users()
+    found = running.sidecars(users)
     if not found:
+        names = " or ".join(map(user_name, sorted(users)))
         raise UserError(
-            "no sidecar runs on this host that this user may see; run this on the active ResourceManager's host, as "
-            "root or as the sidecar's user. A managed one that has ended is started again by its ResourceManager"
+            f"no sidecar of {names} runs on this host that this user may see; run this on the active "
+            "ResourceManager's host as the sidecar's user, or name the process with --pid. A managed one that has "
+            "ended is started again by its ResourceManager"
         )
-    others = running.masters_besides(rm)
-    own = [process for process in found if process.ppid() not in others]
+    own = [process for process in found if running.is_of(process, [rm])]
     if not own:
         raise UserError(
             f"what runs here are sidecars of another ResourceManager than that at {rm}: {_listed(found)}; name the "

@@ -42,16 +42,21 @@ def doctor(
         Path | None,
         typer.Option(help="Where `treadle install` put things; else found by what it wrote, or /opt/treadle."),
     ] = None,
-    user: Annotated[str, typer.Option(help="Whom the sidecar runs as, if that is not found out.")] = "",
+    user: Annotated[
+        str, typer.Option(help="The sidecar's user, if neither settings nor `treadle install` name it.")
+    ] = "",
     yarn: Annotated[
         str | None, typer.Option(help="Hadoop's `yarn`; else the one in the path or of HADOOP_HOME.")
     ] = None,
-    java: Annotated[Path | None, typer.Option(help="The ResourceManager's Java, if that is not found out.")] = None,
+    java: Annotated[
+        Path | None,
+        typer.Option(help="The ResourceManager's Java; else by yarn-env.sh, hadoop-env.sh, JAVA_HOME or the path."),
+    ] = None,
     bundle: Annotated[
         Path | None,
         typer.Option(
-            help="Write an archive (tar.gz) for support: findings, logs, beans, settings, threads; only "
-            "what is known to be harmless."
+            help="Write an archive (tar.gz) for support: findings, logs, beans, settings; only what is known to be "
+            "harmless."
         ),
     ] = None,
     ca: CaOption = None,

@@ -204,9 +204,11 @@ def _refuse_folder(place: Path, users: Collection[int]) -> None:
 
 
 def _refuse_peer(connected: socket.socket, place: Path, users: Collection[int]) -> None:
+    from treadle.config.trust import user_name
+
     peer = _CREDENTIALS.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[1]
     if peer not in users:
-        raise UserError(f"{place} is not asked: user {peer} listens there; {_WHOM_IT_TRUSTS}")
+        raise UserError(f"{place} is not asked: {user_name(peer)} listens there; {_WHOM_IT_TRUSTS}")
 
 
 def _place(facts: dict[str, Any]) -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from treadle.errors import UserError, printable
+from treadle.errors import printable
 
 app = typer.Typer()
 
@@ -23,15 +21,18 @@ def install(
             "--hadoop-conf", envvar="HADOOP_CONF_DIR", help="The folder with the ResourceManager's yarn-site.xml."
         ),
     ],
+    user: Annotated[
+        str,
+        typer.Option(
+            help="Who runs the sidecar: the ResourceManager's user (as yarn), unless the sidecar has a user of its own."
+        ),
+    ],
     prefix: Annotated[
         Path | None,
         typer.Option(
             help="Where releases go, each in a folder of its own: by default where one of this ResourceManager is "
             "installed, else /opt/treadle."
         ),
-    ] = None,
-    user: Annotated[
-        str | None, typer.Option(help="Whom the sidecar runs as: the ResourceManager's user, unless you give it one.")
     ] = None,
     config: Annotated[
         Path | None,
@@ -55,7 +56,7 @@ def install(
     prefix = prefix or prefix_for(hadoop_conf)
     if systemd_dir is None and prefix == DEFAULT_PREFIX and DEFAULT_SYSTEMD.is_dir():
         systemd_dir = DEFAULT_SYSTEMD
-    options = Options(hadoop_conf.absolute(), user or _user(), prefix, config, systemd_dir)
+    options = Options(hadoop_conf.absolute(), user, prefix, config, systemd_dir)
     plan = plan_of(options)
     if plan.is_empty:
         _remarks(plan.remarks)
@@ -93,21 +94,3 @@ def install(
 def _remarks(remarks: list[str]) -> None:
     for line in remarks:
         typer.echo(f"note: {printable(line)}")
-
-
-def _user() -> str:
-    """Return whom the ResourceManager of this host runs as.
-
-    Raises:
-        UserError: it cannot be found out.
-    """
-    from treadle.admin.host.running import resource_managers
-
-    found = {process.username() for process in resource_managers()}
-    if len(found) == 1:
-        return found.pop()
-    if os.geteuid() != 0:
-        return getpass.getuser()
-    raise UserError(
-        "no ResourceManager runs here, or several users run one: name the user of yours with --user (as --user yarn)"
-    )

@@ -39,8 +39,8 @@ def reason_against(path: Path, owners: Collection[int] | None = None) -> str:
     owners = trusted_owners() if owners is None else owners
     for at, found in _steps(path):
         if found.st_uid not in owners:
-            allowed = " or ".join(f"{_user(each)}'s" for each in sorted(owners) if each >= 0)
-            return f"{at} belongs to {_user(found.st_uid)}; it must be {allowed}"
+            allowed = " or ".join(f"{user_name(each)}'s" for each in sorted(owners) if each >= 0)
+            return f"{at} belongs to {user_name(found.st_uid)}; it must be {allowed}"
         mode = found.st_mode
         if stat.S_ISLNK(mode) or (stat.S_ISDIR(mode) and mode & stat.S_ISVTX):
             continue
@@ -74,7 +74,8 @@ def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result]]:
             left += reversed(at.readlink().parts)
 
 
-def _user(number: int) -> str:
+def user_name(number: int) -> str:
+    """Return a user's name; of a number without one the number."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:

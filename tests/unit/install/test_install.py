@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.support.decoys import RESOURCE_MANAGER, decoy
 from tests.support.installing import (
     ENV,
     NOW,
@@ -420,6 +421,19 @@ def test_an_installation_below_another_prefix_is_found_by_what_it_wrote(
     assert f"looked for below {prefix}" in said
     assert "uninstalled" in said
     assert (conf / "yarn-env.sh").read_bytes() == ENV
+
+
+def test_who_runs_the_sidecar_has_to_be_named_whatever_processes_there_are(
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    use_small_environment(monkeypatch)
+    before = snapshot(tmp_path)
+    words = ["install", "--hadoop-conf", str(conf), "--prefix", str(tmp_path / "opt")]
+    with decoy(RESOURCE_MANAGER, str(conf), program="java"), decoy(RESOURCE_MANAGER, program="java", user=65534):
+        assert run(words) == 2
+        assert "Missing option '--user'" in capsys.readouterr().err
+        assert snapshot(tmp_path) == before
+        assert run([*words, "--user", getpass.getuser(), "--dry-run"]) == 0
 
 
 def test_the_next_release_goes_where_the_last_one_is(

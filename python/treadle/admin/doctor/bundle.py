@@ -1,4 +1,4 @@
-"""An archive for support: what the checks found, logs, beans, settings, threads; by an allow-list."""
+"""An archive for support: what the checks found, logs, beans, settings; by an allow-list."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import platform
 import re
 import stat
-import subprocess
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -20,19 +19,18 @@ import psutil
 import yaml
 
 from treadle import __version__
-from treadle.admin.doctor.checks import Facts
+from treadle.admin.doctor.checks import Facts, set_in_scripts
 from treadle.admin.doctor.hadoop import KEYS, PREFIX
 from treadle.admin.doctor.managers import managers_of
-from treadle.admin.doctor.redact import HIDDEN, Redactor
+from treadle.admin.doctor.redact import HIDDEN, Redactor, names_secret
 from treadle.admin.doctor.run import Result
 from treadle.admin.host.environment import needed_distributions
 from treadle.admin.host.plan import CLASS_KEY
-from treadle.admin.host.running import resource_managers, sidecars
-from treadle.errors import UserError
+from treadle.admin.host.running import sidecars
+from treadle.errors import UserError, printable
 
 TAIL_BYTES: Final = 2 << 20
 LINES_MAX: Final = 20_000
-_JSTACK_S: Final = 60.0
 _AFTER_MAX: Final = 60
 """Lines that follow one of Treadle's in the ResourceManager's log, as those of a stack trace."""
 
@@ -62,12 +60,13 @@ SHOWN: Final = frozenset(
         "yarn.scheduler.minimum-allocation-mb",
     }
 )
-"""Keys whose values are shown; of all other keys only the name is."""
+"""Keys whose values are shown."""
 
 _QUEUE_NUMBER: Final = re.compile(
-    r"yarn\.scheduler\.capacity\..+\.(?:capacity|maximum-capacity|maximum-am-resource-percent|user-limit-factor"
-    r"|minimum-user-limit-percent|maximum-applications|priority)"
+    r"(yarn\.scheduler\.capacity\.root)((?:\.[^.]+)*)\.((?:capacity|maximum-capacity|maximum-am-resource-percent"
+    r"|user-limit-factor|minimum-user-limit-percent|maximum-applications|priority))"
 )
+_LABELS: Final = "accessible-node-labels"
 _NUMBER: Final = re.compile(r"-?\d{1,10}(?:\.\d{1,6})?")
 _BEANS: Final = re.compile(r"Treadle(?!Placements)[\w-]*")
 
@@ -110,13 +109,12 @@ def _parts(facts: Facts, results: Sequence[Result], redactor: Redactor) -> Itera
     )
     makers: tuple[tuple[str, Callable[[], str]], ...] = (
         ("findings.json", lambda: _json([redactor.plain(each.plain()) for each in results])),
-        ("host.txt", _host),
-        ("settings.txt", lambda: _settings(facts)),
+        ("host.txt", lambda: _host(facts)),
+        ("settings.txt", lambda: _settings(facts, redactor)),
         ("treadle.yaml", lambda: _treadle_yaml(facts, redactor)),
         ("beans.json", lambda: _beans(facts, redactor)),
         ("sidecar.log", lambda: redactor.text(_tail(_sidecar_log(facts)))),
         ("resourcemanager.log", lambda: redactor.text("\n".join(_of_treadle(_tail(_rm_log(facts)).split("\n"))))),
-        ("jstack.txt", lambda: redactor.text(_jstack())),
     )
     for name, make in makers:
         try:
@@ -137,7 +135,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, indent=1) + "\n"
 
 
-def _host() -> str:
+def _host(facts: Facts) -> str:
     memory = psutil.virtual_memory()
     lines = [
         f"{platform.system()} {platform.release()} {platform.machine()}, {len(os.sched_getaffinity(0))} cores",
@@ -146,21 +144,29 @@ def _host() -> str:
         *(f"{each.metadata['Name']} {each.version}" for each in needed_distributions()),
         f"treadle {metadata.version('treadle')}",
     ]
-    for kind, found in (("ResourceManager", resource_managers()), ("sidecar", sidecars())):
-        for process in found:
-            with suppress(psutil.Error):
-                lines.append(
-                    f"{kind} {process.pid}: {process.memory_info().rss >> 20} MiB, {process.num_threads()} threads"
-                )
+    for process in sidecars(facts.users):
+        with suppress(psutil.Error):
+            memory_mib, threads = process.memory_info().rss >> 20, process.num_threads()
+            lines.append(f"sidecar {process.pid}: {memory_mib} MiB, {threads} threads")
     return "\n".join([*lines, ""])
 
 
-def _settings(facts: Facts) -> str:
-    lines = []
+def _settings(facts: Facts, redactor: Redactor) -> str:
+    """Return the settings on the list and numbers of queues, with a number for each name in a queue's path."""
+    lines, names = [], dict[str, int]()
     for key, value in sorted(facts.settings.items()):
-        shows = key in SHOWN or (_QUEUE_NUMBER.fullmatch(key) and _NUMBER.fullmatch(value.strip()))
-        lines.append(f"{key} = {' '.join(value.split()) if shows else HIDDEN}")
-    return "\n".join([*lines, facts.trouble, ""])
+        of_queue = _QUEUE_NUMBER.fullmatch(key)
+        if key in SHOWN:
+            lines.append(f"{key} = {printable(' '.join(value.split()))}")
+        elif of_queue and _NUMBER.fullmatch(value.strip()):
+            path = [
+                each if each == _LABELS else f"<{names.setdefault(each, len(names) + 1)}>"
+                for each in of_queue[2].split(".")
+                if each
+            ]
+            lines.append(f"{'.'.join([of_queue[1], *path, of_queue[3]])} = {value.strip()}")
+    lines.append(f"{len(facts.settings) - len(lines)} other settings are set")
+    return "\n".join([*lines, redactor.text(facts.trouble), ""])
 
 
 def _treadle_yaml(facts: Facts, redactor: Redactor) -> str:
@@ -173,7 +179,10 @@ def _treadle_yaml(facts: Facts, redactor: Redactor) -> str:
 def _known_values(value: Any, redactor: Redactor) -> Any:
     """Return a treadle.yaml's values: numbers, and texts that are one known word, as the kind of a part."""
     if isinstance(value, dict):
-        return {redactor.piece(str(key)): _known_values(each, redactor) for key, each in value.items()}
+        return {
+            redactor.piece(str(key)): HIDDEN if names_secret(str(key)) else _known_values(each, redactor)
+            for key, each in value.items()
+        }
     if isinstance(value, list):
         return [_known_values(each, redactor) for each in value]
     if isinstance(value, str):
@@ -198,25 +207,23 @@ def _beans(facts: Facts, redactor: Redactor) -> str:
     return _json(redactor.plain([*shown, *({"failed": each.text} for each in failed)]))
 
 
-def _log_folder() -> Path | None:
-    """Return where the ResourceManager of this host logs."""
-    for process in resource_managers():
-        for word in process.cmdline():
-            key, _, value = word.partition("=")
-            if key in {"-Dyarn.log.dir", "-Dhadoop.log.dir"} and value:
-                return Path(value)
-    named = os.environ.get("YARN_LOG_DIR") or os.environ.get("HADOOP_LOG_DIR")
-    return Path(named) if named else None
+def _log_folder(facts: Facts) -> Path | None:
+    """Return where the ResourceManager logs, by this process's environment or Hadoop's scripts."""
+    for name in ("YARN_LOG_DIR", "HADOOP_LOG_DIR"):
+        named = os.environ.get(name) or set_in_scripts(facts.conf, name)[0]
+        if named:
+            return Path(named)
+    return None
 
 
 def _sidecar_log(facts: Facts) -> Path | None:
     named = facts.setting(f"{PREFIX}sidecar.log-file")
-    folder = _log_folder()
+    folder = _log_folder(facts)
     return Path(named) if named else None if folder is None else folder / "treadle-sidecar.log"
 
 
-def _rm_log(_: Facts) -> Path | None:
-    folder = _log_folder()
+def _rm_log(facts: Facts) -> Path | None:
+    folder = _log_folder(facts)
     if folder is None:
         return None
     found = [*folder.glob("*resourcemanager*.log"), *folder.glob("rm.log")]
@@ -230,7 +237,7 @@ def _tail(path: Path | None) -> str:
         UserError: nobody knows where it is.
     """
     if path is None:
-        raise UserError("no log is known: run it on the ResourceManager's host, or set YARN_LOG_DIR")
+        raise UserError("no log is known: set YARN_LOG_DIR to the ResourceManager's log folder")
     return _text_of(path, TAIL_BYTES)
 
 
@@ -254,19 +261,3 @@ def _of_treadle(lines: Sequence[str]) -> Iterator[str]:
         if follows:
             follows -= 1
             yield line
-
-
-def _jstack() -> str:
-    """Return the threads of this host's ResourceManager.
-
-    Raises:
-        UserError: there is none, or its Java has no jstack.
-    """
-    found = resource_managers()
-    if not found:
-        raise UserError("no ResourceManager runs on this host")
-    program = Path(found[0].exe()).with_name("jstack")
-    if not program.is_file():
-        raise UserError("its Java has no jstack: that is in a JDK")
-    done = subprocess.run([program, str(found[0].pid)], capture_output=True, text=True, timeout=_JSTACK_S, check=False)
-    return done.stdout or done.stderr

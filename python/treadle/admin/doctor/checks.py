@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any, Final, Literal
 
 from treadle.admin.host.manifest import Manifest, read_manifest
 from treadle.admin.host.plan import DEFAULT_PREFIX, settings_in
-from treadle.admin.host.running import resource_managers
 from treadle.admin.host.site_xml import read_site, settings_of
+from treadle.admin.host.where import installed_user
 from treadle.config.parts import PartRegistry
+from treadle.config.trust import trusted_owners, user_name
 from treadle.errors import UserError
 from treadle.yarn.pairs import addresses, expanded
 
@@ -120,27 +122,44 @@ class Facts:
         return Path(named) if named else None
 
     @property
+    def known_user(self) -> str:
+        """The sidecar's user: the one given, that of the settings or that of `treadle install`; empty if unknown."""
+        return self.user_given or self.setting("yarn.scheduler.treadle.sidecar.user") or installed_user(self.prefix)
+
+    @property
     def user(self) -> str:
-        """The user that the sidecar runs as, as far as it is known."""
-        external = self.setting("yarn.scheduler.treadle.sidecar.user")
-        if self.user_given or external:
-            return self.user_given or external
-        found = {each.username() for each in resource_managers()}
-        if len(found) == 1:
-            return found.pop()
-        try:
-            known = self.manifest()
-        except UserError:
-            known = None
-        return known.user if known is not None and known.user else pwd.getpwuid(os.geteuid()).pw_name
+        """The sidecar's user; the user of this process if the sidecar's is unknown."""
+        return self.known_user or user_name(os.geteuid())
+
+    @property
+    def users(self) -> frozenset[int]:
+        """Whose processes may be sidecars: root's, this user's and the sidecar's user's."""
+        return trusted_owners() | {self.uid}
 
     @property
     def uid(self) -> int:
         """The number of that user; -1 if this host has none of that name."""
+        known = self.known_user
         try:
-            return pwd.getpwnam(self.user).pw_uid
+            return pwd.getpwnam(known).pw_uid if known else os.geteuid()
         except KeyError:
             return -1
+
+
+def set_in_scripts(conf: Path | None, name: str) -> tuple[str, str]:
+    """Return what Hadoop's scripts of settings set a variable to, and which script does; empty texts if none does.
+
+    A value with variables in it is left out.
+
+    Raises:
+        OSError: a script cannot be read.
+    """
+    line = re.compile(rf"^\s*(?:export\s+)?{name}=([\"']?)([^\s\"'$;#]+)\1\s*(?:[;#].*)?$", re.MULTILINE)
+    for script in ("yarn-env.sh", "hadoop-env.sh"):
+        found = line.findall(text_of(conf / script)) if conf is not None else []
+        if found:
+            return found[-1][1], script
+    return "", ""
 
 
 def text_of(path: Path) -> str:

@@ -11,7 +11,6 @@ from typing import Final
 
 from treadle import __version__
 from treadle.admin.doctor.checks import Facts, Finding, text_of
-from treadle.admin.host.running import class_path_of, of_cluster, resource_managers
 from treadle.admin.jars import shim_jar
 from treadle.errors import UserError
 
@@ -32,23 +31,14 @@ def jar(facts: Facts) -> Iterator[Finding]:
     homes = [os.environ.get("HADOOP_YARN_HOME"), os.environ.get("HADOOP_HOME")]
     globbed = [sorted(Path(home).glob("share/hadoop/yarn/lib/treadle-shim-*.jar")) for home in homes if home]
     beside = list(dict.fromkeys(path for found in globbed for path in found))
-    running = [path for path in dict.fromkeys(_running(facts)) if path not in named and path not in beside]
     for path in named:
         yield _judged(path, str(script), _AGAIN)
     for path in beside:
         yield _judged(path, "Hadoop's own folder", f"replace it by that of release {__version__}")
-    for path in running:
-        yield _judged(path, "the running ResourceManager", f"{_AGAIN}, and restart the ResourceManager")
     if beside and (named or len(beside) > 1):
         first = named[0] if named else beside[1]
         yield Finding("warn", f"the class path has two jars: {first} and {beside[0]}", f"remove {beside[0]}")
-    if running and (named or beside):
-        yield Finding(
-            "warn",
-            f"the running ResourceManager has another jar than its next start: {running[0]}",
-            "restart the ResourceManager",
-        )
-    if not (named or beside or running):
+    if not (named or beside):
         yield Finding("warn", "no jar of Treadle's is found on the class path", "treadle install")
 
 
@@ -76,13 +66,3 @@ def _in_script(text: str) -> Iterator[Path]:
     for line in text.splitlines():
         if not line.lstrip().startswith("#"):
             yield from map(Path, _NAMED.findall(line))
-
-
-def _running(facts: Facts) -> Iterator[Path]:
-    """Yield the jars of those running ResourceManagers that are meant."""
-    for process in of_cluster(resource_managers(), facts.conf, facts.rms):
-        for part in class_path_of(process):
-            if part.endswith("/*"):
-                yield from sorted(Path(part[:-2]).glob("treadle-shim*.jar"))
-            elif "treadle-shim" in part and part.endswith(".jar"):
-                yield Path(part)

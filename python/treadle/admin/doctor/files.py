@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import pwd
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from treadle.admin.doctor.checks import Facts, Finding, mode_of
 from treadle.admin.doctor.hadoop import PREFIX
-from treadle.admin.host.running import resource_managers
 from treadle.config.state_folders import EXPLAIN_SOCKET, state_folders
-from treadle.config.trust import reason_against
+from treadle.config.trust import reason_against, user_name
 
 
 def owners(facts: Facts) -> Iterator[Finding]:
@@ -48,9 +46,7 @@ def connection(facts: Facts) -> Iterator[Finding]:
     except OSError as error:
         yield Finding("warn", f"{path}: {error.strerror}: no sidecar has written it", "treadle sidecar restart")
         return
-    masters = {process.uids().effective for process in resource_managers()} or {facts.uid}
-    named = facts.setting(f"{PREFIX}sidecar.user")
-    shared = bool(named) and facts.uid not in masters
+    shared = bool(facts.setting(f"{PREFIX}sidecar.user"))
     if not stat.S_ISREG(found.st_mode):
         yield Finding("fail", f"{path} is no regular file", "name another one in both places")
     elif found.st_mode & (0o037 if shared else 0o077):
@@ -61,10 +57,18 @@ def connection(facts: Facts) -> Iterator[Finding]:
         )
     elif found.st_uid != facts.uid:
         yield Finding(
-            "fail", f"{path} belongs to {_user(found.st_uid)}, not to {facts.user}", f"run the sidecar as {facts.user}"
+            "fail",
+            f"{path} belongs to {user_name(found.st_uid)}, not to {facts.user}",
+            f"run the sidecar as {facts.user}, or name its user with --user",
         )
-    elif folder.st_mode & 0o022 or folder.st_uid not in {0, facts.uid, *masters}:
+    elif folder.st_mode & 0o022:
         yield Finding("fail", f"{path.parent}: others may put another file there", f"chmod go-w {path.parent}")
+    elif folder.st_uid not in {0, facts.uid}:
+        yield Finding(
+            "warn" if shared else "fail",
+            f"{path.parent} belongs to {user_name(folder.st_uid)}, who may put another file there",
+            f"give it to root or {facts.user}" + (", or to the ResourceManager's user" if shared else ""),
+        )
     else:
         yield Finding("ok", f"{path} has mode {mode_of(path)}, for {facts.user}")
 
@@ -85,10 +89,3 @@ def _state(facts: Facts) -> Iterator[Finding]:
 def _readable(path: Path, uid: int) -> bool:
     found = path.stat()
     return uid in (0, -1) or bool(found.st_mode & (0o400 if found.st_uid == uid else 0o004))
-
-
-def _user(number: int) -> str:
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return f"user {number}"

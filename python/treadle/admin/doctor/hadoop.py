@@ -13,14 +13,14 @@ from typing import Any, Final
 
 import yaml
 
-from treadle.admin.doctor.checks import TROUBLE_REMEDY, Facts, Finding, text_of
+from treadle.admin.doctor.checks import TROUBLE_REMEDY, Facts, Finding, set_in_scripts
 from treadle.admin.host.plan import CLASS, CLASS_KEY
-from treadle.admin.host.running import of_cluster, resource_managers
 from treadle.admin.jars import shim_jar
 from treadle.config.errors import ConfigError
 from treadle.config.parts import DEFAULTS
 from treadle.config.reader import check_settings
 from treadle.config.sections import section_values
+from treadle.config.trust import reason_against
 from treadle.errors import UserError
 from treadle.words import nearest
 
@@ -75,7 +75,6 @@ _MONITOR: Final = "yarn.resourcemanager.scheduler.monitor.enable"
 _PREEMPTION: Final = "yarn.resourcemanager.monitor.capacity.preemption."
 _SCHEDULER: Final = f"{CLASS.replace('.', '/')}.class"
 _SELF_CHECK: Final = "io.treadle.shim.compat.SelfCheck"
-_JAVA_HOME: Final = re.compile(r"^\s*(?:export\s+)?JAVA_HOME=[\"']?([^\s\"'$]+)", re.MULTILINE)
 _TIMEOUT_S: Final = 120.0
 
 
@@ -241,10 +240,11 @@ def java(facts: Facts) -> Iterator[Finding]:
     except UserError as error:
         yield Finding("fail", str(error))
         return
-    program, where = _java(facts)
-    if program is None:
+    named, where = _java(facts)
+    if not named:
         yield Finding("skipped", "no Java is found", "set JAVA_HOME, or name the ResourceManager's with --java")
         return
+    program = _trusted(named, "--java")
     try:
         said = subprocess.run(
             [program, "-version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
@@ -267,14 +267,12 @@ def _references(facts: Facts, program: str, jar: Path) -> Iterator[Finding]:
     if facts.yarn is None:
         yield Finding("skipped", "whether this Hadoop has all that the jar needs", "name Hadoop's command with --yarn")
         return
-    what = "whether this Hadoop has all that the jar needs"
+    what, yarn = "whether this Hadoop has all that the jar needs", _trusted(facts.yarn, "--yarn")
     try:
-        named = subprocess.run(
-            [facts.yarn, "classpath"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
+        named = subprocess.run([yarn, "classpath"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         if named.returncode != 0:
             said = " ".join((named.stderr or named.stdout).split()) or f"exit code {named.returncode}"
-            yield Finding("skipped", f"{what}: `{facts.yarn} classpath` fails: {said}", "name another with --yarn")
+            yield Finding("skipped", f"{what}: `{yarn} classpath` fails: {said}", "name another with --yarn")
             return
         path = f"{named.stdout.strip()}:{jar}"
         done = subprocess.run(
@@ -290,18 +288,34 @@ def _references(facts: Facts, program: str, jar: Path) -> Iterator[Finding]:
         yield Finding("fail", last, "use a release of Hadoop that docs/administrator.md names, or a newer jar")
 
 
-def _java(facts: Facts) -> tuple[str | None, str]:
+def _java(facts: Facts) -> tuple[str, str]:
+    """Return the ResourceManager's Java, and where that stands; empty texts if it stands nowhere."""
     if facts.java_given is not None:
         return str(facts.java_given), "named"
-    running = [process.cmdline()[0] for process in of_cluster(resource_managers(), facts.conf, facts.rms)]
-    if running:
-        return running[0], "the running ResourceManager's"
-    for name in ("yarn-env.sh", "hadoop-env.sh"):
-        homes = _JAVA_HOME.findall(text_of(facts.conf / name)) if facts.conf is not None else []
-        if homes:
-            return f"{homes[-1]}/bin/java", f"that of {name}"
-    home = os.environ.get("JAVA_HOME")
-    return (f"{home}/bin/java", "that of JAVA_HOME") if home else (shutil.which("java"), "the first in the path")
+    home, script = set_in_scripts(facts.conf, "JAVA_HOME")
+    if home:
+        return f"{home}/bin/java", f"that of {script}"
+    home = os.environ.get("JAVA_HOME", "")
+    if home:
+        return f"{home}/bin/java", "that of JAVA_HOME"
+    return shutil.which("java") or "", "the first in the path"
+
+
+def _trusted(program: str, option: str) -> str:
+    """Return the absolute path of a program that only root and this user may change: it runs with this user's rights.
+
+    Raises:
+        UserError: it is not there, or others may change it.
+        OSError: it cannot be looked at.
+    """
+    found = shutil.which(program)
+    if found is None:
+        raise UserError(f"{program} is not there, or may not be run; name another with {option}")
+    path = Path(found).absolute()
+    reason = reason_against(path)
+    if reason:
+        raise UserError(f"{path} is not run: {reason}. Name another with {option}, or run this check as its owner")
+    return str(path)
 
 
 def _major(said: str) -> int:

@@ -53,6 +53,9 @@ def packages(_: Facts) -> Iterator[Finding]:
 
 def installation(facts: Facts) -> Iterator[Finding]:
     """Look whether what `treadle install` wrote is as it wrote it."""
+    if not facts.known_user:
+        text = f"the sidecar's user is unknown: checks of files and processes go by {facts.user}"
+        yield Finding("warn", text, "name the sidecar's user with --user")
     try:
         known = facts.manifest()
     except UserError as error:

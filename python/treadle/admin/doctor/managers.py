@@ -10,7 +10,7 @@ from treadle import __version__
 from treadle.admin.doctor.checks import Facts, Finding
 from treadle.admin.doctor.hadoop import PREFIX
 from treadle.admin.host.plan import CLASS, CLASS_KEY
-from treadle.admin.host.running import of_cluster, resource_managers, sidecars
+from treadle.admin.host.running import is_of, sidecars
 from treadle.errors import UserError
 from treadle.yarn.pages import beans_in, passing, property_of, read_page
 
@@ -182,9 +182,8 @@ def _hours(manager: Manager, facts: Facts) -> float | None:
 
 def sidecar(facts: Facts) -> Iterator[Finding]:
     """Look at the sidecars of this host: how many, how large, of which release."""
-    masters = resource_managers()
-    others = {each.pid for each in masters} - {each.pid for each in of_cluster(masters, facts.conf, facts.rms)}
-    running = [each for each in sidecars() if each.ppid() not in others]
+    urls = facts.addresses().values()
+    running = [each for each in sidecars(facts.users) if is_of(each, urls)]
     command = facts.setting(f"{PREFIX}python.command")
     if command and f"/{__version__}/" not in command and "/current/" not in command and str(facts.prefix) in command:
         yield Finding(
@@ -193,8 +192,8 @@ def sidecar(facts: Facts) -> Iterator[Finding]:
     if not running:
         yield Finding(
             "skipped",
-            "no sidecar of this cluster runs here, or this user may not see it",
-            "run it on the ResourceManager's host, as root",
+            f"no sidecar of this cluster and of {facts.user} runs here, or this user may not see it",
+            "run it on the ResourceManager's host, as root; --user names the sidecar's user",
         )
     for each in running:
         yield Finding("ok", f"process {each.pid}, of {each.username()}, {each.memory_info().rss >> 20} MiB")

@@ -1,6 +1,7 @@
 """What of a text may leave the site: words that Treadle's own messages are made of, numbers and ids, nothing else.
 
-An allow-list: what nobody thought of is hidden. A word is a piece between blanks, and is shown whole or not at all.
+An allow-list: what nobody thought of is hidden. A word is a piece between blanks, and is shown whole or not at all. In
+a line that names a secret, all that follows the name is hidden.
 """
 
 from __future__ import annotations
@@ -37,15 +38,20 @@ _ROOMS: Final = (
 """Those whose messages stand in logs, beans and findings."""
 
 _COMMON: Final = (
-    "debug info warn warning error fatal at by caused more common frames omitted daemon prio os_prio cpu elapsed tid "
-    "nid runnable waiting on condition object monitor to lock locked parking for thread state java lang none sleeping "
-    "new timed_waiting blocked terminated allocated park wait a an the of in is was and or not no with from since "
-    "until "
+    "debug info warn warning error fatal at by caused more common frames omitted none a an the of in is was and or not "
+    "no with from since until "
     "traceback most recent call last file line ms s mib kib true false null active standby linux python treadle"
 )
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z']*")
+_DIGITS_MAX: Final = 6
+"""Of a piece that is more than a number."""
 _EDGES: Final = re.compile(r"^([\"'(\[{<]*)(.*?)([\"')\]}>,;:.!?]*)$", re.DOTALL)
-_NUMBER: Final = re.compile(r"[-+~#]?(?:\d[\d.,:/TZ_-]{0,30}|0x[0-9a-f]{1,16})(?:ms|us|s|h|%|MiB|KiB|MB|GB|x)?")
+_DIGITS: Final = (
+    r"(?:\d{4}-\d\d-\d\d(?:[T_]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?)?|\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+    r"|\d{1,3}\.\d{1,3}\.\d{1,3}|\d{1,3}(?:,\d{3})+|\d{1,19}(?:[.,:/-]\d{1,19})?)"
+)
+"""A date, a time, a release, one number or two: no address of the network, which has four."""
+_NUMBER: Final = re.compile(rf"[-+~#]?{_DIGITS}(?:ms|us|s|h|%|MiB|KiB|MB|GB|x)?")
 _ID: Final = re.compile(r"(?:application|appattempt|container|job|task)(?:_e?\d{1,20}){1,6}")
 _FRAME: Final = re.compile(
     r"\s*(?:at )?(?:[\w.]{1,40}(?:@[\w.]{1,20})?//?)?"
@@ -54,8 +60,14 @@ _FRAME: Final = re.compile(
 )
 _CLASS: Final = re.compile(r"(?:org\.apache\.hadoop|java|javax|io\.treadle|treadle)(?:\.[\w$]{1,80}){1,20}")
 _SECRET: Final = re.compile(
-    r"(?i)(?:pass(?:word|wd|phrase)?|secret|token|credential|authorization|bearer|cookie|key|private|signature)s?\W*"
+    r"(?i)pass(?:word|wd|phrase|code)|secret|token|credential|auth|bearer|cookie|key|private|signature|digest|salt|nonce"
+    r"|(?<![a-z])(?:pass|pwd|pw|pin|otp)(?![a-z])"
 )
+
+
+def names_secret(text: str) -> bool:
+    """Does a text name a secret, so that what follows may be one?"""
+    return _SECRET.search(text) is not None
 
 
 class Redactor:
@@ -74,30 +86,30 @@ class Redactor:
         line = printable(line)
         if _FRAME.fullmatch(line):
             return line
-        shown, hides = [], 0
-        for piece in re.split(r"( +)", line):
-            if not piece.strip():
-                shown.append(piece)
-                continue
-            shown.append(HIDDEN if hides else self.piece(piece))
-            # what follows such a word is what it names, with a word or two between them
-            hides = 3 if _SECRET.fullmatch(piece) else max(0, hides - 1)
-        return "".join(shown)
+        named = _SECRET.search(line)
+        if named:
+            begin = line.rfind(" ", 0, named.start()) + 1
+            return f"{self.line(line[:begin])}{named[0]} {HIDDEN}"
+        return "".join(self.piece(each) if each.strip() else each for each in re.split(r"( +)", line))
 
     def piece(self, piece: str) -> str:
-        """Return a piece between blanks if all of it is known; of ``name=value`` each half is judged."""
+        """Return a piece between blanks if all of it is known; of ``name=value`` the value only with its name."""
         found = _EDGES.match(piece)
         before, core, after = found.groups() if found else ("", piece, "")
         name, equals, value = core.partition("=")
         if equals:
-            hides = bool(_SECRET.search(name)) or not self._is_known(value)
-            return f"{before}{name if self._is_known(name) else HIDDEN}={HIDDEN if hides and value else value}{after}"
+            if not self._is_known(name):
+                return f"{before}{HIDDEN}{after}"
+            return f"{before}{name}={value if self._is_known(value) else HIDDEN}{after}"
         return f"{before}{core}{after}" if self._is_known(core) else f"{before}{HIDDEN}{after}"
 
     def plain(self, value: Any) -> Any:
-        """Return what JSON holds with its texts redacted; numbers stay."""
+        """Return what JSON holds with its texts redacted; numbers stay, but for those that are called a secret."""
         if isinstance(value, dict):
-            return {self.line(str(key)): self.plain(each) for key, each in value.items()}
+            return {
+                self.line(str(key)): HIDDEN if names_secret(str(key)) else self.plain(each)
+                for key, each in value.items()
+            }
         if isinstance(value, list):
             return [self.plain(each) for each in value]
         return self.text(value) if isinstance(value, str) else value
@@ -107,12 +119,12 @@ class Redactor:
             return True
         if len(core) > 80 or re.search(r"[^A-Za-z0-9_'./:,()\[\]{}<>*%+|#&-]", core):
             return False
-        rest = _WORD.sub("", core)
-        if len(re.findall(r"\d", rest)) > 6:
+        if re.search(r"[A-Za-z]\d+[A-Za-z]", core):
             return False  # letters and digits in turn: no word
-        return all(word.lower() in self._words for word in _WORD.findall(core)) and not re.search(
-            r"[A-Za-z]\d+[A-Za-z]", core
-        )
+        numbers = re.findall(r"\d(?:[\d.,:/_-]*\d)?", _WORD.sub(" ", core))
+        if len("".join(numbers)) > _DIGITS_MAX or not all(_NUMBER.fullmatch(each) for each in numbers):
+            return False
+        return all(word.lower() in self._words for word in _WORD.findall(core))
 
 
 @cache
