@@ -352,8 +352,8 @@ def test_an_application_is_found_by_any_form_of_its_id() -> None:
     situation = Situation.of(engine)
     assert situation is not None
     for id_ in ("application_0_0001", "0_0001", "0001"):
-        assert situation.find(id_) == 0
-    assert situation.find("application_0_0099") == -1
+        assert situation.find(id_) == [0]
+    assert situation.find("application_0_0099") == []
 
 
 def told(at: Planted) -> dict[int, str]:

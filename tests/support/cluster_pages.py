@@ -111,5 +111,8 @@ class FakeCluster(FakeManager):
         if name == "apps":
             ended = query["states"][0].startswith("FINISHED")
             return 200, {"apps": {"app": self.ended if ended else self.jobs}}
-        asked = {"priority": 20, "resourceName": "*", "capability": {"memory": 1024, "vCores": 1}, "numContainers": 7}
+        known = [{"name": "memory-mb", "value": 1024}, {"name": "vcores", "value": 1}]
+        informations = {"resourceInformation": [*known, {"name": "yarn.io/gpu", "value": 2}]}
+        amount = {"memory": 1024, "vCores": 1, "resourceInformations": informations}
+        asked = {"priority": 20, "resourceName": "*", "capability": amount, "numContainers": 7}
         return 200, {"app": {**job(1), "resourceRequests": [asked, {**asked, "resourceName": "n1"}]}}

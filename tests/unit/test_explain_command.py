@@ -163,7 +163,126 @@ def test_an_application_that_waits_for_its_fate_only_is_no_mistake(
 
 def test_who_is_not_known_is_told(door: ExplainDoor, capsys: pytest.CaptureFixture[str]) -> None:
     assert explain(door, "application_0_0099") == 2
-    assert "knows no application application_0_0099" in capsys.readouterr().err
+    assert "the engine has no application application_0_0099 that runs" in capsys.readouterr().err
+
+
+def twice_numbered() -> Engine:
+    """Return an engine with two applications of one number, as after a restart of the ResourceManager."""
+    engine = new_engine()
+    inside = engine.inside()
+    assert inside is not None
+    apps = inside[0].apps.at
+    apps["cluster_timestamp"][1], apps["id"][1] = 1700000000000, apps["id"][0]
+    return engine
+
+
+def test_the_end_of_an_id_that_two_applications_have_lists_both(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = twice_numbered()
+    door = open_door(tmp_path / "state", lambda action: shown(both, action))
+    assert door is not None
+    try:
+        assert explain(door, "0001") == 2
+        said = capsys.readouterr().err
+        assert "application_0_0001, application_1700000000000_0001; give one of them whole" in said
+        assert explain(door, "application_0_0001") == 0
+        assert "application_0_0001" in capsys.readouterr().out
+        assert explain(door, "1700000000000_0001") == 1
+    finally:
+        door.close()
+
+
+def test_the_end_of_an_id_that_engines_share_out_twice_lists_both(capsys: pytest.CaptureFixture[str]) -> None:
+    served_by = {f"application_{start}_0001": ["rest", "rest"] for start in (1, 2)}
+    roster = {"engines": {"rest": {}}, "applications": served_by}
+    beans = {"TreadleEngines": {"Engines": json.dumps(roster)}, "TreadleEngine-rest": {}}
+    with served(FakeManager(beans, {"yarn.scheduler.treadle.config.file": "/treadle.yaml"})) as manager:
+        assert run(["explain", "0001", "--rm", manager.url]) == 2
+        assert "application_1_0001, application_2_0001" in capsys.readouterr().err
+        assert run(["engines", "--app", "0001", "--rm", manager.url]) == 2
+        assert "application_1_0001, application_2_0001" in capsys.readouterr().err
+
+
+class Yarn(FakeManager):
+    """A ResourceManager whose engine has ended, and that shows applications."""
+
+    def __init__(self, *apps: dict[str, Any]) -> None:
+        bean = {"tag.Mode": "enforce", "LeaseHeld": 0, "Schedules": 0, "tag.LastError": "SIGKILL ended it"}
+        super().__init__({"Treadle": bean}, {})
+        self.apps = {app["id"]: {"name": "a job", "user": "ann", "queue": "root.a", **app} for app in apps}
+
+    def answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, Any]:
+        one = path.removeprefix("/ws/v1/cluster/apps/")
+        if one != path:
+            return (200, {"app": self.apps[one]}) if one in self.apps else (404, {})
+        if path == "/ws/v1/cluster/apps":
+            return 200, {"apps": {"app": list(self.apps.values())}}
+        return super().answer(path, query)
+
+
+ENDED = {
+    "id": "application_0_0099",
+    "state": "KILLED",
+    "finalStatus": "KILLED",
+    "diagnostics": "killed by \x1b[31mann\nover the quota",
+}
+WAITS = {"id": "application_0_0098", "state": "ACCEPTED", "diagnostics": "Queue's AM resource limit exceeded."}
+
+
+@pytest.mark.parametrize("given", ["application_0_0099", "0_0099", "0099"])
+def test_an_application_that_has_ended_is_told_its_end_with_yarns_diagnostics(
+    given: str, door: ExplainDoor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(Yarn(ENDED)) as manager:
+        assert run(["explain", given, "--socket", str(door.path), "--rm", manager.url]) == 0
+        shown_ = capsys.readouterr().out
+        assert "application_0_0099 (a job) of ann in root.a: KILLED, final status KILLED" in shown_
+        assert "YARN's diagnostics (not Treadle's):" in shown_
+        assert "over the quota" in shown_
+        assert "\x1b" not in shown_
+        assert run(["explain", given, "--json", "--socket", str(door.path), "--rm", manager.url]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["application"], found["yarn"]["state"], found["asks"]) == ("application_0_0099", "KILLED", [])
+
+
+def test_two_ended_applications_with_one_number_are_both_listed(
+    door: ExplainDoor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(Yarn(ENDED, {**ENDED, "id": "application_1_0099"})) as manager:
+        assert run(["explain", "0099", "--socket", str(door.path), "--rm", manager.url]) == 2
+    assert "application_0_0099, application_1_0099" in capsys.readouterr().err
+
+
+def test_without_an_engine_yarns_diagnostics_are_shown_as_yarns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(Yarn(WAITS)) as manager:
+        code = run(["explain", "0098", "--socket", str(tmp_path / "none.sock"), "--rm", manager.url])
+    assert code == 2
+    said = capsys.readouterr()
+    assert "application_0_0098 (a job) of ann in root.a: ACCEPTED" in said.out
+    assert said.out.index("YARN's diagnostics (not Treadle's):") < said.out.index("AM resource limit exceeded")
+    assert "no engine runs that could be asked: no engine holds the lease; SIGKILL ended it" in said.err
+
+
+def test_an_application_that_runs_unknown_to_the_engine_is_no_success(
+    door: ExplainDoor, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with served(Yarn(WAITS)) as manager:
+        assert run(["explain", "0098", "--socket", str(door.path), "--rm", manager.url]) == 2
+    said = capsys.readouterr()
+    assert "AM resource limit exceeded" in said.out
+    assert "the engine has no application 0098 that runs" in said.err
+
+
+def test_a_socket_that_a_dead_sidecar_left_is_no_matter_of_who_asks(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    place = tmp_path / "state" / EXPLAIN_SOCKET
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(place))
+    with pytest.raises(NoSidecarError, match="the sidecar that opened it has ended"):
+        ask_sidecar([place], {"held": True})
 
 
 def test_the_socket_is_its_users_own_and_replaces_one_that_was_left(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_it_says_the_same_as_the_model_grows_and_after_a_kill(
     cluster.add("last")
     assert process.answer(Question("0040", None, "n1")) == cluster.expected(39, "n1")
     assert process.answer(Question("0001")) == cluster.expected(0)
-    assert "knows no application 0099" in ask("0099")["error"]
+    assert "has no application 0099" in ask("0099")["error"]
     assert process.pid == first, "it is kept"
     assert first is not None
     os.kill(first, signal.SIGKILL)

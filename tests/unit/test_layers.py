@@ -46,7 +46,7 @@ ALLOWED = {
     "history": BASE | {"dag", "workload", "yarn"},
     "policy": BASE | {"compiled", "config", "constraints", "model", "yarn"},
     "engine": BASE | {"compiled", "config", "constraints", "model", "policy", "yarn"},
-    "explain": BASE | {"compiled", "config", "engine", "model", "policy"},
+    "explain": BASE | {"compiled", "config", "engine", "model", "policy", "yarn"},
     "am": BASE | {"config", "dag", "history", "planner", "yarn"},
     "record": BASE | {"compiled", "config", "constraints", "engine", "model", "policy", "wire"},
     "replay": BASE

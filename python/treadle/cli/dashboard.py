@@ -158,7 +158,10 @@ def _explain(application: str, engine: str, rm: str, ca: Path | None, config: Pa
 
 def _ask(question: dict[str, Any], engine: str, rm: str, ca: Path | None, config: Path | None) -> dict[str, Any]:
     from treadle.cli._take_over import configured_file
-    from treadle.cli.explain import ask_sidecar, state_places
+    from treadle.cli.explain import NoSidecarError, ask_sidecar, state_places, why_none_answers
 
     places = state_places(configured_file(rm, ca) if config is None else config, engine)
-    return ask_sidecar(places, question)
+    try:
+        return ask_sidecar(places, question)
+    except NoSidecarError as error:
+        raise UserError(why_none_answers(error, rm, ca)) from error

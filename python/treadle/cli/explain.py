@@ -14,6 +14,8 @@ import typer
 from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean, read_beans, roster_in
 from treadle.errors import UserError, printable
+from treadle.yarn.application_ids import several
+from treadle.yarn.applications import find_applications
 from treadle.yarn.treadle_beans import application_in, why_not
 
 app = typer.Typer()
@@ -69,10 +71,10 @@ def explain(
     ca: CaOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say why an application waits: every reason for each of its asks, and what will become of it.
+    """Say why an application waits: every reason for each of its asks, and what would let it start.
 
-    Run it on the ResourceManager's host, as the sidecar's user or as root. The exit code is 1 if an ask will never be
-    served unless somebody changes something.
+    Run it on the ResourceManager's host, as the sidecar's user or as root. The exit code is 1 if an ask is never served
+    unless a setting changes, and 2 if no engine answers. Of an application that has ended it prints its end.
     """
     if socket_ is None:
         check_config(config)
@@ -80,8 +82,10 @@ def explain(
     try:
         found = ask_sidecar(places, {"application": application, "ask": ask, "node": node})
     except NoSidecarError as error:
-        reason = _why_none_runs(rm, ca)
-        raise UserError(f"no engine runs that could be asked: {reason}" if reason else str(error)) from error
+        _show_yarn(application, rm, ca, as_json)
+        raise UserError(why_none_answers(error, rm, ca)) from error
+    if found.get("unknown") and _show_yarn(application, rm, ca, as_json):
+        return
     if "error" in found:
         raise UserError(str(found["error"]))
     if "note" in found:
@@ -94,17 +98,48 @@ def explain(
         raise typer.Exit(EXIT_NEVER)
 
 
-def _why_none_runs(rm: str, ca: Path | None) -> str:
-    """Return why a ResourceManager has no engine now, and what to do; empty if it has one, or cannot be asked."""
+def why_none_answers(error: NoSidecarError, rm: str, ca: Path | None) -> str:
+    """Return why no engine can be asked, and what to do: what its ResourceManager says, else where none was found."""
     try:
         bean = read_bean(rm, "Treadle", ca)
     except UserError:
-        return ""
+        return str(error)
     if bean.get("LeaseHeld") == 1:
-        return ""
+        return str(error)
+    reason = f"no engine runs that could be asked: {why_not(bean)}"
     if bean.get("tag.Mode") == "off":
-        return f"{why_not(bean)}; set yarn.scheduler.treadle.mode, and run `yarn rmadmin -refreshQueues`"
-    return f"{why_not(bean)}; `treadle status` shows when one does"
+        return f"{reason}; set yarn.scheduler.treadle.mode, and run `yarn rmadmin -refreshQueues`"
+    return f"{reason}; `treadle status` shows when one does"
+
+
+def _show_yarn(given: str, rm: str, ca: Path | None, as_json: bool) -> bool:
+    """Print what YARN says of an application that no engine explains; return whether it has ended, so waits no more.
+
+    Raises:
+        UserError: several are meant.
+    """
+    from treadle.cli._console import say
+
+    try:
+        found = find_applications(rm, given, ca)
+    except UserError:  # what the caller has to say is more to the point
+        return False
+    if len(found) > 1:
+        raise UserError(several(given, [each.id for each in found]))
+    if not found:
+        return False
+    (app,) = found
+    if as_json:
+        typer.echo(json.dumps({"application": app.id, "yarn": app._asdict(), "asks": []}, indent=2))
+        return app.has_ended
+    console = console_for_tables()
+    state = f"{app.state}, final status {app.final_status}" if app.has_ended else app.state
+    say(console, f"{app.id} ({app.name}) of {app.user} in {app.queue}: {state}")
+    lines = app.diagnostics.splitlines() or ["none"]
+    say(console, "YARN's diagnostics (not Treadle's):")
+    for line in lines:
+        say(console, f"  {line}")
+    return app.has_ended
 
 
 def check_config(config: Path | None) -> None:
@@ -187,6 +222,8 @@ def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
         except TimeoutError as error:
             said = f"{place}: the sidecar has not answered within {_TIMEOUT_S:g} s"
             raise UserError(f"{said}: it answers others, or its host is too busy; ask again") from error
+        except ConnectionRefusedError:
+            problem = f"{place}: the sidecar that opened it has ended"
         except (OSError, ValueError) as error:
             problem = f"{place}: {error}"
     raise NoSidecarError(

@@ -57,6 +57,8 @@ class Questions:
     def about(self, application: str) -> dict[str, Any]:
         """Return what is known of an application: ``explained`` and ``asks``, or why not; ``ended`` if it has.
 
+        ``diagnostics`` are YARN's.
+
         Raises:
             ValueError: there can be no such application.
             BusyError: too many ask.
@@ -83,19 +85,20 @@ class Questions:
     def _answer(self, application: str) -> dict[str, Any]:
         answer: dict[str, Any] = {"application": application, "asked_s": time.time()}
         try:
-            ended, answer["asks"] = self._reader.application(application)
+            found = self._reader.application(application)
+            answer |= {"asks": found.asks, "diagnostics": found.diagnostics}
+            if found.ended:
+                return {**answer, "ended": found.ended}
         except UserError as error:
-            ended, answer["asks_error"] = "", str(error)
-        if ended:
-            return {**answer, "ended": ended}
+            answer["asks_error"] = str(error)
         for engine in ("", *self._engines()):
             try:
-                found = self._explain(application, engine)
+                said = self._explain(application, engine)
             except UserError as error:
                 answer.setdefault("explain_error", str(error))
                 continue
-            if "error" not in found:
+            if "error" not in said:
                 answer.pop("explain_error", None)
-                return {**answer, "explained": found}
-            answer["explain_error"] = str(found["error"])
+                return {**answer, "explained": said}
+            answer["explain_error"] = str(said["error"])
         return answer

@@ -14,6 +14,7 @@ import requests
 
 from treadle.dashboard.cluster import Job, Nodes, Queue, jobs_of, nodes_of, queues_of, text, whole
 from treadle.errors import UserError
+from treadle.yarn.applications import DIAGNOSTICS_MAX, ENDED
 from treadle.yarn.pages import address_of, read_beans, read_page, state_of
 from treadle.yarn.priorities import FAILED_MAP, MAP, REDUCE
 from treadle.yarn.treadle_beans import ENGINE_PREFIX, engine_figures, engine_name, roster_of, why_not
@@ -39,7 +40,6 @@ _TAGS: Final = (
     "IgnoredSettings",
     "RequirementsUnkept",
 )
-_ENDED: Final = ("FINISHED", "FAILED", "KILLED")
 _STAGES: Final = {FAILED_MAP: "maps that are run again", MAP: "maps", REDUCE: "reduces"}
 """Of MapReduce by request priority."""
 COUNTERS: Final = (
@@ -70,6 +70,17 @@ class Decisions(NamedTuple):
     """Proposals turned down, by reason."""
     engines: list[dict[str, Any]]
     """Of several engines the figures of each."""
+
+
+class OneApplication(NamedTuple):
+    """What the ResourceManager says of one application."""
+
+    ended: str
+    """How it ended; empty before it has."""
+    diagnostics: str
+    """YARN's own."""
+    asks: list[dict[str, Any]]
+    """What it asks for by request priority; a stage of most frameworks has one of its own."""
 
 
 class Reader:
@@ -116,7 +127,7 @@ class Reader:
     def ended(self, since_ms: int) -> list[Job]:
         """Return applications that ended since a time, milliseconds since 1970; at most `ENDED_MAX`."""
         query = {
-            "states": ",".join(_ENDED),
+            "states": ",".join(ENDED),
             "finishedTimeBegin": str(since_ms),
             "limit": str(ENDED_MAX),
             "deSelects": "resourceRequests",
@@ -124,11 +135,8 @@ class Reader:
         jobs: list[Job] = self._taken(jobs_of, "/ws/v1/cluster/apps", query)[0]
         return [job for job in jobs if job.ended_ms]
 
-    def application(self, application: str) -> tuple[str, list[dict[str, Any]]]:
-        """Return how an application ended, empty before it has, and what it asks for by request priority.
-
-        A stage of most frameworks has a priority of its own.
-        """
+    def application(self, application: str) -> OneApplication:
+        """Return what the ResourceManager says of an application."""
         try:
             return self._taken(_application, f"/ws/v1/cluster/apps/{application}", {})
         except UserError as error:
@@ -177,10 +185,12 @@ def _tag_text(value: Any) -> str:
     return "" if value is None else str(value)[:2000]
 
 
-def _application(content: Any) -> tuple[str, list[dict[str, Any]]]:
+def _application(content: Any) -> OneApplication:
     asks = _asks(content)  # which checks the form
-    state, final = text(content["app"].get("state")), text(content["app"].get("finalStatus"))
-    return (f"{state}, final status {final}" if state in _ENDED else ""), asks
+    app = content["app"]
+    state, final = text(app.get("state")), text(app.get("finalStatus"))
+    diagnostics = str(app.get("diagnostics") or "").strip()[:DIAGNOSTICS_MAX]
+    return OneApplication(f"{state}, final status {final}" if state in ENDED else "", diagnostics, asks)
 
 
 def _asks(content: Any) -> list[dict[str, Any]]:
@@ -188,7 +198,7 @@ def _asks(content: Any) -> list[dict[str, Any]]:
     try:
         listed = content["app"].get("resourceRequests") or []
         stages = _STAGES if content["app"].get("applicationType") == "MAPREDUCE" else {}
-        asks: dict[tuple[int, int, int, str], int] = {}
+        asks: dict[tuple[int, int, int, str, str], int] = {}
         for request in listed:
             if request.get("resourceName") != "*":
                 continue
@@ -197,6 +207,7 @@ def _asks(content: Any) -> list[dict[str, Any]]:
                 whole(priority.get("priority") if isinstance(priority, dict) else priority),
                 whole(amount.get("memory")),
                 whole(amount.get("vCores")),
+                _others(amount),
                 text(request.get("nodeLabelExpression")),
             )
             asks[key] = asks.get(key, 0) + whole(request.get("numContainers"))
@@ -208,9 +219,17 @@ def _asks(content: Any) -> list[dict[str, Any]]:
             "stage": stages.get(priority, ""),
             "memory_mb": memory,
             "vcores": vcores,
+            "others": others,
             "label": label,
             "count": count,
         }
-        for (priority, memory, vcores, label), count in sorted(asks.items())[:REASONS_MAX]
+        for (priority, memory, vcores, others, label), count in sorted(asks.items())[:REASONS_MAX]
         if count
     ]
+
+
+def _others(amount: Mapping[str, Any]) -> str:
+    """Return the amounts of resources other than memory and cores, such as GPUs."""
+    listed = (amount.get("resourceInformations") or {}).get("resourceInformation") or []
+    found = [(text(each.get("name")), whole(each.get("value"))) for each in listed[:REASONS_MAX]]
+    return text(", ".join(f"{value} {name}" for name, value in found if value and name not in ("memory-mb", "vcores")))

@@ -19,6 +19,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS
 from treadle.policy.own_tags import OwnTags
 from treadle.policy.state import Scratch
+from treadle.yarn.application_ids import is_named
 
 
 class Tables(NamedTuple):
@@ -196,14 +197,13 @@ class Situation:
         """Say whether the latest decide has seen a request row."""
         return self.scratch is not None and row < len(self.scratch.rows)
 
-    def find(self, id_: str) -> int:
-        """Return the index of an application that runs, by YARN's id or the end of it (`0042`); -1 if there is none."""
-        apps = self.view.apps
-        for application in np.flatnonzero(apps["state"] != 0).tolist():
-            name = self.application_id(application)
-            if id_ in (name, name.removeprefix("application_")) or name.endswith(f"_{id_}"):
-                return int(application)
-        return -1
+    def find(self, given: str) -> list[int]:
+        """Return the indices of the applications that run of which an id, or the end of it (`0042`), is given.
+
+        There may be several: after a restart of the ResourceManager numbers begin again at 1.
+        """
+        running = np.flatnonzero(self.view.apps["state"] != 0).tolist()
+        return [application for application in running if is_named(self.application_id(application), given)]
 
 
 def _tables(cluster: Cluster) -> Tables:

@@ -24,6 +24,7 @@ from treadle.explain.application import explain_application
 from treadle.explain.situation import Situation
 from treadle.live.log_lines import log_to_stderr
 from treadle.niceness import LISTENER, give_way
+from treadle.yarn.application_ids import several
 
 _log = logging.getLogger(__name__)
 
@@ -47,11 +48,11 @@ def places(lengths: Sequence[int]) -> Iterator[int]:
 
 def unknown_application(application: str) -> str:
     """Return what is answered about an application that the engine does not know, or no more."""
-    return f"the engine knows no application {application} that runs"
+    return f"the engine has no application {application} that runs"
 
 
 def answer_to(situation: Situation, application: str, ask: int | None, node: str) -> dict[str, Any]:
-    """Return why an application waits, for JSON; ``error`` alone if it is not known.
+    """Return why an application waits, for JSON; else ``error``, and ``unknown`` if the engine knows no such one.
 
     Args:
         situation: the model, which is only read
@@ -60,9 +61,11 @@ def answer_to(situation: Situation, application: str, ask: int | None, node: str
         node: say of each ask why it is not on the node of this name
     """
     found = situation.find(application)
-    if found < 0:
-        return {"error": unknown_application(application)}
-    return explain_application(situation, found, ask, node).plain()
+    if not found:
+        return {"error": unknown_application(application), "unknown": True}
+    if len(found) > 1:
+        return {"error": several(application, [situation.application_id(each) for each in found])}
+    return explain_application(situation, found[0], ask, node).plain()
 
 
 def failed(error: Exception) -> str:

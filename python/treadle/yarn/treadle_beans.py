@@ -6,6 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from treadle.errors import UserError
+from treadle.yarn.application_ids import is_named, several
+
 ENGINE_PREFIX: Final = "TreadleEngine-"
 """Names of the beans of several engines begin so."""
 
@@ -85,6 +88,12 @@ def roster_of(bean: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def application_in(roster: Mapping[str, Mapping[str, Any]], given: str) -> str:
-    """Return the id of an application that engines serve, by its id or the end of it (`0042`); empty if none does."""
-    ids = roster["applications"]
-    return next((id_ for id_ in ids if given == id_ or id_.endswith(f"_{given}")), "")
+    """Return the id of an application that engines serve, by its id or the end of it (`0042`); empty if none does.
+
+    Raises:
+        UserError: several have ids that end so.
+    """
+    found = [id_ for id_ in roster["applications"] if is_named(id_, given)]
+    if len(found) > 1:
+        raise UserError(several(given, found))
+    return found[0] if found else ""

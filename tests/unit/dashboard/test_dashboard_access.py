@@ -182,7 +182,17 @@ def test_hostile_names_are_json(shown: Dashboard) -> None:
 def test_an_application_is_explained_or_it_says_why_not(shown: Dashboard) -> None:
     found = shown.get("/api/application/application_1_0001").json()
     assert found["explained"]["name"] == HOSTILE
-    assert found["asks"] == [{"priority": 20, "stage": "maps", "memory_mb": 1024, "vcores": 1, "label": "", "count": 7}]
+    assert found["asks"] == [
+        {
+            "priority": 20,
+            "stage": "maps",
+            "memory_mb": 1024,
+            "vcores": 1,
+            "others": "2 yarn.io/gpu",
+            "label": "",
+            "count": 7,
+        }
+    ]
     found = shown.get("/api/application/application_1_0002").json()
     assert found["explain_error"] == "no sidecar can be asked"
     for name in ("1", "application_1_1x", "application_1_0001%2f..%2f..%2fjmx"):

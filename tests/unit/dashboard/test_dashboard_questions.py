@@ -24,7 +24,11 @@ class OneJob(FakeCluster):
     def answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, Any]:
         if path.startswith("/ws/v1/cluster/apps/"):
             known = path.endswith("_0001")
-            return (200, {"app": job(1, state=self.state, finalStatus="KILLED")}) if known else (404, {})
+            return (
+                (200, {"app": job(1, state=self.state, finalStatus="KILLED", diagnostics="by its user")})
+                if known
+                else (404, {})
+            )
         return super().answer(path, query)
 
 
@@ -48,6 +52,7 @@ def test_of_one_that_runs_it_is_told_why_nobody_can_be_asked(cluster: OneJob) ->
     found = about(cluster, "application_1_0001")
     assert found["explain_error"] == "no sidecar can be asked"
     assert found["asks"] == []
+    assert found["diagnostics"] == "by its user", "what YARN says is shown beside it"
     assert "ended" not in found
 
 
@@ -56,6 +61,7 @@ def test_one_that_has_ended_waits_for_nothing(cluster: OneJob, state: str) -> No
     cluster.state = state
     found = about(cluster, "application_1_0001")
     assert found["ended"] == f"{state}, final status KILLED"
+    assert found["diagnostics"] == "by its user"
     assert "explain_error" not in found
 
 

@@ -212,6 +212,11 @@ async function showDecisions() {
   return parts;
 }
 
+// What the ResourceManager itself says of an application.
+function fromYarn(found) {
+  return [html("p", { className: "soft" }, "YARN's diagnostics (not Treadle's)"), html("pre", {}, found.diagnostics || "none")];
+}
+
 async function showApplication(id) {
   const found = await get(`/api/application/${encodeURIComponent(id)}`);
   const parts = [];
@@ -239,15 +244,17 @@ async function showApplication(id) {
     if (!why.asks.length) parts.push(wide(section("asks", html("p", {}, "it asks for nothing now"))));
     if (why.left_out) parts.push(leftOut(why.left_out, "asks"));
   } else if (found.ended) {
-    parts.push(wide(section(id, html("p", {}, `it has ended (${found.ended}), so that it waits for nothing`))));
+    parts.push(wide(section(`${id} has ended: ${found.ended}`, ...fromYarn(found))));
     return parts;
   } else {
-    parts.push(wide(section(id, html("p", { className: "fail" }, `why it waits cannot be told: ${found.explain_error}`))));
+    parts.push(wide(section(id, html("p", { className: "fail" }, `no explanation by Treadle: ${found.explain_error}`),
+      ...fromYarn(found))));
   }
   if (found.asks) parts.push(wide(section("stages that wait, as the ResourceManager tells them", table(
     [["request priority", "number", (row) => row.priority], ["stage", "", (row) => row.stage],
       ["containers", "number", (row) => row.count], ["memory MB", "number", (row) => row.memory_mb],
-      ["cores", "number", (row) => row.vcores], ["label", "", (row) => row.label]], found.asks))));
+      ["cores", "number", (row) => row.vcores], ["other resources", "", (row) => row.others],
+      ["label", "", (row) => row.label]], found.asks))));
   else parts.push(wide(section("stages", html("p", { className: "fail" }, found.asks_error))));
   return parts;
 }
