@@ -45,6 +45,7 @@ _COMMON: Final = (
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z']*")
 _DIGITS_MAX: Final = 6
 """Of a piece that is more than a number."""
+_PIECE_MAX: Final = 200
 _EDGES: Final = re.compile(r"^([\"'(\[{<]*)(.*?)([\"')\]}>,;:.!?]*)$", re.DOTALL)
 _DIGITS: Final = (
     r"(?:\d{4}-\d\d-\d\d(?:[T_]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?)?|\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
@@ -56,9 +57,11 @@ _ID: Final = re.compile(r"(?:application|appattempt|container|job|task)(?:_e?\d{
 _FRAME: Final = re.compile(
     r"\s*(?:at )?(?:[\w.]{1,40}(?:@[\w.]{1,20})?//?)?"
     r"(?:org\.apache\.hadoop|java|javax|jdk|sun|com\.sun|io\.treadle|io\.netty|org\.eclipse\.jetty|com\.google)"
-    r"(?:\.[\w$<>]{1,100}){1,30}\([\w$. ]{1,100}(?::\d{1,6})?\)\s*"
+    r"(?:\.[\w$<>]{1,100}){1,30}\((?:Native Method|Unknown Source|[A-Z]\w{0,80}\.java(?::\d{1,6})?)\)\s*"
 )
-_CLASS: Final = re.compile(r"(?:org\.apache\.hadoop|java|javax|io\.treadle|treadle)(?:\.[\w$]{1,80}){1,20}")
+_CLASS: Final = re.compile(
+    r"(?:org\.apache\.hadoop|java|javax|io\.treadle)(?:\.[a-z]\w{0,80}){0,20}\.[A-Z][\w$]{0,80}"
+)
 _SECRET: Final = re.compile(
     r"(?i)pass(?:word|wd|phrase|code)|secret|token|credential|auth|bearer|cookie|key|private|signature|digest|salt|nonce"
     r"|(?<![a-z])(?:pass|pwd|pw|pin|otp)(?![a-z])"
@@ -94,6 +97,8 @@ class Redactor:
 
     def piece(self, piece: str) -> str:
         """Return a piece between blanks if all of it is known; of ``name=value`` the value only with its name."""
+        if len(piece) > _PIECE_MAX:
+            return HIDDEN
         found = _EDGES.match(piece)
         before, core, after = found.groups() if found else ("", piece, "")
         name, equals, value = core.partition("=")
