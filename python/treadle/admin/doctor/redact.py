@@ -59,9 +59,7 @@ _FRAME: Final = re.compile(
     r"(?:org\.apache\.hadoop|java|javax|jdk|sun|com\.sun|io\.treadle|io\.netty|org\.eclipse\.jetty|com\.google)"
     r"(?:\.[\w$<>]{1,100}){1,30}\((?:Native Method|Unknown Source|[A-Z]\w{0,80}\.java(?::\d{1,6})?)\)\s*"
 )
-_CLASS: Final = re.compile(
-    r"(?:org\.apache\.hadoop|java|javax|io\.treadle)(?:\.[a-z]\w{0,80}){0,20}\.[A-Z][\w$]{0,80}"
-)
+_CLASS: Final = re.compile(r"(?:org\.apache\.hadoop|java|javax|io\.treadle)(?:\.[a-z]\w{0,80}){0,20}\.[A-Z][\w$]{0,80}")
 _SECRET: Final = re.compile(
     r"(?i)pass(?:word|wd|phrase|code)|secret|token|credential|auth|bearer|cookie|key|private|signature|digest|salt|nonce"
     r"|(?<![a-z])(?:pass|pwd|pw|pin|otp)(?![a-z])"
