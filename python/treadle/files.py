@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +42,19 @@ def _write_whole(path: Path, content: str | bytes, prepare: Callable[[int], None
     except BaseException:
         new.unlink(missing_ok=True)
         raise
+
+
+def read_regular(path: Path, bytes_max: int) -> bytes:
+    """Return the content of a regular file, and of a longer one so many bytes and one more.
+
+    Raises:
+        OSError: it cannot be read, or is a device, a pipe or anything else that might not end.
+    """
+    # Without O_NONBLOCK a pipe is waited for before it can be seen that it is one.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        return stream.read(bytes_max + 1)
 
 
 def hold(descriptor: int) -> bool:

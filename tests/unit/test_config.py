@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from pydantic import Field
 
 from treadle.config.errors import ConfigError
+from treadle.config.part_files import BYTES_MAX as PART_BYTES_MAX
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, PartRegistry
-from treadle.config.reader import parse_settings, read_settings
+from treadle.config.reader import parse_settings, peek_source, read_settings
 from treadle.config.settings import default_settings
 from treadle.config.writer import default_yaml
+from treadle.config.yaml_nodes import BYTES_MAX, NODES_MAX
 from treadle.live.live_settings import live_defaults
 from treadle.policy.catalogue import register_parts
 
@@ -153,6 +156,60 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, parts: PartRegistry
     binary.write_bytes(b"# fine\nseed: \xff\n")
     with pytest.raises(ConfigError, match=r"binary\.yaml:2: not UTF-8"):
         read_settings(binary, parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("seed: !!bool x\n", "not YAML: 'x'"),
+        ("seed: !!timestamp x\n", "not YAML: "),
+        ("a: b\nseed: 1" + ":1" * 200, ":2: seed: is too long for a number; write a text in quotes"),
+        ("a: b\nseed: 1" + ":1" * 200 + ".5", ":2: seed: is too long for a number; write a text in quotes"),
+        ("[" + "a," * NODES_MAX + "]", f":1: more than {NODES_MAX} keys and values; shorten it"),
+        ("#" * (BYTES_MAX + 1), f"longer than {BYTES_MAX} bytes; shorten the file"),
+    ],
+    ids=["bool", "time", "integer", "float", "nodes", "bytes"],
+)
+def test_what_would_take_long_or_end_with_a_stack_trace_is_refused(
+    text: str, line: str, parts: PartRegistry, tmp_path: Path
+) -> None:
+    (said,) = problems(text, parts)
+    assert line in said
+    file = tmp_path / "t.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_settings(file, parts)
+    assert line in caught.value.lines()[0]
+    assert peek_source(file) is None
+
+
+def test_only_regular_files_are_read(tmp_path: Path, parts: PartRegistry) -> None:
+    """Nothing waits for a pipe, and nothing reads a device to its end."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for file in (pipe, Path("/dev/zero")):
+        with pytest.raises(ConfigError, match="cannot be read: not a regular file"):
+            read_settings(file, parts)
+        assert peek_source(file) is None
+
+
+def test_the_files_of_parts_are_looked_at_within_bounds(tmp_path: Path) -> None:
+    """Neither a device, nor a long file, nor a path that is not a text, is read or written out."""
+    (tmp_path / "long.py").write_bytes(b"#" * (3 * BYTES_MAX))
+    os.mkfifo(tmp_path / "pipe")
+    file = tmp_path / "t.yaml"
+    file.write_text(
+        "policy:\n  order: {kind: file, path: pipe, class: X}\n  share: {kind: file, path: long.py, class: X}\n"
+        "  fit: {kind: file, path: [1, 2], class: X}\n"
+    )
+    source = peek_source(file)
+    assert source is not None
+    assert {path: len(content) for path, content in source.part_files.items()} == {
+        str(tmp_path / "pipe"): 0,
+        str(tmp_path / "long.py"): PART_BYTES_MAX + 1,
+    }
+    file.write_text("a: &a [x, x]\npolicy:\n  fit: {kind: file, path: *a, class: X}\n")
+    assert peek_source(file) is None, "an alias may stand for a text of any length"
 
 
 def test_what_is_written_is_the_defaults(parts: PartRegistry) -> None:

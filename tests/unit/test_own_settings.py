@@ -76,12 +76,6 @@ def test_each_engine_knows_its_entry_of_the_roster() -> None:
     assert (first.name, other.name, other.entry.claim) == ("service", "batch-2", 0.5)
 
 
-def test_a_roster_that_is_too_long_to_be_sent_is_refused() -> None:
-    tags = ", ".join(f"{number}{'x' * 240}" for number in range(256))
-    with pytest.raises(ConfigError, match="name fewer queues, tags and users"):
-        own_settings(settings(f"engines: {{a: {{select: {{tags: [{tags}]}}}}, b: {{}}}}"), "", "t.yaml")
-
-
 def test_engines_remember_policies_in_folders_of_their_own(tmp_path: Path) -> None:
     file = tmp_path / "t.yaml"
     assert state_folder(file, {}) == tmp_path / ".t.yaml.state"

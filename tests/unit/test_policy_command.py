@@ -251,6 +251,22 @@ def test_a_name_that_is_none_is_reported(capsys: pytest.CaptureFixture[str]) -> 
     assert find_policy("there/x.yaml") == Path("there/x.yaml")
 
 
+def test_a_ready_made_name_is_never_a_file_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another user may have put the file into a folder that several may write to."""
+    monkeypatch.chdir(tmp_path)
+    Path("fair").write_text("policy:\n  order: {kind: fifo}\n")
+    Path("mine").write_text("policy:\n  order: {kind: fifo}\n")
+    assert find_policy("fair") == ready_made()["fair"] == find_policy("fair", tmp_path)
+    assert find_policy("./fair") == Path("fair")
+    assert find_policy("mine") == Path("mine")
+    assert run(["policy", "check", "fair"]) == 0
+    assert "order=fair" in capsys.readouterr().out
+    assert run(["policy", "check", "./fair"]) == 0
+    assert "order=fifo" in capsys.readouterr().out
+
+
 def test_paths_of_parts_are_written_out_and_nothing_else_changes(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(SHARE)
     text = "# mine\npolicy:\n  share: {kind: file, path: mine.py, class: Mine}  # so\n  order: {kind: fifo}\nseed: 3\n"

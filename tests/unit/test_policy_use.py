@@ -86,6 +86,23 @@ def test_a_ready_made_policy_is_not_written_over(
     assert not History(file).versions()
 
 
+@pytest.mark.parametrize("of", ["file", "folder"])
+def test_a_policy_that_others_may_write_is_not_taken_over(
+    of: str, target: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "theirs" / "p.yaml"
+    file.parent.mkdir()
+    file.write_text("policy: {order: {kind: fifo}}\n")
+    open_to_all = file if of == "file" else file.parent
+    before, mode = target.read_text(), open_to_all.stat().st_mode
+    open_to_all.chmod(0o777)
+    assert use(target, str(file)) == 2
+    assert f"{open_to_all} may be written by everybody; take that right away with chmod go-w" in capsys.readouterr().err
+    assert target.read_text() == before
+    open_to_all.chmod(mode)
+    assert use(target, str(file)) == 0
+
+
 @pytest.mark.parametrize("name", sorted(ready_made()))
 def test_every_policy_goes_into_the_file_with_all_settings_and_out_again(name: str) -> None:
     other = ready_made()[name].read_text()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from treadle.config.engines import ROSTER_BYTES_MAX
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.parts import DEFAULTS, Part, PartRegistry, Traits
 from treadle.config.reader import parse_settings
@@ -348,6 +349,14 @@ def test_the_status_says_that_an_order_overrides_the_queues(question: str, kind:
 def test_a_long_status_is_cut() -> None:
     status = Status("🧵" * 10_000, config_error="🧵" * 10_000, warnings=("🧵" * 10_000,) * 100)
     assert len(status.changed().encode()) < Status.BYTES_MAX
+
+
+def test_a_status_with_the_longest_roster_is_no_longer_than_others() -> None:
+    long, roster = "🧵" * 1000, ({"users": "x" * ROSTER_BYTES_MAX},)
+    status = Status(long, config_error=long, learned=long, waits_for=long, warnings=(long,) * 8, engines=roster)
+    text = status.changed()
+    assert len(text.encode()) < Status.BYTES_MAX
+    assert json.loads(text)["engines"] == list(roster)
 
 
 def test_settings_are_read_again_when_the_number_changes() -> None:

@@ -62,18 +62,22 @@ def summary(file: Path) -> str:
     return " ".join(lines).partition(". ")[0].rstrip(".")
 
 
-def find_policy(wanted: str) -> Path:
-    """Return the file of a path or of a ready-made policy's name.
+def find_policy(wanted: str, folder: Path = Path()) -> Path:
+    """Return the file of a ready-made policy's name or of a path; a file of such a name is meant by ``./NAME``.
+
+    Args:
+        wanted: the name or path
+        folder: where a relative path begins
 
     Raises:
         UserError: there is neither.
     """
-    file, known = Path(wanted), ready_made()
-    if wanted in known and not file.is_file():
+    known, file = ready_made(), folder / wanted
+    if wanted in known:
         return known[wanted]
-    if file.is_file() or file.suffix or len(file.parts) > 1:
+    if file.is_file() or file.suffix or "/" in wanted:
         return file
-    raise UserError(f"no file {wanted}, and as a ready-made policy {unknown(wanted, known)}")
+    raise UserError(f"no file {file}, and as a ready-made policy {unknown(wanted, known)}")
 
 
 def with_absolute_paths(text: str, folder: Path) -> str:

@@ -21,7 +21,7 @@ from treadle.config.reader import parse_roster, parse_settings, peek_source, rea
 from treadle.config.sections import section_values, with_sections, without_section
 from treadle.config.settings import KEYS, OWN_KEYS, SECTIONS, Settings
 from treadle.config.trust import reason_against, trusted_owners
-from treadle.config.yaml_nodes import YamlDocument
+from treadle.config.yaml_nodes import YamlDocument, text_of
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 
@@ -84,18 +84,18 @@ def refuse_missing(file: Path) -> None:
         UserError: it does.
     """
     register_parts()
-    _refuse_missing(file, file, _read(file))
+    _refuse_missing(file, file, text_of(file))
 
 
 def warn_of_old_names(file: Path) -> None:
     """Say on standard error which settings of a treadle.yaml have another name now, or are not used."""
-    for line in warnings_of(YamlDocument(str(file), _read(file))):
+    for line in warnings_of(YamlDocument(str(file), text_of(file))):
         typer.echo(f"warning: {line}", err=True)
 
 
 def warn_of_parts(file: Path) -> None:
     """Say on standard error which parts of a policy that is right do less together than they seem to."""
-    text = _read(file)
+    text = text_of(file)
     lines = [
         line for at, each in _followed(text) for line in idle_parts(_without_code(each).policy, _with_code(each), at)
     ]
@@ -105,7 +105,7 @@ def warn_of_parts(file: Path) -> None:
 
 def warn_of_folders(file: Path) -> None:
     """Say on standard error why nothing will be recorded: `record.folder` is none that a sidecar uses."""
-    text = _read(file)
+    text = text_of(file)
     texts = (text, *(each for _, each in _followed(text)))
     folders = [parse_settings("", _without_policies(file, each)).record.folder for each in texts]
     for folder in dict.fromkeys(folders):
@@ -175,7 +175,7 @@ def target_of(config: Path | None, rm: str, ca: Path | None = None, *, reads: bo
         raise UserError(f"{target} is not there; {remedy}")
     _refuse_distrusted(target, trusted_owners())
     try:
-        sections = set(section_values(_read(target)))
+        sections = set(section_values(text_of(target)))
     except (yaml.YAMLError, ValueError, RecursionError):
         sections = set()
     if not sections or sections - set(KEYS):
@@ -244,7 +244,8 @@ def change_of(found: Path, target: Path, also: Sequence[str]) -> Change:
         also: sections of the other file that are taken over too
 
     Raises:
-        UserError: the policy, or what else the other file sets, does not go with what the treadle.yaml says.
+        UserError: another user may write to the file, or the policy, or what else the other file sets, does not go with
+            what the treadle.yaml says.
     """
     register_parts()
     for name in also:
@@ -252,13 +253,15 @@ def change_of(found: Path, target: Path, also: Sequence[str]) -> Change:
             raise UserError(f"--also {unknown(name, (*SECTIONS, 'engines'))}")
     target = target.resolve()
     _refuse_ready_made(target)
-    text = _read(found)
+    if found not in ready_made().values():
+        _refuse_distrusted(found, trusted_owners() | ({target.stat().st_uid} if target.exists() else set()))
+    text = text_of(found)
     taken = with_absolute_paths(text, found.parent)
     source = str(found.absolute())
     if not target.exists():
         _refuse_missing(found, found, taken)
         return Change(target, None, _marked("use", source, taken), source)
-    before = _read(target)
+    before = text_of(target)
     YamlDocument(str(target), before)  # raises an error that names the line of invalid YAML
     if "engines" not in also:
         parse_roster(str(target), before)  # the same of engines that are none; their policies are checked at the end
@@ -293,7 +296,7 @@ def change_back(target: Path, number: int | None) -> Change:
     target = target.resolve()
     version = History(target).version(number)
     source = f"version {version.number}"
-    return Change(target, _read(target), _marked("rollback", source, version.text), source)
+    return Change(target, text_of(target), _marked("rollback", source, version.text), source)
 
 
 def _refuse_missing(found: Path, target: Path, text: str) -> None:
@@ -336,7 +339,7 @@ def _followed(text: str) -> Iterator[tuple[str, str]]:
 
 def policies_of_engines(file: Path) -> dict[str, str]:
     """Return the name of each engine's policy in a treadle.yaml that is right, by engine; empty without a roster."""
-    text = _read(file)
+    text = text_of(file)
     names = {}
     for (_, each), entry in zip(_followed(text), section_values(text).get("engines") or {}, strict=False):
         chosen = _parts(each)
@@ -403,15 +406,6 @@ def _policy_in(text: str) -> str:
         return " ".join(f"{part}={(value or {}).get('kind', 'default')}" for part, value in policy.items())
     except (yaml.YAMLError, AttributeError, ValueError, RecursionError):
         return "cannot be read"
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror}; check the path and its permissions") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{file} is not UTF-8; save it in that encoding") from error
 
 
 def _now(digits: str = "microseconds") -> str:

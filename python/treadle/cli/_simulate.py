@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from treadle.admin.install import find_policy, ready_made
+from treadle.admin.install import find_policy
 from treadle.cli._comparison_tables import comparison_tables
 from treadle.cli._console import compiling, console_for_tables, counted_progress, say
 from treadle.cli._engines_table import engines_tables
@@ -236,7 +236,7 @@ def _policies(scenario: Scenario, given: list[str]) -> list[tuple[str, Settings]
     """Return each policy, and the scenario's engines with it, with a name of its own: its file's, or the whole path."""
     register_parts()
     files = [find_policy(name) for name in given]
-    files = files or [_policy_of(scenario.folder, name) for name in scenario.model.policies]
+    files = files or [find_policy(name, scenario.folder) for name in scenario.model.policies]
     if not files:
         found = default_settings()
         return [("default", with_engines(scenario.model, found, scenario.file, scenario.text))]
@@ -245,12 +245,6 @@ def _policies(scenario: Scenario, given: list[str]) -> list[tuple[str, Settings]
     if len(set(names)) < len(names):
         raise UserError("--policy: a file is named twice; name each once")
     return [(name, settings_of(file, scenario)[1]) for name, file in zip(names, files, strict=True)]
-
-
-def _policy_of(folder: Path, name: str) -> Path:
-    """Return the file that a scenario names, relative to its folder, or the ready-made policy."""
-    file = folder / name
-    return file if file.is_file() else find_policy(name) if name in ready_made() else file
 
 
 def _table(outcomes: Sequence[Summary | FailedRun]) -> Table:

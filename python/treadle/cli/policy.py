@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Check a policy, list what there is, or make a running cluster use one.", no_args_is_help=True)
 
-Wanted = Annotated[str, typer.Argument(metavar="FILE|NAME", help="A treadle.yaml, or the name of a ready-made policy.")]
+Wanted = Annotated[
+    str,
+    typer.Argument(metavar="FILE|NAME", help="The name of a ready-made policy, or a treadle.yaml; ./NAME is a file."),
+]
 
 ConfigOption = Annotated[
     Path | None, typer.Option(help="The engine's treadle.yaml; without it the ResourceManager is asked.")

@@ -20,6 +20,7 @@ from pydantic import Field, PrivateAttr
 
 from treadle.config.parts import Parameters
 from treadle.config.trust import reason_against
+from treadle.files import read_regular
 from treadle.words import nearest
 
 BYTES_MAX: Final = 1 << 20
@@ -52,7 +53,11 @@ class PartFileError(Exception):
 class FilePart(Parameters):
     """A class in a Python file."""
 
-    path: str = Field(min_length=1, description="The Python file; a relative path begins at this file's folder.")
+    path: str = Field(
+        min_length=1,
+        pattern=r"^[^\x00]*$",
+        description="The Python file; a relative path begins at this file's folder.",
+    )
     class_name: str = Field(min_length=1, alias="class", description="The name of the class in it.")
     parameters: dict[str, Any] = Field(default={}, description="What its constructor is called with, by name.")
 
@@ -144,8 +149,7 @@ def _read(path: Path) -> bytes:
         reason = reason_against(path)
         if reason:
             raise PartFileError("path", reason)
-        with path.open("rb") as stream:
-            source = stream.read(BYTES_MAX + 1)
+        source = read_regular(path, BYTES_MAX)
     except OSError as error:
         raise PartFileError("path", f"{path}: {error.strerror}; check the path and its permissions") from error
     if len(source) > BYTES_MAX:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any, TypeVar, get_args
 
-import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from treadle.config.engines import Entry, RosterEngine, engines_of, problems, unused
 from treadle.config.errors import ConfigError, Problem, lines_of, unknown
+from treadle.config.part_files import BYTES_MAX as PART_BYTES_MAX
 from treadle.config.part_files import FilePart, PartFileError
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, Part, PartRegistry
 from treadle.config.renamed import kind_now, old_names, parameters_now, policies
@@ -29,7 +29,8 @@ from treadle.config.settings import (
     default_settings,
 )
 from treadle.config.trust import reason_against
-from treadle.config.yaml_nodes import BYTES_MAX, NO_NAME, Path, YamlDocument, text_of
+from treadle.config.yaml_nodes import NO_NAME, Path, YamlDocument, text_of
+from treadle.files import read_regular
 
 P = TypeVar("P", bound=Parameters)
 
@@ -149,18 +150,26 @@ def warnings_of(document: YamlDocument) -> list[str]:
 
 
 def peek_source(file: FilePath) -> Source | None:
-    """Return what a treadle.yaml and its parts' files say, without running any code; None if it is not known."""
+    """Return what a treadle.yaml and its parts' files say, without running any code; None if it is not known.
+
+    A part's file that cannot be read is in it as an empty one.
+    """
     try:
-        text = file.read_bytes()[: BYTES_MAX + 1].decode("utf-8")
-        files = {}
-        for _, policy in policies(yaml.safe_load(text)):
-            for part in (policy or {}).values():
-                if isinstance(part, dict) and part.get("kind") == "file":
-                    path = file.parent.absolute() / str(part.get("path"))
-                    files[str(path)] = path.read_bytes()
-    except (OSError, ValueError, AttributeError, RecursionError, yaml.YAMLError):
+        text = text_of(file)
+        chosen = list(policies(YamlDocument(str(file), text).value))
+    except ConfigError:
         return None
-    return Source(str(file), text, files)
+    parts = [part for _, policy in chosen if isinstance(policy, dict) for part in policy.values()]
+    named = [part.get("path") for part in parts if isinstance(part, dict) and part.get("kind") == "file"]
+    paths = [file.parent.absolute() / path for path in named if isinstance(path, str)]
+    return Source(str(file), text, {str(path): _content(path) for path in paths})
+
+
+def _content(path: FilePath) -> bytes:
+    try:
+        return read_regular(path, PART_BYTES_MAX)
+    except (OSError, ValueError):  # reading the settings reports it
+        return b""
 
 
 class _Reader:

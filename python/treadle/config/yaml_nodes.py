@@ -8,11 +8,19 @@ from typing import Any, Final
 import yaml
 
 from treadle.config.errors import ConfigError, Problem
+from treadle.files import read_regular
 
 Path = tuple[str | int, ...]
 
 BYTES_MAX: Final = 1 << 20
 """No treadle.yaml is longer than this."""
+
+NODES_MAX: Final = 200_000
+"""Keys and values of one document; each takes about a KiB of memory."""
+
+_NUMBER_MAX: Final = 100
+_NUMBERS: Final = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+"""A longer number is refused: YAML reads 1:1:1 to the base of 60, which takes the square of its length."""
 
 
 def dotted(path: Path) -> str:
@@ -21,15 +29,16 @@ def dotted(path: Path) -> str:
 
 
 def text_of(file: FilePath) -> str:
-    """Return what a file says, one byte more than `BYTES_MAX` at most: `YamlDocument` refuses a longer one.
+    """Return the text of a file.
 
     Raises:
-        ConfigError: it cannot be read, or is not UTF-8.
+        ConfigError: it cannot be read, is not a regular file, is longer than `BYTES_MAX`, or is not UTF-8.
     """
     content = b""
     try:
-        with file.open("rb") as stream:
-            content = stream.read(BYTES_MAX + 1)
+        content = read_regular(file, BYTES_MAX)
+        if len(content) > BYTES_MAX:
+            raise ConfigError(str(file), [_too_long()])
         return content.decode("utf-8")
     except OSError as error:
         problem = f"cannot be read: {error.strerror}; check the path and its permissions"
@@ -37,6 +46,10 @@ def text_of(file: FilePath) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(str(file), [Problem(line, "", "not UTF-8; save the file in that encoding")]) from error
+
+
+def _too_long() -> Problem:
+    return Problem(0, "", f"longer than {BYTES_MAX} bytes; shorten the file")
 
 
 NO_NAME: Final = "is no key, since YAML does not read it as a text; write a name, or quotes"
@@ -50,6 +63,30 @@ def holder_of_key(detail: Any) -> tuple[Any, ...] | None:
     return place[:-2] if kind == "string_type" and place[-1:] == ("[key]",) else None
 
 
+_MISFIT: Final = (ValueError, LookupError, ArithmeticError, AttributeError, TypeError)
+"""Exceptions of PyYAML at a value that does not fit its tag, such as `!!bool x`."""
+
+
+class _TooLargeError(yaml.MarkedYAMLError):
+    """A document has too many keys and values."""
+
+
+class _BoundedLoader(yaml.SafeLoader):
+    """Builds the nodes of a document, a bounded number of them."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._left = NODES_MAX
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Return the next node."""
+        self._left -= 1
+        if self._left < 0:
+            mark: yaml.Mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise _TooLargeError(problem=f"more than {NODES_MAX} keys and values; shorten it", problem_mark=mark)
+        return super().compose_node(parent, index)
+
+
 class YamlDocument:
     """A document's value, and the line of each key in it."""
 
@@ -57,24 +94,22 @@ class YamlDocument:
         """Parse ``text``; ``file`` is what errors call it.
 
         Raises:
-            ConfigError: it is no YAML, has a key twice, or uses aliases.
+            ConfigError: it is no YAML, has a key twice, uses aliases, or is too large.
         """
         self.file = file
         self._lines: dict[Path, int] = {}
         self._no_names: dict[Path, list[str]] = {}
         if len(text) > BYTES_MAX:
-            raise ConfigError(file, [Problem(0, "", f"longer than {BYTES_MAX} bytes")])
+            raise ConfigError(file, [_too_long()])
         try:
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
+            node = yaml.compose(text, Loader=_BoundedLoader)
             if node is not None:
                 self._note(node, ())
             self.value: Any = yaml.safe_load(text)
         except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark
-            raise ConfigError(
-                file, [Problem(mark.line + 1 if mark else 0, "", f"not YAML: {error.problem}")]
-            ) from error
-        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            mark, kind = error.problem_mark, "" if isinstance(error, _TooLargeError) else "not YAML: "
+            raise ConfigError(file, [Problem(mark.line + 1 if mark else 0, "", f"{kind}{error.problem}")]) from error
+        except (yaml.YAMLError, RecursionError, *_MISFIT) as error:
             raise ConfigError(file, [Problem(0, "", f"not YAML: {error}".partition("\n")[0])]) from error
 
     def line(self, path: Path) -> int:
@@ -95,6 +130,9 @@ class YamlDocument:
         if path in self._lines:
             raise ConfigError(self.file, [Problem(node.start_mark.line + 1, dotted(path), "is there twice; keep one")])
         self._lines[path] = node.start_mark.line + 1
+        if node.tag in _NUMBERS and len(node.value) > _NUMBER_MAX:
+            text = "is too long for a number; write a text in quotes"
+            raise ConfigError(self.file, [Problem(node.start_mark.line + 1, dotted(path), text)])
         if isinstance(node, yaml.SequenceNode):
             for index, item in enumerate(node.value):
                 self._refuse_alias(item, node, (*path, index))

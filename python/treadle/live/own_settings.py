@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from treadle.config.engines import roster_json
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.settings import Listener, Profiles, Settings
-
-ROSTER_BYTES_MAX: Final = 48_000
-"""A longer roster has no room in a status."""
 
 
 def own_settings(settings: Settings, engine: str, file: str) -> Settings:
@@ -28,13 +24,12 @@ def own_settings(settings: Settings, engine: str, file: str) -> Settings:
         file: what errors call the file
 
     Raises:
-        ConfigError: there is no such engine, or the roster is too long.
+        ConfigError: there is no such engine.
     """
     names = [each.name for each in settings.engines]
     if not engine:
         if not names:
             return settings
-        _check_length(settings, file)
         own = settings.for_engine(names[0])
         return replace(own, engines=settings.engines)
     if engine not in names[1:]:
@@ -48,13 +43,6 @@ def own_settings(settings: Settings, engine: str, file: str) -> Settings:
 def roster_of(settings: Settings) -> tuple[Mapping[str, Any], ...]:
     """Return the roster that a status has; empty for one engine."""
     return tuple(roster_json(settings.engines).get("engines", ()))
-
-
-def _check_length(settings: Settings, file: str) -> None:
-    length = len(json.dumps(roster_of(settings)))
-    if length > ROSTER_BYTES_MAX:
-        text = f"{length} bytes long as JSON, at most {ROSTER_BYTES_MAX} are sent; name fewer queues, tags and users"
-        raise ConfigError(file, [Problem(0, "engines", text)])
 
 
 def _own_store(profiles: Profiles, engine: str) -> Profiles:

@@ -135,7 +135,7 @@ def settings_of(policy: Policy, scenario: Scenario) -> tuple[str, Settings]:
     if isinstance(policy, Settings):
         name, settings = policy.policy.name(), policy
     else:
-        file = find_policy(str(policy))
+        file = find_policy(policy) if isinstance(policy, str) else policy
         name, settings = file.stem, read_settings(file)
     return name, with_engines(scenario.model, settings, scenario.file, scenario.text)
 

@@ -129,8 +129,7 @@ def _document(
 def _policies(sweep: Sweep, folder: Path, inputs: Inputs) -> list[Variant]:
     found = []
     for at, entry in enumerate(sweep.policies):
-        beside = folder / entry.policy
-        file = beside if beside.is_file() else find_policy(entry.policy)
+        file = find_policy(entry.policy, folder)
         text = with_absolute_paths(_read(file), file.parent)
         document = yaml.safe_load(text) or {}
         name = entry.name or file.stem

@@ -14,6 +14,8 @@ from treadle.proposals import Proposals
 from treadle.wire.schema import PROPOSAL_MAGIC, VERSION, ProposalFlag, VersionError, WireError
 
 _TEXT_MAX: Final = 400
+_TEXT_MIN: Final = 100
+"""Characters of a text, and so many where a long roster leaves no room for more."""
 _WARNINGS_MAX: Final = 8
 _SAID_MAX: Final = 16
 """Applications of which a status says something; fewer if their texts are long."""
@@ -70,14 +72,14 @@ class Status:
         self._sent = ""
 
     def _text(self) -> str:
-        """Return the JSON text; of holds and diagnostics as much as has room."""
-        for most in (_SAID_MAX, 4, 0):
-            text = self._json(most)
+        """Return the JSON text; what has no room is cut: holds and diagnostics first, then the end of other texts."""
+        for most, text_max in ((_SAID_MAX, _TEXT_MAX), (4, _TEXT_MAX), (0, _TEXT_MAX), (0, _TEXT_MIN)):
+            text = self._json(most, text_max)
             if len(text) <= self.BYTES_MAX:
                 break
         return text
 
-    def _json(self, most: int) -> str:
+    def _json(self, most: int, text_max: int) -> str:
         error = "; ".join(filter(None, (self.frame_error, self.config_error, self.policy_error, self.engine_error)))
         engines: dict[str, Any] = {"engines": list(self.engines)} if self.engines else {}
         if self.figures:
@@ -85,17 +87,17 @@ class Status:
             engines |= {"figures": dict(self.figures), "given_up": given_up}
         return json.dumps(
             {
-                "policy": self.policy[:_TEXT_MAX],
+                "policy": self.policy[:text_max],
                 "overrides_guarantees": self.overrides_guarantees,
                 "overrides_order": self.overrides_order,
                 "configuration": self.configuration,
-                "error": error[:_TEXT_MAX] or None,
-                "learned": self.learned[:_TEXT_MAX],
-                "waits_for": self.waits_for[:_TEXT_MAX],
+                "error": error[:text_max] or None,
+                "learned": self.learned[:text_max],
+                "waits_for": self.waits_for[:text_max],
                 "keys_for": list(self.keys_for),
                 "holds": [[application, text[:_SAID_TEXT_MAX]] for application, text in self.holds[:most]],
                 "diagnostics": [[application, text[:_SAID_TEXT_MAX]] for application, text in self.diagnostics[:most]],
-                "warnings": [warning[:_TEXT_MAX] for warning in self.warnings[:_WARNINGS_MAX]],
+                "warnings": [warning[:text_max] for warning in self.warnings[:_WARNINGS_MAX]],
             }
             | engines
         )
