@@ -52,7 +52,7 @@ def treadle(cluster: MiniCluster, *arguments: str) -> subprocess.CompletedProces
 
 def test_a_job_ends_though_the_policy_lets_nothing_through(starved: MiniCluster) -> None:
     job = shell_job(starved, "starved", containers=3)
-    starved.wait_for("the engine to lose the lease", lambda: starved.rm.treadle()["Starving"] == 1, 120)
+    starved.wait_for("the engine to lose the lease", lambda: starved.rm.treadle()["Stalled"] == 1, 120)
     bean = starved.rm.treadle()  # a minute later it gets another chance
     assert bean["Schedules"] == 0
     assert "places nothing" in str(bean["Refusal"])
@@ -71,7 +71,7 @@ def test_a_job_ends_though_the_policy_lets_nothing_through(starved: MiniCluster)
     assert again.wait() == "SUCCEEDED"
     assert starved.rm.placements()[again.application_id] == {"treadle": again.containers(), "native": 0}
     bean = starved.rm.treadle()
-    assert (bean["Schedules"], bean["Starving"], bean["Refusal"], bean["LastError"]) == (1, 0, "", "")
+    assert (bean["Schedules"], bean["Stalled"], bean["Refusal"], bean["LastError"]) == (1, 0, "", "")
 
 
 def test_a_policy_that_is_refused_is_not_in_use(starved: MiniCluster) -> None:

@@ -35,7 +35,7 @@ BEAN: dict[str, Any] = {
     "SidecarStarts": 1,
     "LinkFailures": 0,
     "Escapes": 0,
-    "Starving": 0,
+    "Stalled": 0,
 }
 RUNTIME = {"Uptime": 7_200_000, "StartTime": 1}
 HEALTHY = {CLASS_KEY: CLASS, "yarn.scheduler.treadle.mode": "enforce"}
@@ -184,7 +184,7 @@ def test_clocks_that_differ_are_reported(ahead_s: float, status: str, conf: Path
         ({"LeaseHeld": 0}, "fail", "no engine holds the lease now"),
         ({"LeaseHeld": 0, "tag.Mode": "off"}, "ok", "1 flips"),
         ({"Escapes": 2}, "fail", "2 exceptions caught"),
-        ({"Starving": 1}, "fail", "places nothing although it could"),
+        ({"Stalled": 1}, "fail", "places nothing although it could"),
     ],
 )
 def test_how_leases_were_held(

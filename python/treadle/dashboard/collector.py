@@ -1,7 +1,8 @@
 """Looks at a cluster again and again: the only one of the dashboard who asks the ResourceManager unasked.
 
-Beans are read each `BEANS_EVERY_S`, REST pages each `PAGES_EVERY_S`. Whatever the pages cost, at most a tenth of the
-time is spent on them: a ResourceManager that answers slowly is asked less often.
+Beans are read each `BEANS_EVERY_S`, and at most `LOOK_PAUSE_MAX_S` after a look that was slow: whether Treadle
+schedules must not be shown wrong for long. What beans say is posted before pages are read. REST pages are read each
+`PAGES_EVERY_S`; at most a tenth of the time is spent on them, so that a slow ResourceManager is asked less often.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from datetime import UTC, datetime
 from threading import Event
 from typing import Any, Final
 
-from treadle.dashboard.board import Board
+from treadle.dashboard.board import PARTS, Board
+from treadle.dashboard.changes import Changes
 from treadle.dashboard.cluster import Job, Nodes, Queue
 from treadle.dashboard.conditions import Conditions, Trouble
 from treadle.dashboard.estimates import Estimates
@@ -33,7 +35,11 @@ BEANS_EVERY_S: Final = 5.0
 PAGES_EVERY_S: Final = 15.0
 DUTY: Final = 0.1
 """The part of the time that may be spent on asking."""
-LOOK_PAUSE_MAX_S: Final = 60.0
+LOOK_PAUSE_MAX_S: Final = 10.0
+OF_BEANS: Final = ("overview", "decisions")
+"""Documents that tell what beans say."""
+PAGES_S: Final = 10.0
+"""No further page is read in a look once pages have taken so long."""
 PAGES_PAUSE_MAX_S: Final = 300.0
 QUEUES_CHARTED_MAX: Final = 60
 """Queues whose shares are kept over time, in the order of the tree."""
@@ -70,6 +76,8 @@ class Collector:
             looked_s, kept = history.conditions()
             self._estimates = Estimates(history.jobs(ended=False))
             self._ended = set(history.jobs(ended=True))
+            self._seen = history.seen()
+            self._changes = Changes(self._seen)
         except sqlite3.Error as error:
             raise UserError(f"{history.path}: {error}; move the file away, then a new history begins") from error
         self._conditions = Conditions(kept, looked_s)
@@ -77,6 +85,8 @@ class Collector:
         self._counted: tuple[float, Mapping[str, int]] | None = None
         self._pages_due_s = 0.0
         self._history_trouble = ""
+        self._lines: list[str] = []
+        """What changed, and is not kept yet."""
 
     def engines(self) -> list[str]:
         """Return the names of the engines, if there are several."""
@@ -99,17 +109,22 @@ class Collector:
         """Ask once, keep the answers, and post documents."""
         at_s, troubles = self._clock(), dict[str, Trouble]()
         values = self._look_at_beans(at_s, troubles)
-        if self.view.state == "ACTIVE" and at_s >= self._pages_due_s:
+        is_active = self.view.state == "ACTIVE"
+        pages_due = is_active and at_s >= self._pages_due_s
+        self._keep(at_s, values, troubles | (self.view.page_troubles if is_active else {}))
+        if pages_due:
+            if self._board.version:  # pages may be slow: what beans say is shown before
+                self._post(OF_BEANS)
             began_s = time.monotonic()
-            values |= self._look_at_pages(at_s, troubles)
+            values = self._look_at_pages(at_s)
             took_s = time.monotonic() - began_s
             self._pages_due_s = at_s + min(max(PAGES_EVERY_S, took_s / DUTY), PAGES_PAUSE_MAX_S) - BEANS_EVERY_S / 2
-        else:
-            troubles |= {
-                name: trouble for name, trouble in self.view.page_troubles.items() if self.view.state == "ACTIVE"
-            }
-        self._keep(at_s, values, troubles)
-        self._board.post(self._clock(), documents(self.view), exposition(self.view))
+            self._keep(at_s, values, troubles | self.view.page_troubles)
+        self._post(PARTS)
+
+    def _post(self, parts: tuple[str, ...]) -> None:
+        found = documents(self.view)
+        self._board.post(self._clock(), {part: found[part] for part in parts}, exposition(self.view))
 
     def _tell_failure(self, error: Exception) -> None:
         """Post that a look failed; what was wrong before stays, nobody knows better."""
@@ -153,6 +168,8 @@ class Collector:
             self._counted = None
             return {}
         view.decisions, view.decisions_s = decisions, at_s
+        self._lines += self._changes.see(at_s, decisions)
+        view.counted_since_s = self._changes.counted_since_s
         troubles |= _troubles_of(decisions)
         return self._rates(at_s, decisions)
 
@@ -175,11 +192,14 @@ class Collector:
         reasons = {f"Rejected{reason}" for reason, count in decisions.rejected.items() if count == 0}
         return values | {f"rate {name}": rate for name, rate in rates.items() if name not in reasons}
 
-    def _look_at_pages(self, at_s: float, troubles: dict[str, Trouble]) -> dict[str, float]:
+    def _look_at_pages(self, at_s: float) -> dict[str, float]:
         view, found, values = self.view, dict[str, Trouble](), dict[str, float]()
+        until_s = time.monotonic() + PAGES_S
 
         def attempt(name: str, what: str, read: Callable[[], None]) -> None:
             try:
+                if time.monotonic() > until_s:
+                    raise UserError("the ResourceManager took too long with the pages before")
                 read()
             except UserError as error:
                 found[name] = Trouble("warn", f"{what} cannot be read, what is shown is old: {printable(str(error))}")
@@ -207,7 +227,6 @@ class Collector:
         if view.decisions is not None:
             attempt("placements", "who placed the containers", placements)
         view.page_troubles = found
-        troubles |= found
         return values
 
     def _follow(self, jobs: list[Job]) -> None:
@@ -237,13 +256,17 @@ class Collector:
         view.conditions, began, over = self._conditions.see(at_s, troubles)
         for condition in self._conditions.unsaid():
             _log.warning("%s, since %s", printable(condition.line()), _utc(condition.since_s))
-        for line in over:
+        changed, self._lines = self._lines, []
+        for line in (*over, *changed):
             _log.info("%s", printable(line))
-        lines = [*began, *over]
+        lines = [*changed, *began, *over]
         try:
-            left_out = self._history.record(at_s, values) if values else 0
-            view.series_left_out = left_out
+            if values:
+                view.series_left_out = self._history.record(at_s, values)
             self._history.keep_conditions(at_s, view.conditions, lines)
+            if self._changes.seen != self._seen:
+                self._history.keep_seen(self._changes.seen)
+                self._seen = dict(self._changes.seen)
             view.events = self._history.events(EVENTS_SHOWN_MAX)
         except sqlite3.Error as error:
             self._history_trouble = str(error)

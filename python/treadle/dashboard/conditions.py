@@ -65,7 +65,7 @@ class Conditions:
             now[name] = Condition(name, trouble.severity, text, old.since_s if old else at_s)
             if old is None:
                 began.append(now[name].line())
-        over = [f"{name}: over" for name in before if name not in now]
+        over = [f"resolved: {old.line()}" for name, old in before.items() if name not in now]
         self._now = now
         return tuple(now.values()), began, over
 

@@ -42,6 +42,7 @@ CREATE TABLE IF NOT EXISTS conditions (
 CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY AUTOINCREMENT, at_s REAL NOT NULL, text TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS addresses (address TEXT PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS seen (name TEXT PRIMARY KEY, text TEXT NOT NULL);
 """
 
 
@@ -238,6 +239,18 @@ class History:
             self._base.execute("DELETE FROM conditions")
             self._base.execute("DELETE FROM events")
             self._base.execute("DELETE FROM facts")
+            self._base.execute("DELETE FROM seen")
+
+    def seen(self) -> dict[str, str]:
+        """Return what was seen last of what changes seldom, such as the policy."""
+        with self._lock:
+            return dict(self._base.execute("SELECT name, text FROM seen").fetchall())
+
+    def keep_seen(self, seen: Mapping[str, str]) -> None:
+        """Put what is seen in the place of what was kept."""
+        with self._lock, _Transaction(self._base):
+            self._base.execute("DELETE FROM seen")
+            self._base.executemany("INSERT INTO seen VALUES (?, ?)", list(seen.items()))
 
     def addresses(self) -> set[str]:
         """Return under which addresses the ResourceManagers of the cluster were found whose history this is."""

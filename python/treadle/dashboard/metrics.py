@@ -57,7 +57,7 @@ def _treadle(view: View) -> Iterator[Metric]:
     numbers = decisions.numbers
     yield _gauge("treadle_schedules", "1: Treadle schedules the cluster", float(not decisions.why_not))
     yield _gauge("treadle_lease_held", "1: an engine holds the lease", numbers.get("LeaseHeld", 0))
-    yield _gauge("treadle_starving", "1: the engine places nothing though it could", numbers.get("Starving", 0))
+    yield _gauge("treadle_stalled", "1: the engine places nothing though it could", numbers.get("Stalled", 0))
     decide = GaugeMetricFamily("treadle_decide_seconds", "round trip to the engine", labels=["quantile"])
     for quantile, name in (("0.5", "DecideP50Us"), ("0.99", "DecideP99Us")):
         decide.add_metric([quantile], numbers.get(name, 0) / 1e6)

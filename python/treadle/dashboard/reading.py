@@ -55,7 +55,7 @@ COUNTERS: Final = (
     "SidecarStarts",
     "Escapes",
 )
-GAUGES: Final = ("Schedules", "LeaseHeld", "Starving", "DecideP50Us", "DecideP99Us")
+GAUGES: Final = ("Schedules", "LeaseHeld", "Stalled", "DecideP50Us", "DecideP99Us", "SinceMs")
 
 
 class Decisions(NamedTuple):

@@ -26,6 +26,8 @@ class View:
     heard_s: float = 0.0
     decisions: Decisions | None = None
     decisions_s: float = 0.0
+    counted_since_s: float = 0.0
+    """When Treadle's counters began at 0; they begin again with each start of the ResourceManager."""
     rates: dict[str, float] = field(default_factory=dict)
     """How much counters rise a second."""
     nodes: Nodes = field(default_factory=Nodes)
@@ -97,6 +99,7 @@ def _jobs(view: View) -> dict[str, Any]:
     return {
         "at_s": view.jobs_s,
         "left_out": view.jobs_left_out,
+        "counted_since_s": view.counted_since_s,
         "running": [_job(job, place, view) for job, place in zip(view.jobs, _places(view.jobs), strict=True)],
         "ended": view.ended[:ENDED_SHOWN_MAX],
     }
@@ -130,9 +133,10 @@ def _decisions(view: View) -> dict[str, Any]:
     return {
         "at_s": view.decisions_s,
         "there": True,
+        "counted_since_s": view.counted_since_s,
         "why_not": decisions.why_not,
         "tags": decisions.tags,
-        "numbers": decisions.numbers,
+        "numbers": {name: number for name, number in decisions.numbers.items() if name != "SinceMs"},
         "rejected": decisions.rejected,
         "rates": view.rates,
         "engines": decisions.engines,

@@ -119,7 +119,7 @@ def test_what_went_wrong_before_the_start_is_logged_with_since_when(
         history.close()
     said = [(record.levelname, record.getMessage()) for record in caplog.records if "scheduling" in record.getMessage()]
     text = "scheduling: Treadle does not schedule: no engine holds the lease; killed, since 1970-01-01T00:15:00+00:00"
-    assert said == [("WARNING", text), ("INFO", "scheduling: over")]
+    assert said == [("WARNING", text), ("INFO", f"resolved: {text.partition(', since')[0]}")]
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def _lease_of(manager: Manager, hours: float | None) -> Iterator[Finding]:
         yield Finding(
             "fail", f"{manager.name}: {bean['Escapes']} exceptions caught in overrides", "report it, with --bundle"
         )
-    if bean.get("Starving"):
+    if bean.get("Stalled"):
         yield Finding(
             "fail", f"{manager.name}: the engine places nothing although it could", "look at the policy's gate"
         )

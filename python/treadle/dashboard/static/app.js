@@ -50,6 +50,10 @@ function table(columns, rows) {
   return html("div", {}, whole, html("p", { className: "soft" }, `${rows.length - ROWS_MAX} more are not shown`));
 }
 
+function countedSince(seconds) {
+  return seconds ? `since ${when(seconds)}, when the ResourceManager started or became active` : "since the ResourceManager's start";
+}
+
 function leftOut(count, what) {
   return count ? html("p", { className: "fail" }, `${count} more ${what} are left out`) : "";
 }
@@ -91,7 +95,7 @@ async function showOverview() {
     section("placements a second", await overTime(
       [["rate Committed", "by Treadle"], ["rate PlacedNatively", "by the stock scheduler"]], perSecond)),
     section("jobs", await overTime([["jobs", "not ended"], ["jobs running", "running"]], plain)),
-    section("Treadle schedules", await overTime([["schedules", "1: yes"]], plain, { top: 1 })),
+    section("Treadle schedules", await overTime([["schedules", "part of the time"]], percent, { top: 1 })),
     wide(section("what changed", events)),
   ];
 }
@@ -177,7 +181,8 @@ async function showJobs() {
     aged(wide(section([`jobs that have not ended: ${found.running.length + found.left_out}`, readAt(found.at_s)],
       table(running, found.running), leftOut(found.left_out, "jobs"),
       html("p", { className: "soft" }, "came as: the how-manieth of its queue by time; the engine's order is behind the link. " +
-        "Progress is what the application master claims."))), found.at_s),
+        "Progress is what the application master claims. By Treadle, natively: containers placed " +
+        `${countedSince(found.counted_since_s)}.`))), found.at_s),
     wide(section("jobs that ended", table(ended, found.ended))),
   ];
 }
@@ -189,11 +194,12 @@ async function showDecisions() {
   const tags = Object.entries(found.tags).filter(([, text]) => text);
   const parts = [
     aged(section(["engine", readAt(found.at_s)], table([["", "", (row) => row[0]], ["", "", (row) => row[1]]],
-      [...tags, ...Object.entries(found.numbers)])), found.at_s),
+      [...tags, ...Object.entries(found.numbers)]),
+      html("p", { className: "soft" }, `counters and times ${countedSince(found.counted_since_s)}`)), found.at_s),
     section("time of a decision", await overTime([["decide p50", "half within"], ["decide p99", "99 % within"]], milliseconds)),
     section("proposals a second", await overTime([["rate Proposals", "proposed"], ["rate Committed", "placed"],
       ["rate Rejected", "turned down"], ["rate PlacedNatively", "placed by the stock scheduler"]], perSecond)),
-    section("turned down, by reason", table([["reason", "", (row) => row[0]], ["proposals", "number", (row) => row[1]],
+    section("turned down, by reason, since then", table([["reason", "", (row) => row[0]], ["proposals", "number", (row) => row[1]],
       ["a second now", "number", (row) => perSecond((found.rates[`Rejected${row[0]}`]) || 0)]], reasons)),
   ];
   if (reasons.length) parts.push(section("turned down, over time", await overTime(

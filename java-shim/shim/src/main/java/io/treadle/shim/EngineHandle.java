@@ -81,7 +81,7 @@ final class EngineHandle implements Served, Living {
     mirror = new Mirror(common.port, common.journal, common.mirrors, this);
     metrics = new ShimMetrics(lease::held, lease::flips, mirror::snapshots, common.escapes);
     pipeline = new CommitPipeline(common, metrics, this, onEngines);
-    metrics.gauge("Starving", () -> pipeline.guard().suspended() ? 1 : 0);
+    metrics.gauge("Stalled", () -> pipeline.guard().suspended() ? 1 : 0);
     metrics.gauge("Moved", mirror::moved);
     metrics.gauge("IdleRounds", () -> pipeline.guard().rounds());
   }

@@ -26,7 +26,7 @@ public final class ShimMetrics {
   private static final int TEXT_CHARACTERS = 1000;
   /** Of several engines the highest is shown; these are true of the scheduler: the first engine's; the rest is summed. */
   private static final List<String> HIGHEST =
-      Arrays.asList("LeaseHeld", "ModeEnforce", "Starving", "DecideP50Us", "DecideP99Us", "CommitWaitP99Us",
+      Arrays.asList("LeaseHeld", "ModeEnforce", "Stalled", "DecideP50Us", "DecideP99Us", "CommitWaitP99Us",
           "WaitMeanMs", "WaitP50Ms", "WaitP99Ms", "SinceMs");
   /** What one of several engines measures of itself, as its status has it. */
   private static final List<String> FIGURES =

@@ -73,7 +73,7 @@ class IdleGuardInRmTest {
     RMApp app = TestRms.submit(rm, 1024);
     heartbeatUntil("the stock scheduler has placed the AM", () -> TestRms.isAllocated(app));
     Await.until("the engine has lost the lease and it is said why", () -> number("LeaseHeld") == 0
-        && number("Schedules") == 0 && number("Starving") == 1 && text("Refusal").contains("places nothing")
+        && number("Schedules") == 0 && number("Stalled") == 1 && text("Refusal").contains("places nothing")
         && text("LastError").contains("places nothing"));
     TestRms.await(rm, "PlacedNatively", 1);
     MockAM am = TestRms.launchByEngine(rm, app);
@@ -85,10 +85,10 @@ class IdleGuardInRmTest {
   void aRefreshGivesTheEngineAnotherChance() throws Exception {
     start(Frame::answer);
     RMApp app = TestRms.submit(rm, 1024);
-    heartbeatUntil("the engine has lost the lease", () -> number("Starving") == 1 && number("LeaseHeld") == 0);
+    heartbeatUntil("the engine has lost the lease", () -> number("Stalled") == 1 && number("LeaseHeld") == 0);
     ScriptedEngine.script(ScriptedEngine::proposeAll);
     TestRms.refresh(rm, conf);
-    Await.until("it has the lease again", () -> number("LeaseHeld") == 1 && number("Starving") == 0);
+    Await.until("it has the lease again", () -> number("LeaseHeld") == 1 && number("Stalled") == 0);
     assertEquals("", text("Refusal"));
     MockAM am = TestRms.launchByEngine(rm, app);
     am.allocate("*", 1024, 2, Collections.emptyList());
@@ -116,7 +116,7 @@ class IdleGuardInRmTest {
     assertEquals(0, number("IdleRounds"));
     assertEquals("pilots", text("WaitsFor"));
     ScriptedEngine.script(frame -> waiting(frame, ""));
-    heartbeatUntil("it waits no longer", () -> number("Starving") == 1);
+    heartbeatUntil("it waits no longer", () -> number("Stalled") == 1);
   }
 
   @Test

@@ -124,7 +124,7 @@ public class StubbedScheduler extends TreadleScheduler {
     }
     Map<String, Long> numbers = current.metrics().numbers();
     String refusal = current.metrics().texts().get("Refusal");
-    boolean bySettings = !refusal.isEmpty() && numbers.get("Starving") == 0;
+    boolean bySettings = !refusal.isEmpty() && numbers.get("Stalled") == 0;
     return bySettings ? Natives.REFUSED + refusal : Natives.byCaller("LeaseHeld " + numbers.get("LeaseHeld") + refusal);
   }
 
