@@ -433,6 +433,19 @@ def test_what_waits_for_pilots_is_said_to_though_idle_machines_may_run_it() -> N
     assert ask.causes[0].text == "the gate pilots lets no more of it run now: it waits for pilots"
 
 
+def test_an_engine_that_only_observes_does_not_say_that_it_serves_others_first() -> None:
+    at = Planted(1)
+    at.ask()
+    engine = Engine(settings_with())
+    engine.apply(at.rm.frame())
+    engine.decide(1000, 256, sequence=at.rm.sequence, assume=False)
+    situation = Situation.of(engine)
+    assert situation is not None
+    (ask,) = explain_application(situation.copied(), at.app).asks
+    (cause,) = ask.causes
+    assert cause.text == "nodes would do; Treadle only observes, and the stock scheduler has not placed it"
+
+
 def constrained(tree: dict[str, Any], count: int) -> tuple[Engine, AskExplained]:
     """Let an application with containers of its own on eight nodes ask for more; explain what is left."""
     rm = cluster(8)

@@ -74,6 +74,18 @@ def test_where_nodes_are_full_the_queues_whose_containers_run_there_are_named() 
     ]
 
 
+def test_a_full_root_queue_is_full_nodes() -> None:
+    at, _, other = two_leaves()
+    at.fill((0, 0))
+    whole = (NODE[0] * at.nodes, NODE[1] * at.nodes)
+    at.rm.queues[0].maximum, at.rm.queues[0].used = whole, {"": whole}
+    at.ask()
+    at.run(other, 0)
+    at.run(other, 1)
+    path = f"q{at.rm.applications[other].queue}"
+    assert texts(at.asked()) == [f"containers of {path} end: 2 run on nodes that may serve it"]
+
+
 def test_where_a_queue_is_at_its_maximum_its_own_containers_are_named() -> None:
     at, same, other = two_leaves()
     leaf = at.rm.applications[at.app].queue

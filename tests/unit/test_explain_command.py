@@ -266,6 +266,15 @@ def test_without_an_engine_yarns_diagnostics_are_shown_as_yarns(
     assert "no engine runs that could be asked: no engine holds the lease; SIGKILL ended it" in said.err
 
 
+def test_where_no_treadle_yaml_is_named_yarns_diagnostics_are_shown_too(capsys: pytest.CaptureFixture[str]) -> None:
+    with served(Yarn(WAITS)) as manager:
+        manager.beans["Treadle"]["LeaseHeld"] = 1
+        assert run(["explain", "application_0_0098", "--rm", manager.url]) == 2
+    said = capsys.readouterr()
+    assert "AM resource limit exceeded" in said.out
+    assert "does not say what yarn.scheduler.treadle.config.file is" in said.err
+
+
 def test_an_application_that_runs_unknown_to_the_engine_is_no_success(
     door: ExplainDoor, capsys: pytest.CaptureFixture[str]
 ) -> None:

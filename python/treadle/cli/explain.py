@@ -78,8 +78,8 @@ def explain(
     """
     if socket_ is None:
         check_config(config)
-    places = [socket_] if socket_ is not None else _places(application, config, rm, ca, engine)
     try:
+        places = [socket_] if socket_ is not None else _places(application, config, rm, ca, engine)
         found = ask_sidecar(places, {"application": application, "ask": ask, "node": node})
     except NoSidecarError as error:
         _show_yarn(application, rm, ca, as_json)
@@ -153,12 +153,23 @@ def check_config(config: Path | None) -> None:
 
 
 def _places(application: str, config: Path | None, rm: str, ca: Path | None, engine: str) -> list[Path]:
-    """Return where a sidecar may have its socket, the likeliest first."""
+    """Return where a sidecar may have its socket, the likeliest first.
+
+    Raises:
+        NoSidecarError: the ResourceManager names no treadle.yaml, so that no sidecar has a socket.
+        UserError: the ResourceManager does not answer, or there is no such engine.
+    """
     from treadle.cli._take_over import configured_file
 
     if config is not None:
         return state_places(config, engine)
-    file, name = configured_file(rm, ca), _engine_of(application, engine, rm, ca)
+    try:
+        file = configured_file(rm, ca)
+    except UserError as error:
+        if error.__cause__ is None:  # it answers, and names none
+            raise NoSidecarError(str(error)) from error
+        raise
+    name = _engine_of(application, engine, rm, ca)
     # the first of several has no name in its folder's
     return [*state_places(file, name), *(state_places(file, "") if name else [])]
 

@@ -100,6 +100,8 @@ class Engine:
         self._before: tuple[int, Cluster] | None = None
         """Epoch and model before a snapshot, until all of that has come."""
         self._decides = 0
+        self.commits = True
+        """Whether proposals of the latest answer may be committed; without, the stock scheduler alone places."""
         self._unmet: Unmet | None = None
         """Who asks for what no node can serve; None from each change of the model until somebody wants to know."""
         self._too_large: dict[tuple[int, int], str] | None = None
@@ -203,6 +205,7 @@ class Engine:
         """
         cluster = self._cluster
         self._decides += 1
+        self.commits = assume
         self._unmet = self._told = None
         self._sequence, stop_at, self._stop_at = sequence, self._stop_at, 0
         if cluster is None:

@@ -192,7 +192,9 @@ def _turn(situation: Situation, row: int) -> Cause:
     if _waits_before(situation, row):
         return Cause(Why.TURN, "nodes would do; another ask of its application, before it, waits for a nearer node")
     ahead, among = _place(situation, int(at["application"]))
-    if ahead is None:
+    if not situation.commits:
+        text = "Treadle only observes, and the stock scheduler has not placed it"
+    elif ahead is None:
         text = f"the order {situation.followed.order} serves others of the {among} applications of its queue first"
     elif ahead:
         text = f"{ahead} of {among} applications of its queue that ask are served before it"

@@ -107,6 +107,8 @@ class Situation:
     decide: int
     """The number of the next decide."""
     followed: Followed
+    commits: bool
+    """Whether the engine places; without, it observes and the stock scheduler places."""
     gate_waits_for: str
     """For what the gate holds asks back, in its own words; empty if it holds none back."""
 
@@ -129,6 +131,7 @@ class Situation:
             now_ms=cluster.now_ms,
             decide=cluster.decide,
             followed=Followed.of(engine.running),
+            commits=engine.commits,
             gate_waits_for=engine.gate_waits_for(),
         )
 

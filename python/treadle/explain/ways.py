@@ -11,7 +11,7 @@ import numpy.typing as npt
 from treadle.compiled.array_types import I32, I64
 from treadle.events import NodeState
 from treadle.explain.causes import Cause, Verdict, Way, Why
-from treadle.explain.limits import queues_up
+from treadle.explain.limits import queues_of_all, queues_up
 from treadle.explain.nodes import NodesOfAsk
 from treadle.explain.situation import Situation
 from treadle.model.tables import ASSUMED, MAXIMUM, USED
@@ -57,7 +57,8 @@ def _containers_to_end(
     view, reasons = situation.view, {cause.why for cause in causes}
     application = int(view.rows["application"][row])
     leaf, user = int(view.apps["queue"][application]), int(view.apps["user"][application])
-    full = {cause.of for cause in causes if cause.why == Why.QUEUE_MAXIMUM}
+    # a queue that may have everything is full when nodes are
+    full = {cause.of for cause in causes if cause.why == Why.QUEUE_MAXIMUM} - queues_of_all(situation, row)
     whose, where = "", ""
     if Why.USER_LIMIT in reasons:
         here = (running.queue == leaf) & (view.apps["user"][running.application] == user)
