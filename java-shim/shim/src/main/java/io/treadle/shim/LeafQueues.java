@@ -7,12 +7,18 @@ import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.Collection;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.Set;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ResourceLimits;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.SchedulingMode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.UsersManager;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.FairOrderingPolicy;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.FifoOrderingPolicy;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.IteratorSelector;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.OrderingPolicy;
 
 /**
@@ -70,6 +76,24 @@ public final class LeafQueues {
    */
   public static Collection<FiCaSchedulerApp> active(CSQueue leaf) {
     return orderingPolicy(leaf).getSchedulableEntities();
+  }
+
+  /** Whether a leaf offers the nodes of all partitions to all its {@link #active} applications. */
+  public static boolean offersAll(CSQueue leaf) {
+    Class<?> policy = orderingPolicy(leaf).getClass();
+    return policy == FifoOrderingPolicy.class || policy == FairOrderingPolicy.class;
+  }
+
+  /**
+   * The applications that the stock scheduler would look at for a node of a partition: {@code fifo-with-partitions}
+   * leaves out those of other partitions.
+   */
+  public static Set<FiCaSchedulerApp> offered(CSQueue leaf, String partition) {
+    IteratorSelector selector = new IteratorSelector();
+    selector.setPartition(partition);
+    Set<FiCaSchedulerApp> offered = Collections.newSetFromMap(new IdentityHashMap<>());
+    orderingPolicy(leaf).getAssignmentIterator(selector).forEachRemaining(offered::add);
+    return offered;
   }
 
   /** The limit of an active user of a leaf in a partition, the one that a commit is checked against. */

@@ -9,6 +9,7 @@ import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import java.io.IOException;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.Map;
 import java.util.Optional;
@@ -36,6 +37,8 @@ final class Checks {
   private final IndexCache<Application> applications = new IndexCache<>();
   private final IndexCache<Node> nodes = new IndexCache<>();
   private final Map<CSQueue, Collection<FiCaSchedulerApp>> active = new IdentityHashMap<>();
+  /** Of leaves that do not offer all nodes to all applications, by partition. */
+  private final Map<CSQueue, Map<String, Set<FiCaSchedulerApp>>> offered = new IdentityHashMap<>();
   private final Served served;
   private Directory directory;
 
@@ -54,6 +57,7 @@ final class Checks {
     applications.clear();
     nodes.clear();
     active.clear();
+    offered.clear();
   }
 
   /**
@@ -211,8 +215,18 @@ final class Checks {
     } else {
       return Fate.WRONG_PARTITION;
     }
+    if (!isOffered(placement, partition)) {
+      return Fate.WRONG_PARTITION;
+    }
     // the partition is right: what is left are the constraints of a SchedulingRequest
     return satisfiesConstraint(placement) ? null : Fate.CONSTRAINT;
+  }
+
+  /** An ordering policy may keep the nodes of a partition for applications of that partition. */
+  private boolean isOffered(Placement placement, String partition) {
+    CSQueue leaf = placement.leaf;
+    return LeafQueues.offersAll(leaf) || offered.computeIfAbsent(leaf, key -> new HashMap<>())
+        .computeIfAbsent(partition, key -> LeafQueues.offered(leaf, key)).contains(placement.app);
   }
 
   private static boolean satisfiesConstraint(Placement placement) {

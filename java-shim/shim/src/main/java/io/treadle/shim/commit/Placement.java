@@ -36,6 +36,9 @@ final class Placement {
     key = null;
     asks = null;
     node = null;
+    mode = null;
+    locality = null;
+    requestLocality = null;
     capability = null;
   }
 }
