@@ -143,11 +143,21 @@ final class ContainerSection {
     }
   }
 
-  /** Writes a step; {@code row} is the container's application attempt, null if that has gone. */
-  void write(Draft draft, ContainerStep step, ApplicationSection.Row row) {
-    ContainerId id = step.container;
+  /** Writes a step; {@code attempt} is the current attempt of the container's application, null if there is none. */
+  void write(Draft draft, ContainerStep step, ApplicationSection.Row attempt) {
+    Alive before = alive(step);
+    boolean its = attempt != null && (isOf(step.container, attempt) || isKept(step.container, attempt, before));
+    write(draft, step, its ? attempt : null, before);
+  }
+
+  /** What was sent of the container of a step if it is alive, else null. */
+  private Alive alive(ContainerStep step) {
     Sent of = sent.get(step.node);
-    Alive before = of == null ? null : of.alive.get(id);
+    return of == null ? null : of.alive.get(step.container);
+  }
+
+  private void write(Draft draft, ContainerStep step, ApplicationSection.Row row, Alive before) {
+    ContainerId id = step.container;
     // of one that is alive it was found out before: looking a container up costs more than writing its row
     boolean ours = step.kind == ContainerStep.Kind.ALLOCATED ? step.byTreadle
         : before != null && row != null ? before.byTreadle : isTreadles(id);
@@ -175,6 +185,15 @@ final class ContainerSection {
     if (!narrow || step.kind == ContainerStep.Kind.COMPLETED) {
       remember(step, narrow ? before : new Alive(step, slot, ours, application, node), row != null);
     }
+  }
+
+  private static boolean isOf(ContainerId container, ApplicationSection.Row attempt) {
+    return attempt.app.getApplicationAttemptId().equals(container.getApplicationAttemptId());
+  }
+
+  /** Whether an attempt took a container over from an earlier one; of one that has just ended what was sent shows that. */
+  private static boolean isKept(ContainerId container, ApplicationSection.Row attempt, Alive before) {
+    return before != null && before.application == attempt.index || attempt.app.getRMContainer(container) != null;
   }
 
   /**
@@ -268,19 +287,20 @@ final class ContainerSection {
     return treadles.getOrDefault(id.getApplicationAttemptId().getApplicationId(), Collections.emptySet()).contains(id);
   }
 
-  /** Writes the containers of an application that are alive, for a snapshot. */
-  void writeLive(Draft draft, ApplicationSection.Row row) {
+  /** Writes the containers of an attempt that are alive: all, or those that it took over from earlier attempts. */
+  void writeLive(Draft draft, ApplicationSection.Row row, boolean all) {
     Set<ContainerId> ours = treadles.getOrDefault(row.app.getApplicationId(), Collections.emptySet());
     // the steps in which others ended may have been lost with an overflow, or while there was no engine
     ours.removeIf(container -> !row.app.getLiveContainersMap().containsKey(container));
     for (RMContainer container : row.app.getLiveContainersMap().values()) {
-      if (!ContainerStep.isReported(container)) {
+      if (!ContainerStep.isReported(container) || !all && isOf(container.getContainerId(), row)) {
         continue;
       }
       boolean running = container.getState() == RMContainerState.RUNNING;
       boolean byTreadle = ours.contains(container.getContainerId());
-      write(draft, running ? ContainerStep.launched(container, container.getCreationTime())
-          : ContainerStep.allocated(container, byTreadle, container.isAMContainer()), row);
+      ContainerStep step = running ? ContainerStep.launched(container, container.getCreationTime())
+          : ContainerStep.allocated(container, byTreadle, container.isAMContainer());
+      write(draft, step, row, alive(step));
     }
   }
 }

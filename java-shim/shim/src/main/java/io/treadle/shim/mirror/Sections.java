@@ -80,14 +80,11 @@ final class Sections {
     options.snapshot(draft, frameOptions);
     queues.reset();
     nodes.snapshot(draft);
-    Set<ApplicationId> alive = new HashSet<>();
     for (ApplicationSection.Row row : applications.snapshot(draft)) {
-      alive.add(row.app.getApplicationId());
       writeAll(draft, row);
-      containers.writeLive(draft, row);
+      containers.writeLive(draft, row, true);
     }
-    alive.addAll(applications.elsewhere());
-    containers.keepOnly(alive);
+    containers.keepOnly(draft.scheduler.getSchedulerApplications().keySet());
     queues.update(draft);
     limits.review(draft, queues.rows());
     finish(draft);
@@ -144,10 +141,8 @@ final class Sections {
     ApplicationSection.Row fresh = applications.review(draft, id);
     if (fresh != null) {
       writeAll(draft, fresh);
-      if (fresh.takenOver) {
-        containers.writeLive(draft, fresh);
-      }
-    } else if (applications.row(id) == null && !applications.isElsewhere(id)) {
+      containers.writeLive(draft, fresh, fresh.takenOver);
+    } else if (!draft.scheduler.getSchedulerApplications().containsKey(id)) {
       containers.forget(id);
     }
   }
@@ -173,7 +168,7 @@ final class Sections {
       return;
     }
     ApplicationSection.Row row = applications.row(attempt.getApplicationId());
-    containers.write(draft, step, row != null && row.app.getApplicationAttemptId().equals(attempt) ? row : null);
+    containers.write(draft, step, row);
     if (row != null) {
       if (step.kind == ContainerStep.Kind.ALLOCATED) {
         requests.placed(row, step.requestKey, step.node);
@@ -280,6 +275,7 @@ final class Sections {
     }
     if (walked) {
       limits.review(draft, queues.rows());
+      users.keepOnly(queues);
       queues.rows().stream().filter(row -> row.leaf).forEach(row -> users.touch(row.queue));
     } else {
       limits.update(draft);

@@ -56,12 +56,16 @@ final class UserSection {
       Row row = rest.next();
       rest.remove();
       QueueSection.Row queue = queues.row(row.leaf);
-      if (queue == null) {
-        rows.remove(row.leaf);
-      } else if (row.isAsking()) {
+      if (queue != null && row.isAsking()) {
         write(draft, row, queue.index);
       }
     }
+  }
+
+  /** Forgets users of leaves that were removed. */
+  void keepOnly(QueueSection queues) {
+    rows.keySet().removeIf(leaf -> queues.row(leaf) == null);
+    due.removeIf(row -> queues.row(row.leaf) == null);
   }
 
   private static void write(Draft draft, Row row, int queue) {
