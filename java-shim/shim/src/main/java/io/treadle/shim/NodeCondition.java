@@ -12,7 +12,7 @@ public enum NodeCondition {
   USABLE,
   /** Any state but RUNNING: decommissioning, lost, unhealthy and so on. */
   NOT_RUNNING,
-  /** Running, but without a recent heartbeat, as the stock scheduler judges it before it places by itself. */
+  /** Running, but without a recent heartbeat. */
   STALE,
   /** The stock scheduler made a reservation on it that is not released yet. */
   RESERVED;

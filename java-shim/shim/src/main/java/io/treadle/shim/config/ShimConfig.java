@@ -48,13 +48,14 @@ public final class ShimConfig {
   public static final String PROPOSALS_MAX = PREFIX + "proposals.max";
   /** The most commits under one write lock. */
   public static final String BATCH_SIZE = PREFIX + "batch.size";
-  /** How old a node's last heartbeat may be for a placement, milliseconds; 0: as the stock scheduler judges it. */
+  /** How old a node's last heartbeat may be for a placement, milliseconds; 0: {@link #nodeStaleMs computed}. */
   public static final String NODE_STALE_MS = PREFIX + "node-stale-ms";
   /** For benchmarks and tests: a class that implements {@code Engine} and decides in this JVM instead of a sidecar. */
   public static final String ENGINE_CLASS = PREFIX + "engine.class";
 
-  /** Not a constant of YarnConfiguration in Hadoop 3.3. */
+  /** Not constants of YarnConfiguration in Hadoop 3.3. */
   private static final String SKIP_NODE_MULTIPLIER = "yarn.scheduler.skip.node.multiplier";
+  private static final String HEARTBEATS = "yarn.resourcemanager.nodemanagers.heartbeat-interval-";
   private static final int LEAST_STALE_MS = 2000;
   private static final int KIB = 1024;
   private static final int MIB = 1024 * KIB;
@@ -121,9 +122,9 @@ public final class ShimConfig {
   }
 
   /**
-   * How old a node's last heartbeat may be, milliseconds: {@link #NODE_STALE_MS}, or what the stock scheduler of newer
-   * releases does, NodeManagers' heartbeat interval times {@code yarn.scheduler.skip.node.multiplier}, and at least two
-   * seconds.
+   * How old a node's last heartbeat may be, milliseconds: {@link #NODE_STALE_MS}, or the longest heartbeat interval times
+   * {@code yarn.scheduler.skip.node.multiplier}, as in asynchronous scheduling of newer releases, and at least two seconds.
+   * Synchronous scheduling places at heartbeats only, so a silent node gets nothing there either.
    *
    * @param conf the RM's configuration
    */
@@ -135,13 +136,15 @@ public final class ShimConfig {
   }
 
   /**
-   * From one heartbeat of a NodeManager to the next, milliseconds.
+   * The longest time from one heartbeat of a NodeManager to the next, milliseconds; a busy one may send fewer.
    *
    * @param conf the RM's configuration
    */
   public static long heartbeatMs(Configuration conf) {
-    return conf.getLong(YarnConfiguration.RM_NM_HEARTBEAT_INTERVAL_MS,
+    long usualMs = conf.getLong(YarnConfiguration.RM_NM_HEARTBEAT_INTERVAL_MS,
         YarnConfiguration.DEFAULT_RM_NM_HEARTBEAT_INTERVAL_MS);
+    return conf.getBoolean(HEARTBEATS + "scaling-enable", false)
+        ? Math.max(usualMs, conf.getLong(HEARTBEATS + "max-ms", usualMs)) : usualMs;
   }
 
   /** Where the sidecar's log goes by default. */

@@ -111,7 +111,7 @@ class ShimConfigTest {
   }
 
   @Test
-  void staleNodesAreJudgedAsTheStockSchedulerDoes() throws BadSettingException {
+  void staleNodesAreJudgedAsAsynchronousSchedulingDoes() throws BadSettingException {
     ShimConfig config = ShimConfig.read(conf);
     assertEquals(2000, config.nodeStaleMs(conf));
     conf.set("yarn.resourcemanager.nodemanagers.heartbeat-interval-ms", "3000");
@@ -119,6 +119,19 @@ class ShimConfigTest {
     conf.set("yarn.scheduler.skip.node.multiplier", "4");
     assertEquals(12_000, config.nodeStaleMs(conf));
     conf.set("yarn.resourcemanager.nodemanagers.heartbeat-interval-ms", "100");
+    assertEquals(2000, config.nodeStaleMs(conf));
+  }
+
+  /** With heartbeat-interval-scaling-enable busy nodes send heartbeats less often, and are not silent for that. */
+  @Test
+  void nodesThatTheResourceManagerSlowsDownAreNotStale() throws BadSettingException {
+    ShimConfig config = ShimConfig.read(conf);
+    conf.set("yarn.resourcemanager.nodemanagers.heartbeat-interval-max-ms", "8000");
+    assertEquals(2000, config.nodeStaleMs(conf));
+    conf.set("yarn.resourcemanager.nodemanagers.heartbeat-interval-scaling-enable", "true");
+    assertEquals(16_000, config.nodeStaleMs(conf));
+    assertEquals(8000, ShimConfig.heartbeatMs(conf));
+    conf.set("yarn.resourcemanager.nodemanagers.heartbeat-interval-max-ms", "500");
     assertEquals(2000, config.nodeStaleMs(conf));
   }
 
