@@ -13,7 +13,7 @@ public final class Requirement {
   public static final Requirement NONE = new Requirement(Collections.emptyList(), null);
 
   private static final Logger LOG = LoggerFactory.getLogger(Requirement.class);
-  private static volatile boolean logged;
+  private static final Seldom WARNING = new Seldom();
 
   private final List<Expression> expressions;
   private final String error;
@@ -70,10 +70,9 @@ public final class Requirement {
     try {
       return admits(new SchedulerNodeFacts(node));
     } catch (RuntimeException e) {
-      if (!logged) {
-        logged = true;
-        LOG.warn("Node {} could not be compared with '{}', and is left out for now; said once", node.getNodeID(),
-            text(), e);
+      if (WARNING.isDue(System.nanoTime())) {
+        LOG.warn("Node {} could not be compared with '{}', and is left out for now; at most one such line in ten minutes",
+            node.getNodeID(), text(), e);
       }
       return false;
     }

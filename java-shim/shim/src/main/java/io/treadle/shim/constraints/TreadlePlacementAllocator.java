@@ -20,7 +20,7 @@ import org.slf4j.LoggerFactory;
  */
 public class TreadlePlacementAllocator<N extends SchedulerNode> extends LocalityAppPlacementAllocator<N> {
   private static final Logger LOG = LoggerFactory.getLogger(TreadlePlacementAllocator.class);
-  private static volatile boolean logged;
+  private static final Seldom WARNING = new Seldom();
 
   private volatile Requirement requirement;
 
@@ -42,9 +42,9 @@ public class TreadlePlacementAllocator<N extends SchedulerNode> extends Locality
       }
       return required.admits(node) || isExempt(required);
     } catch (RuntimeException e) {
-      if (!logged) {
-        logged = true;
-        LOG.warn("What {} requires is not known, its asks wait; said once", appSchedulingInfo.getApplicationId(), e);
+      if (WARNING.isDue(System.nanoTime())) {
+        LOG.warn("The requirements of {} are not known, its requests wait; at most one such line in ten minutes",
+            appSchedulingInfo.getApplicationId(), e);
       }
       return false;
     }
