@@ -328,9 +328,9 @@ class ContainerRows(Containers):
 
     Opportunistic ones are left out: one that is promoted is allocated and launched then, one that is demoted is
     completed with status -1000, and so is one whose end the shim did not hear of, found when it compares with the
-    containers of the node. The number of a container is unique only within its application attempt. ``slot`` is its
-    index among the containers that are alive, by which `CONTAINER_STEPS` names it; a slot is used again only after a
-    frame in which its container ended.
+    containers of the node. The number of a container is unique only within its application attempt; bits 56 to 62
+    have the attempt that it began in if a later one keeps it. ``slot`` is its index among the containers that are
+    alive, by which `CONTAINER_STEPS` names it; a slot is used again only after a frame in which its container ended.
     """
 
     SECTION: ClassVar = Section(19, "CONTAINERS")

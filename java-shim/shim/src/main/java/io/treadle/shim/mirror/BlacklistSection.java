@@ -3,6 +3,7 @@ package io.treadle.shim.mirror;
 import io.treadle.shim.Caps;
 import io.treadle.shim.constraints.Requirements;
 import io.treadle.shim.wire.Section;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.Set;
@@ -49,17 +50,10 @@ final class BlacklistSection {
     return some;
   }
 
-  /** The RM's list can only be asked about single names. */
+  /** The RM's list can only be asked about single names: all those of the cluster. */
   private Set<String> ofSystem(FiCaSchedulerApp app) {
-    Set<String> blacklisted = new HashSet<>();
-    if (app.getApplicationAttemptId().getAttemptId() > 1) {
-      for (String name : nodes.placeNames()) {
-        if (app.getAppSchedulingInfo().isPlaceBlacklisted(name, true)) {
-          blacklisted.add(name);
-        }
-      }
-    }
-    return blacklisted;
+    return app.getApplicationAttemptId().getAttemptId() == 1 ? Collections.emptySet()
+        : nodes.placeNames(name -> app.getAppSchedulingInfo().isPlaceBlacklisted(name, true));
   }
 
   /** Writes the tags of a new application, and what the environment of its master requires and prefers as such. */

@@ -29,6 +29,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
  */
 final class ContainerSection {
   static final long MISSING_MS = 1000;
+  /** From this bit on the number of a container has its attempt, if a later one keeps it. */
+  static final int KEPT_SHIFT = 56;
 
   private final Map<ApplicationId, Set<ContainerId>> treadles = new HashMap<>();
   private final Map<NodeId, Sent> sent = new HashMap<>();
@@ -178,13 +180,20 @@ final class ContainerSection {
         narrowEnds.add(id);
       }
     } else {
-      draft.section(Section.CONTAINERS).i64(id.getContainerId()).i32(application).i32(priority(step))
+      draft.section(Section.CONTAINERS).i64(number(id, row)).i32(application).i32(priority(step))
           .i32(node).u8(step.kind.code()).i64(step.timeMs).i64(step.createdMs)
           .i32(step.exitStatus).flag(ours).flag(step.am).amounts(step.capability).i32(slot).end();
     }
     if (!narrow || step.kind == ContainerStep.Kind.COMPLETED) {
       remember(step, narrow ? before : new Alive(step, slot, ours, application, node), row != null);
     }
+  }
+
+  /** A number that is unique within {@code row}'s attempt: those of YARN begin again with each. */
+  private static long number(ContainerId id, ApplicationSection.Row row) {
+    boolean kept = row != null && !isOf(id, row);
+    return kept ? id.getContainerId() | (id.getApplicationAttemptId().getAttemptId() & 0x7FL) << KEPT_SHIFT
+        : id.getContainerId();
   }
 
   private static boolean isOf(ContainerId container, ApplicationSection.Row attempt) {

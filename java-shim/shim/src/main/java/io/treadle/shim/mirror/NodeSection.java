@@ -12,6 +12,8 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.function.Predicate;
+import java.util.stream.Stream;
 import org.apache.hadoop.yarn.api.records.NodeAttribute;
 import org.apache.hadoop.yarn.api.records.NodeAttributeKey;
 import org.apache.hadoop.yarn.api.records.NodeId;
@@ -274,15 +276,10 @@ final class NodeSection {
     return row == null ? null : row.rackName;
   }
 
-  /** The names of all nodes and racks that have not gone. */
-  Iterable<String> placeNames() {
-    Map<String, Boolean> names = new HashMap<>();
-    for (Row row : byIndex) {
-      if (row.state != GONE) {
-        names.put(row.nodeName, true);
-        names.put(row.rackName, true);
-      }
-    }
-    return names.keySet();
+  /** Those names of nodes and racks, also of nodes that have gone, that a condition holds for. */
+  Set<String> placeNames(Predicate<String> condition) {
+    Set<String> names = new HashSet<>();
+    byIndex.forEach(row -> Stream.of(row.nodeName, row.rackName).filter(condition).forEach(names::add));
+    return names;
   }
 }

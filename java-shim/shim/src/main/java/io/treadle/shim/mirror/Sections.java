@@ -251,7 +251,10 @@ final class Sections {
         reviewApplication(draft, row.app.getApplicationId());
         if (row.isServed()) {
           requests.review(draft, row);
-          blacklists.review(draft, row);
+          if (!row.awaitingAm) {
+            // the RM's own list changes by events alone, and takes a look at each node
+            blacklists.review(draft, row);
+          }
           keys.review(draft, row);
           usages.touch(row);
         }

@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.NodeState;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
@@ -76,6 +77,13 @@ final class ModelCheck {
     return container.getNodeId().getHost() + " " + amounts(container.getAllocatedResource());
   }
 
+  /** Numbers begin again with each attempt, so that of a container that was kept is another. */
+  private static long number(FiCaSchedulerApp app, ContainerId id) {
+    int attempt = id.getApplicationAttemptId().getAttemptId();
+    return attempt == app.getApplicationAttemptId().getAttemptId() ? id.getContainerId()
+        : id.getContainerId() | (long) attempt << ContainerSection.KEPT_SHIFT;
+  }
+
   private TreeSet<String> nodes() {
     TreeSet<String> nodes = new TreeSet<>();
     for (FiCaSchedulerNode node : scheduler.getAllNodes()) {
@@ -118,7 +126,8 @@ final class ModelCheck {
         known.usage, "usage of " + known.id);
     Map<Long, String> live = new TreeMap<>();
     app.getLiveContainersMap().values().stream().filter(ContainerStep::isReported)
-        .forEach(container -> live.put(container.getContainerId().getContainerId(), container(container)));
+        .forEach(container -> live.put(number(app, container.getContainerId()), container(container)));
+    assertEquals(app.getLiveContainersMap().values().stream().filter(ContainerStep::isReported).count(), live.size());
     assertEquals(live, known.containers, "containers of " + known.id);
     TreeSet<String> requests = new TreeSet<>();
     TreeSet<String> localities = new TreeSet<>();
