@@ -115,6 +115,10 @@ final class EngineModel {
           + tree.at(i, "leaf") + " policy=" + name(tree, i, "ordering_policy") + " weight="
           + tree.at(i, "size_based_weight") + " priority=" + tree.at(i, "priority"));
     }
+    if (tree.rows() > 0) {
+      limits.keySet().removeIf(row -> queues.values().stream().noneMatch(
+          queue -> queue.startsWith(row.substring(0, row.indexOf('/')) + " ")));
+    }
     FrameReader.Table rows = frame.table(Section.QUEUE_LIMITS);
     for (int i = 0; i < rows.rows(); i++) {
       limits.put(path(rows.at(i, "queue")) + "/" + name(rows, i, "partition"), amounts(rows, i, "guaranteed") + " "
