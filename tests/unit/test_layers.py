@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "treadle"
 LINES_MAX = 500
 
-BASE = {"errors", "events", "files", "memory", "niceness", "proposals", "words", "__init__"}
+BASE = {"errors", "events", "files", "line_limit", "memory", "niceness", "proposals", "words", "__init__"}
 
 ALLOWED = {
     "__init__": {"_moved"},
@@ -28,6 +28,7 @@ ALLOWED = {
     "files": set(),
     "words": set(),
     "events": set(),
+    "line_limit": set(),
     "memory": set(),
     "niceness": set(),
     "proposals": set(),

@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 
-from treadle.live.plan_log import LINES, LineLimit
+from treadle.line_limit import LineLimit
+from treadle.live.plan_child import LINES
 from treadle.live.plan_words import line
 
 
@@ -17,7 +18,7 @@ def record(text: str, *words: object) -> logging.LogRecord:
 
 def test_lines_are_bounded_and_how_many_were_left_out_is_said() -> None:
     now_s = 0.0
-    limit = LineLimit(lambda: now_s)
+    limit = LineLimit(*LINES, clock_s=lambda: now_s)
     assert sum(limit.filter(record("no. %d", at)) for at in range(1_000)) == LINES.burst
     assert not limit.filter(record("one more"))
     now_s = 1.0 / LINES.per_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -24,7 +25,7 @@ from treadle.live.handshake import (
     opening,
     resource_manager_proof,
 )
-from treadle.live.server import AUTHENTICATED_MAX, STRANGERS_MAX, LoopbackServer
+from treadle.live.server import AUTHENTICATED_MAX, CROWD_MAX, STRANGERS_MAX, LoopbackConnection, LoopbackServer
 
 SECRET = bytes(range(32))
 FRAME_MAX = 1 << 16
@@ -236,6 +237,47 @@ def test_strangers_do_not_keep_others_out(server: LoopbackServer) -> None:
         assert serves(server)
         assert strangers[0].is_closed()
         eventually(lambda: len(server._strangers) <= STRANGERS_MAX, timeout_s=30)
+
+
+def test_a_stranger_is_given_time_to_prove_itself(server: LoopbackServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newcomers end only those whose grace is over, or the oldest of a crowd."""
+    monkeypatch.setattr(module, "AUTHENTICATION_S", 1e6)
+    monkeypatch.setattr(module, "GRACE_S", 1e6)
+    with ExitStack() as stack:
+        for _ in range(3 * STRANGERS_MAX):
+            stack.enter_context(Client(server))
+        eventually(lambda: len(server._strangers) == 3 * STRANGERS_MAX, timeout_s=30)
+        assert serves(server)
+        monkeypatch.setattr(module, "CROWD_MAX", 2 * STRANGERS_MAX)
+        stack.enter_context(Client(server))
+        eventually(lambda: len(server._strangers) == 2 * STRANGERS_MAX, timeout_s=30)
+        monkeypatch.setattr(module, "GRACE_S", 0.0)
+        stack.enter_context(Client(server))
+        eventually(lambda: len(server._strangers) == STRANGERS_MAX, timeout_s=30)
+        assert serves(server)
+
+
+def test_strangers_have_a_bounded_number_of_threads(server: LoopbackServer) -> None:
+    """A server that cannot start a thread ends, and with it the sidecar."""
+    with ExitStack() as stack:
+        for _ in range(3 * CROWD_MAX):
+            stack.enter_context(Client(server))
+        assert serves(server)
+        threads = [each for each in threading.enumerate() if isinstance(each, LoopbackConnection)]
+        assert len(threads) <= CROWD_MAX + AUTHENTICATED_MAX
+    eventually(lambda: not server._strangers, timeout_s=30)
+
+
+def test_what_strangers_make_the_server_log_is_bounded(
+    server: LoopbackServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"):
+        for _ in range(200):
+            with Client(server) as client:
+                client.say(b"GET / HTTP/1.1\r\n\r\n")
+                assert client.is_closed()
+    assert 0 < sum(record.name.startswith(module.__name__) for record in caplog.records) < 100
+    assert serves(server)
 
 
 def listed(stack: ExitStack, server: LoopbackServer) -> Client:

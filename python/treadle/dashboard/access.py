@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from treadle.dashboard.addresses import Addresses
+from treadle.dashboard.connections import ADMIT
 from treadle.dashboard.token_file import COOKIE, Doorkeeper
 
 OPEN_PATHS: Final = frozenset({"/login", "/static/style.css", "/static/icon.svg"})
@@ -75,7 +76,10 @@ class Guard:
             return PlainTextResponse("another site's pages get no answer", 403)
         if method == "POST" and not origins:
             return PlainTextResponse("a form must say where it comes from (Origin)", 403)
-        if path in OPEN_PATHS or self._known(headers):
+        known = self._known(headers)
+        if known and not scope["state"][ADMIT]():
+            return PlainTextResponse("others ask at the moment", 503, {"Retry-After": "5"})
+        if known or path in OPEN_PATHS:
             return None
         if method == "GET" and path == "/" and "authorization" not in headers:
             return RedirectResponse("/login", 303)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import socket
 import sqlite3
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import parse_qs
 
 import uvicorn
@@ -28,14 +28,14 @@ from treadle.dashboard.access import Guard
 from treadle.dashboard.addresses import Addresses
 from treadle.dashboard.board import PARTS, Board
 from treadle.dashboard.collector import Collector
+from treadle.dashboard.connections import LINES, STRANGER_S, BoundedProtocol, Connections
 from treadle.dashboard.history import LEVELS, SERIES_MAX, History
 from treadle.dashboard.metrics import CONTENT_TYPE
 from treadle.dashboard.questions import BusyError, Questions
 from treadle.dashboard.stream import Stream
 from treadle.dashboard.token_file import COOKIE, COOKIE_LIFE_S, Doorkeeper
 from treadle.errors import UserError
-
-_log = logging.getLogger(__name__)
+from treadle.line_limit import limited
 
 STATIC: Final = Path(__file__).with_name("static")
 FILES: Final = {
@@ -46,7 +46,8 @@ FILES: Final = {
 }
 REFUSED: Final = "<!-- refused -->"
 """Where the page for the log-in says that a token was wrong."""
-CONNECTIONS_MAX: Final = 128
+BACKLOG: Final = 128
+"""Connections that the system keeps until they are taken, and that are taken at a time."""
 FORM_BYTES_MAX: Final = 4096
 SPAN_MAX_S: Final = max(step_s * count for step_s, count in LEVELS)
 
@@ -116,6 +117,7 @@ class _Pages:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._strangers_log = limited(__name__, *LINES)
 
     async def index(self, _: Request) -> Response:
         return FileResponse(STATIC / "index.html", media_type="text/html; charset=utf-8")
@@ -140,7 +142,7 @@ class _Pages:
         except (ValueError, ClientDisconnect):
             return PlainTextResponse("not the form of this page", 400)
         if not self._parts.doorkeeper.accepts(token):
-            _log.warning("somebody came with a wrong token")
+            self._strangers_log.warning("a log-in with a wrong token")
             line = '<p class="fail" role="alert">This is not the token.</p>'
             return HTMLResponse((STATIC / "login.html").read_text("utf-8").replace(REFUSED, line), 401)
         answer = RedirectResponse("/", 303)
@@ -209,7 +211,7 @@ def listen(bind: str, port: int) -> socket.socket:
     address = bind.strip("[]")
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        return socket.create_server((address, port), family=family, backlog=CONNECTIONS_MAX)
+        return socket.create_server((address, port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise UserError(f"port {port} of {bind} cannot be had: {_why_not(error, bind)}") from error
 
@@ -234,8 +236,9 @@ def server_of(parts: Parts) -> uvicorn.Server:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=CONNECTIONS_MAX,
-            timeout_keep_alive=15,
+            http=cast(Any, partial(BoundedProtocol, Connections())),
+            backlog=BACKLOG,
+            timeout_keep_alive=int(STRANGER_S),
             timeout_graceful_shutdown=2,
             ws="none",
         )

@@ -23,9 +23,9 @@ from treadle.am.service import PlanService
 from treadle.config.settings import Listener, Plans, Profiles
 from treadle.errors import UserError
 from treadle.history.run import JobRun
+from treadle.line_limit import LineLimit
 from treadle.live import plan_memory
 from treadle.live.log_lines import log_to_stderr
-from treadle.live.plan_log import LineLimit
 from treadle.live.plan_words import CONTENT_MAX, NOBODY, Said, frame, run_to_bytes, stages_to_bytes
 from treadle.live.stored_profiles import StoredProfiles
 from treadle.niceness import LISTENER, give_way
@@ -43,6 +43,9 @@ EXIT_MEMORY: Final = 3
 REPORT_INTERVAL_S: Final = 0.25
 REPORTS_AT_ONCE: Final = 20
 """DAGs that are reported at a time, those of each user in turn, and how often each is at most."""
+
+LINES: Final = Rate(100, 0.5)
+"""Lines of the log at once, and in each second in the long run."""
 
 RUNS: Final = Rate(20, 1.0)
 """Runs that may be remembered at once and in each second, of all users."""
@@ -170,7 +173,7 @@ def main() -> None:
     """Run until standard input ends."""
     log_to_stderr()
     for handler in logging.getLogger().handlers:
-        handler.addFilter(LineLimit())
+        handler.addFilter(LineLimit(*LINES))
     logging.getLogger("numba").setLevel(logging.WARNING)
     give_way(LISTENER)
     sys.setswitchinterval(SWITCH_S)

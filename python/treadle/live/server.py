@@ -15,12 +15,19 @@ import socket
 import time
 from collections.abc import Callable
 from io import BufferedReader
-from threading import Lock
+from threading import BoundedSemaphore, Event, Lock
 from typing import Final
 
 from py4j import protocol
-from py4j.java_gateway import CallbackConnection, CallbackServer, CallbackServerParameters, PythonProxyPool
+from py4j.java_gateway import (
+    CallbackConnection,
+    CallbackServer,
+    CallbackServerParameters,
+    PythonProxyPool,
+    server_started,
+)
 
+from treadle.line_limit import limited
 from treadle.live.handshake import (
     HOST,
     NONCE_BYTES,
@@ -47,9 +54,19 @@ AUTHENTICATED_MAX: Final = 4
 STRANGERS_MAX: Final = 16
 """Connections that have not proved it yet; one more ends the oldest, so that strangers cannot keep others out."""
 
+GRACE_S: Final = 0.05
+"""A stranger this young is not ended for another one: a ResourceManager proves itself in a few milliseconds."""
+
+CROWD_MAX: Final = 96
+"""Beyond so many strangers the oldest is ended however young it is: each has a thread, of which systemd allows 256."""
+
+STRANGERS_LINES: Final = (20.0, 0.1)
+"""Lines about strangers in the log at once, and in each second in the long run."""
+
 AUTHENTICATION_S: Final = 2.0
 """A connection that has not proved by then that it knows the secret is closed."""
 
+_START_S: Final = 10.0
 _BUFFER_BYTES: Final = 1 << 18
 _CALL: Final = (b"c\n", protocol.ENTRY_POINT_OBJECT_ID.encode() + b"\n", b"decide\n")
 _BYTES: Final = protocol.BYTES_TYPE.encode()
@@ -82,12 +99,19 @@ class LoopbackServer(CallbackServer):
         self._strangers: list[LoopbackConnection] = []
         self._authenticated: list[LoopbackConnection] = []
         self._lists_lock = Lock()
+        self._threads = BoundedSemaphore(CROWD_MAX + AUTHENTICATED_MAX)
+        self.strangers_log = limited(__name__, *STRANGERS_LINES)
+        """For what is said of connections before they have proved that they know the secret."""
 
     def start(self) -> None:
         """Open the port; once this returns, connections are taken."""
+        started = Event()
+        server_started.connect(lambda **_: started.set(), sender=self, unique_id=id(self))
         super().start()
-        # Py4J listens on its thread, some time after this; clients connect as soon as they know the port.
-        self.server_socket.listen(STRANGERS_MAX)
+        # Py4J listens on its thread, some time after this, with room for five connections, which a flood fills.
+        started.wait(_START_S)
+        server_started.disconnect(None, sender=self, unique_id=id(self))
+        self.server_socket.listen(CROWD_MAX)
 
     def run(self) -> None:
         """Take connections until `shutdown`."""
@@ -115,7 +139,10 @@ class LoopbackServer(CallbackServer):
         with self._lists_lock:
             if connection in self._strangers:
                 self._strangers.remove(connection)
-            self._admit(connection, self._authenticated, AUTHENTICATED_MAX)
+            self._authenticated.append(connection)
+            if len(self._authenticated) > AUTHENTICATED_MAX:
+                _log.warning("more than %d connections: the oldest is closed", AUTHENTICATED_MAX)
+                self._authenticated.pop(0).interrupt()
 
     def closed(self, connection: LoopbackConnection) -> None:
         """Forget a connection."""
@@ -123,21 +150,22 @@ class LoopbackServer(CallbackServer):
             for connections in (self._strangers, self._authenticated):
                 if connection in connections:
                     connections.remove(connection)
+        self._threads.release()
 
     def _create_connection(self, socket_instance: socket.socket, stream: BufferedReader) -> LoopbackConnection:
         # Called for each accepted connection; what it raises would end the server.
         stream.close()
         connection = LoopbackConnection(self, socket_instance)
         with self._lists_lock:
-            self._admit(connection, self._strangers, STRANGERS_MAX)
+            strangers = self._strangers
+            strangers.append(connection)
+            while len(strangers) > CROWD_MAX or (
+                len(strangers) > STRANGERS_MAX and time.monotonic() - strangers[0].since_s >= GRACE_S
+            ):
+                self.strangers_log.warning("more than %d strangers: the oldest is closed", STRANGERS_MAX)
+                strangers.pop(0).interrupt()
+        self._threads.acquire()  # connections that were ended hold their thread for a moment
         return connection
-
-    @staticmethod
-    def _admit(connection: LoopbackConnection, connections: list[LoopbackConnection], most: int) -> None:
-        connections.append(connection)
-        if len(connections) > most:
-            _log.warning("more than %d connections: the oldest is closed", most)
-            connections.pop(0).interrupt()
 
 
 class LoopbackConnection(CallbackConnection):
@@ -149,6 +177,9 @@ class LoopbackConnection(CallbackConnection):
         self._server = server
         self._connected = connected
         self._stream = stream
+        self._log = server.strangers_log
+        self.since_s = time.monotonic()
+        """When it came."""
 
     def run(self) -> None:
         """Prove the secret and have it proved, then answer the other end's calls until it goes or errs."""
@@ -157,15 +188,16 @@ class LoopbackConnection(CallbackConnection):
             self._connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             limits = self._shake_hands()
             self._server.authenticated(self)
+            self._log = _log
             self._connected.settimeout(None)
             line_max_bytes = len(_BYTES) + 4 * ((limits.frame_max_bytes + 2) // 3) + 1
             while (frame := self._next_frame(line_max_bytes)) is not None:
                 answer = self._server.decide(frame, limits.reply_max_bytes)
                 self._connected.sendall(_ANSWER + binascii.b2a_base64(answer))
         except (RefusedError, ProofError) as refused:
-            _log.warning("connection closed: %s", refused)
+            self._log.warning("connection closed: %s", refused)
         except Exception as error:  # a connection's end is no concern of others
-            _log.info("connection closed: %s", error)
+            self._log.info("connection closed: %s", error)
         finally:
             self._server.closed(self)
             self.close()

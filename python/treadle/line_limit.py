@@ -1,0 +1,49 @@
+"""Bounds what a process logs of others: what they send must not push all other lines out of a bounded log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from threading import Lock
+
+
+class LineLimit(logging.Filter):
+    """Lets a number of records through; the first after a gap reports how many were left out. For several threads."""
+
+    def __init__(self, burst: float, per_s: float, clock_s: Callable[[], float] = time.monotonic) -> None:
+        """Begin with no lines.
+
+        Args:
+            burst: lines at once
+            per_s: lines in each second in the long run
+            clock_s: the time, in seconds
+        """
+        super().__init__()
+        self._burst, self._per_s, self._clock_s = burst, per_s, clock_s
+        self._left, self._at_s = burst, clock_s()
+        self._left_out = 0
+        self._lock = Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is written."""
+        with self._lock:
+            now_s = self._clock_s()
+            self._left = min(self._burst, self._left + max(now_s - self._at_s, 0.0) * self._per_s)
+            self._at_s = now_s
+            if self._left < 1.0:
+                self._left_out += 1
+                return False
+            self._left -= 1.0
+            left_out, self._left_out = self._left_out, 0
+        if left_out:
+            record.msg, record.args = f"({left_out} lines were left out) {record.getMessage()}", ()
+        return True
+
+
+def limited(name: str, burst: float, per_s: float) -> logging.Logger:
+    """Return a logger whose lines, a bounded number of them, go where those of the logger of a name go."""
+    logger = logging.Logger(name, logging.INFO)
+    logger.parent = logging.getLogger(name)
+    logger.addFilter(LineLimit(burst, per_s))
+    return logger
