@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.browser import Visitor, chromium
-from tests.support.cluster_pages import FakeCluster, job, node
+from tests.support.cluster_pages import TREADLE, FakeCluster, job, node
 from tests.support.dashboards import TOKEN, Dashboard, dashboard
 from tests.support.pages import served
 from tests.support.waiting import eventually
@@ -131,6 +131,16 @@ def test_a_lost_resource_manager_is_told_on_every_page_and_what_is_old_is_grey(
         visitor.page.wait_for_selector("main .old")
     cluster.broken.clear()
     visitor.page.wait_for_function("() => !document.body.innerText.includes('does not answer')")
+    visitor.wait_for("Treadle schedules")
+
+
+def test_the_page_of_an_application_shows_what_is_wrong_now(visitor: Visitor, cluster: FakeCluster) -> None:
+    """The page itself stays as it was asked; its light was that of when it was opened."""
+    visitor.open("application/application_1_0001")
+    cluster.beans["Treadle"] |= {"Schedules": 0, "LeaseHeld": 0, "tag.LastError": "killed"}
+    visitor.wait_for("Treadle does not schedule: no engine holds the lease; killed")
+    cluster.beans["Treadle"] = dict(TREADLE)
+    visitor.page.wait_for_function("() => !document.body.innerText.includes('no engine holds the lease')")
     visitor.wait_for("Treadle schedules")
 
 

@@ -313,7 +313,11 @@ function listen() {
     looked = told.looked_s;
     serverSilent = null;
     const asks = location.hash.startsWith("#application");
-    if (told.version !== version && !(asks && version >= 0)) draw();
+    // a question costs the engine something: the page of an application is drawn once, only what is wrong is read again
+    if (told.version !== version) {
+      if (asks && version >= 0) get("/api/overview").then((found) => { overview = found; showState(); }).catch(() => {});
+      else draw();
+    }
     version = told.version;
     showState();
   });
