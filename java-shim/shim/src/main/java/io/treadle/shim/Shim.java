@@ -319,10 +319,10 @@ public class Shim {
     return schedules() ? upkeep.correctHeadroom(allocation, attempt) : allocation;
   }
 
-  /** A commit succeeded, ours or a native one. */
-  public void committed(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request) {
+  /** A commit succeeded, ours or a native one; {@code am}: for the container of an ApplicationMaster. */
+  public void committed(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request, boolean am) {
     boolean byTreadle = Committer.isCommitting();
-    taps.committed(request, byTreadle);
+    taps.committed(request, byTreadle, am);
     if (!request.getContainersToAllocate().isEmpty()) {
       SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed =
           request.getFirstAllocatedOrReservedContainer().getAllocatedOrReservedContainer();

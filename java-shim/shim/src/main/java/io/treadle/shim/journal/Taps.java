@@ -142,15 +142,25 @@ public final class Taps {
   }
 
   /**
+   * Whether a request is for the container of an ApplicationMaster. Valid only before {@code tryCommit}: from the commit
+   * on, another thread gives the attempt its master.
+   */
+  public static boolean isForMaster(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request) {
+    return request.anythingAllocatedOrReserved() && request.getFirstAllocatedOrReservedContainer()
+        .getAllocatedOrReservedContainer().getSchedulerApplicationAttempt().isWaitingForAMContainer();
+  }
+
+  /**
    * After a {@code tryCommit} that succeeded.
    *
    * @param request what was committed; the RM takes only the first container of a request
    * @param byTreadle whether the committer did it, not the stock scheduler
+   * @param am what {@link #isForMaster} returned before the commit
    */
-  public void committed(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request, boolean byTreadle) {
+  public void committed(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request, boolean byTreadle, boolean am) {
     guarded(() -> {
       if (request.anythingAllocatedOrReserved()) {
-        markAllocation(request.getFirstAllocatedOrReservedContainer(), byTreadle);
+        markAllocation(request.getFirstAllocatedOrReservedContainer(), byTreadle, am);
       }
       for (SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> released : request.getContainersToRelease()) {
         markBoth(released);
@@ -159,7 +169,7 @@ public final class Taps {
   }
 
   private void markAllocation(ContainerAllocationProposal<FiCaSchedulerApp, FiCaSchedulerNode> proposal,
-      boolean byTreadle) {
+      boolean byTreadle, boolean am) {
     SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed = proposal.getAllocatedOrReservedContainer();
     if (!byTreadle) {
       journal.committedByOthers(placed.getSchedulerNode().getNodeID());
@@ -167,7 +177,6 @@ public final class Taps {
     RMContainer container = placed.getRmContainer();
     boolean update = placed.getSchedulerRequestKey().getContainerToUpdate() != null;
     if (placed.isAllocated() && !update && container.getContainerId() != null) {
-      boolean am = placed.getSchedulerApplicationAttempt().isWaitingForAMContainer();
       journal.container(ContainerStep.allocated(container, byTreadle, am));
     } else {
       markBoth(placed);

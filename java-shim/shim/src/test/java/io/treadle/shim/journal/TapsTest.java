@@ -28,7 +28,7 @@ class TapsTest {
     taps.nodeUpdated(null);
     taps.containerLaunched(null, null);
     taps.containerCompleted(null, null);
-    taps.committed(null, true);
+    taps.committed(null, true, false);
     taps.allocated(null, Collections.singletonList(null), null, null, null);
     assertEquals(6, failures.size(), failures.toString());
     assertEquals(0, journal.drain().size());
@@ -49,7 +49,7 @@ class TapsTest {
   void tapsCostNothingWhileNobodyListens() {
     journal.forget();
     taps.handled(null);
-    taps.committed(null, false);
+    taps.committed(null, false, false);
     assertTrue(failures.isEmpty(), failures.toString());
   }
 }

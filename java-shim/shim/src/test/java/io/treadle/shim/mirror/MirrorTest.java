@@ -26,6 +26,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmissionData;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmitter;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMAppState;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.attempt.RMAppAttemptImpl;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.junit.jupiter.api.Test;
 
@@ -96,6 +97,24 @@ class MirrorTest {
       assertTrue(cluster.model.applications.isEmpty());
       assertNull(cluster.directory().application(0));
       assertEquals(1, cluster.model.snapshots);
+    }
+  }
+
+  /** The attempt takes its container on another thread, which may be faster than the tap behind the commit. */
+  @Test
+  void aMastersContainerIsOneThoughItsAttemptHasTakenItAlready() throws Exception {
+    try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
+      cluster.tickAndCheck();
+      MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
+      RMApp app = submit(cluster, "a", "alice");
+      cluster.tickAndCheck();
+      RMAppAttemptImpl attempt = (RMAppAttemptImpl) app.getCurrentAppAttempt();
+      cluster.scheduler.afterCommit = () -> attempt.setMasterContainer(cluster.scheduler
+          .getApplicationAttempt(attempt.getAppAttemptId()).getLiveContainers().iterator().next().getContainer());
+      MockRM.launchAndRegisterAM(app, cluster.rm, node);
+      cluster.tickAndCheck();
+      assertTrue(cluster.model.containers.get(0).endsWith("event=1 exit=0 treadle=1 am=1"),
+          cluster.model.containers.toString());
     }
   }
 

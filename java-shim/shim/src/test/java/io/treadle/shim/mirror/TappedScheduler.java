@@ -31,6 +31,8 @@ public final class TappedScheduler extends CapacityScheduler implements Schedule
   final Queue<Throwable> failures = new ConcurrentLinkedQueue<>();
   /** Whether the ends of containers pass unheard, as if their tap had failed. */
   volatile boolean deafToEnds;
+  /** What another thread does between a commit and its tap. */
+  volatile Runnable afterCommit = () -> { };
   private final Taps taps = new Taps(journal, this, failures::add);
 
   @Override
@@ -74,9 +76,11 @@ public final class TappedScheduler extends CapacityScheduler implements Schedule
   @Override
   @SuppressWarnings({"rawtypes", "unchecked"})
   public boolean tryCommit(Resource cluster, ResourceCommitRequest request, boolean updatePending) {
+    boolean am = Taps.isForMaster(request);
     boolean committed = super.tryCommit(cluster, request, updatePending);
     if (committed) {
-      taps.committed(request, true);
+      afterCommit.run();
+      taps.committed(request, true, am);
     }
     return committed;
   }

@@ -5,6 +5,7 @@ import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.Shim;
 import io.treadle.shim.config.BadSettingException;
 import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.journal.Taps;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -25,6 +26,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplicationAttempt;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.CandidateNodeSet;
@@ -261,16 +263,26 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
   @Override
   @SuppressWarnings({"rawtypes", "unchecked"})
   public boolean tryCommit(Resource cluster, ResourceCommitRequest request, boolean updatePending) {
+    boolean am = isForMaster(request);
     boolean committed = super.tryCommit(cluster, request, updatePending);
     try {
       Shim current = shim;
       if (committed && current != null) {
-        current.committed(request);
+        current.committed(request, am);
       }
     } catch (Throwable t) {
       escapes.caught("tryCommit", t);
     }
     return committed;
+  }
+
+  private boolean isForMaster(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request) {
+    try {
+      return shim != null && Taps.isForMaster(request);
+    } catch (Throwable t) {
+      escapes.caught("tryCommit", t);
+      return false;
+    }
   }
 
   @Override
