@@ -168,7 +168,7 @@ def check(cluster: MiniCluster, work: Slice) -> None:
 
 def last_error(cluster: MiniCluster) -> str:
     """Return what the RM says went wrong last."""
-    return str(cluster.rm.treadle().get("tag.LastError", ""))
+    return str(cluster.rm.treadle().get("LastError", ""))
 
 
 def lease_lost(cluster: MiniCluster, timeout_s: float = 60.0) -> None:

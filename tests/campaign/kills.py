@@ -183,7 +183,7 @@ class Hurt:
     def mode(self) -> str:
         """Return the mode that the shim says it is in."""
         seen = self.cluster.rm.treadle()
-        return str(seen.get("Mode", seen.get("tag.Mode")))
+        return str(seen.get("Mode", seen.get("Mode")))
 
     def refresh_wrongly(self, wrong: str = "") -> None:
         """A refresh with a value that cannot be used is refused and changes nothing."""

@@ -230,4 +230,4 @@ class DockerCluster:
     def has_mode(self, mode: str) -> bool:
         """Has Treadle a mode, and does it schedule if and only if that is `enforce`?"""
         seen = self.rm.treadle()
-        return seen.get("tag.Mode") == mode and (seen.get("Schedules") == 1) == (mode == "enforce")
+        return seen.get("Mode") == mode and (seen.get("Schedules") == 1) == (mode == "enforce")

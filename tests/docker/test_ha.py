@@ -83,15 +83,15 @@ def test_policy_and_mode_are_after_a_failover_what_they_were(pair: PairOfResourc
     # the file is each host's own
     pair.run_in(pair.standby, TREADLE, "policy", "use", "hdrf", "--no-refresh", "--config", CONFIG)
     pair.run_in(pair.active, TREADLE, "policy", "use", "hdrf")
-    assert HDRF in pair.rm.treadle()["tag.Policy"]
+    assert HDRF in pair.rm.treadle()["Policy"]
     kill_active(pair)
     pair.wait_for("mode as before", lambda: pair.has_mode("enforce"))
-    pair.wait_for("policy as before", lambda: HDRF in pair.rm.treadle()["tag.Policy"])
+    pair.wait_for("policy as before", lambda: HDRF in pair.rm.treadle()["Policy"])
 
     pair.set_mode("observe_only")
     kill_active(pair)
     pair.wait_for("mode as before", lambda: pair.has_mode("observe_only"))
-    assert HDRF in pair.rm.treadle()["tag.Policy"]
+    assert HDRF in pair.rm.treadle()["Policy"]
     job = started_job(pair, "observed", maps=4)
     identity = str(job.application()["id"])
     job.wait()

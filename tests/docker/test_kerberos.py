@@ -114,7 +114,7 @@ def test_a_policy_is_taken_over_by_an_administrator_with_tickets(secure: SecureC
     assert refused.exit_code != 0
     assert b"the server wants Kerberos" in refused.output
     secure.run_in("rm", "sh", "-c", ADMIN + use)
-    assert "share=hdrf" in secure.rm.treadle()["tag.Policy"]
+    assert "share=hdrf" in secure.rm.treadle()["Policy"]
 
 
 @pytest.mark.parametrize(

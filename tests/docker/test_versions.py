@@ -54,4 +54,4 @@ def test_the_mode_changes_and_the_stock_scheduler_takes_over(cluster: DockerClus
 
 def test_a_killed_resource_manager_goes_on_with_its_job(cluster: DockerCluster) -> None:
     kill_rm_under_a_job(cluster)
-    cluster.wait_for("Treadle without an error", lambda: cluster.rm.treadle()["tag.LastError"] == "", 120)
+    cluster.wait_for("Treadle without an error", lambda: cluster.rm.treadle()["LastError"] == "", 120)

@@ -97,7 +97,7 @@ def test_a_policy_is_taken_over(secure: MiniCluster, tmp_path: Path) -> None:
     used = treadle(secure, "policy", "use", "hdrf", "--yarn", str(yarn))
 
     assert used.returncode == 0, used.stderr
-    assert "share=hdrf" in secure.rm.treadle()["tag.Policy"]
+    assert "share=hdrf" in secure.rm.treadle()["Policy"]
 
 
 def test_the_sidecar_has_no_keys_of_the_resource_managers(secure: MiniCluster, kdc: Kdc) -> None:

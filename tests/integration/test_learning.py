@@ -115,7 +115,7 @@ def test_the_second_run_of_two_users_jobs_gets_estimates_from_the_first(
     for number in (1, 2):
         jobs = [learning.submit(SleepJob(f"{name} 2026-11-2{number}", user, 5, 500, 1, 200)) for user in users]
         if number == 2:
-            cluster.wait_for("jobs to be known", lambda: KNOWN.match(cluster.rm.treadle()["tag.Learned"]), 120)
+            cluster.wait_for("jobs to be known", lambda: KNOWN.match(cluster.rm.treadle()["Learned"]), 120)
         assert [learning.wait(job) for job in jobs] == ["SUCCEEDED"] * 2
         for user in users:
             wait_runs(learning, capsys, user, name, number)

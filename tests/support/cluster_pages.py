@@ -19,9 +19,9 @@ TREADLE: dict[str, Any] = {
     "DecideP50Us": 1500,
     "DecideP99Us": 9000,
     "Escapes": 0,
-    "tag.Mode": "enforce",
-    "tag.Policy": "order=fifo",
-    "tag.LastError": "",
+    "Mode": "enforce",
+    "Policy": "order=fifo",
+    "LastError": "",
 }
 
 

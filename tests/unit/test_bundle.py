@@ -76,9 +76,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
     monkeypatch.setenv("YARN_LOG_DIR", str(logs))
     monkeypatch.setenv("DATABASE_PASSWORD", "hunter2")
     bean = {
-        "tag.Mode": "enforce",
-        "tag.Policy": "gate=all share=hdrf",
-        "tag.LastError": f"no store: {URL}",
+        "Mode": "enforce",
+        "Policy": "gate=all share=hdrf",
+        "LastError": f"no store: {URL}",
         "Schedules": 1,
         "LeaseHeld": 1,
         "Committed": 42,
@@ -122,7 +122,7 @@ def test_no_secret_is_in_it_and_what_helps_is(site: dict[str, Any]) -> None:
     assert f"store: {HIDDEN}" in parts["treadle.yaml"]
     beans = json.loads(parts["beans.json"])[0]["beans"]
     assert beans["Treadle"]["Committed"] == 42
-    assert beans["Treadle"]["tag.Policy"] == "gate=all share=hdrf"
+    assert beans["Treadle"]["Policy"] == "gate=all share=hdrf"
     assert "agreed" in json.dumps(beans["TreadleObservation"])
     assert "numba " in parts["host.txt"]
     assert "jstack.txt" not in parts

@@ -22,8 +22,8 @@ from treadle.errors import UserError
 from treadle.yarn.treadle_beans import why_not
 
 TREADLE = {
-    "tag.Mode": "observe_only",
-    "tag.Policy": "fit=packing",
+    "Mode": "observe_only",
+    "Policy": "fit=packing",
     "LeaseHeld": 1,
     "Rejected": 2,
     "RejectedNodeFull": 2,
@@ -201,7 +201,7 @@ def test_what_was_only_observed_is_counted(capsys: pytest.CaptureFixture[str], r
 
 
 def test_a_sidecar_that_starts_is_no_error(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    Page.beans["Treadle"] |= {"Schedules": 0, "tag.Mode": "enforce", "SidecarStarts": 1}
+    Page.beans["Treadle"] |= {"Schedules": 0, "Mode": "enforce", "SidecarStarts": 1}
     assert run(["status", "--rm", rm]) == 0
     assert "a sidecar has been started, and does not answer yet" in " ".join(capsys.readouterr().out.split())
 
@@ -209,15 +209,15 @@ def test_a_sidecar_that_starts_is_no_error(capsys: pytest.CaptureFixture[str], r
 @pytest.mark.parametrize("kind", ["Refusal", "LastError"])
 def test_why_it_does_not_schedule_is_said_once(capsys: pytest.CaptureFixture[str], rm: str, kind: str) -> None:
     why = "the engine places nothing"
-    Page.beans["Treadle"] |= {"Schedules": 0, "tag.Mode": "enforce", f"tag.{kind}": why}
+    Page.beans["Treadle"] |= {"Schedules": 0, "Mode": "enforce", f"{kind}": why}
     if kind == "Refusal":
-        Page.beans["Treadle"]["tag.LastError"] = why
-    Page.beans["Treadle"]["tag.LastErrorTime"] = "2026-01-31T12:00:00Z"
+        Page.beans["Treadle"]["LastError"] = why
+    Page.beans["Treadle"]["LastErrorTime"] = "2026-01-31T12:00:00Z"
     assert run(["status", "--rm", rm]) == 0
     shown = capsys.readouterr().out
     assert shown.count(why) == 1
     assert "2026-01-31T12:00:00Z" in shown
-    Page.beans["Treadle"]["tag.LastError"] = "settings 3 refused"
+    Page.beans["Treadle"]["LastError"] = "settings 3 refused"
     assert run(["status", "--rm", rm]) == 0
     assert capsys.readouterr().out.count("settings 3 refused") == 1
 
@@ -226,12 +226,12 @@ def test_why_it_does_not_schedule_is_said_once(capsys: pytest.CaptureFixture[str
     ("bean", "reason"),
     [
         ({"Schedules": 1, "LeaseHeld": 1}, ""),
-        ({"Schedules": 0, "tag.Mode": "observe_only"}, "the mode is observe_only"),
+        ({"Schedules": 0, "Mode": "observe_only"}, "the mode is observe_only"),
         (
-            {"Schedules": 0, "tag.Mode": "enforce", "LeaseHeld": 1, "tag.Refusal": "the monitor is on"},
+            {"Schedules": 0, "Mode": "enforce", "LeaseHeld": 1, "Refusal": "the monitor is on"},
             "the monitor is on",
         ),
-        ({"Schedules": 0, "tag.Mode": "enforce", "tag.LastError": "no Python"}, "no engine holds the lease; no Python"),
+        ({"Schedules": 0, "Mode": "enforce", "LastError": "no Python"}, "no engine holds the lease; no Python"),
         ({"LeaseHeld": 1}, "does not report it"),
     ],
 )
@@ -290,13 +290,13 @@ def test_an_uptime_is_not_shown_as_a_date(capsys: pytest.CaptureFixture[str], rm
 
 def test_status_names_the_ready_made_policy(capsys: pytest.CaptureFixture[str], rm: str) -> None:
     kinds = "gate=all share=hdrf order=srpt fit=packing estimate=observed"
-    Page.beans["Treadle"]["tag.Policy"] = kinds
+    Page.beans["Treadle"]["Policy"] = kinds
     assert run(["status", "--rm", rm]) == 0
     assert f"as hdrf-srpt: {kinds}" in capsys.readouterr().out
-    Page.beans["Treadle"]["tag.Policy"] = "gate=pilots share=capacity order=mlfq fit=packing estimate=pilots"
+    Page.beans["Treadle"]["Policy"] = "gate=pilots share=capacity order=mlfq fit=packing estimate=pilots"
     assert run(["status", "--rm", rm]) == 0
     assert "as slearn or slearn-history: gate=pilots" in capsys.readouterr().out, "they differ in parameters alone"
-    Page.beans["Treadle"]["tag.Policy"] = "gate=all share=none order=mine.py:Mine fit=packing estimate=none"
+    Page.beans["Treadle"]["Policy"] = "gate=all share=none order=mine.py:Mine fit=packing estimate=none"
     assert run(["status", "--rm", rm]) == 0
     shown = capsys.readouterr().out
     assert "gate=all share=none" in shown
@@ -304,13 +304,13 @@ def test_status_names_the_ready_made_policy(capsys: pytest.CaptureFixture[str], 
 
 
 def test_status_shows_what_the_engine_warns_of(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    Page.beans["Treadle"]["tag.Warnings"] = "jobs are not remembered: /store: no space"
+    Page.beans["Treadle"]["Warnings"] = "jobs are not remembered: /store: no space"
     assert run(["status", "--rm", rm]) == 0
     assert "jobs are not remembered: /store: no space" in " ".join(capsys.readouterr().out.split())
 
 
 def test_in_another_mode_observe_names_it(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    Page.beans["Treadle"]["tag.Mode"] = "enforce"
+    Page.beans["Treadle"]["Mode"] = "enforce"
     Page.beans["TreadleObservation"]["Observation"] = "{}"
     assert run(["observe", "--rm", rm]) == 0
     captured = capsys.readouterr()

@@ -27,8 +27,8 @@ from treadle.compiled import cache_folder
 from treadle.live.process import kernel_cache
 
 BEAN: dict[str, Any] = {
-    "tag.Mode": "enforce",
-    "tag.Policy": "share=capacity",
+    "Mode": "enforce",
+    "Policy": "share=capacity",
     "Schedules": 1,
     "LeaseHeld": 1,
     "LeaseFlips": 1,
@@ -148,7 +148,7 @@ def test_a_standby_that_would_run_the_stock_scheduler_fails(conf: Path, managers
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"tag.Refusal": "multi-node placement: set x to false", "Schedules": 0}, "is refused: multi-node placement"),
+        ({"Refusal": "multi-node placement: set x to false", "Schedules": 0}, "is refused: multi-node placement"),
         ({"Schedules": 0}, "mode enforce, and the stock scheduler schedules"),
     ],
 )
@@ -162,7 +162,7 @@ def test_an_enforcing_manager_that_does_not_schedule_fails(
 
 
 def test_what_the_shim_complains_of_is_a_warning(conf: Path, managers: list[FakeManager]) -> None:
-    managers[0].beans["Treadle"] |= {"tag.LastError": "E1", "tag.Warnings": "W1", "tag.IgnoredSettings": "I1"}
+    managers[0].beans["Treadle"] |= {"LastError": "E1", "Warnings": "W1", "IgnoredSettings": "I1"}
     texts = [text for status, text, _ in found(of_pair(conf, managers), "modes") if status == "warn"]
     assert [text.rpartition(": ")[2] for text in texts] == ["E1", "W1", "I1"]
 
@@ -182,7 +182,7 @@ def test_clocks_that_differ_are_reported(ahead_s: float, status: str, conf: Path
         ({"LeaseFlips": 12}, "ok", "12 flips"),
         ({"LeaseFlips": 13}, "warn", "13 flips"),
         ({"LeaseHeld": 0}, "fail", "no engine holds the lease now"),
-        ({"LeaseHeld": 0, "tag.Mode": "off"}, "ok", "1 flips"),
+        ({"LeaseHeld": 0, "Mode": "off"}, "ok", "1 flips"),
         ({"Escapes": 2}, "fail", "2 exceptions caught"),
         ({"Stalled": 1}, "fail", "places nothing although it could"),
     ],

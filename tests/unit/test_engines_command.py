@@ -14,8 +14,8 @@ from treadle.errors import UserError
 BEANS = [
     {
         "name": "Hadoop:service=ResourceManager,name=TreadleEngine-service",
-        "tag.Policy": "order=srpt",
-        "tag.LastError": "",
+        "Policy": "order=srpt",
+        "LastError": "",
         "DecisionUsefulMs": 200,
         "DecisionWastedMs": 40,
         "DecisionEmptyMs": 10,
@@ -33,8 +33,8 @@ BEANS = [
     },
     {
         "name": "Hadoop:service=ResourceManager,name=TreadleEngine-batch",
-        "tag.Policy": "order=fifo",
-        "tag.LastError": "killed",
+        "Policy": "order=fifo",
+        "LastError": "killed",
         "SinceMs": 1000,
     },
 ]
@@ -134,7 +134,7 @@ def test_one_engine_that_does_not_schedule_serves_nobody(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(engines, "read_beans", lambda rm, name, ca: [])
-    monkeypatch.setattr(engines, "read_bean", lambda rm, name, ca: {"Schedules": 0, "tag.Mode": "off"})
+    monkeypatch.setattr(engines, "read_bean", lambda rm, name, ca: {"Schedules": 0, "Mode": "off"})
     text = said(capsys, *arguments)
     assert "which serves nobody now: the mode is off" in text
     assert "serves all" not in text

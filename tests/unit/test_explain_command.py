@@ -85,12 +85,12 @@ def test_a_treadle_yaml_that_is_not_there_is_named(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("bean", "said"),
     [
-        ({"tag.Mode": "off", "LeaseHeld": 0, "Schedules": 0}, "no engine runs that could be asked: the mode is off"),
+        ({"Mode": "off", "LeaseHeld": 0, "Schedules": 0}, "no engine runs that could be asked: the mode is off"),
         (
-            {"tag.Mode": "enforce", "LeaseHeld": 0, "Schedules": 0, "tag.LastError": "SIGKILL ended it"},
+            {"Mode": "enforce", "LeaseHeld": 0, "Schedules": 0, "LastError": "SIGKILL ended it"},
             "no engine runs that could be asked: no engine holds the lease; SIGKILL ended it",
         ),
-        ({"tag.Mode": "enforce", "LeaseHeld": 1, "Schedules": 1}, "run this on the ResourceManager's host"),
+        ({"Mode": "enforce", "LeaseHeld": 1, "Schedules": 1}, "run this on the ResourceManager's host"),
         (None, "run this on the ResourceManager's host"),
     ],
 )
@@ -208,7 +208,7 @@ class Yarn(FakeManager):
     """A ResourceManager whose engine has ended, and that shows applications."""
 
     def __init__(self, *apps: dict[str, Any]) -> None:
-        bean = {"tag.Mode": "enforce", "LeaseHeld": 0, "Schedules": 0, "tag.LastError": "SIGKILL ended it"}
+        bean = {"Mode": "enforce", "LeaseHeld": 0, "Schedules": 0, "LastError": "SIGKILL ended it"}
         super().__init__({"Treadle": bean}, {})
         self.apps = {app["id"]: {"name": "a job", "user": "ann", "queue": "root.a", **app} for app in apps}
 

@@ -160,11 +160,11 @@ def test_a_cluster_that_was_installed_into_waits_for_the_engine(
 @pytest.mark.parametrize(
     ("bean", "missing"),
     [
-        ({"tag.Mode": "enforce", "LeaseHeld": 0}, "waiting for the engine to hold the lease"),
-        ({"tag.Mode": "enforce", "LeaseHeld": 1}, None),
-        ({"tag.Mode": "off", "LeaseHeld": 0}, None),
+        ({"Mode": "enforce", "LeaseHeld": 0}, "waiting for the engine to hold the lease"),
+        ({"Mode": "enforce", "LeaseHeld": 1}, None),
+        ({"Mode": "off", "LeaseHeld": 0}, None),
         (
-            {"tag.Mode": "off", "LeaseHeld": 0, "tag.LastError": "lease-ms is x"},
+            {"Mode": "off", "LeaseHeld": 0, "LastError": "lease-ms is x"},
             "waiting for the engine to hold the lease (lease-ms is x)",
         ),
     ],

@@ -20,7 +20,7 @@ from treadle.config.parts import QUESTIONS
 from treadle.config.reader import parse_settings, read_settings
 
 SHARE = "class Mine:\n    def keys(self, view):\n        return view.queue_used[:, 0]\n"
-SCHEDULES = {"Schedules": 1, "tag.Mode": "enforce"}
+SCHEDULES = {"Schedules": 1, "Mode": "enforce"}
 HDRF = "gate=all share=hdrf order=queue fit=packing estimate=none"
 
 
@@ -41,7 +41,7 @@ class Page(BaseHTTPRequestHandler):
         if path == "/conf" and self.headers["Accept"] != "application/json":
             self.send_error(406)  # a ResourceManager writes XML then
             return
-        bean = self.bean if Page.asked else {"tag.LastError": "settings 6 refused, x"}
+        bean = self.bean if Page.asked else {"LastError": "settings 6 refused, x"}
         Page.asked += path == "/jmx"
         value = self.config if query.endswith("config.file") else self.sidecar
         if path == "/conf" and not value:
@@ -59,7 +59,7 @@ class Page(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def rm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    monkeypatch.setattr(Page, "bean", {"tag.Policy": HDRF, "tag.LastError": "", **SCHEDULES})
+    monkeypatch.setattr(Page, "bean", {"Policy": HDRF, "LastError": "", **SCHEDULES})
     monkeypatch.setattr(Page, "asked", 0)
     monkeypatch.setattr(Page, "refuses", {})
     monkeypatch.setattr(Page, "sidecar", "managed")
@@ -301,25 +301,25 @@ def test_use_of_a_wrong_file_changes_nothing(rm: str, tmp_path: Path, capsys: py
     ("code", "bean", "said"),
     [
         (255, {}, "rmadmin -refreshQueues failed: no such queue"),
-        (0, {"tag.Policy": "gate=all", "tag.LastError": ""}, "the engine does not run it: gate=all runs; no error"),
-        (0, {"tag.Policy": HDRF, "tag.LastError": "settings 7 refused, x"}, "refuses it: settings 7 refused, x"),
+        (0, {"Policy": "gate=all", "LastError": ""}, "the engine does not run it: gate=all runs; no error"),
+        (0, {"Policy": HDRF, "LastError": "settings 7 refused, x"}, "refuses it: settings 7 refused, x"),
         (
             0,
-            {"tag.Policy": "gate=all", "tag.LastError": "policy.order (my.py:My): stopped; gate=all runs instead"},
+            {"Policy": "gate=all", "LastError": "policy.order (my.py:My): stopped; gate=all runs instead"},
             "the engine took it over, and it failed at once: policy.order (my.py:My): stopped; gate=all runs instead",
         ),
         (
             0,
-            {"tag.Policy": HDRF, "tag.Mode": "enforce", "Schedules": 0, "tag.Refusal": "the monitor is on"},
+            {"Policy": HDRF, "Mode": "enforce", "Schedules": 0, "Refusal": "the monitor is on"},
             f"the cluster does not run {HDRF}: the monitor is on",
         ),
         (
             0,
-            {"tag.Policy": HDRF, "tag.Mode": "enforce", "Schedules": 0, "tag.LastError": "no answer"},
+            {"Policy": HDRF, "Mode": "enforce", "Schedules": 0, "LastError": "no answer"},
             "no engine holds the lease; no answer",
         ),
-        (0, {"tag.Policy": HDRF, "tag.Mode": "off", "Schedules": 0}, "the mode is off"),
-        (0, {"tag.Policy": HDRF}, "use the jar of this version"),
+        (0, {"Policy": HDRF, "Mode": "off", "Schedules": 0}, "the mode is off"),
+        (0, {"Policy": HDRF}, "use the jar of this version"),
     ],
 )
 def test_use_puts_the_old_file_back_if_it_is_refused(
@@ -374,7 +374,7 @@ def test_a_refused_refresh_is_reported_by_its_reason_not_by_what_was_printed_las
 def test_use_in_mode_off_changes_nothing_and_says_why(
     rm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Page, "bean", {"tag.Policy": "", "tag.Mode": "off", "Schedules": 0})
+    monkeypatch.setattr(Page, "bean", {"Policy": "", "Mode": "off", "Schedules": 0})
     monkeypatch.setattr(Page, "asked", 1)
     assert run(["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path)]) == 2
     error = capsys.readouterr().err
@@ -439,7 +439,7 @@ def test_use_without_a_resource_manager_is_an_error(tmp_path: Path, capsys: pyte
 def test_use_in_observe_only_says_that_nothing_is_scheduled_by_it(
     rm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Page, "bean", {"tag.Policy": HDRF, "tag.Mode": "observe_only", "Schedules": 0})
+    monkeypatch.setattr(Page, "bean", {"Policy": HDRF, "Mode": "observe_only", "Schedules": 0})
     assert run(["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert f"the engine proposes by {HDRF}; the mode is observe_only" in said

@@ -16,7 +16,7 @@ from treadle.yarn.rest import ResourceManagerClient
 
 TLS = Path(__file__).parents[1] / "data" / "tls"
 AUTHORITY = str(TLS / "authority.pem")
-BEANS = [{"name": "Hadoop:service=ResourceManager,name=Treadle", "tag.Mode": "observe_only", "Observation": "{}"}]
+BEANS = [{"name": "Hadoop:service=ResourceManager,name=Treadle", "Mode": "observe_only", "Observation": "{}"}]
 
 
 class _Page(BaseHTTPRequestHandler):
@@ -106,7 +106,7 @@ def test_the_environment_may_name_it_and_no_other_variable_comes_before(
     monkeypatch.setenv("TREADLE_CA", AUTHORITY)
     assert run(["status", "--rm", f"https://localhost:{port}"]) == 0
     client = ResourceManagerClient(f"https://localhost:{port}")
-    assert client.treadle()["tag.Mode"] == "observe_only"
+    assert client.treadle()["Mode"] == "observe_only"
     client.close()
 
 

@@ -49,7 +49,7 @@ def sidecar(code: str = WILLING) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def manager() -> Iterator[FakeManager]:
-    bean = {"tag.Mode": "enforce", "LeaseHeld": 1, "Snapshots": 3, "tag.LastError": ""}
+    bean = {"Mode": "enforce", "LeaseHeld": 1, "Snapshots": 3, "LastError": ""}
     with served(FakeManager({"Treadle": bean}, {})) as each:
         yield each
 
@@ -97,7 +97,7 @@ def test_without_another_one_it_is_an_error_that_says_why(
     manager: FakeManager, processes: list[subprocess.Popen[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     processes.append(sidecar())
-    manager.beans["Treadle"]["tag.LastError"] = "it cannot start: no Python"
+    manager.beans["Treadle"]["LastError"] = "it cannot start: no Python"
     assert run(["sidecar", "restart", "--rm", manager.url, "--wait-s", "1"]) == 2
     said = capsys.readouterr().err
     assert "it cannot start: no Python" in said
@@ -108,7 +108,7 @@ def test_nothing_is_ended_where_nobody_would_start_another(
     manager: FakeManager, processes: list[subprocess.Popen[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     processes.append(sidecar())
-    manager.beans["Treadle"]["tag.Mode"] = "off"
+    manager.beans["Treadle"]["Mode"] = "off"
     assert run(["sidecar", "restart", "--rm", manager.url]) == 2
     assert "the mode is off" in capsys.readouterr().err
     manager.beans = {"RMInfo": {"State": "standby"}}

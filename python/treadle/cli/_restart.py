@@ -54,7 +54,7 @@ def restart_sidecars(
         pause(_POLL_S)
     raise UserError(
         f"no sidecar holds the lease {wait_s:g} s after the end of {names}: "
-        f"{bean.get('tag.LastError') or 'no error is reported'}; an external one must be started again by systemd "
+        f"{bean.get('LastError') or 'no error is reported'}; an external one must be started again by systemd "
         "(systemctl status treadle-sidecar) or by you"
     )
 

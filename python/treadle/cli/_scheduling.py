@@ -32,9 +32,9 @@ def confirm(rm: str, policy: str, pause: Callable[[float], None] = time.sleep, c
         reason = why_not(bean)
         if not reason:
             return f"the cluster runs {policy}"
-        if bean.get("tag.Mode") == "observe_only":
+        if bean.get("Mode") == "observe_only":
             return f"the engine proposes by {policy}; {reason}"
-        refused = refused + 1 if bean.get("tag.Refusal") else 0
+        refused = refused + 1 if bean.get("Refusal") else 0
         if refused * _POLL_S > REFUSED_S or "Schedules" not in bean:
             break
         pause(_POLL_S)

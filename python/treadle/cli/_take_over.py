@@ -65,7 +65,7 @@ def refuse_off(bean: dict[str, Any]) -> None:
     Raises:
         UserError: the mode is off.
     """
-    if bean.get("tag.Mode") == "off":
+    if bean.get("Mode") == "off":
         raise UserError(
             "the mode is off, so that no engine runs which could take a policy over; set yarn.scheduler.treadle.mode "
             "and run `yarn rmadmin -refreshQueues` first, or change the file alone with --no-refresh"
@@ -158,11 +158,11 @@ def wait_until_runs(
     Raises:
         UserError: it does not run within the time, or is refused, or the mode is off; the text says why.
     """
-    said, same = earlier.get("tag.LastError"), earlier.get("tag.Policy") == policy
+    said, same = earlier.get("LastError"), earlier.get("Policy") == policy
     for look in range(int(WAIT_S / _POLL_S)):
         bean = read_bean(rm, "Treadle", ca)
         refuse_off(bean)
-        error, runs = bean.get("tag.LastError") or "", bean.get("tag.Policy")
+        error, runs = bean.get("LastError") or "", bean.get("Policy")
         # What went wrong last stays there; each refusal has a text of its own.
         if error != said and re.search(r"settings \d+ refused", error):
             raise UserError(f"the engine refuses it: {error}")

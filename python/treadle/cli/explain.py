@@ -107,7 +107,7 @@ def why_none_answers(error: NoSidecarError, rm: str, ca: Path | None) -> str:
     if bean.get("LeaseHeld") == 1:
         return str(error)
     reason = f"no engine runs that could be asked: {why_not(bean)}"
-    if bean.get("tag.Mode") == "off":
+    if bean.get("Mode") == "off":
         return f"{reason}; set yarn.scheduler.treadle.mode, and run `yarn rmadmin -refreshQueues`"
     return f"{reason}; `treadle status` shows when one does"
 

@@ -41,7 +41,7 @@ _BY_NAME: Final = {"by_queue", "by_framework"}
 @app.command()
 def observe(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption = False) -> None:
     """Compare what Treadle would have done with what the stock scheduler did, in mode observe_only."""
-    mode = str(read_bean(rm, "Treadle", ca).get("tag.Mode", ""))
+    mode = str(read_bean(rm, "Treadle", ca).get("Mode", ""))
     bean = read_bean(rm, "TreadleObservation", ca)
     try:
         observation = json.loads(bean.get("Observation") or "{}")

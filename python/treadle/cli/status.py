@@ -13,17 +13,17 @@ from treadle.yarn.treadle_beans import why_not
 
 app = typer.Typer()
 
-_TAGS: Final = {
-    "tag.Mode": "mode",
-    "tag.Policy": "policy",
-    "tag.Learned": "known",
-    "tag.WaitsFor": "waits for",
-    "tag.Refusal": "refused",
-    "tag.LastError": "last error",
-    "tag.LastErrorTime": "time of the last error",
-    "tag.Warnings": "warnings",
-    "tag.IgnoredSettings": "settings without effect",
-    "tag.RequirementsUnkept": "requirements not kept",
+_TEXTS: Final = {
+    "Mode": "mode",
+    "Policy": "policy",
+    "Learned": "known",
+    "WaitsFor": "waits for",
+    "Refusal": "refused",
+    "LastError": "last error",
+    "LastErrorTime": "time of the last error",
+    "Warnings": "warnings",
+    "IgnoredSettings": "settings without effect",
+    "RequirementsUnkept": "requirements not kept",
 }
 _REASONS: Final = ("refused", "last error")
 _NUMBERS: Final = {
@@ -60,11 +60,11 @@ def status(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption =
 
 
 def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what is shown: whether it schedules, tags that say something, numbers, each reason of a rejection."""
+    """Return what is shown: whether it schedules, texts that are not empty, numbers, each reason of a rejection."""
     reason = why_not(bean)
     rows = [("schedules now", f"no: {reason}" if reason else "yes")]
     # What already stands there as the reason is not said again.
-    said = [(text, str(bean[key])) for key, text in _TAGS.items() if bean.get(key)]
+    said = [(text, str(bean[key])) for key, text in _TEXTS.items() if bean.get(key)]
     said = [(text, _policy(value) if text == "policy" else value) for text, value in said]
     rows += [(text, value) for text, value in said if text not in _REASONS or value not in reason]
     rows += [(text, str(bean[key])) for key, text in _NUMBERS.items() if key in bean]

@@ -52,7 +52,7 @@ class Changes:
         return [f"the ResourceManager started, or became active again, at {started}: counters began at 0"] * again
 
     def _renamed(self, decisions: Decisions) -> list[str]:
-        now = {"mode": decisions.tags["Mode"], "policy": decisions.tags["Policy"]}
+        now = {"mode": decisions.texts["Mode"], "policy": decisions.texts["Policy"]}
         now |= {f"policy of engine {each['engine']}": str(each["policy"]) for each in decisions.engines}
         lines = []
         for name, text in now.items():

@@ -276,21 +276,21 @@ def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
     """Return what Treadle's beans find wrong."""
     found = {}
     if decisions.why_not:
-        mode = decisions.tags["Mode"].lower()
+        mode = decisions.texts["Mode"].lower()
         severity = "fail" if mode == "enforce" or not mode else "warn"
         found["scheduling"] = Trouble(severity, f"Treadle does not schedule: {decisions.why_not}")
         if mode == "observe_only" and decisions.numbers.get("LeaseHeld") == 0:
-            error = decisions.tags["LastError"] or "no error is reported"
+            error = decisions.texts["LastError"] or "no error is reported"
             found["engine"] = Trouble("fail", f"no engine answers: {error}")
-    for tag, severity, text in (
+    for name, severity, text in (
         ("LastError", "warn", "last error"),
         ("Warnings", "warn", "the engine warns"),
         ("IgnoredSettings", "warn", "settings without effect"),
         ("RequirementsUnkept", "warn", "requirements not kept"),
     ):
-        text_now = decisions.tags[tag]
+        text_now = decisions.texts[name]
         if text_now and text_now not in decisions.why_not:
-            found[tag] = Trouble(severity, f"{text}: {printable(text_now)}")
+            found[name] = Trouble(severity, f"{text}: {printable(text_now)}")
     if decisions.numbers.get("Escapes", 0):
         text = "exceptions were caught in overrides; the ResourceManager's log has them"
         found["escapes"] = Trouble("warn", text)

@@ -28,7 +28,7 @@ PAGE_BYTES_MAX: Final = 64 << 20
 """Of a REST page: a node takes some 3 kB, and an application as much."""
 REASONS_MAX: Final = 64
 
-_TAGS: Final = (
+_TEXTS: Final = (
     "Mode",
     "Policy",
     "Learned",
@@ -63,7 +63,7 @@ class Decisions(NamedTuple):
 
     why_not: str
     """Why Treadle does not schedule; empty if it does."""
-    tags: dict[str, str]
+    texts: dict[str, str]
     numbers: dict[str, int]
     """`COUNTERS` and `GAUGES`."""
     rejected: dict[str, int]
@@ -170,7 +170,7 @@ def _decisions(bean: Mapping[str, Any], engines: list[dict[str, Any]], roster: l
     rejected = {key.removeprefix("Rejected"): whole(value) for key, value in bean.items() if _is_reason(key)}
     return Decisions(
         why_not=why_not(bean),
-        tags={name: _tag_text(bean.get(f"tag.{name}")) for name in _TAGS},
+        texts={name: _shown(bean.get(name)) for name in _TEXTS},
         numbers={name: whole(bean[name]) for name in (*COUNTERS, *GAUGES) if name in bean},
         rejected=dict(sorted(rejected.items())[:REASONS_MAX]),
         engines=shown,
@@ -181,7 +181,7 @@ def _is_reason(key: str) -> bool:
     return key.startswith("Rejected") and key != "Rejected" and key.removeprefix("Rejected").isidentifier()
 
 
-def _tag_text(value: Any) -> str:
+def _shown(value: Any) -> str:
     return "" if value is None else str(value)[:2000]
 
 

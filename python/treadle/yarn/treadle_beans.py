@@ -40,13 +40,13 @@ def why_not(bean: Mapping[str, Any]) -> str:
         return ""
     if "Schedules" not in bean:
         return "the ResourceManager does not report it; use the jar of this version"
-    mode = str(bean.get("tag.Mode") or "unknown")
+    mode = str(bean.get("Mode") or "unknown")
     if mode != "enforce":
         return f"the mode is {mode}, so that the CapacityScheduler schedules"
-    if bean.get("tag.Refusal"):
-        return str(bean["tag.Refusal"])
+    if bean.get("Refusal"):
+        return str(bean["Refusal"])
     starts = "a sidecar has been started, and does not answer yet" if bean.get("SidecarStarts") else ""
-    return f"no engine holds the lease; {bean.get('tag.LastError') or starts or 'no error is reported'}"
+    return f"no engine holds the lease; {bean.get('LastError') or starts or 'no error is reported'}"
 
 
 def engine_figures(name: str, life: Mapping[str, Any], bean: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,14 +61,14 @@ def engine_figures(name: str, life: Mapping[str, Any], bean: Mapping[str, Any]) 
         "has_answered": bool(life.get("lives", False)) or int(bean.get("LeaseFlips", 1)) > 0,
         "served_by": life.get("served_by", ""),
         "applications": int(life.get("applications", 0)),
-        "policy": bean.get("tag.Policy", ""),
+        "policy": bean.get("Policy", ""),
         "busy": round((useful + wasted + empty) / max(1, int(bean.get("SinceMs", 0))), 4),
         "useful_ms": useful,
         "wasted_ms": wasted,
         "empty_ms": empty,
         **counts,
         "conflict_fraction": round(conflicts / transactions, 4) if transactions else None,
-        "last_error": bean.get("tag.LastError", ""),
+        "last_error": bean.get("LastError", ""),
     }
 
 

@@ -131,13 +131,13 @@ def without_treadle(cluster: FakeCluster) -> None:
 
 
 def without_engine(cluster: FakeCluster) -> None:
-    dead = {"Schedules": 0, "LeaseHeld": 0, "tag.LastError": "the sidecar ended with code 9"}
+    dead = {"Schedules": 0, "LeaseHeld": 0, "LastError": "the sidecar ended with code 9"}
     cluster.beans["Treadle"] = {**TREADLE, **dead}
 
 
 def observing_without_engine(cluster: FakeCluster) -> None:
     without_engine(cluster)
-    cluster.beans["Treadle"]["tag.Mode"] = "observe_only"
+    cluster.beans["Treadle"]["Mode"] = "observe_only"
 
 
 def without_a_page(cluster: FakeCluster) -> None:
@@ -149,7 +149,7 @@ def with_rubbish(cluster: FakeCluster) -> None:
 
 
 def with_a_dead_engine(cluster: FakeCluster) -> None:
-    cluster.beans["TreadleEngine-batch"] = {"Committed": 7, "tag.LastError": "killed"}
+    cluster.beans["TreadleEngine-batch"] = {"Committed": 7, "LastError": "killed"}
     roster = {"engines": {"batch": {"lives": False, "served_by": "main"}}, "applications": {}}
     cluster.beans["TreadleEngines"] = {"Engines": json.dumps(roster)}
 
@@ -432,12 +432,12 @@ def events(overview: dict[str, Any]) -> list[str]:
 
 def test_a_policy_that_changes_is_among_what_changed(looking: Looking, cluster: FakeCluster, tmp_path: Path) -> None:
     looking.look()
-    cluster.beans["Treadle"] = {**TREADLE, "tag.Policy": "order=\x1bsrpt"}
+    cluster.beans["Treadle"] = {**TREADLE, "Policy": "order=\x1bsrpt"}
     assert events(looking.look()) == ["policy changed from order=fifo to order= srpt"]
-    cluster.beans["Treadle"] = {**TREADLE, "tag.Policy": ""}
+    cluster.beans["Treadle"] = {**TREADLE, "Policy": ""}
     assert len(events(looking.look())) == 1, "an engine that has not told its policy yet has not changed it"
     looking.history.close()
-    cluster.beans["Treadle"] = {**TREADLE, "tag.Mode": "observe_only"}
+    cluster.beans["Treadle"] = {**TREADLE, "Mode": "observe_only"}
     again = Looking(cluster.url, tmp_path / "history.sqlite")
     found = events(again.look())
     again.history.close()
@@ -447,9 +447,9 @@ def test_a_policy_that_changes_is_among_what_changed(looking: Looking, cluster: 
 
 def test_each_engines_policy_is_followed(looking: Looking, cluster: FakeCluster) -> None:
     with_a_dead_engine(cluster)
-    cluster.beans["TreadleEngine-batch"]["tag.Policy"] = "order=fifo"
+    cluster.beans["TreadleEngine-batch"]["Policy"] = "order=fifo"
     looking.look()
-    cluster.beans["TreadleEngine-batch"]["tag.Policy"] = "order=fair"
+    cluster.beans["TreadleEngine-batch"]["Policy"] = "order=fair"
     assert "policy of engine batch changed from order=fifo to order=fair" in events(looking.look())
 
 

@@ -56,7 +56,7 @@ def started(rm: str, state: Path) -> Iterator[tuple[str, str]]:
 def test_the_history_outlives_the_process(tmp_path: Path) -> None:
     state = tmp_path / "state"
     cluster = FakeCluster()
-    cluster.beans["Treadle"] = {**TREADLE, "Schedules": 0, "LeaseHeld": 0, "tag.LastError": "killed"}
+    cluster.beans["Treadle"] = {**TREADLE, "Schedules": 0, "LeaseHeld": 0, "LastError": "killed"}
 
     def conditions(url: str, token: str) -> list[dict[str, object]]:
         headers = {"Authorization": f"Bearer {token}"}
@@ -106,7 +106,7 @@ def test_what_went_wrong_before_the_start_is_logged_with_since_when(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = FakeCluster()
-    cluster.beans["Treadle"] = {**TREADLE, "Schedules": 0, "LeaseHeld": 0, "tag.LastError": "killed"}
+    cluster.beans["Treadle"] = {**TREADLE, "Schedules": 0, "LeaseHeld": 0, "LastError": "killed"}
     with served(cluster):
         history = History(tmp_path / "history.sqlite")
         history.keep_conditions(1_000.0, [Condition("scheduling", "fail", "old words", 900.0)], [])

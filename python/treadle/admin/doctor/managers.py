@@ -109,8 +109,8 @@ def _standby(manager: Manager, facts: Facts) -> Iterator[Finding]:
 
 
 def _mode(manager: Manager) -> Iterator[Finding]:
-    bean, mode = manager.treadle, str(manager.treadle.get("tag.Mode") or "unknown")
-    refusal = bean.get("tag.Refusal")
+    bean, mode = manager.treadle, str(manager.treadle.get("Mode") or "unknown")
+    refusal = bean.get("Refusal")
     if refusal:
         yield Finding("fail", f"{manager.name}: mode {mode} is refused: {refusal}", "change what it names")
     elif mode == "enforce" and bean.get("Schedules") != 1:
@@ -118,10 +118,10 @@ def _mode(manager: Manager) -> Iterator[Finding]:
             "fail", f"{manager.name}: mode enforce, and the stock scheduler schedules", "treadle status shows why"
         )
     else:
-        yield Finding("ok", f"{manager.name}: mode {mode}, policy {bean.get('tag.Policy') or 'not reported yet'}")
-    for tag, what in (("LastError", "last error"), ("Warnings", "warning"), ("IgnoredSettings", "without effect")):
-        if bean.get(f"tag.{tag}"):
-            yield Finding("warn", f"{manager.name}: {what}: {bean[f'tag.{tag}']}", "docs/watch.md#watch-it")
+        yield Finding("ok", f"{manager.name}: mode {mode}, policy {bean.get('Policy') or 'not reported yet'}")
+    for name, what in (("LastError", "last error"), ("Warnings", "warning"), ("IgnoredSettings", "without effect")):
+        if bean.get(name):
+            yield Finding("warn", f"{manager.name}: {what}: {bean[name]}", "docs/watch.md#watch-it")
 
 
 def clock(facts: Facts) -> Iterator[Finding]:
@@ -156,7 +156,7 @@ def _lease_of(manager: Manager, hours: float | None) -> Iterator[Finding]:
     said = f"{manager.name}: {flips} flips of the lease, {starts} starts of the sidecar, {failures} failures {since}"
     # the first hour has one for each start of a sidecar
     often = flips > FLIPS_PER_HOUR * max(1.0, hours or 1.0)
-    if bean.get("tag.Mode") != "off" and bean.get("LeaseHeld") == 0:
+    if bean.get("Mode") != "off" and bean.get("LeaseHeld") == 0:
         yield Finding("fail", f"{said}; no engine holds the lease now", "treadle status shows why; the sidecar's log")
     elif often:
         yield Finding("warn", said, "the engine comes and goes: look at the sidecar's log, and at memory")

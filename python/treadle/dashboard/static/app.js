@@ -191,10 +191,10 @@ async function showDecisions() {
   const found = await get("/api/decisions");
   if (!found.there) return [section("decisions", html("p", { className: "fail" }, "nothing is known of decisions"))];
   const reasons = Object.entries(found.rejected).filter(([, count]) => count).sort((one, other) => other[1] - one[1]);
-  const tags = Object.entries(found.tags).filter(([, text]) => text);
+  const texts = Object.entries(found.texts).filter(([, text]) => text);
   const parts = [
     aged(section(["engine", readAt(found.at_s)], table([["", "", (row) => row[0]], ["", "", (row) => row[1]]],
-      [...tags, ...Object.entries(found.numbers)]),
+      [...texts, ...Object.entries(found.numbers)]),
       html("p", { className: "soft" }, `counters and times ${countedSince(found.counted_since_s)}`)), found.at_s),
     section("time of a decision", await overTime([["decide p50", "half within"], ["decide p99", "99 % within"]], milliseconds)),
     section("proposals a second", await overTime([["rate Proposals", "proposed"], ["rate Committed", "placed"],

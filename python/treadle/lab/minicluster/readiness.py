@@ -77,8 +77,8 @@ def missing(cluster: StartingCluster) -> str | None:
         if cluster.layout.waits_for_lease:
             bean = cluster.rm.treadle()
             if bean.get("LeaseHeld") != 1:
-                trouble = bean.get("tag.Refusal") or bean.get("tag.LastError")
-                if bean.get("tag.Mode") == "off" and not trouble:
+                trouble = bean.get("Refusal") or bean.get("LastError")
+                if bean.get("Mode") == "off" and not trouble:
                     return None  # somebody has switched it off: no engine will come
                 return "waiting for the engine to hold the lease" + (f" ({trouble})" if trouble else "")
     except requests.HTTPError as error:

@@ -2,6 +2,7 @@ package io.treadle.shim.commit;
 
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.treadle.shim.Printable;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
@@ -192,22 +193,22 @@ public final class Observer implements MetricsSource {
   @Override
   public void getMetrics(MetricsCollector collector, boolean all) {
     readPlaced();
-    record(collector, "", "", total)
+    tally(collector.addRecord("TreadleAgreement"), total)
         .addCounter(Interns.info("Proposals", "Proposals judged"), proposals.sum())
         .addCounter(Interns.info("WouldCommit", "Proposals that would be committed"),
             fates.get(Fate.OBSERVED.ordinal()))
         .addCounter(Interns.info("StockPlacements", "Containers placed by the stock scheduler"), stockPlacements.sum());
-    byQueue.forEach((queue, tally) -> record(collector, "Queue", queue, tally));
-    byFramework.forEach((framework, tally) -> record(collector, "Framework", framework, tally));
+    byQueue.forEach((queue, tally) -> tally(collector.addRecord("TreadleAgreementByQueue")
+        .tag(Interns.info("Queue", "A queue's path"), label(queue)), tally));
   }
 
-  private static MetricsRecordBuilder record(MetricsCollector collector, String tag, String value, Agreement tally) {
-    MetricsRecordBuilder record =
-        collector.addRecord("TreadleAgreement" + (tag.isEmpty() ? "" : "By" + tag)).setContext("yarn");
-    if (!tag.isEmpty()) {
-      record.tag(Interns.info(tag, "What is counted"), value);
-    }
-    return record
+  /** The name of a queue, which may be an application's, in characters that need no escape in a label of Prometheus. */
+  private static String label(String queue) {
+    return Printable.line(queue).replace('"', '_').replace('\\', '_');
+  }
+
+  private static MetricsRecordBuilder tally(MetricsRecordBuilder record, Agreement tally) {
+    return record.setContext("yarn")
         .addCounter(Interns.info("Agreed", "Placed by stock where Treadle would have"), tally.agreed.sum())
         .addCounter(Interns.info("OtherNode", "Placed by stock on another node"), tally.otherNode.sum())
         .addCounter(Interns.info("TreadleOnly", "Not placed by stock within the window"), tally.treadleOnly.sum())

@@ -1,9 +1,9 @@
 package io.treadle.shim.metrics;
 
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 import javax.management.Attribute;
 import javax.management.AttributeList;
@@ -12,47 +12,35 @@ import javax.management.DynamicMBean;
 import javax.management.MBeanAttributeInfo;
 import javax.management.MBeanInfo;
 
-/**
- * The metrics as a bean that reads them when it is asked. Texts appear under their name and, as metrics2 does it, as
- * {@code tag.name}; how long decisions took, which is no tag, as {@code DecideCounts}.
- */
+/** Numbers and texts as a bean. Each read of an attribute computes this attribute and no other. */
 final class MetricsBean implements DynamicMBean {
-  private final Supplier<Map<String, Long>> numbers;
-  private final Supplier<Map<String, String>> texts;
-  private final Supplier<String> decideCounts;
+  private final Map<String, LongSupplier> numbers;
+  private final Map<String, Supplier<String>> texts;
 
-  MetricsBean(Supplier<Map<String, Long>> numbers, Supplier<Map<String, String>> texts, Supplier<String> decideCounts) {
+  MetricsBean(Map<String, LongSupplier> numbers, Map<String, Supplier<String>> texts) {
     this.numbers = numbers;
     this.texts = texts;
-    this.decideCounts = decideCounts;
-  }
-
-  private Map<String, Object> values() {
-    Map<String, Object> values = new LinkedHashMap<>(numbers.get());
-    texts.get().forEach((name, text) -> {
-      values.put(name, text);
-      values.put("tag." + name, text);
-    });
-    values.put("DecideCounts", decideCounts.get());
-    return values;
   }
 
   @Override
   public Object getAttribute(String name) throws AttributeNotFoundException {
-    Object value = values().get(name);
-    if (value == null) {
-      throw new AttributeNotFoundException(name);
+    if (numbers.containsKey(name)) {
+      return numbers.get(name).getAsLong();
     }
-    return value;
+    if (texts.containsKey(name)) {
+      return texts.get(name).get();
+    }
+    throw new AttributeNotFoundException(name);
   }
 
   @Override
   public AttributeList getAttributes(String[] names) {
-    Map<String, Object> values = values();
     AttributeList list = new AttributeList();
     for (String name : names) {
-      if (values.containsKey(name)) {
-        list.add(new Attribute(name, values.get(name)));
+      try {
+        list.add(new Attribute(name, getAttribute(name)));
+      } catch (AttributeNotFoundException e) {
+        // the caller sees that it is missing
       }
     }
     return list;
@@ -76,9 +64,13 @@ final class MetricsBean implements DynamicMBean {
   @Override
   public MBeanInfo getMBeanInfo() {
     List<MBeanAttributeInfo> attributes = new ArrayList<>();
-    values().forEach((name, value) ->
-        attributes.add(new MBeanAttributeInfo(name, value.getClass().getName(), name, true, false, false)));
+    numbers.keySet().forEach(name -> attributes.add(info(name, Long.class)));
+    texts.keySet().forEach(name -> attributes.add(info(name, String.class)));
     return new MBeanInfo(MetricsBean.class.getName(), "Treadle", attributes.toArray(new MBeanAttributeInfo[0]), null,
         null, null);
+  }
+
+  private static MBeanAttributeInfo info(String name, Class<?> type) {
+    return new MBeanAttributeInfo(name, type.getName(), name, true, false, false);
   }
 }

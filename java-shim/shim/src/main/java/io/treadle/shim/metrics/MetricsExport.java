@@ -1,11 +1,14 @@
 package io.treadle.shim.metrics;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.BooleanSupplier;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 import javax.management.ObjectName;
 import org.apache.hadoop.metrics2.MetricsCollector;
 import org.apache.hadoop.metrics2.MetricsRecordBuilder;
@@ -15,15 +18,19 @@ import org.apache.hadoop.metrics2.lib.Interns;
 import org.apache.hadoop.metrics2.util.MBeans;
 
 /**
- * Shows the metrics of one scheduler: as a metrics2 source (sinks, {@code /prom}) and as beans ({@code /jmx}). The bean
- * {@code Treadle} reads them when asked, while metrics2's own beans are up to a period, 10 seconds, old. A JVM has room
- * for one scheduler's: the one that started last (with high availability a standby's is not started).
+ * Shows the metrics of one scheduler: numbers as a metrics2 source (sinks, {@code /prom}), numbers and texts as beans
+ * ({@code /jmx}). metrics2 gets no text: its Prometheus sink escapes nothing, so one quote would make the whole page of
+ * the RM unreadable, and each new text would be a new series of every number. The bean {@code Treadle} reads when asked,
+ * while metrics2's own beans are up to a period, 10 seconds, old. A JVM has room for one scheduler's: the one that
+ * started last (with high availability a standby's is not started).
  */
 public final class MetricsExport implements MetricsSource {
   /** The name of metrics2's own bean; its record is called {@value #RECORD}. */
   private static final String SOURCE = "TreadleMetrics";
   private static final String RECORD = "Treadle";
   private static final String SERVICE = "ResourceManager";
+  /** Of several engines those of the first one that has any. */
+  private static final List<String> FIRST_FOUND = Arrays.asList("LastError", "Warnings");
 
   private static MetricsExport shown;
 
@@ -59,7 +66,7 @@ public final class MetricsExport implements MetricsSource {
       }
       shown = this;
       DefaultMetricsSystem.instance().register(SOURCE, "Decisions made outside of the ResourceManager", this);
-      bean(RECORD, new MetricsBean(this::numbers, this::texts, metrics::decideCounts), beans);
+      bean(RECORD, new MetricsBean(numbers(), texts()), beans);
       bean("TreadlePlacements", metrics.placements(), beans);
       bean("TreadleObservation", observation, beans);
       showEngines();
@@ -67,7 +74,7 @@ public final class MetricsExport implements MetricsSource {
   }
 
   /**
-   * Shows several engines, each as a bean {@code TreadleEngine-NAME} and as a record, and their sums.
+   * Shows several engines, each as a bean {@code TreadleEngine-NAME}, and their sums.
    *
    * @param shownNow by their names, the first one in front; empty if there is one only
    * @param schedule whether they schedule, all together
@@ -94,7 +101,7 @@ public final class MetricsExport implements MetricsSource {
 
   private void showEngines() {
     engines.forEach((name, engine) -> bean("TreadleEngine-" + name,
-        new MetricsBean(engine::numbers, engine::texts, engine::decideCounts), engineBeans));
+        new MetricsBean(engine.numberSuppliers(), engine.textSuppliers()), engineBeans));
     if (!engines.isEmpty()) {
       bean("TreadleEngines", owners, engineBeans);
     }
@@ -105,30 +112,39 @@ public final class MetricsExport implements MetricsSource {
     engineBeans.clear();
   }
 
-  private Map<String, Long> numbers() {
+  private Map<String, LongSupplier> numbers() {
+    Map<String, LongSupplier> numbers = new LinkedHashMap<>();
+    metrics.numberSuppliers().keySet().forEach(name -> numbers.put(name, () -> number(name)));
+    return numbers;
+  }
+
+  private long number(String name) {
     Map<String, ShimMetrics> now = engines;
-    Map<String, Long> sums = now.isEmpty() ? metrics.numbers() : ShimMetrics.together(now.values());
-    gone.forEach((name, value) -> sums.merge(name, value, Long::sum));
-    if (!now.isEmpty()) {
-      sums.put("Schedules", enginesSchedule.getAsBoolean() ? 1L : 0L);
+    if (!now.isEmpty() && name.equals("Schedules")) {
+      return enginesSchedule.getAsBoolean() ? 1 : 0;
     }
-    return sums;
+    long number = now.isEmpty() ? metrics.number(name) : ShimMetrics.together(now.values(), name);
+    return number + gone.getOrDefault(name, 0L);
+  }
+
+  private Map<String, Supplier<String>> texts() {
+    Map<String, Supplier<String>> texts = new LinkedHashMap<>();
+    metrics.textSuppliers().keySet().forEach(name -> texts.put(name, () -> text(name)));
+    return texts;
   }
 
   /** The first engine's, and of errors and warnings the first that there is. */
-  private Map<String, String> texts() {
-    Map<String, String> texts = metrics.texts();
-    engines.forEach((name, engine) -> {
-      Map<String, String> own = engine.texts();
-      if (texts.get("LastError").isEmpty() && !own.get("LastError").isEmpty()) {
-        texts.put("LastError", "engine " + name + ": " + own.get("LastError"));
-        texts.put("LastErrorTime", own.get("LastErrorTime"));
+  private String text(String name) {
+    String decides = name.equals("LastErrorTime") ? "LastError" : name;
+    if (FIRST_FOUND.contains(decides) && metrics.text(decides).isEmpty()) {
+      for (Map.Entry<String, ShimMetrics> engine : engines.entrySet()) {
+        if (!engine.getValue().text(decides).isEmpty()) {
+          String text = engine.getValue().text(name);
+          return name.equals(decides) ? "engine " + engine.getKey() + ": " + text : text;
+        }
       }
-      if (texts.get("Warnings").isEmpty() && !own.get("Warnings").isEmpty()) {
-        texts.put("Warnings", "engine " + name + ": " + own.get("Warnings"));
-      }
-    });
-    return texts;
+    }
+    return metrics.text(name);
   }
 
   /** Shows them no longer. */
@@ -157,16 +173,8 @@ public final class MetricsExport implements MetricsSource {
 
   @Override
   public void getMetrics(MetricsCollector collector, boolean all) {
-    fill(collector.addRecord(RECORD), texts(), numbers());
-    engines.forEach((name, engine) -> fill(
-        collector.addRecord("TreadleEngine").tag(Interns.info("Engine", "Which engine"), name), engine.texts(),
-        engine.numbers()));
+    MetricsRecordBuilder record = collector.addRecord(RECORD).setContext("yarn");
+    numbers().forEach((name, value) -> record.addGauge(Interns.info(name, name), value.getAsLong()));
     more.getMetrics(collector, all);
-  }
-
-  private static void fill(MetricsRecordBuilder record, Map<String, String> texts, Map<String, Long> numbers) {
-    record.setContext("yarn");
-    texts.forEach((name, text) -> record.tag(Interns.info(name, name), text));
-    numbers.forEach((name, value) -> record.addGauge(Interns.info(name, name), value.longValue()));
   }
 }

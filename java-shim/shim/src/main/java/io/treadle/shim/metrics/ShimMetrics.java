@@ -16,6 +16,7 @@ import java.util.concurrent.atomic.LongAdder;
 import java.util.function.BooleanSupplier;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
+import java.util.stream.LongStream;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 
 /**
@@ -91,6 +92,7 @@ public final class ShimMetrics {
   private final PlacementCounts placements = new PlacementCounts();
   private final Map<String, LongSupplier> gauges = new LinkedHashMap<>();
   private final Map<Text, String> texts = new ConcurrentHashMap<>();
+  private final Map<String, Supplier<String>> textsByName = new LinkedHashMap<>();
   private final Troubles troubles = new Troubles(System::currentTimeMillis);
   private volatile Supplier<String> unkept = () -> "";
 
@@ -130,6 +132,13 @@ public final class ShimMetrics {
     gauges.put("SinceMs", () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - sinceNanos));
     gauges.put("Snapshots", snapshots);
     gauges.put("Escapes", escapes);
+    for (Text text : Text.values()) {
+      textsByName.put(camelCase(text), () -> texts.getOrDefault(text, ""));
+    }
+    textsByName.put("LastError", troubles::text);
+    textsByName.put("LastErrorTime", troubles::time);
+    textsByName.put("RequirementsUnkept", () -> Printable.first(unkept.get(), TEXT_CHARACTERS));
+    textsByName.put("DecideCounts", decideMicros::counts);
   }
 
   private long rejected() {
@@ -149,7 +158,27 @@ public final class ShimMetrics {
     return text.toString();
   }
 
-  /** All numbers now, by name, always the same names in the same order. */
+  /** By name, always the same names in the same order. */
+  Map<String, LongSupplier> numberSuppliers() {
+    return gauges;
+  }
+
+  /** By name, always the same names in the same order. */
+  Map<String, Supplier<String>> textSuppliers() {
+    return textsByName;
+  }
+
+  /** One number now. */
+  public long number(String name) {
+    return gauges.get(name).getAsLong();
+  }
+
+  /** One text now. */
+  public String text(String name) {
+    return textsByName.get(name).get();
+  }
+
+  /** All numbers now. */
   public Map<String, Long> numbers() {
     Map<String, Long> values = new LinkedHashMap<>();
     gauges.forEach((name, value) -> values.put(name, value.getAsLong()));
@@ -164,31 +193,13 @@ public final class ShimMetrics {
     return values;
   }
 
-  /** The numbers of several engines as those of one. */
-  static Map<String, Long> together(Collection<ShimMetrics> engines) {
-    Map<String, Long> values = new LinkedHashMap<>();
-    for (ShimMetrics engine : engines) {
-      engine.numbers().forEach((name, value) -> values.merge(name, value,
-          SCHEDULERS.contains(name) ? (a, b) -> a : HIGHEST.contains(name) ? Math::max : Long::sum));
+  /** A number of several engines as that of one. */
+  static long together(Collection<ShimMetrics> engines, String name) {
+    LongStream numbers = engines.stream().mapToLong(engine -> engine.number(name));
+    if (SCHEDULERS.contains(name)) {
+      return numbers.findFirst().orElse(0);
     }
-    return values;
-  }
-
-  /** All texts now, by name. */
-  public Map<String, String> texts() {
-    Map<String, String> values = new LinkedHashMap<>();
-    for (Text text : Text.values()) {
-      values.put(camelCase(text), texts.getOrDefault(text, ""));
-    }
-    values.put("LastError", troubles.text());
-    values.put("LastErrorTime", troubles.time());
-    values.put("RequirementsUnkept", Printable.first(unkept.get(), TEXT_CHARACTERS));
-    return values;
-  }
-
-  /** How often the engine took how long to answer, in microseconds: two readings give quantiles of what was between. */
-  String decideCounts() {
-    return decideMicros.counts();
+    return HIGHEST.contains(name) ? numbers.max().orElse(0) : numbers.sum();
   }
 
   /** Counts so much more. */

@@ -12,13 +12,20 @@ import io.treadle.shim.cluster.NamedIndices;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
+import java.util.Arrays;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.metrics2.impl.MetricsCollectorImpl;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
+import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmissionData;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 import org.junit.jupiter.api.AfterEach;
@@ -145,6 +152,22 @@ class ObserverTest {
     observer.expire(5000);
     assertEquals(0, seen().get("total").get("treadle_only").asLong());
     assertEquals(1, seen().get("total").get("agreed").asLong());
+  }
+
+  /** A queue that a placement rule creates may have an application's name; Hadoop's Prometheus sink escapes nothing. */
+  @Test
+  void metrics2GetsNoTextButNamesOfQueuesWithoutQuotes() throws Exception {
+    cluster.close();
+    cluster = ClusterFixture.cluster().queues("root", "a,q\"\\").capacity("root.a", 50).capacity("root.q\"\\", 50).start();
+    observer = new Observer(cluster.scheduler(), 1000, 0);
+    app = cluster.attempt(cluster.submit(MockRMAppSubmissionData.Builder.createWithMemory(1024, cluster.rm())
+        .withQueue("q\"\\").withAppType("type \"t\"")));
+    observer.placed(app, new SchedulerRequestKey(Priority.newInstance(1), 0, null), NodeId.newInstance("one", 1));
+    MetricsCollectorImpl collector = new MetricsCollectorImpl();
+    observer.getMetrics(collector, true);
+    Set<String> tags = new HashSet<>();
+    collector.getRecords().forEach(record -> record.tags().forEach(tag -> tags.add(tag.name() + "=" + tag.value())));
+    assertEquals(new HashSet<>(Arrays.asList("Context=yarn", "Queue=root.q__")), tags);
   }
 
   @Test

@@ -203,7 +203,7 @@ class AskedAheadTest {
     };
     start();
     until("the link has noticed", () -> metrics.numbers().get("LinkFailures") == 1);
-    assertEquals("the sidecar has died", metrics.texts().get("LastError"));
+    assertEquals("the sidecar has died", metrics.text("LastError"));
     until("the next engine begins with a snapshot and is committed", () -> committed.size() >= 5 && lease.held());
     assertTrue(frames.get(1L).isSnapshot());
   }

@@ -56,7 +56,7 @@ class WhoseFailureTest {
   void aMirrorThatFailsIsNotTheEnginesFault() throws Exception {
     failing(new IllegalStateException("a mirror that fails"));
     assertEquals(0, blamed.get());
-    String said = metrics.texts().get("LastError");
+    String said = metrics.text("LastError");
     assertTrue(said.startsWith("in the ResourceManager, not in the engine: "), said);
     assertTrue(said.contains("a mirror that fails"), said);
   }
@@ -65,7 +65,7 @@ class WhoseFailureTest {
   void aFrameThatIsTooSmallIsNotTheEnginesFault() throws Exception {
     failing(new FrameTooSmallException(Section.QUEUES, 100_000, 65_536));
     assertEquals(0, blamed.get());
-    assertTrue(metrics.texts().get("LastError").contains("raise yarn.scheduler.treadle.frame.max-bytes"));
+    assertTrue(metrics.text("LastError").contains("raise yarn.scheduler.treadle.frame.max-bytes"));
   }
 
   @Test
@@ -74,7 +74,7 @@ class WhoseFailureTest {
       failing(cluster.scheduler());
     }
     assertTrue(blamed.get() >= 2);
-    assertTrue(metrics.texts().get("LastError").contains("an engine that fails"), metrics.texts().get("LastError"));
+    assertTrue(metrics.text("LastError").contains("an engine that fails"), metrics.text("LastError"));
   }
 
   @Test
@@ -83,7 +83,7 @@ class WhoseFailureTest {
     try (ClusterFixture cluster = ClusterFixture.cluster().start()) {
       failing(cluster.scheduler());
     }
-    String said = metrics.texts().get("LastError");
+    String said = metrics.text("LastError");
     assertTrue(said.endsWith("x 2026-11-22 ERROR forged  [2Jy"), said);
   }
 

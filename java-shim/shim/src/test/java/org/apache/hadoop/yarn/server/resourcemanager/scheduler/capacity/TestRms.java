@@ -68,7 +68,7 @@ final class TestRms {
   }
 
   static String text(MockRM rm, String name) {
-    return scheduler(rm).shim().metrics().texts().get(name);
+    return scheduler(rm).shim().metrics().text(name);
   }
 
   /** Waits until a number is so: most are counted by another thread, a moment after what they count can be seen. */

@@ -57,14 +57,13 @@ class TreadleSchedulerTest {
     YarnConfiguration conf = TestRms.configuration("enfroce");
     try (MockRM rm = new MockRM(conf)) {
       rm.start();
-      Map<String, String> texts = TestRms.scheduler(rm).shim().metrics().texts();
-      assertEquals("off", texts.get("Mode"));
-      assertTrue(texts.get("LastError").contains("'enfroce'"), texts.get("LastError"));
+      assertEquals("off", TestRms.text(rm, "Mode"));
+      assertTrue(TestRms.text(rm, "LastError").contains("'enfroce'"), TestRms.text(rm, "LastError"));
       MockNM node = rm.registerNode("h1:1234", 8192);
       TestRms.launch(rm, TestRms.submit(rm, 1024), node);
       conf.set(ShimConfig.MODE, "off");
       TestRms.refresh(rm, conf);
-      assertEquals("", TestRms.scheduler(rm).shim().metrics().texts().get("LastError"));
+      assertEquals("", TestRms.scheduler(rm).shim().metrics().text("LastError"));
     }
   }
 
@@ -84,7 +83,7 @@ class TreadleSchedulerTest {
       changed.set(ShimConfig.LEASE_MS, "3000");
       TestRms.refresh(rm, changed);
       assertEquals(17, ((LeafQueue) TestRms.scheduler(rm).getQueue("default")).getMaxApplications());
-      assertEquals("", TestRms.scheduler(rm).shim().metrics().texts().get("LastError"));
+      assertEquals("", TestRms.scheduler(rm).shim().metrics().text("LastError"));
     }
   }
 
@@ -96,10 +95,10 @@ class TreadleSchedulerTest {
       YarnConfiguration changed = new YarnConfiguration(conf);
       changed.set(ShimConfig.TICK_MS, "often");
       TestRms.refresh(rm, changed);
-      String error = TestRms.scheduler(rm).shim().metrics().texts().get("LastError");
+      String error = TestRms.scheduler(rm).shim().metrics().text("LastError");
       assertTrue(error.contains("'often'"), error);
       rm.start();
-      assertEquals("off", TestRms.scheduler(rm).shim().metrics().texts().get("Mode"));
+      assertEquals("off", TestRms.scheduler(rm).shim().metrics().text("Mode"));
     }
   }
 

@@ -123,7 +123,7 @@ public class StubbedScheduler extends TreadleScheduler {
       return Natives.byCaller("no engine");
     }
     Map<String, Long> numbers = current.metrics().numbers();
-    String refusal = current.metrics().texts().get("Refusal");
+    String refusal = current.metrics().text("Refusal");
     boolean bySettings = !refusal.isEmpty() && numbers.get("Stalled") == 0;
     return bySettings ? Natives.REFUSED + refusal : Natives.byCaller("LeaseHeld " + numbers.get("LeaseHeld") + refusal);
   }
@@ -161,13 +161,13 @@ public class StubbedScheduler extends TreadleScheduler {
   private boolean schedules() {
     Shim current = shim();
     return current != null && link() != null && current.metrics().numbers().get("LeaseHeld") == 1
-        && current.metrics().texts().get("Refusal").isEmpty();
+        && current.metrics().text("Refusal").isEmpty();
   }
 
   /** An engine gets the lease a moment after the ResourceManager has started; a test does not wait for it. */
   private void awaitLease() {
     long begin = System.nanoTime();
-    while (link() != null && !schedules() && shim().metrics().texts().get("Refusal").isEmpty()
+    while (link() != null && !schedules() && shim().metrics().text("Refusal").isEmpty()
         && isSchedulerReady() && System.nanoTime() - begin < PATIENCE_NANOS) {
       link().signal();
       pause();
