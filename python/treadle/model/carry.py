@@ -13,7 +13,7 @@ import numpy as np
 
 from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.compiled.functions import inner, kernel
-from treadle.compiled.pair_map import find
+from treadle.compiled.pair_map import find, pair
 from treadle.events import INDEX_MAX, KEYS_AHEAD, KEYS_RESERVED, ApplicationState
 from treadle.model.applications import ApplicationTable
 from treadle.model.cluster import Cluster
@@ -33,20 +33,20 @@ def is_before(a: Records, row: int, b: Records, other: int) -> bool:
 
 
 @inner
-def counterpart(old: View, new: View, row: int, start: int, taken: U8) -> int:
-    """Return the new row of an ask, from ``start`` on in its application's list, or -1.
+def counterpart(old: View, new: View, row: int, app: int, start: int, taken: U8, row_index: Records) -> int:
+    """Return the new row of an ask of ``app``, the new index of its application; -1 if there is none.
 
-    Priority and allocation request id say which it is. Should several be alike, the key decides, else their order.
+    Priority and allocation request id say which it is. Of several that are equal the key decides, else the order:
+    ``start`` is the first that is not taken among those that are not before the ask.
     """
-    first, at = -1, start
-    while at >= 0 and not is_before(old.rows, row, new.rows, at):
-        if not taken[at]:
-            if new.rows[at].key == old.rows[row].key:
-                return at
-            if first < 0:
-                first = at
-        at = new.rows[at].next
-    return first
+    same = find(row_index, pair(app, old.rows[row].key))
+    if (
+        same >= 0
+        and not taken[same]
+        and not (is_before(old.rows, row, new.rows, same) or is_before(new.rows, same, old.rows, row))
+    ):
+        return same
+    return start if start >= 0 and not is_before(old.rows, row, new.rows, start) else -1
 
 
 @inner
@@ -66,20 +66,20 @@ def carry_row(old: View, new: View, nodes: I32, row: int, at: int) -> None:
 
 
 @kernel
-def carry_rows(old: View, new: View, apps: I32, nodes: I32, rows: I32, taken: U8) -> None:
+def carry_rows(old: View, new: View, apps: I32, nodes: I32, rows: I32, taken: U8, row_index: Records) -> None:
     """Take over what is known of asks that the snapshot repeats.
 
     ``apps`` and ``nodes`` have the new index of each old one, -1 for none; ``rows`` is given that of request rows.
-    ``taken`` is 0 for each new row before.
+    ``taken`` is 0 for each new row before; ``row_index`` finds the new rows.
     """
     for app in range(len(apps)):
         if apps[app] < 0:
             continue
         row, at = old.apps[app].first_row, new.apps[apps[app]].first_row
         while row >= 0:
-            while at >= 0 and is_before(new.rows, at, old.rows, row):
+            while at >= 0 and (taken[at] or is_before(new.rows, at, old.rows, row)):
                 at = new.rows[at].next
-            found = counterpart(old, new, row, at, taken)
+            found = counterpart(old, new, row, apps[app], at, taken, row_index)
             if found >= 0:
                 taken[found] = 1
                 rows[row] = found
@@ -229,7 +229,7 @@ def carry(old: Cluster, new: Cluster) -> Carried:
     new.tasks.make_room(old.tasks.size)
     new.hints.make_room(old.hints.size)
     before, now = old.view(), new.view()
-    carry_rows(before, now, apps, nodes, rows, np.zeros(len(new.requests.at), np.uint8))
+    carry_rows(before, now, apps, nodes, rows, np.zeros(len(new.requests.at), np.uint8), new.requests.index.pairs)
     tasks, hints = new.tasks, new.hints
     ends = before.groups, now.groups
     carry_ended(before, now, *ends, apps, tasks.index.pairs, tasks.free, tasks.next_unused)

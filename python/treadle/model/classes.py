@@ -242,6 +242,9 @@ class Classes:
             self.row_class[self._unread] = ANY_NODE
         new = np.flatnonzero((owner >= 0) & (self._owner < 0))
         new = self._bind_plain(new[self._bound[owner[new]]], owner, key)
+        if len(self._unread):
+            # those that wait come first: asks that change all the time keep no others waiting
+            new = np.concatenate((self._unread[np.isin(self._unread, new)], np.setdiff1d(new, self._unread)))
         for row in new[:ROWS_AT_ONCE].tolist():
             self._bind_row(cluster, row)
         self._unread = new[ROWS_AT_ONCE:]

@@ -15,6 +15,9 @@ from treadle.model.applications import ApplicationTable
 from treadle.model.hints import HintTable, copy_ask
 from treadle.model.tables import Names, Table, grown, largest, own
 
+UNLINKED: Final = -2
+"""`before` of a row that is not in its application's list."""
+
 
 @inner
 def set_count(apps: Records, rows: Records, row: int, memory: int, count: int) -> None:
@@ -26,40 +29,50 @@ def set_count(apps: Records, rows: Records, row: int, memory: int, count: int) -
 
 
 @inner
-def link(apps: Records, rows: Records, row: int) -> None:
-    """Put a row into its application's list: by priority, allocation request id, key."""
-    app = rows[row].application
-    before = -1
-    after = apps[app].first_row
-    while after >= 0:
-        if rows[after].priority != rows[row].priority:
-            behind = rows[after].priority > rows[row].priority
-        elif rows[after].allocation_request_id != rows[row].allocation_request_id:
-            behind = rows[after].allocation_request_id > rows[row].allocation_request_id
+def comes_before(rows: Records, row: int, other: int) -> bool:
+    """Does a row come before another one of its application: by priority, allocation request id, key?"""
+    if rows[row].priority != rows[other].priority:
+        return bool(rows[row].priority < rows[other].priority)
+    if rows[row].allocation_request_id != rows[other].allocation_request_id:
+        return bool(rows[row].allocation_request_id < rows[other].allocation_request_id)
+    return bool(rows[row].key < rows[other].key)
+
+
+@kernel
+def link_rows(apps: Records, rows: Records, order: I32) -> None:
+    """Put rows into their applications' lists: one pass over each list.
+
+    ``order`` has the rows by application, and of each application in the order of its list.
+    """
+    app, before, after = -1, -1, -1
+    for row in order:
+        if rows[row].application != app:
+            app = rows[row].application
+            before, after = -1, apps[app].first_row
+        while after >= 0 and comes_before(rows, after, row):
+            before, after = after, rows[after].next
+        rows[row].before = before
+        rows[row].next = after
+        if before < 0:
+            apps[app].first_row = row
         else:
-            behind = rows[after].key > rows[row].key
-        if behind:
-            break
-        before = after
-        after = rows[after].next
-    rows[row].next = after
-    if before < 0:
-        apps[app].first_row = row
-    else:
-        rows[before].next = row
+            rows[before].next = row
+        if after >= 0:
+            rows[after].before = row
+        before = row
 
 
 @inner
 def unlink(apps: Records, rows: Records, row: int) -> None:
     """Take a row out of its application's list."""
-    app = rows[row].application
-    at = apps[app].first_row
-    if at == row:
-        apps[app].first_row = rows[row].next
-        return
-    while rows[at].next != row:
-        at = rows[at].next
-    rows[at].next = rows[row].next
+    before, after = rows[row].before, rows[row].next
+    if before < 0:
+        apps[rows[row].application].first_row = after
+    else:
+        rows[before].next = after
+    if after >= 0:
+        rows[after].before = before
+    rows[row].before = UNLINKED
 
 
 @inner
@@ -67,6 +80,7 @@ def start_row(rows: Records, row: int, app: int, key: int) -> None:
     """Make a row that nothing has happened to."""
     rows[row].application = app
     rows[row].key = key
+    rows[row].before = UNLINKED
     rows[row].count = 0
     rows[row].assumed = 0
     rows[row].first_locality = -1
@@ -128,34 +142,36 @@ def take_ask(model: RequestTables, row: int, asks: Asks, i: int) -> None:
 
 
 @kernel
-def apply_requests(apps: Records, model: RequestTables, asks: Asks, emptied: I32) -> int:
-    """Take request keys, absolute; write the rows left without an ask to ``emptied`` and return how many there are.
+def apply_requests(apps: Records, model: RequestTables, asks: Asks, emptied: I32, moved: I32) -> tuple[int, int]:
+    """Take request keys, absolute.
 
-    Such a row forgets its wanted places: they are sent again if it asks again.
+    Writes the rows left without an ask to ``emptied``, those to put into their lists to ``moved``; returns how many
+    there are of both. A row without an ask forgets its wanted places: they are sent again if it asks again.
     """
     rows, capabilities = model.rows, model.capability
-    empty = 0
+    empty, out = 0, 0
     for i in range(len(asks.application)):
         app, count = asks.application[i], asks.wanted[i]
         place = pair(app, asks.key[i])
         row = find(model.row_index, place)
-        fresh = row < 0
-        if fresh:
+        if row < 0:
             if count <= 0:
                 continue
             row = take_from(model.free, model.next_unused)
             put(model.row_index, place, row)
             start_row(rows, row, app, asks.key[i])
             rows[row].hint = find(model.hint_index, place)
+            moved[out] = row
+            out += 1
         set_count(apps, rows, row, capabilities[row, 0], 0)
         if count > 0:
-            moved = rows[row].priority != asks.priority[i]
-            moved |= rows[row].allocation_request_id != asks.allocation_request_id[i]
-            if moved and not fresh:
+            other = rows[row].priority != asks.priority[i]
+            other |= rows[row].allocation_request_id != asks.allocation_request_id[i]
+            if other and rows[row].before != UNLINKED:
                 unlink(apps, rows, row)
+                moved[out] = row
+                out += 1
             take_ask(model, row, asks, i)
-            if moved or fresh:
-                link(apps, rows, row)
             set_count(apps, rows, row, capabilities[row, 0], count)
             if rows[row].hint >= 0:
                 copy_ask(rows, capabilities, row, model.hints, model.hint_capability)
@@ -163,7 +179,7 @@ def apply_requests(apps: Records, model: RequestTables, asks: Asks, emptied: I32
             clear_localities(rows, row, model.places, model.place_index, model.free_places)
             emptied[empty] = row
             empty += 1
-    return empty
+    return empty, out
 
 
 @inner
@@ -317,6 +333,7 @@ REQUEST: Final = np.dtype(
         ("count", "i4"),  # at ANY, as the RM says
         ("assumed", "i4"),  # of it proposed and not yet decided
         ("partition", "i4"),
+        ("before", "i4"),  # in its application's list; -1: it is the first, `UNLINKED`: it is not there
         ("next", "i4"),  # the application's next row, by priority
         ("first_locality", "i4"),
         ("localities", "i4"),
@@ -373,7 +390,7 @@ class RequestTable(Table):
         self.reserve(int(self._next[0]) + more)
         self._free = grown(self._free, len(self.at) + 1, 0)
         self.index.reserve(more)
-        emptied = np.empty(more, np.int32)
+        emptied, moved = np.empty(more, np.int32), np.empty(more, np.int32)
         asks = Asks(
             application=own(event.application),
             key=own(event.key),
@@ -385,9 +402,17 @@ class RequestTable(Table):
             partition=partitions,
             capability=own(event.capability),
         )
-        count = apply_requests(apps.at, self._tables(hints), asks, emptied)
+        empty, out = apply_requests(apps.at, self._tables(hints), asks, emptied, moved)
         self.size = int(self._next[0])
-        self._emptied.update(emptied[:count].tolist())
+        self._emptied.update(emptied[:empty].tolist())
+        if out:
+            link_rows(apps.at, self.at, self._in_order(moved[:out]))
+
+    def _in_order(self, rows: I32) -> I32:
+        """Return rows by application, and of each application in the order of its list."""
+        found = self.at[rows]
+        by = (found["key"], found["allocation_request_id"], found["priority"], found["application"])
+        return rows[np.lexsort(by)]
 
     def _tables(self, hints: HintTable) -> RequestTables:
         """Return the tables as kernels take them; stale as soon as one grows."""

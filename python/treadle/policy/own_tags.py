@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from treadle.model.classes import Classes
+
 BOUND: Final = np.dtype(
     [
         ("set", "i4"),  # the nodes of the alternative; -1: says nothing of nodes
@@ -139,22 +141,13 @@ def own_tags(cluster: Cluster, proposals: Iterable[Records]) -> OwnTags:
     """Return what is counted now, with the ``proposals`` whose fate is not known."""
     classes, own = cluster.classes, cluster.own_tags
     counting = [at for at, chosen in enumerate(classes.choices) if chosen.counts_tags]
-    rows = np.flatnonzero(np.isin(classes.row_choice, counting)).tolist() if counting else []
-    if not rows:
+    rows = np.flatnonzero(np.isin(classes.row_choice, counting)) if counting else np.zeros(0, np.intp)
+    if not len(rows):
         return no_tags()
-    counters, bounds = _Counters(), list[tuple[int, ...]]()
-    row_bounds = np.full(len(cluster.requests.at), -1, np.int32)
-    row_tags = np.full(len(cluster.requests.at), -1, np.int32)
-    applications = set[int]()
-    for row in rows:
-        application = int(cluster.requests.at["application"][row])
-        mine = _bounds(cluster, row, application, counters)
-        if mine:
-            row_bounds[row] = len(bounds)
-            bounds += mine
-            applications.add(application)
-    for application in sorted(applications):
-        _list_rows(cluster, application, counters, row_tags)
+    counters = _Counters()
+    row_bounds, bounds = _row_bounds(cluster, rows, counters)
+    applications: list[int] = np.unique(cluster.requests.at["application"][row_bounds >= 0]).tolist()
+    row_tags = _row_tags(cluster, applications, counters)
     racks, rack_of = np.unique(cluster.nodes.at["rack"], return_inverse=True)
     tags = OwnTags(
         row_bounds=row_bounds,
@@ -165,11 +158,11 @@ def own_tags(cluster: Cluster, proposals: Iterable[Records]) -> OwnTags:
         at_rack=np.zeros((len(counters.number), len(racks)), np.int32),
         rack_of=rack_of.astype(np.int32),
     )
-    for application in sorted(applications):
+    for application in applications:
         for priority, node in _running(cluster, application):
             _count(tags, counters, application, own.of[application].get(priority) or (), node)
     for batch in proposals:
-        for at in np.flatnonzero((batch["open"] == 1) & np.isin(batch["application"], sorted(applications))).tolist():
+        for at in np.flatnonzero((batch["open"] == 1) & np.isin(batch["application"], applications)).tolist():
             application, row = int(batch["application"][at]), int(batch["row"][at])
             priority = int(cluster.requests.at["priority"][row])
             _count(tags, counters, application, own.of[application].get(priority) or (), int(batch["node"][at]))
@@ -196,26 +189,67 @@ def _count(tags: OwnTags, counters: _Counters, application: int, names: Iterable
             tags.at_rack[counter, tags.rack_of[node]] += 1
 
 
-def _list_rows(cluster: Cluster, application: int, counters: _Counters, row_tags: I32) -> None:
-    """List what the containers of each of an application's rows will count as."""
-    known = cluster.own_tags.of.get(application, {})
-    row = int(cluster.apps.at["first_row"][application])
-    while row >= 0:
-        mine = known.get(int(cluster.requests.at["priority"][row]))
-        if mine and cluster.requests.at["constrained"][row]:
-            row_tags[row], _ = counters.list(application, mine, ended=True)
-        row = int(cluster.requests.at["next"][row])
+def _distinct(*columns: I32) -> tuple[list[list[int]], npt.NDArray[np.intp]]:
+    """Return the different rows of some columns, and which of them each row is."""
+    found, which = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    return found.T.tolist(), which.reshape(-1)
 
 
-def _bounds(cluster: Cluster, row: int, application: int, counters: _Counters) -> list[tuple[int, ...]]:
-    """Return the bounds of a row, by alternative; nothing if its counts are not known, which the RM then judges."""
-    classes = cluster.classes
+def _row_tags(cluster: Cluster, applications: list[int], counters: _Counters) -> I32:
+    """List what the containers of each row of some applications count as; return where, by row, or -1."""
+    requests = cluster.requests.at
+    rows = np.flatnonzero(np.isin(requests["application"], applications) & (requests["constrained"] == 1))
+    distinct, which = _distinct(requests["application"][rows], requests["priority"][rows])
+    first = np.full(len(distinct), -1, np.int32)
+    for at, (application, priority) in enumerate(distinct):
+        if mine := cluster.own_tags.of[application].get(priority):
+            first[at], _ = counters.list(application, mine, ended=True)
+    found: I32 = np.full(len(requests), -1, np.int32)
+    found[rows] = first[which]
+    return found
+
+
+def _row_bounds(cluster: Cluster, rows: npt.NDArray[np.intp], counters: _Counters) -> tuple[I32, list[tuple[int, ...]]]:
+    """Return by row where its bounds begin, or -1, and the bounds.
+
+    An application's asks that choose from the same alternatives have the same bounds.
+    """
+    classes, requests = cluster.classes, cluster.requests.at
+    distinct, which = _distinct(requests["application"][rows], classes.row_choice[rows], classes.row_level[rows])
+    first, bounds = np.full(len(distinct), -1, np.int32), list[tuple[int, ...]]()
+    complete: dict[int, bool | None] = {}
+    for at, (application, number, level) in enumerate(distinct):
+        if application not in complete:
+            complete[application] = _knows_all(cluster, application)
+        mine = _bounds(classes, application, classes.choices[number], level, counters, complete=complete[application])
+        if mine:
+            first[at] = len(bounds)
+            bounds += mine
+    found: I32 = np.full(len(requests), -1, np.int32)
+    found[rows] = first[which]
+    return found, bounds
+
+
+def _knows_all(cluster: Cluster, application: int) -> bool | None:
+    """Say whether the tags of all containers that run are known; None: those of a priority are not."""
     known = cluster.own_tags.of.setdefault(application, {})
     if None in known.values():
+        return None
+    groups = cluster.tasks.at
+    group = int(cluster.apps.at["first_group"][application])
+    while group >= 0:
+        if groups["running"][group] > 0 and int(groups["priority"][group]) not in known:
+            return False
+        group = int(groups["next"][group])
+    return True
+
+
+def _bounds(
+    classes: Classes, application: int, chosen: Choice, level: int, counters: _Counters, *, complete: bool | None
+) -> list[tuple[int, ...]]:
+    """Return the bounds of asks, by alternative; nothing if their counts are not known, which the RM then judges."""
+    if complete is None:
         return []
-    complete = all(priority in known for priority, _ in _running(cluster, application))
-    chosen: Choice = classes.choices[classes.row_choice[row]]
-    level = int(classes.row_level[row])
     found = list[tuple[int, ...]]()
     for alternative in chosen.alternatives[: (chosen.last if level < 0 else level) + 1]:
         at = classes.class_of(alternative.where)
