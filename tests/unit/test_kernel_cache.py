@@ -119,6 +119,24 @@ def test_code_that_was_planted_while_a_folder_was_open_is_refused(
         functions.cache_folder.__wrapped__()
 
 
+def test_numbas_settings_in_the_current_folder_are_not_followed(tmp_path: Path) -> None:
+    """They could name where compiled code is found; the folder may be another user's."""
+    (tmp_path / ".numba_config.yaml").write_text("cache_locator_classes: no.such.Class\ndisable_jit: 1\n")
+    (tmp_path / "folder").mkdir(mode=0o700)
+    code = (
+        "from treadle.compiled.functions import config, kernel\n"
+        "def one(): return 1\n"
+        "print(kernel(one)._cache.cache_path); config.reload_config(); print(config.DISABLE_JIT)"
+    )
+    environment = {"PATH": os.environ["PATH"], "NUMBA_CACHE_DIR": str(tmp_path / "folder")}
+    file = tmp_path / "code.py"
+    file.write_text(code)
+    done = subprocess.run([sys.executable, "-P", file], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    folder, disabled = done.stdout.splitlines()
+    assert Path(folder).is_relative_to(tmp_path / "folder"), done.stderr
+    assert disabled == "0"
+
+
 def test_a_command_without_a_safe_folder_says_so_and_compiles_into_a_private_one(tmp_path: Path) -> None:
     """What it and its children compile is gone with it."""
     code = NOWHERE + "from treadle.compiled.functions import cache_folder; print(cache_folder())"

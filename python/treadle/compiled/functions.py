@@ -22,6 +22,11 @@ from treadle.compiled.one_at_a_time import compiled_once
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# numba reads .numba_config.yaml of the current folder, which may be another user's, when it is imported and whenever it
+# compiles. The file may name where compiled code is found. From here on numba's settings are those of the environment.
+config._config_fname = ""
+config.reload_config()
+
 # Without reference counts (`_nrt`), which would cost more than all the rest: kernels neither make nor keep arrays.
 _COMMON = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 
