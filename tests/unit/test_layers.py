@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "treadle"
 LINES_MAX = 500
 
-BASE = {"errors", "events", "files", "line_limit", "memory", "niceness", "proposals", "words", "__init__"}
+BASE = {"errors", "events", "files", "line_limit", "memory", "niceness", "proposals", "unpacking", "words", "__init__"}
 
 ALLOWED = {
     "__init__": {"_moved"},
@@ -32,6 +32,7 @@ ALLOWED = {
     "memory": set(),
     "niceness": set(),
     "proposals": set(),
+    "unpacking": set(),
     "compiled": {"config", "errors", "files"},
     "yarn": BASE,
     "dag": BASE,
@@ -39,7 +40,7 @@ ALLOWED = {
     "config": BASE,
     "constraints": BASE,
     "wire": BASE,
-    "workload": BASE | {"constraints", "dag"},
+    "workload": BASE | {"config", "constraints", "dag"},
     "planner": BASE | {"compiled", "dag"},
     "admin": BASE | {"compiled", "config", "yarn"},
     "model": BASE | {"compiled", "constraints", "yarn"},

@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 from tests.unit.history.conftest import NOW_MS
 
 from treadle.errors import UserError
-from treadle.history.importers.files import BYTES_MAX, RATIO_MAX, UNPACKED_BYTES_MAX, Files
+from treadle.history.importers.files import BYTES_MAX, Files
 from treadle.history.importers.importing import Import
 from treadle.history.importers.limits import LIMITS, Limits
 from treadle.history.importers.outcome import BrokenHistoryError, RefusedError, Source
@@ -27,6 +27,7 @@ from treadle.history.importers.reader import HistoryReader
 from treadle.history.importers.sources import DEPTH_MAX, find_sources
 from treadle.history.store import ProfileStore
 from treadle.niceness import LEAST
+from treadle.unpacking import RATIO_MAX, UNPACKED_BYTES_MAX
 
 zstandard = pytest.importorskip("zstandard")
 

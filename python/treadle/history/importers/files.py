@@ -16,10 +16,6 @@ from treadle.history.importers.outcome import BrokenHistoryError
 BYTES_MAX: Final = 4 << 30
 """Of the files of one history together."""
 
-UNPACKED_BYTES_MAX: Final = 16 << 20
-"""Uncompressed size that any compressed history may have; beyond, `RATIO_MAX` times its bytes."""
-RATIO_MAX: Final = 256
-
 
 class Files:
     """The files of one history."""
@@ -66,15 +62,3 @@ def open_regular(path: Path) -> BinaryIO:
 
 def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
-
-
-def check_unpacked(packed_bytes: int, unpacked_bytes: int) -> None:
-    """See that what was unpacked is not out of proportion.
-
-    Raises:
-        BrokenHistoryError: it is.
-    """
-    if unpacked_bytes > UNPACKED_BYTES_MAX + RATIO_MAX * packed_bytes:
-        raise BrokenHistoryError(
-            f"{packed_bytes} bytes of it unpack to {unpacked_bytes}, more than {RATIO_MAX} times as many"
-        )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from treadle.errors import UserError
-from treadle.history.importers.files import Files, check_unpacked
+from treadle.history.importers.files import Files
 from treadle.history.importers.outcome import (
     BrokenHistoryError,
     UnfinishedError,
@@ -29,6 +29,7 @@ from treadle.history.importers.outcome import (
 )
 from treadle.history.run import JobRun, Measured, SparkStage, StageRun, recurrence_key, stage_runs
 from treadle.history.sketch import DurationSketch
+from treadle.unpacking import Unpacker, UnpackError
 
 FOLDER_PREFIX: Final = "eventlog_v2_"
 PART_PREFIX: Final = "events_"
@@ -37,10 +38,7 @@ CODECS: Final = ("zstd", "lz4", "lzf", "snappy")
 """Names that Spark gives to logs by how they are compressed (``spark.eventLog.compression.codec``)."""
 
 _PART_BYTES: Final = 1 << 10
-"""Bytes of a compressed file that are read at a time: few, since they may expand many thousand times."""
-
-WINDOW_BYTES_MAX: Final = 128 << 20
-"""How far back a frame may refer, which is the memory that it takes; more than any level of Spark's sets."""
+"""Bytes of a compressed file that are read at a time."""
 
 _PART = re.compile(rf"{PART_PREFIX}(?P<number>\d+)_.+?(?P<compact>\.compact)?")
 
@@ -96,45 +94,31 @@ class _Frames(io.RawIOBase):
 
     def __init__(self, stream: BinaryIO) -> None:
         try:
-            import zstandard  # only here: an extra
+            self._unpacker = Unpacker()
         except ImportError:
             raise UserError("logs compressed by zstd need zstandard; pip install 'treadle[history]'") from None
         self._stream = stream
-        self._decompressor = zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES_MAX)
-        self._packed_bytes = self._unpacked_bytes = 0
-        self._frame: Any = None
-        self._left = self._content = b""
+        self._content = b""
         self._at = 0
         """How much of the content was given."""
-        self._error = zstandard.ZstdError
 
     @property
     def cut_off(self) -> bool:
         """Did the stream end within a frame?"""
-        return self._frame is not None
+        return self._unpacker.in_frame
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         while self._at == len(self._content):
-            self._content, self._at = b"", 0
-            part = self._left
-            if not part:
-                part = self._stream.read(_PART_BYTES)
-                self._packed_bytes += len(part)
+            part = self._stream.read(_PART_BYTES)
             if not part:
                 return 0
-            self._frame = self._frame or self._decompressor.decompressobj()
             try:
-                self._content = self._frame.decompress(part)
-            except self._error as error:
+                self._content, self._at = self._unpacker.unpack(part), 0
+            except UnpackError as error:
                 raise BrokenHistoryError(f"{Path(self._stream.name).name}: {error}") from error
-            self._unpacked_bytes += len(self._content)
-            check_unpacked(self._packed_bytes, self._unpacked_bytes)
-            self._left = self._frame.unused_data
-            if self._frame.eof:
-                self._frame = None
         count = min(len(buffer), len(self._content) - self._at)
         buffer[:count] = self._content[self._at : self._at + count]
         self._at += count
