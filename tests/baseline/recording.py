@@ -18,8 +18,8 @@ from treadle import events
 from treadle.config.reader import read_settings
 from treadle.engine import Engine
 from treadle.proposals import Proposals
+from treadle.simulate import Scenario
 from treadle.simulator.jobs import jobs_of
-from treadle.simulator.scenario import read_scenario
 from treadle.simulator.simulation import Simulation
 
 RENAMED: Final[dict[str, str]] = {}
@@ -53,7 +53,7 @@ class _Recorder:
 
 def record(scenario: Path, policy: Path) -> str:
     """Simulate a scenario under a policy; return what its engine is given in the first `DECIDES_MAX` decides."""
-    read = read_scenario(scenario)
+    read = Scenario.read(scenario).model
     simulation = Simulation(read, jobs_of(read, scenario.parent, read.seed), read_settings(policy), read.seed)
     recorder: Any = _Recorder(simulation.engine)
     simulation.engine = recorder

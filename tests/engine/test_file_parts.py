@@ -38,7 +38,7 @@ def read(tmp_path: Path) -> Read:
             )
             (tmp_path / f"{part}.py").write_text(source)
             lines.append(f"  {part}: {{kind: file, path: {part}.py, class: Mine{more}}}")
-        return parse_settings(str(tmp_path / "t.yaml"), "policy:\n" + "\n".join(lines))
+        return parse_settings(str(tmp_path / "t.yaml"), "policy:\n" + "\n".join(lines), trust_code=True)
 
     return settings
 
@@ -81,7 +81,7 @@ def test_a_compiled_order_follows_the_estimate(read: Read) -> None:
     settings = read(estimate="return 1000.0 / (1.0 + view.requests['application'])")
     assert settings.source is not None
     text = settings.source.text.replace("policy:\n", srpt)
-    engine = Engine(parse_settings(settings.source.file, text))
+    engine = Engine(parse_settings(settings.source.file, text, trust_code=True))
     engine.apply(small_cluster(leaves=1))
     assert engine.decide(1000, 17, sequence=1).application.tolist() == [3] * 8 + [2] * 8 + [1]
 

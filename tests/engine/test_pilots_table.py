@@ -94,7 +94,7 @@ def test_what_pilots_have_said_is_there_when_another_policy_fails(tmp_path: Path
     assert len(bench.begun()) == 4
     bench.now_ms = 1_002_000
     bench.end(3)
-    bench.engine.configure(parse_settings(str(tmp_path / "t.yaml"), text))
+    bench.engine.configure(parse_settings(str(tmp_path / "t.yaml"), text, trust_code=True))
     bench.begun()
     bench.end(1, app=app)
     bench.begun()

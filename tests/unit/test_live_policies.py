@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from treadle.config.reader import parse_settings
 from treadle.config.settings import default_settings
 from treadle.engine.invented_cluster import small_cluster
 from treadle.events import Names
@@ -18,6 +19,8 @@ from treadle.live.plan_source import PlanEventSource
 from treadle.live.policies import LivePolicies
 from treadle.live.policy_memory import PolicyMemory
 from treadle.live.session import Session
+from treadle.record.folder import segments
+from treadle.replay.verify import verify
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
@@ -89,6 +92,24 @@ def test_the_same_frame_is_answered_by_another_policy(
     again = policies(tmp_path, body)
     assert again.start().policy.name() == DEFAULT
     assert said in again.refusal
+
+
+def test_a_recording_is_replayed_where_the_sidecar_began_with_the_policy_of_its_file(tmp_path: Path) -> None:
+    policies(tmp_path, "raise RuntimeError('on demand')")
+    file, record = tmp_path / "treadle.yaml", f"record: {{folder: {tmp_path}/rec}}\n"
+    file.write_text(file.read_text() + record)
+    memory, began = PolicyMemory(tmp_path / "state"), []
+    for _ in range(2):  # with the part; then, since it has failed, with a policy that did well
+        live = LivePolicies(file, memory)
+        caller = Conversation(live.session(live.start(), 1 << 20, lambda: 0))
+        began.append(json.loads(caller.send(described(), 1_000).status)["policy"])
+        caller.send([], LATER_MS)
+        assert live._ticks is not None
+        assert live._ticks.close("over", within_s=60)
+        memory.remember_good(parse_settings(str(file), record))
+    assert began[1] == DEFAULT != began[0]
+    verdict = verify(segments(tmp_path / "rec"), trust_code=True)
+    assert (verdict.segments, verdict.form_only, verdict.ticks, verdict.first) == (2, 1, 2, None)
 
 
 def test_that_there_are_no_plans_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

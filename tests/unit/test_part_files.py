@@ -57,7 +57,7 @@ def test_kept_contents_are_used_instead_of_the_files(tmp_path: Path) -> None:
     source = read_live_settings(file).source
     assert source is not None
     (tmp_path / "my_part.py").unlink()
-    again = parse_settings(source.file, source.text, kept=source.part_files)
+    again = parse_settings(source.file, source.text, kept=source.part_files, trust_code=True)
     assert again.digest == source.digest
     assert again.policy.share.parameters.make().weight == 1.0  # type: ignore[attr-defined]
 

@@ -273,7 +273,7 @@ def test_paths_of_parts_are_written_out_and_nothing_else_changes(tmp_path: Path)
     moved = with_absolute_paths(text, tmp_path)
     assert moved == text.replace("path: mine.py", f'path: "{tmp_path}/mine.py"')
     assert with_absolute_paths(moved, Path("elsewhere")) == moved
-    assert parse_settings("elsewhere/t.yaml", moved).policy.name().count("mine.py:Mine") == 1
+    assert parse_settings("elsewhere/t.yaml", moved, trust_code=True).policy.name().count("mine.py:Mine") == 1
 
 
 def test_use_replaces_the_file_that_the_resource_manager_names(

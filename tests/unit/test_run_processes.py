@@ -51,7 +51,7 @@ def started(pid: int) -> bool:
 
 @pytest.mark.parametrize("when", ["they start", "they run"])
 def test_ctrl_c_ends_simulations_in_other_processes_without_a_trace(scenario: Path, when: str) -> None:
-    words = ("simulate", str(scenario), "--policy=fifo", "--seeds=3", "--jobs=2")
+    words = ("simulate", str(scenario), "--policy=fifo", "--seeds=3", "--jobs=2", "--trust-code")
     ran = [scenario.parent / "ran-1", scenario.parent / "ran-2"]
     code, said = interrupted(
         command_of(*words), started if when == "they start" else lambda pid: all(each.exists() for each in ran)
@@ -63,7 +63,7 @@ def test_ctrl_c_ends_simulations_in_other_processes_without_a_trace(scenario: Pa
 
 def test_a_simulation_whose_process_dies_says_what_to_do(scenario: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (scenario.parent / "own.py").write_text(DIES)
-    assert run(["simulate", str(scenario), "--policy=fifo", "--seeds=2", "--jobs=2"]) == 2
+    assert run(["simulate", str(scenario), "--policy=fifo", "--seeds=2", "--jobs=2", "--trust-code"]) == 2
     assert "ran out of memory" in capsys.readouterr().err
 
 

@@ -58,7 +58,7 @@ def folder(tmp_path: Path) -> Path:
 def planned(folder: Path, text: str) -> Plan:
     (folder / "sweep.yaml").write_text(text, encoding="utf-8")
     file = folder / "sweep.yaml"
-    return plan_of(read_sweep(file), file, Inputs(Kept(folder / "kept").files))
+    return plan_of(read_sweep(file), file, Inputs(Kept(folder / "kept").files), trust_code=True)
 
 
 def sweep(folder: Path, *options: str) -> int:
@@ -188,7 +188,7 @@ def test_what_fails_is_kept_apart_and_reported(folder: Path, capsys: pytest.Capt
     )
     (folder / "sweep.yaml").write_text("scenarios: [tiny.yaml]\npolicies: [fifo, mine.yaml]\nseeds: 2\n")
     out = folder / "out.json"
-    assert sweep(folder, f"--json={out}") == 1
+    assert sweep(folder, "--trust-code", f"--json={out}") == 1
     said = capsys.readouterr().out
     assert "failed: tiny, mine, seed 1:" in said
     assert "ValueError: invalid literal" in said
@@ -200,7 +200,7 @@ def test_what_fails_is_kept_apart_and_reported(folder: Path, capsys: pytest.Capt
     assert [each["pareto"] for each in found["points"]] == [True, False]
     assert len(list((folder / "sweep.runs" / "failed").rglob("*.json"))) == 2
     (folder / "odd.py").write_text(OWN.format("view.applications['submit_time_ms']"))
-    assert sweep(folder, f"--json={out}") == 0
+    assert sweep(folder, "--trust-code", f"--json={out}") == 0
     assert "4 runs, 2 of them kept" in capsys.readouterr().out
 
 
@@ -384,7 +384,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(folder: Path, jobs: int) -> N
     document: dict[str, Any] = yaml.safe_load(TINY) | {"workload": {"own": own}}
     (folder / "tiny.yaml").write_text(yaml.safe_dump(document))
     (folder / "sweep.yaml").write_text("scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 4\n")
-    command = command_of("sweep", str(folder / "sweep.yaml"), f"--jobs={jobs}")
+    command = command_of("sweep", str(folder / "sweep.yaml"), f"--jobs={jobs}", "--trust-code")
     kept = folder / "sweep.runs" / "runs"
     wanted = 2 if jobs == 1 else 3  # with two processes the fourth runs beside the third
     code, said = interrupted(

@@ -42,10 +42,10 @@ def test_spark_gives_the_same_bytes_as_this_machine(tmp_path: Path, *, submitted
     sweep = tmp_path / "sweep.yaml"
     sweep.write_text("scenarios: [tiny.yaml]\npolicies: [fifo, srpt]\nseeds: 4\n")
     here, there = tmp_path / "here.json", tmp_path / "there.json"
-    assert run(["sweep", str(sweep), "--jobs=1", f"--json={here}", f"--cache={tmp_path}/here"]) == 1
+    assert run(["sweep", str(sweep), "--jobs=1", "--trust-code", f"--json={here}", f"--cache={tmp_path}/here"]) == 1
     script = tmp_path / "run_treadle.py"
     script.write_text("from treadle.cli.main import main\n\nmain()\n")
-    options = ["sweep", str(sweep), "--on=spark", f"--json={there}", f"--cache={tmp_path}/there"]
+    options = ["sweep", str(sweep), "--on=spark", "--trust-code", f"--json={there}", f"--cache={tmp_path}/there"]
     submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]", str(script)]
     command = [*submit, *options] if submitted else [sys.executable, "-m", "treadle", *options, "--master=local[2]"]
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
@@ -135,7 +135,7 @@ def test_executors_with_another_environment_end_the_sweep(tmp_path: Path) -> Non
     (tmp_path / "jobs.py").write_text(JOBS)
     (tmp_path / "sweep.yaml").write_text("scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 50\n")
     bare = f"{sys.base_prefix}/bin/python3"  # the one that the virtual environment is of, without its packages
-    options = ["--on=spark", "--master=local[2]", "--conf", f"spark.pyspark.python={bare}"]
+    options = ["--trust-code", "--on=spark", "--master=local[2]", "--conf", f"spark.pyspark.python={bare}"]
     done = subprocess.run(
         [sys.executable, "-m", "treadle", "sweep", str(tmp_path / "sweep.yaml"), *options],
         capture_output=True,

@@ -67,7 +67,7 @@ def test_a_part_sees_where_the_containers_of_an_application_run(
 ) -> None:
     (tmp_path / "watch.py").write_text(WATCH)
     text = "policy: {order: {kind: file, path: watch.py, class: Watch, recompute_after: 1000}}"
-    engine = Engine(parse_settings(str(tmp_path / "t.yaml"), text))
+    engine = Engine(parse_settings(str(tmp_path / "t.yaml"), text, trust_code=True))
     engine.apply(small_cluster(nodes=4))
     begun = containers(
         ContainerEvent.ALLOCATED, (0, 7, 5, 30, 30), (0, 8, 1, 20, 20), (0, 9, 5, 10, 10), (1, 7, 0, 5, 5)
@@ -89,7 +89,9 @@ def test_the_example_of_the_page_spreads(tmp_path: Path, monkeypatch: pytest.Mon
         (tmp_path / name).write_text(content)
     monkeypatch.chdir(tmp_path)
     assert run(["policy", "check", "spread.yaml"]) == 0
-    engine = Engine(parse_settings(str(tmp_path / "spread.yaml"), (tmp_path / "spread.yaml").read_text()))
+    engine = Engine(
+        parse_settings(str(tmp_path / "spread.yaml"), (tmp_path / "spread.yaml").read_text(), trust_code=True)
+    )
     engine.apply(small_cluster(nodes=4, leaves=1, applications=1))
     begun = containers(ContainerEvent.ALLOCATED, (0, 1, 0, 0, 0), (0, 2, 0, 0, 0), (0, 3, 0, 0, 0))
     begun.node[:] = (0, 1, 3)

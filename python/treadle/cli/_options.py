@@ -1,10 +1,22 @@
-"""Options that belong together: a function makes one value of them, which a command takes as a parameter."""
+"""Options that many commands have, and options of which a function makes one value that a command takes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from inspect import Parameter, Signature, signature
-from typing import Any
+from typing import Annotated, Any
+
+import typer
+
+from treadle.config.trust import TRUST_OPTION
+
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        TRUST_OPTION,
+        help="Run Python code that a recording, a scenario or a sweep names: only for files whose author you trust.",
+    ),
+]
 
 Command = Callable[..., None]
 

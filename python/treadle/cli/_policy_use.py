@@ -129,7 +129,7 @@ def _why_not_recorded(folder: Path) -> str:
         return f"{folder}: {error.strerror}; name another one"
 
 
-def check_queues(file: Path, scenario: Path) -> None:
+def check_queues(file: Path, scenario: Path, *, trust_code: bool) -> None:
     """See that a treadle.yaml's trees name leaves of a scenario; warns on standard error of leaves that none names.
 
     Raises:
@@ -139,7 +139,7 @@ def check_queues(file: Path, scenario: Path) -> None:
     from treadle.simulate.policy_queues import queue_problems
     from treadle.simulate.scenario import Scenario
 
-    read = Scenario.read(scenario)
+    read = Scenario.read(scenario, trust_code=trust_code)
     wrong, warnings = queue_problems(settings_of(file, read)[1], read.model)
     for line in warnings:
         typer.echo(f"warning: {line}", err=True)

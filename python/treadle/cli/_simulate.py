@@ -26,7 +26,7 @@ from treadle.errors import UserError
 from treadle.lab.harness.tables import empty_table
 from treadle.policy.catalogue import register_parts
 from treadle.policy.failed import PolicyFailedError
-from treadle.simulate.batch import Line, Outcome, run_line, run_lines, settings_of
+from treadle.simulate.batch import Line, Outcome, run_line, run_lines, settings_of, with_scenario
 from treadle.simulate.comparison import as_rows, pairs_of, slowdowns_of
 from treadle.simulate.policy_queues import check_trees
 from treadle.simulate.run import Run
@@ -35,7 +35,7 @@ from treadle.simulate.scenario import Scenario
 from treadle.simulate.statistics import FEW
 from treadle.simulate.tables import TableFormat, check_parquet, write_tables
 from treadle.simulator.results import FailedRun, Summary, as_json
-from treadle.simulator.scenario_engines import warm_up_all, with_engines
+from treadle.simulator.scenario_engines import warm_up_all
 from treadle.words import counted
 
 
@@ -51,6 +51,7 @@ class How:
     details: bool
     keep_going: bool
     allow_impossible: bool
+    trust_code: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Places:
 
 def simulate(scenario: Path, policy: list[str], places: Places, how: How) -> None:
     """Do what `treadle.cli.simulate.simulate` says."""
-    read = Scenario.read(scenario)
+    read = Scenario.read(scenario, trust_code=how.trust_code)
     check_results(places.json_file, places.plot)
     if places.parquet is not None:
         check_parquet("--parquet")
@@ -238,13 +239,15 @@ def _policies(scenario: Scenario, given: list[str]) -> list[tuple[str, Settings]
     files = [find_policy(name) for name in given]
     files = files or [find_policy(name, scenario.folder) for name in scenario.model.policies]
     if not files:
-        found = default_settings()
-        return [("default", with_engines(scenario.model, found, scenario.file, scenario.text))]
+        return [("default", with_scenario(default_settings(), scenario))]
     stems = [file.stem for file in files]
     names = [file.stem if stems.count(file.stem) == 1 else str(file) for file in files]
     if len(set(names)) < len(names):
         raise UserError("--policy: a file is named twice; name each once")
-    return [(name, settings_of(file, scenario)[1]) for name, file in zip(names, files, strict=True)]
+    trust_code = bool(given) or scenario.trust_code
+    return [
+        (name, settings_of(file, scenario, trust_code=trust_code)[1]) for name, file in zip(names, files, strict=True)
+    ]
 
 
 def _table(outcomes: Sequence[Summary | FailedRun]) -> Table:

@@ -54,7 +54,7 @@ class OnSpark:
     settings: Mapping[str, str]
 
 
-def sweep(file: Path, places: Places, jobs: int, on_spark: OnSpark | None) -> None:
+def sweep(file: Path, places: Places, jobs: int, on_spark: OnSpark | None, *, trust_code: bool) -> None:
     """Do what `treadle.cli.sweep.sweep` says."""
     document = read_sweep(file)
     if on_spark is not None:
@@ -64,7 +64,7 @@ def sweep(file: Path, places: Places, jobs: int, on_spark: OnSpark | None) -> No
         check_writable("--best", places.best)
     kept = Kept(places.cache)
     inputs = Inputs(kept.files)
-    plan = plan_of(document, file, inputs)
+    plan = plan_of(document, file, inputs, trust_code=trust_code)
     console = console_for_tables()
     for note in plan.notes:
         say(console, note, "yellow")

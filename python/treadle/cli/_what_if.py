@@ -74,14 +74,14 @@ def what_if(place: Path, policies: Sequence[str], seeds: int, *, trust_code: boo
 
 
 def what_if_of_histories(
-    paths: Sequence[Path], cluster: Path, policies: Sequence[str], seeds: int, report: Report
+    paths: Sequence[Path], cluster: Path, policies: Sequence[str], seeds: int, *, trust_code: bool, report: Report
 ) -> dict[str, Any]:
     """Return what there was by histories, and what the model of a scenario's cluster makes of policies.
 
     Raises:
         UserError: there is no job in the histories, or they, the scenario and a policy do not go together.
     """
-    scenario, histories = cluster_of(cluster), Histories()
+    scenario, histories = cluster_of(cluster, trust_code=trust_code), Histories()
     histories.read(paths)
     reduced = reduce_histories(histories, scenario)
     outcomes, recorded = outcomes_of(reduced, policies, seeds, report), as_recorded(reduced)

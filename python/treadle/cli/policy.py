@@ -9,6 +9,7 @@ import typer
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
+from treadle.cli._options import TrustOption
 from treadle.cli._scheduling import confirm
 from treadle.words import counted
 
@@ -41,6 +42,7 @@ def check(
     scenario: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A scenario, to check against its queues what the policy names.")
     ] = None,
+    trust_code: TrustOption = False,
 ) -> None:
     """Say whether a treadle.yaml is right, and what to change if it is not; nothing is applied."""
     from treadle.admin.install import find_policy
@@ -62,7 +64,7 @@ def check(
     if scenario is not None:
         from treadle.cli._policy_use import check_queues
 
-        check_queues(found, scenario)
+        check_queues(found, scenario, trust_code=trust_code)
     engines = policies_of_engines(found)
     typer.echo(f"{found}: right: {counted(len(engines), 'engine') if engines else name}")
     for engine, own in engines.items():

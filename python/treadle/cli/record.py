@@ -12,6 +12,7 @@ from rich.table import Table
 
 from treadle.cli._console import console_for_tables, say
 from treadle.cli._jmx import JsonOption
+from treadle.cli._options import TrustOption
 from treadle.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,13 +22,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 PlaceArgument = Annotated[Path, typer.Argument(metavar="REC", help="A segment, or a folder of segments.")]
-TrustOption = Annotated[
-    bool,
-    typer.Option(
-        "--trust-code",
-        help="Run parts of the policy that are Python code in the recording: of recordings of your own cluster.",
-    ),
-]
 
 EXIT_GAPS: Final = 1
 """The exit code of `treadle record show` where something is missing or damaged."""
@@ -78,6 +72,7 @@ def _show(found: Summary) -> None:
         ("policies", "; ".join(found.policies)),
         ("parts that failed", str(found.switches)),
         ("gaps", f"{found.gaps}, {found.dropped} frames dropped"),
+        ("can be replayed", f"{sum(each.from_start for each in found.segments)} of {len(found.segments)} segments"),
         ("names", "pseudonyms" if found.anonymised else "as on the cluster"),
         ("engine", _hashes(found.engine_hashes, found.own_engine_hash)),
         ("wire's schema", _hashes(found.schema_hashes, found.own_schema_hash)),

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from treadle.cli._console import console_for_tables, say, steps
 from treadle.cli._jmx import JsonOption
+from treadle.cli._options import TrustOption
 from treadle.cli._runs import INTERRUPTED
-from treadle.cli.record import TrustOption
 from treadle.errors import UserError
 
 app = typer.Typer()
@@ -45,24 +45,22 @@ def replay(
         Path | None, typer.Option(help="With --history: a scenario that has the cluster, its queues and its AMs.")
     ] = None,
     trust_code: TrustOption = False,
-    fresh: Annotated[
-        bool,
-        typer.Option("--fresh", help="Take no state from the recording: it is an image of tables, as code is."),
-    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Let the policy of a recording decide again, and compare it answer by answer, to the byte (--verify).
 
     Or let others decide about the same jobs on a model of the cluster (--policy), or about jobs of which there are
-    histories only (--history). The exit code is 1 if an answer is another, a segment is missing, the model is far
-    off, jobs do not end in it or a history cannot be read, and 2 if nothing can be replayed.
+    histories only (--history). The exit code is 1 if an answer is another, a segment is missing or was not replayed,
+    the model is far off, jobs do not end in it or a history cannot be read, and 2 if nothing can be replayed.
     """
     from treadle.record.folder import segments
 
     if policy and not all(name.strip() for name in policy):
         raise UserError("--policy: it is empty; name a treadle.yaml, or a ready-made policy (treadle policy list)")
     if history or cluster:
-        _what_if_of_histories(place, history, cluster, policy, seeds, verify=verify, as_json=as_json)
+        _what_if_of_histories(
+            place, history, cluster, policy, seeds, verify=verify, trust_code=trust_code, as_json=as_json
+        )
         return
     if place is None:
         raise UserError("name a recording, or --history and --cluster")
@@ -75,15 +73,15 @@ def replay(
     if policy:
         _what_if(place, policy, seeds, trust_code=trust_code, as_json=as_json)
         return
-    _verify(segments(place), trust_code=trust_code, fresh=fresh, as_json=as_json)
+    _verify(segments(place), trust_code=trust_code, as_json=as_json)
 
 
-def _verify(files: Sequence[Path], *, trust_code: bool, fresh: bool, as_json: bool) -> None:
+def _verify(files: Sequence[Path], *, trust_code: bool, as_json: bool) -> None:
     """Let the recorded policy decide again, and print how its answers compare."""
     from treadle.replay.verify import verify as verified
 
     with _under_way() as report:
-        verdict = verified(files, trust_code=trust_code, fresh=fresh, report=report)
+        verdict = verified(files, trust_code=trust_code, report=report)
     if as_json:
         typer.echo(json.dumps(asdict(verdict) | {"same": verdict.same}, indent=2))
     else:
@@ -91,7 +89,10 @@ def _verify(files: Sequence[Path], *, trust_code: bool, fresh: bool, as_json: bo
         for note in verdict.notes:
             say(console, note, "yellow")
         counted = f"{verdict.segments} segments, {verdict.ticks} answers, {verdict.proposals} proposals in equal ones"
-        if verdict.first is None and verdict.missing:
+        if verdict.first is None and verdict.form_only:
+            replayed = f"{verdict.segments - verdict.form_only} of {verdict.segments} segments replayed"
+            say(console, f"not verified: {replayed}; of the others only the form was checked, see above", "red")
+        elif verdict.first is None and verdict.missing:
             say(console, f"{counted}: as recorded, to the byte, but not all is there; see above", "red")
         elif verdict.first is None and verdict.in_part:
             say(console, f"{counted}: as recorded, to the byte, as far as it can be read; see above", "yellow")
@@ -99,8 +100,7 @@ def _verify(files: Sequence[Path], *, trust_code: bool, fresh: bool, as_json: bo
             say(console, f"{counted}: all as recorded, to the byte")
         else:
             say(console, verdict.first.line(), "red")
-            states = f", and {verdict.states_different} states" if verdict.states_different else ""
-            say(console, f"{counted}: {verdict.different} answers{states} differ")
+            say(console, f"{counted}: {verdict.different} answers differ")
     if not verdict.same or verdict.missing:
         raise typer.Exit(EXIT_DIFFERENT)
 
@@ -133,6 +133,7 @@ def _what_if_of_histories(
     seeds: int,
     *,
     verify: bool,
+    trust_code: bool,
     as_json: bool,
 ) -> None:
     from treadle.cli._what_if import what_if_of_histories
@@ -143,7 +144,7 @@ def _what_if_of_histories(
             "the cluster was"
         )
     with _under_way() as report:
-        found = what_if_of_histories(history, cluster, policies, seeds, report)
+        found = what_if_of_histories(history, cluster, policies, seeds, trust_code=trust_code, report=report)
     _tell(found, as_json)
 
 

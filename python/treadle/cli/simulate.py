@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from treadle.cli._options import TrustOption
 from treadle.cli._results import KeepGoingOption, check_plotting
 
 app = typer.Typer()
@@ -46,6 +47,7 @@ def simulate(
         bool, typer.Option("--allow-impossible", help="Go on with jobs that can never run; they end as not done.")
     ] = False,
     keep_going: KeepGoingOption = False,
+    trust_code: TrustOption = False,
 ) -> None:
     """Run a workload on a simulated cluster, under one or several policies."""
     from treadle.cli import _simulate  # only here: it imports numba
@@ -66,5 +68,6 @@ def simulate(
         details=details,
         keep_going=keep_going,
         allow_impossible=allow_impossible,
+        trust_code=trust_code,
     )
     _simulate.simulate(scenario, policy or [], places, how)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from treadle.cli._options import TrustOption
 from treadle.cli._results import check_plotting
 from treadle.errors import UserError
 
@@ -40,6 +41,7 @@ def sweep(
     plot_format: Annotated[
         list[str] | None, typer.Option(help="png, pdf or svg; may be given several times.", show_default="png")
     ] = None,
+    trust_code: TrustOption = False,
 ) -> None:
     """Run simulations over settings of policies and scenarios and over seeds; what has run does not run again."""
     from treadle.cli import _sweep  # only here: it imports numba
@@ -55,7 +57,7 @@ def sweep(
     settings = dict(map(_setting, conf or []))
     places = _sweep.Places(cache or file.with_suffix(".runs"), json_file, best, plot, formats)
     spark = _sweep.OnSpark(master, settings) if on is Where.SPARK else None
-    _sweep.sweep(file, places, jobs or os.cpu_count() or 1, spark)
+    _sweep.sweep(file, places, jobs or os.cpu_count() or 1, spark, trust_code=trust_code)
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
 from pathlib import Path as FilePath
 from typing import Any, TypeVar, get_args
 
@@ -28,24 +29,33 @@ from treadle.config.settings import (
     Source,
     default_settings,
 )
-from treadle.config.trust import reason_against
+from treadle.config.trust import reason_against, untrusted
 from treadle.config.yaml_nodes import NO_NAME, Path, YamlDocument, text_of
 from treadle.files import read_regular
 
 P = TypeVar("P", bound=Parameters)
 
 
-def read_settings(file: FilePath, parts: PartRegistry = PARTS) -> Settings:
+class Code(Enum):
+    """What a reader does with the Python files that settings name."""
+
+    RUN = "runs them, if nobody else may write to them"
+    LOOK = "looks whether they are there"
+    REFUSE = "refuses them"
+
+
+def read_settings(file: FilePath, parts: PartRegistry = PARTS, *, trust_code: bool = True) -> Settings:
     """Read a treadle.yaml; what is not in it has its default.
 
     Args:
         file: the file
         parts: the parts that a policy may have; they must have been registered
+        trust_code: whether files of parts are run; not without `--trust-code` if another file names this one
 
     Raises:
         ConfigError: the file cannot be read, or it has errors; all of them are reported together.
     """
-    return parse_settings(str(file), text_of(file), parts)
+    return parse_settings(str(file), text_of(file), parts, trust_code=trust_code)
 
 
 def check_settings(file: FilePath, parts: PartRegistry = PARTS) -> None:
@@ -59,7 +69,7 @@ def check_settings(file: FilePath, parts: PartRegistry = PARTS) -> None:
         ConfigError: the file cannot be read, or it has errors; all of them are reported together.
     """
     text = text_of(file)
-    _Reader(YamlDocument(str(file), text), parts, None, runs_code=False).settings(text)
+    _Reader(YamlDocument(str(file), text), parts, None, Code.LOOK).settings(text)
 
 
 def read_profiles(file: FilePath) -> Profiles:
@@ -94,7 +104,9 @@ def parse_roster(file: str, text: str) -> tuple[RosterEngine, ...]:
     return _Reader(YamlDocument(file, text), PARTS, None).roster()
 
 
-def parse_engines(file: str, text: str, base: Settings, besides: Collection[str] = ()) -> Settings:
+def parse_engines(
+    file: str, text: str, base: Settings, besides: Collection[str] = (), *, trust_code: bool = False
+) -> Settings:
     """Return settings with the engines of another text, such as a scenario, whose other sections are not looked at.
 
     Args:
@@ -102,11 +114,12 @@ def parse_engines(file: str, text: str, base: Settings, besides: Collection[str]
         text: the text
         base: what engines follow where their entries say nothing else
         besides: keys of entries that somebody else reads
+        trust_code: whether files of parts are run
 
     Raises:
         ConfigError: something in the section is wrong.
     """
-    return _Reader(YamlDocument(file, text), PARTS, None).engines(base, besides)
+    return _Reader(YamlDocument(file, text), PARTS, None, _code(trust_code)).engines(base, besides)
 
 
 def refuse_engines(settings: Settings, who: str) -> None:
@@ -128,7 +141,12 @@ def refuse_engines(settings: Settings, who: str) -> None:
 
 
 def parse_settings(
-    file: str, text: str, parts: PartRegistry = PARTS, kept: Mapping[str, bytes] | None = None
+    file: str,
+    text: str,
+    parts: PartRegistry = PARTS,
+    kept: Mapping[str, bytes] | None = None,
+    *,
+    trust_code: bool = False,
 ) -> Settings:
     """Return the settings in a text (see `read_settings`).
 
@@ -137,8 +155,13 @@ def parse_settings(
         text: the text
         parts: the parts that a policy may have
         kept: the contents of the parts' files by absolute path, if they are not to be read (`Source`)
+        trust_code: whether files of parts are run
     """
-    return _Reader(YamlDocument(file, text), parts, kept).settings(text)
+    return _Reader(YamlDocument(file, text), parts, kept, _code(trust_code)).settings(text)
+
+
+def _code(trust_code: bool) -> Code:
+    return Code.RUN if trust_code else Code.REFUSE
 
 
 def warnings_of(document: YamlDocument) -> list[str]:
@@ -176,12 +199,16 @@ class _Reader:
     """Checks one document, collecting all its problems."""
 
     def __init__(
-        self, document: YamlDocument, parts: PartRegistry, kept: Mapping[str, bytes] | None, *, runs_code: bool = True
+        self,
+        document: YamlDocument,
+        parts: PartRegistry,
+        kept: Mapping[str, bytes] | None,
+        code: Code = Code.REFUSE,
     ) -> None:
         self._document = document
         self._parts = parts
         self._kept = kept
-        self._runs_code = runs_code
+        self._code = code
         self._part_files: dict[str, bytes] = {}
         self._problems: list[Problem] = []
 
@@ -300,8 +327,10 @@ class _Reader:
     def _located(self, part: str, parameters: FilePart, path: Path) -> FilePart | None:
         """Find the class that a part of a user's is: run the file that it is in, unless no code is to be run."""
         try:
-            if not self._runs_code:
+            if self._code is Code.LOOK:
                 return self._there(parameters)
+            if self._code is Code.REFUSE:
+                raise PartFileError("path", untrusted(parameters.path))
             if self._kept is None:
                 self._refuse_distrusted()
             found = parameters.located(part, FilePath(self._document.file).parent, self._kept)

@@ -14,8 +14,16 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
+TRUST_OPTION: Final = "--trust-code"
+"""Runs the Python code that recordings, scenarios and sweeps name."""
+
 LINKS_MAX: Final = 40
 """Symbolic links that are followed; as many as Linux follows."""
+
+
+def untrusted(code: str) -> str:
+    """Return why Python code that a recording, a scenario or a sweep names is not run, and the remedy."""
+    return f"{code!r} is Python code, which runs only with {TRUST_OPTION}; give that for files whose author you trust"
 
 
 def trusted_owners() -> frozenset[int]:

@@ -115,7 +115,7 @@ class LivePolicies:
         recorder.start()
         live, plans = HistorySource(recorder), open_plans(settings, recorder.remember, recorder.ask_stages)
         source = live if plans is None else EventSources(live, plans)
-        ticks = LiveRecorder(self._engine, keys_for=source.keys_for())
+        ticks = LiveRecorder(self._engine, keys_for=source.keys_for(), follows_file=not self.refusal)
         ticks.follow(settings)
         ticks.start()
         self._ticks = ticks
@@ -207,7 +207,9 @@ class LivePolicies:
         if source is None:
             return None
         try:
-            kept = self._read_watch(lambda: parse_settings(source.file, source.text, kept=source.part_files))
+            kept = self._read_watch(
+                lambda: parse_settings(source.file, source.text, kept=source.part_files, trust_code=True)
+            )
             return own_settings(kept, self._engine, source.file)
         except (ConfigError, PartStoppedError) as error:
             _log.warning("the last good policy cannot be used any more: %s", error)

@@ -1,9 +1,8 @@
 """Records an engine's input and answers, beside the decisions.
 
 The thread that decides puts ticks into a bounded queue and never waits: what has no room is dropped, counted and
-reported, and the recording goes on with the next segment. A segment begins with a snapshot and with the state that the
-engine had before it, so that it can be replayed by itself; when one is due, or was lost, the ResourceManager is asked
-for a snapshot.
+reported, and the recording goes on with the next segment. A segment begins with a snapshot; when one is due, or was
+lost, the ResourceManager is asked for a snapshot.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from treadle.events import Event, PolicySwitch
 from treadle.live.roles import DecisionEngine
 from treadle.live.segment_writer import SegmentWriter, utc
 from treadle.record.hashes import engine_hash, schema, schema_hash, versions
-from treadle.record.state import State, StateError
 from treadle.record.ticks import (
     Cost,
     Reading,
@@ -34,7 +32,6 @@ from treadle.record.ticks import (
     end_head,
     segment_record,
     settings_record,
-    state_record,
     text_of,
     tick_record,
 )
@@ -62,12 +59,10 @@ _TICK_BYTES: Final = 512
 class _Begin:
     """A segment begins."""
 
-    def __init__(self, record: Record, segment: Segment, settings: Settings, state: State) -> None:
+    def __init__(self, record: Record, segment: Segment, settings: Settings) -> None:
         self.record = record
         self.segment = segment
         self.settings = settings
-        self.state = state
-        self.bytes = sum(each.nbytes for each in state.arrays)
 
 
 class _End:
@@ -88,6 +83,7 @@ class LiveRecorder:
         clock_s: Callable[[], float] = time.monotonic,
         writer: SegmentWriter | None = None,
         keys_for: Sequence[str] = (),
+        follows_file: bool = True,
     ) -> None:
         """Record nothing yet.
 
@@ -96,10 +92,14 @@ class LiveRecorder:
             clock_s: says when a segment is due
             writer: writes segments
             keys_for: what the session's status says that frames should bring
+            follows_file: whether the sidecar began with the policy of its file; a recording of another one is not
+                replayed, since the reason is in no frame
         """
         engine_hash()  # reads files: not while a frame waits
         self._engine = engine
         self._keys_for = tuple(keys_for)
+        self._fresh = follows_file
+        """Has the engine learned nothing yet?"""
         self._clock_s = clock_s
         self._changed = Condition()
         self._queue: deque[tuple[Tick | _Begin | _End, int]] = deque()
@@ -148,12 +148,13 @@ class LiveRecorder:
             self._begun_here, self._broken, self.gaps, self.dropped = False, False, 0, 0
             self._asked_s = -ASK_S
 
-    def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool, state: Callable[[], State]) -> bool:
+    def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool) -> bool:
         """Take a frame; return whether the answer must ask for a snapshot."""
         began_s = time.thread_time()
         if self._process_s is None:
             self._process_s = time.process_time()
-        asks = self._begin(frame, reply_max_bytes, wanted, state)
+        asks = self._begin(frame, reply_max_bytes, wanted)
+        self._fresh = False
         self._beside_s += time.thread_time() - began_s
         return asks
 
@@ -162,7 +163,7 @@ class LiveRecorder:
         process_s = 0.0 if self._process_s is None else time.process_time() - self._process_s
         return Cost(round(1e6 * self._beside_s), round(1e6 * self._writing_s), round(1e6 * process_s))
 
-    def _begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool, state: Callable[[], State]) -> bool:
+    def _begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool) -> bool:
         self._tick = None
         if not self._record.folder or self._settings is None:
             return False
@@ -178,7 +179,7 @@ class LiveRecorder:
             self._lose("the recording could not be written")
         due = self._open and (now_s >= self._due_s or self._writer.bytes >= self._record.segment_mb << 20)
         if header.snapshot and (due or not self._open):
-            self._next(state, now_s)
+            self._next(now_s)
         may_ask = wanted and not header.more and not header.snapshot
         if not self._open:
             self._count()
@@ -257,15 +258,9 @@ class LiveRecorder:
             found.append(f"the recording has {self.gaps} gaps, {self.dropped} frames are not in it: {self._why}")
         return found
 
-    def _next(self, state: Callable[[], State], now_s: float) -> None:
+    def _next(self, now_s: float) -> None:
         """Begin the next segment; the one before ends."""
         assert self._settings is not None
-        try:
-            kept = state()
-        except StateError as error:
-            self.problem = f"the engine's state cannot be kept: {error}"
-            self._stop("its state cannot be kept")
-            return
         segment = Segment(
             number=self._number + 1,
             engine=self._engine,
@@ -278,10 +273,10 @@ class LiveRecorder:
             schema=schema(),
             versions=versions(),
             process=os.getpid(),
+            fresh=self._fresh,
             keys_for=self._keys_for,
         )
-        begin = _Begin(self._record, segment, self._settings, kept)
-        if not self._put(begin, begin.bytes):
+        if not self._put(_Begin(self._record, segment, self._settings), _TICK_BYTES):
             return
         self._number += 1
         self._begun_here = True
@@ -384,7 +379,6 @@ class LiveRecorder:
             self._writer.begin(item.record, item.segment.engine, item.segment.number)
             self._writer.write(segment_record(item.segment), [])
             self._writer.write(*settings_record(text_of(item.settings)))
-            self._writer.write(*state_record(item.state))
             self._writer.flush()
             self.problem = ""
         elif isinstance(item, Tick):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -11,7 +11,6 @@ from treadle.engine.attempts import Attempts
 from treadle.events import Event, PolicySwitch, Samples
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
-from treadle.record.state import State
 from treadle.wire.frames import Frame
 
 
@@ -128,11 +127,8 @@ class TickRecorder(Protocol):
     All must return at once and raise nothing.
     """
 
-    def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool, state: Callable[[], State]) -> bool:
-        """Take a frame before it is used; return whether the answer must ask for a snapshot.
-
-        ``state`` returns the state of session and engine before the frame.
-        """
+    def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool) -> bool:
+        """Take a frame before it is used; return whether the answer must ask for a snapshot."""
 
     def refused(self) -> None:
         """Take notice that the frame is refused because the observer wants a snapshot."""

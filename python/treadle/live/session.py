@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from threading import Event, Lock
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from treadle.live.roles import DecisionEngine, EventSource, FrameObserver, Polic
 from treadle.live.waits import Waits
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
-from treadle.record.names import name_of
-from treadle.record.state import State, keep
 from treadle.wire.answer import (
     PROPOSAL_HEADER,
     PROPOSAL_ROW_BYTES,
@@ -76,31 +74,6 @@ def _without_moved(frame: Frame) -> Frame:
             for each in frame.events
         ]
     )
-
-
-STATE: Final = (
-    "_configuration",
-    "_contention",
-    "_contention_s",
-    "_engine",
-    "_epoch",
-    "_failure",
-    "_failures",
-    "_known",
-    "_lost",
-    "_missing",
-    "_refusing",
-    "_reply_max_bytes",
-    "_running",
-    "_sequence",
-    "_settings",
-    "_status",
-    "_steady",
-    "_told_switches",
-    "_waits",
-    "_warned",
-)
-"""What a session remembers from frame to frame, besides texts and slots of its decoder, which begin with a snapshot."""
 
 
 class EngineFailedError(Exception):
@@ -212,15 +185,6 @@ class Session:
         with self._turn:
             return action(self._engine)
 
-    def state(self) -> State:
-        """Return the state of session and engine, with which `resume` goes on from here."""
-        return keep({name: getattr(self, name) for name in STATE}, name_of)
-
-    def resume(self, state: dict[str, Any]) -> None:
-        """Go on from a state of this or another session, which is taken over."""
-        for name in STATE:
-            setattr(self, name, state[name])
-
     @property
     def failures(self) -> int:
         """How often the engine has failed with no decision since."""
@@ -238,7 +202,7 @@ class Session:
     def _decide(self, frame: bytes, reply_max_bytes: int | None, wanted: bool) -> bytes:
         began_ns = self._clock_ns()
         recorder = self._recorder
-        asks = recorder is not None and recorder.begin(frame, reply_max_bytes, wanted, self.state)
+        asks = recorder is not None and recorder.begin(frame, reply_max_bytes, wanted)
         if reply_max_bytes is not None:
             self._reply_max_bytes = reply_max_bytes
         header: FrameHeader | None = None

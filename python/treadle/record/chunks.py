@@ -2,7 +2,7 @@
 
 The file begins with its magic and the version of all that follows. The chunks together are one zstd stream, so that
 what was said before shortens what is said again; each ends where all that was put into it can be read. In the stream
-are records: the lengths of a head and of a body, the head as JSON, the body as bytes.
+are records: the lengths of a head and of a body, the head as JSON, the body as bytes. A record is whole in one chunk.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from struct import Struct
 from typing import IO, Any, Final
 
 from treadle.errors import UserError
+from treadle.unpacking import RATIO_MAX, Unpacker, UnpackError, bound
 
 MAGIC: Final = b"TRDREC"
-VERSION: Final = 1
-"""Of the file; the heads of records may get more keys without another version."""
+VERSION: Final = 2
+"""Of the file; the heads of records may get more keys without another version. Version 1 held the engine's state."""
 
 FILE_HEADER: Final = Struct("<6sH")
 CHUNK_HEADER: Final = Struct("<III")
@@ -26,11 +27,10 @@ CHUNK_HEADER: Final = Struct("<III")
 RECORD_HEADER: Final = Struct("<II")
 
 CHUNK_BYTES_MAX: Final = 1 << 30
-"""A longer one is damaged, packed or unpacked."""
+"""A longer one is damaged, packed or unpacked: a frame and an answer have 256 MiB each at most."""
 
 LEVEL: Final = 1
 """Of zstd: with frames of a real ResourceManager faster ones save nothing, and pack into half as much again."""
-_WINDOW_BYTES_MAX: Final = 1 << 27
 
 
 class RecordingError(UserError):
@@ -82,6 +82,7 @@ class ChunkWriter:
         self._packer = self._zstd.ZstdCompressor(level=LEVEL).compressobj()
         self._packed: list[bytes] = []
         self._unpacked = 0
+        self._packed_bytes = self._unpacked_bytes = 0
         self._put(FILE_HEADER.pack(MAGIC, VERSION))
         self.bytes = FILE_HEADER.size
         """How long the file is."""
@@ -104,14 +105,19 @@ class ChunkWriter:
 
         Raises:
             OSError: it cannot be written.
+            RecordingError: its ratio is beyond `treadle.unpacking.bound`, so that no reader would accept it.
         """
         if not self._unpacked:
             return
         packed = b"".join([*self._packed, self._packer.flush(self._zstd.COMPRESSOBJ_FLUSH_BLOCK)])
-        self._put(CHUNK_HEADER.pack(len(packed), self._unpacked, zlib.crc32(packed)) + packed)
+        unpacked, self._packed, self._unpacked = self._unpacked, [], 0
+        self._packed_bytes += len(packed)
+        self._unpacked_bytes += unpacked
+        if self._unpacked_bytes > bound(self._packed_bytes):
+            raise RecordingError(f"frames pack into less than 1/{RATIO_MAX} of their size, which no reader accepts")
+        self._put(CHUNK_HEADER.pack(len(packed), unpacked, zlib.crc32(packed)) + packed)
         self._stream.flush()
         self.bytes += CHUNK_HEADER.size + len(packed)
-        self._packed, self._unpacked = [], 0
 
     def _put(self, data: bytes) -> None:
         """Write all of it: a disk that is nearly full takes a part, and refuses only the next one."""
@@ -128,11 +134,11 @@ class ChunkReader:
 
         Raises:
             EmptySegmentError: it ends before it has begun.
-            RecordingError: it is none, or of a version that is not known.
+            RecordingError: it is not a recording, or has another version.
         """
+        zstandard()
         self._stream = stream
-        self._unpacker = zstandard().ZstdDecompressor(max_window_size=_WINDOW_BYTES_MAX).decompressobj()
-        self._error: Any = zstandard().ZstdError
+        self._unpacker = Unpacker()
         header = stream.read(FILE_HEADER.size)
         if len(header) < FILE_HEADER.size and FILE_HEADER.pack(MAGIC, VERSION).startswith(header):
             raise EmptySegmentError(
@@ -140,36 +146,35 @@ class ChunkReader:
             )
         if len(header) < FILE_HEADER.size or header[: len(MAGIC)] != MAGIC:
             raise RecordingError(f"{name} is no recording of Treadle's")
-        self.version = FILE_HEADER.unpack(header)[1]
-        if not 1 <= self.version <= VERSION:
-            known = f"this release reads up to {VERSION}; read it with the release that wrote it, or a newer one"
-            raise RecordingError(f"{name} is a recording of version {self.version}: {known}")
+        version = FILE_HEADER.unpack(header)[1]
+        if version != VERSION:
+            raise RecordingError(
+                f"{name} is a recording of version {version}, and this release reads version {VERSION} alone; read it "
+                "with the release that wrote it, or record again"
+            )
         self.damage = ""
         """Why nothing was read beyond some place; empty if all was."""
 
     def records(self) -> Iterator[Record]:
         """Yield all records that are whole."""
-        data = bytearray()
-        at = 0
-        for unpacked in self._chunks():
-            del data[:at]
-            data += unpacked
+        for chunk in self._chunks():
             at = 0
-            while len(data) - at >= RECORD_HEADER.size:
-                head, body = RECORD_HEADER.unpack_from(data, at)
-                end = at + RECORD_HEADER.size + head + body
-                if end > len(data):
-                    break
+            while len(chunk) - at >= RECORD_HEADER.size:
+                head, body = RECORD_HEADER.unpack_from(chunk, at)
                 begin = at + RECORD_HEADER.size
+                end = begin + head + body
+                if end > len(chunk):
+                    break
                 try:
-                    found = json.loads(bytes(data[begin : begin + head]))
-                except ValueError:
-                    self.damage = self.damage or f"a record at {at} of a chunk is not readable"
+                    found = json.loads(chunk[begin : begin + head])
+                except (ValueError, RecursionError):
+                    self.damage = f"a record at {at} of a chunk is not readable"
                     return
-                yield Record(found if isinstance(found, dict) else {}, bytes(data[begin + head : end]))
+                yield Record(found if isinstance(found, dict) else {}, chunk[begin + head : end])
                 at = end
-        if len(data) > at:
-            self.damage = self.damage or "the last record is cut off"
+            if len(chunk) > at:
+                self.damage = "a record is cut off at the end of its chunk"
+                return
 
     def _chunks(self) -> Iterator[bytes]:
         place = FILE_HEADER.size
@@ -191,9 +196,9 @@ class ChunkReader:
                 self.damage = f"the chunk at byte {place} is damaged: its checksum is another"
                 return
             try:
-                unpacked: bytes = self._unpacker.decompress(packed)
-            except self._error:
-                self.damage = f"the chunk at byte {place} is damaged: it does not unpack"
+                unpacked = self._unpacker.unpack(packed, unpacked_bytes)
+            except UnpackError as error:
+                self.damage = f"the chunk at byte {place} is damaged: {error}"
                 return
             if len(unpacked) != unpacked_bytes:
                 self.damage = f"the chunk at byte {place} is damaged: it unpacks to another length"

@@ -16,7 +16,9 @@ import numpy as np
 import yaml
 
 from treadle import events
+from treadle.config.errors import ConfigError
 from treadle.config.settings import Source
+from treadle.config.yaml_nodes import YamlDocument
 from treadle.record.chunks import RecordingError
 from treadle.record.ticks import SettingsText
 from treadle.wire.frames import FRAME_HEADER, SECTION_HEADER, Frame, FrameDecoder
@@ -143,7 +145,7 @@ class Pseudonyms:
         """Return the text of settings with other names; without comments, paths and addresses.
 
         Raises:
-            RecordingError: the policy has parts from files, which may have any names in them.
+            RecordingError: the policy has parts from files, which may have any names in them, or the text is wrong.
         """
         source = settings.source
         if source is None:
@@ -153,10 +155,12 @@ class Pseudonyms:
                 "the policy has parts from files, whose code may have any names in it: such a recording cannot be "
                 "anonymised"
             )
-        document = yaml.safe_load(source.text) or {}
-        kept = self._section(document)
-        for name, entry in (kept.get("engines") or {}).items():
-            kept["engines"][name] = self._section(entry or {})
+        try:
+            kept = self._section(YamlDocument(source.file, source.text).value or {})
+            for name, entry in (kept.get("engines") or {}).items():
+                kept["engines"][name] = self._section(entry or {})
+        except (ConfigError, AttributeError) as error:
+            raise RecordingError(f"settings in the recording cannot be read: {error}") from error
         text = yaml.safe_dump(kept, sort_keys=False)
         return SettingsText(Source("treadle.yaml", text, {}), settings.name)
 

@@ -1,8 +1,8 @@
-"""Reads segments: how each begins, its state, its ticks one after the other."""
+"""Reads segments: how each begins, its ticks one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Final
 from treadle.record.chunks import ChunkReader, EmptySegmentError, Record, RecordingError
 from treadle.record.frames_of_others import Translator
 from treadle.record.hashes import schema_hash
-from treadle.record.state import State
 from treadle.record.ticks import (
     Cost,
     Segment,
@@ -20,14 +19,13 @@ from treadle.record.ticks import (
     read_cost,
     read_segment,
     read_settings_text,
-    read_state,
     read_tick,
 )
 
-READERS: Final[Mapping[int, Callable[[Record], Tick]]] = {1: read_tick}
-"""How a tick is read, by the version of the file. A release that changes what a record says adds a line."""
-
 READABLE_PART: Final = "it is readable up to here"
+NOT_FROM_START: Final = (
+    "the recording does not lead back to the start of its sidecar, and it has nothing of what the engine had learned"
+)
 OPEN_END: Final = "it is still being written, or its writer was killed: the last second may be missing"
 
 
@@ -38,8 +36,6 @@ class RecordedSegment:
     path: Path
     segment: Segment
     settings: SettingsText
-    state: State | None
-    """None: it cannot be read."""
     ticks: Iterator[Tick]
     notes: list[str] = field(default_factory=list)
     """What is not as it should be; of the ticks when all were read."""
@@ -51,6 +47,8 @@ class RecordedSegment:
     """Were all ticks read, and does the file say that there are no more?"""
     follows: bool = False
     """Does its first frame follow the last one of the segment that `open_all` yielded before?"""
+    from_start: bool = False
+    """Do it and those that `open_all` yielded before it lead back, without a gap, to the start of the sidecar?"""
 
 
 @contextmanager
@@ -79,12 +77,13 @@ def open_all(files: Sequence[Path], notes: list[str]) -> Iterator[RecordedSegmen
     """
     empty = 0
     before: Segment | None = None
-    whole = False
+    whole = from_start = False
     for file in files:
         try:
             with open_segment(file) as recorded:
                 segment = recorded.segment
                 recorded.follows = whole and before is not None and _follows(before, segment)
+                recorded.from_start = from_start = segment.fresh or (recorded.follows and from_start)
                 if before is not None and segment.follows and not recorded.follows:
                     notes.append(f"{file.name}: the segment that it follows is missing, or its end is")
                 yield recorded
@@ -102,27 +101,22 @@ def _follows(before: Segment, segment: Segment) -> bool:
 
 def _read(path: Path, chunks: ChunkReader) -> RecordedSegment:
     records = chunks.records()
-    first, second, third = (next(records, None) for _ in range(3))
+    first, second = next(records, None), next(records, None)
     if first is None or first.kind != "segment" or second is None:
         reason = chunks.damage or "it does not say what it is"
         raise EmptySegmentError(f"{path}: nothing of it can be read: {reason}")
-    found = RecordedSegment(path, read_segment(first), read_settings_text(second), None, iter(()))
-    if third is not None and third.kind == "state":
-        try:
-            found.state = read_state(third)
-        except RecordingError as error:
-            found.notes.append(str(error))
+    found = RecordedSegment(path, read_segment(first), read_settings_text(second), iter(()))
     found.ticks = _ticks(found, chunks, records)
     return found
 
 
 def _ticks(found: RecordedSegment, chunks: ChunkReader, records: Iterator[Record]) -> Iterator[Tick]:
-    read, ended = READERS[chunks.version], ""
+    ended = ""
     others = found.segment.schema_hash != schema_hash()
     translator = Translator(found.segment.schema) if others else None
     for record in records:
         if record.kind == "tick":
-            tick = read(record)
+            tick = read_tick(record)
             yield tick if translator is None else replace(tick, frame=translator.frame(tick.frame))
         elif record.kind == "end":
             ended = str(record.head.get("why", ""))

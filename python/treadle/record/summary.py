@@ -38,7 +38,8 @@ class SegmentSummary:
     why: str = ""
     engine_hash: str = ""
     schema_hash: str = ""
-    has_state: bool = False
+    from_start: bool = False
+    """Do it and those before it lead back to the start of the sidecar, so that it can be replayed?"""
     notes: list[str] = field(default_factory=list)
 
 
@@ -132,7 +133,7 @@ class _Looker:
             why=segment.why,
             engine_hash=segment.engine_hash,
             schema_hash=segment.schema_hash,
-            has_state=recorded.state is not None,
+            from_start=recorded.from_start,
         )
         self._policies[recorded.settings.name] = None
         found.gaps += bool(found.segments) and not recorded.follows

@@ -1,8 +1,7 @@
-"""What is in a recording: segments, in them the state that they begin with and ticks, each as a record and back."""
+"""What is in a recording: segments, and in them ticks, each as a record and back."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple
@@ -13,7 +12,6 @@ from treadle import events
 from treadle.config.settings import Settings, Source
 from treadle.events import Event, PolicySwitch
 from treadle.record.chunks import Record, RecordingError
-from treadle.record.state import Array, State
 
 BESIDE: Final[Mapping[str, type[Any]]] = {
     each.__name__: each
@@ -71,7 +69,7 @@ class Tick:
 
 @dataclass(slots=True)
 class Segment:
-    """How a segment begins: it can be replayed without those before it."""
+    """How a segment begins."""
 
     number: int
     """Of this process, from 1."""
@@ -90,6 +88,8 @@ class Segment:
     schema: Mapping[str, Any]
     versions: Mapping[str, str]
     process: int = 0
+    fresh: bool = False
+    """Is its first frame the first one that the sidecar took, so that the engine had learned nothing before it?"""
     keys_for: Sequence[str] = ()
     """Types of the applications whose keys the frames should bring; the keys are in no recording."""
     anonymised: bool = False
@@ -124,7 +124,7 @@ def read_cost(record: Record) -> Cost:
 
 @dataclass(slots=True)
 class SettingsText:
-    """What settings a segment begins with were read from, for those who cannot read its state."""
+    """What settings a segment begins with were read from."""
 
     source: Source | None
     name: str
@@ -184,68 +184,6 @@ def _read_source(written: Any, body: bytes) -> Source | None:
         files[path] = body[at : at + length]
         at += length
     return Source(written["file"], written["text"], files)
-
-
-def state_record(state: State) -> tuple[dict[str, Any], Body]:
-    """Return a record of an engine's state."""
-    tree = json.dumps(state.tree, separators=(",", ":")).encode()
-    arrays = [
-        [_dtype_written(each.dtype), list(each.shape), each.flags.f_contiguous and each.ndim > 1]
-        for each in state.arrays
-    ]
-    body: Body = [tree, *(_without_gaps(each).tobytes("A") for each in state.arrays)]
-    return {"kind": "state", "tree": len(tree), "arrays": arrays}, body
-
-
-def read_state(record: Record) -> State:
-    """Return an engine's state.
-
-    Raises:
-        RecordingError: its arrays are not what the head says.
-    """
-    try:
-        at = record.head["tree"]
-        tree = json.loads(record.body[:at])
-        arrays = []
-        for dtype, shape, fortran in record.head["arrays"]:
-            kind = _dtype_read(dtype)
-            if kind.hasobject:
-                raise RecordingError("state: an array of objects")
-            count = int(np.prod(shape, dtype=np.int64))
-            found = np.frombuffer(record.body, kind, count, at).copy()
-            arrays.append(found.reshape(shape, order="F" if fortran else "C"))
-            at += count * kind.itemsize
-    except (KeyError, TypeError, ValueError) as error:
-        raise RecordingError(f"state that cannot be read: {error}") from error
-    return State(tree, arrays)
-
-
-def _without_gaps(array: Array) -> Array:
-    """Return an array whose bytes between fields are 0: what is there was somebody else's memory."""
-    names = array.dtype.names
-    if names is None or sum(array.dtype[name].itemsize for name in names) == array.dtype.itemsize:
-        return array
-    found = np.zeros(array.shape, array.dtype)
-    for name in names:
-        found[name] = array[name]
-    return found
-
-
-def _dtype_written(dtype: np.dtype[Any]) -> Any:
-    """Return a type as JSON takes it: kernels are compiled for a record's exact layout."""
-    if dtype.names is None:
-        return dtype.str
-    found = [[name, _dtype_written(dtype[name]), dtype.fields[name][1]] for name in dtype.names]  # type: ignore[index]
-    return {"fields": found, "size": dtype.itemsize, "align": dtype.isalignedstruct}
-
-
-def _dtype_read(written: Any) -> np.dtype[Any]:
-    if isinstance(written, str):
-        return np.dtype(written)
-    names, formats, offsets = zip(*written["fields"], strict=True)
-    layout: Any = {"names": names, "formats": [_dtype_read(each) for each in formats], "offsets": offsets}
-    found: np.dtype[Any] = np.dtype(layout | {"itemsize": written["size"]}, align=written["align"])
-    return found
 
 
 def tick_record(tick: Tick) -> tuple[dict[str, Any], Body]:

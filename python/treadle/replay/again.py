@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
@@ -17,18 +18,11 @@ from treadle.live.roles import DecisionEngine
 from treadle.live.session import EngineFailedError, Session
 from treadle.policy.watchdog import Endless
 from treadle.record.chunks import RecordingError
-from treadle.record.names import CodeNotTrustedError, Named
 from treadle.record.reader import RecordedSegment
-from treadle.record.state import State, StateError, restore
 from treadle.record.ticks import Tick
 from treadle.wire.frames import Frame
 
 _REPLY_MAX_BYTES: Final = 1 << 20
-
-UNTRUSTED: Final = (
-    "the policy has parts that are Python code in the recording; it is run with --trust-code, which is for recordings "
-    "of your own cluster"
-)
 
 
 class _RefusedError(ConfigError):
@@ -114,7 +108,7 @@ class _Asker:
     def __init__(self, recorded: _Recorded) -> None:
         self._recorded = recorded
 
-    def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool, state: Callable[[], State]) -> bool:
+    def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool) -> bool:
         return self._recorded.tick.asks_snapshot
 
     def refused(self) -> None:
@@ -140,32 +134,29 @@ class _Asker:
 
 
 class SessionAgain:
-    """A session that takes a segment's ticks."""
+    """A session that takes ticks: an engine that has learned nothing, and what entered beside its frames."""
 
-    def __init__(
-        self, recorded: RecordedSegment, *, trust_code: bool, fresh: bool = False, other: Settings | None = None
-    ) -> None:
-        """Begin with the state of a segment.
+    def __init__(self, recorded: RecordedSegment, *, trust_code: bool, other: Settings | None = None) -> None:
+        """Begin as a sidecar does.
 
         Args:
-            recorded: the segment
+            recorded: the first segment whose ticks it takes
             trust_code: whether parts of the policy from files may be run
-            fresh: leave the state alone, begin with an engine that has learned nothing
             other: follow these settings, and not those of the recording
 
         Raises:
             RecordingError: the policy may not be run, or its settings cannot be read.
         """
         self._engine_name = recorded.segment.engine
+        self._place = recorded.path
         self._trust_code = trust_code
         self._recorded = _Recorded(recorded.segment.keys_for)
         self._reading: Future[Settings] = Future()
-        self.notes: list[str] = []
         self._other = other
         settings = self._settings(recorded.settings.source) if other is None else other
-        self._watch = Endless(settings.limits.part_timeout_ms / 1000)
+        watch = Endless(settings.limits.part_timeout_ms / 1000)
         self._session = Session(
-            lambda settings: Engine(settings, watch=self._watch, tries_again=True),
+            lambda settings: Engine(settings, watch=watch, tries_again=True),
             lambda: settings,
             reply_max_bytes=_REPLY_MAX_BYTES,
             clock_ns=self._recorded.clock_ns,
@@ -175,37 +166,11 @@ class SessionAgain:
             event_source=self._recorded,
             recorder=_Asker(self._recorded),
         )
-        self.is_fresh = fresh
-        if not fresh:
-            self._resume(recorded.state)
-
-    def _resume(self, state: State | None) -> None:
-        named = Named(trust_code=self._trust_code, watch=self._watch)
-        try:
-            if state is None:
-                raise StateError("it cannot be read")
-            restored: Any = restore(state, named)
-            self._session.resume(restored)
-            self.notes += named.notes
-        except CodeNotTrustedError as error:
-            raise RecordingError(UNTRUSTED) from error
-        except (StateError, KeyError, TypeError) as error:
-            self.is_fresh = True
-            self.notes.append(f"what the engine had learned is not known ({error}): it begins with the snapshot alone")
-
-    def state(self) -> State:
-        """Return the state of session and engine."""
-        return self._session.state()
 
     @property
     def part_failure(self) -> str:
         """Why a part of the policy failed, so that another one goes on; empty if none did."""
         return "" if self._session.failure is None else str(self._session.failure)
-
-    @property
-    def failed(self) -> bool:
-        """Has the engine failed since its last decision?"""
-        return bool(self._session.failures)
 
     def take(self, tick: Tick) -> bytes:
         """Return the answer to a tick; empty if the engine failed for good.
@@ -232,12 +197,25 @@ class SessionAgain:
                 self._reading = Future()
 
     def _settings(self, source: Source | None) -> Settings:
-        if source is None:
-            return default_settings()
-        if source.part_files and not self._trust_code:
-            raise RecordingError(UNTRUSTED)
-        try:
-            found = parse_settings(source.file, source.text, kept=source.part_files)
-            return own_settings(found, self._engine_name, source.file)
-        except ConfigError as error:
-            raise RecordingError(f"the recording's settings cannot be followed by this release: {error}") from error
+        return recorded_settings(source, self._engine_name, self._place, trust_code=self._trust_code)
+
+
+def recorded_settings(source: Source | None, engine: str, place: Path, *, trust_code: bool) -> Settings:
+    """Return the settings that a recording's engine followed.
+
+    Args:
+        source: what they were read from; None: the defaults
+        engine: the engine's name, empty for the first or only one
+        place: the recording, for errors
+        trust_code: whether parts of the policy from files may be run
+
+    Raises:
+        RecordingError: there are such parts and they are not trusted, or this release cannot follow the settings.
+    """
+    if source is None:
+        return default_settings()
+    try:
+        found = parse_settings(source.file, source.text, kept=source.part_files, trust_code=trust_code)
+        return own_settings(found, engine, source.file)
+    except ConfigError as error:
+        raise RecordingError(f"{place}: the settings in it cannot be followed: {error}") from error

@@ -35,7 +35,7 @@ BROKEN_MAX: Final = 20
 _FRAMEWORKS: Final = {"MAPREDUCE": Framework.MAPREDUCE, "SPARK": Framework.SPARK}
 
 
-def cluster_of(file: Path) -> Scenario:
+def cluster_of(file: Path, *, trust_code: bool) -> Scenario:
     """Return a scenario whose own workload may be missing, for it is not used.
 
     Raises:
@@ -50,7 +50,8 @@ def cluster_of(file: Path) -> Scenario:
     value = YamlDocument(str(file), text).value
     if isinstance(value, dict) and "workload" not in value:
         text += f"\nworkload: {json.dumps(NOBODY)}\n"
-    return Scenario(parse_scenario(str(file), text), file.parent, str(file), text)
+    model = parse_scenario(str(file), text, trust_code=trust_code)
+    return Scenario(model, file.parent, str(file), text, trust_code=trust_code)
 
 
 class Histories:

@@ -11,15 +11,13 @@ from treadle.errors import UserError
 from treadle.files import write_whole
 from treadle.record.chunks import ChunkWriter, RecordingError
 from treadle.record.hashes import engine_hash, schema, schema_hash, versions
-from treadle.record.reader import RecordedSegment, open_all
-from treadle.record.state import State
+from treadle.record.reader import NOT_FROM_START, RecordedSegment, open_all
 from treadle.record.ticks import (
     Reading,
     SettingsText,
     Tick,
     segment_record,
     settings_record,
-    state_record,
     tick_record,
 )
 from treadle.replay.again import SessionAgain
@@ -50,20 +48,23 @@ def renew(files: Sequence[Path], *, trust_code: bool = False) -> Rewritten:
     """Replace the expected answers of segments, in place, by those of this engine.
 
     Raises:
-        RecordingError: one is no recording or not whole, and nothing is written; or it cannot be replayed or written,
-            and is left as it is.
+        RecordingError: one is no recording, is not whole or does not lead back to the start of its sidecar, and nothing
+            is written; or it cannot be replayed or written, and is left as it is.
     """
-    unreadable, notes = set(files), list[str]()
+    refused, notes = set(files), list[str]()
     for recorded in open_all(files, notes):
-        unreadable.discard(recorded.path)
+        refused.discard(recorded.path)
         for _ in recorded.ticks:
             pass
         _refuse_damaged(recorded)
-    if unreadable:
+        if not recorded.from_start:
+            notes.append(f"{recorded.path.name}: {NOT_FROM_START}")
+            refused.add(recorded.path)
+    if refused:
         raise RecordingError(f"nothing is renewed: {'; '.join(notes)}. Copy the others, and renew the copies")
-    done = Rewritten()
+    done, again = Rewritten(), None
     for recorded in open_all(files, done.notes):
-        again = SessionAgain(recorded, trust_code=trust_code)
+        again = _session(recorded, again, trust_code=trust_code)
         content = _written(recorded, again, done, None)
         _refuse_damaged(recorded)
         try:
@@ -72,6 +73,13 @@ def renew(files: Sequence[Path], *, trust_code: bool = False) -> Rewritten:
             reason = f"{error.strerror}; it is as it was. Let its folder be written, or renew a copy"
             raise RecordingError(f"{recorded.path}: cannot be written: {reason}") from error
     return done
+
+
+def _session(recorded: RecordedSegment, before: SessionAgain | None, *, trust_code: bool) -> SessionAgain:
+    """Return the session that takes a segment: that of the one which it follows, or a new one."""
+    if before is not None and recorded.follows:
+        return before
+    return SessionAgain(recorded, trust_code=trust_code)
 
 
 def _refuse_damaged(recorded: RecordedSegment) -> None:
@@ -86,8 +94,8 @@ def _refuse_damaged(recorded: RecordedSegment) -> None:
 def rename(files: Sequence[Path], folder: Path, names: Names, *, trust_code: bool = False) -> Rewritten:
     """Write segments with other names into a folder, decided again under these names.
 
-    The first begins with an engine that has learned nothing, and so does each that does not follow the one before: what
-    the engine had learned has names in it.
+    The first begins with an engine that has learned nothing, and so does each that does not follow the one before: the
+    answers become those of such an engine.
 
     Raises:
         RecordingError: one is no recording, or cannot be replayed.
@@ -100,11 +108,8 @@ def rename(files: Sequence[Path], folder: Path, names: Names, *, trust_code: boo
         done, before, missing = Rewritten(), None, list[str]()
         for recorded in open_all(files, missing):
             recorded.settings = names.settings(recorded.settings)
-            again = before if recorded.follows else None
-            if again is None:
-                again = SessionAgain(recorded, trust_code=trust_code, fresh=True)
-            content = _written(recorded, again, done, names)
-            before = again
+            before = _session(recorded, before, trust_code=trust_code)
+            content = _written(recorded, before, done, names)
             write_whole(folder / recorded.path.name, content)
         done.missing = bool(missing)
         done.notes[:0] = missing
@@ -121,15 +126,13 @@ def _written(recorded: RecordedSegment, again: SessionAgain, done: Rewritten, na
         schema_hash=schema_hash(),
         schema=schema(),
         versions=versions(),
+        fresh=not recorded.follows,
         anonymised=recorded.segment.anonymised or names is not None,
     )
     stream = BytesIO()
     writer = ChunkWriter(stream)
     writer.write(segment_record(segment))
     head, body = settings_record(recorded.settings)
-    writer.write(head, *body)
-    state: State = again.state()
-    head, body = state_record(state)
     writer.write(head, *body)
     for tick in recorded.ticks:
         mine = tick if names is None else _renamed(tick, names)
@@ -144,7 +147,7 @@ def _written(recorded: RecordedSegment, again: SessionAgain, done: Rewritten, na
         writer.write({"kind": "end", "why": "written again"})
     writer.flush()
     done.segments += 1
-    done.notes += [f"{recorded.path.name}: {note}" for note in (*recorded.notes, *again.notes)]
+    done.notes += [f"{recorded.path.name}: {note}" for note in recorded.notes]
     return stream.getvalue()
 
 

@@ -11,7 +11,7 @@ from treadle import events
 from treadle.events import ApplicationState, ContainerEvent, NodeState
 from treadle.history.stages.frameworks import Framework, StageId, stage_of
 from treadle.record.chunks import RecordingError
-from treadle.record.reader import open_all
+from treadle.record.reader import NOT_FROM_START, open_all
 from treadle.record.ticks import SettingsText
 from treadle.wire.frames import Frame, FrameDecoder
 from treadle.yarn.exit_statuses import KILLED_AFTER_APP_COMPLETION, KILLED_BY_APPMASTER, SUCCESS
@@ -117,6 +117,8 @@ class Seen:
     settings: SettingsText | None = None
     engine: str = ""
     """One of several engines; empty: the first or only one."""
+    place: Path = Path()
+    """The segment that these settings are from."""
     lost: int = 0
     """Containers that failed, were preempted, lost or given back: what was done again is in another one."""
     labels: bool = False
@@ -141,7 +143,8 @@ def look(files: Sequence[Path], ticks: int | None = None) -> Seen:
         if ticks is not None and looked == ticks:
             break
         if seen.settings is None:
-            seen.settings, seen.engine = recorded.settings, recorded.segment.engine
+            seen.settings, seen.engine, seen.place = recorded.settings, recorded.segment.engine, recorded.path
+            seen.notes += [] if recorded.from_start else [f"{recorded.path.name}: {NOT_FROM_START}"]
         if seen.jobs and not recorded.follows:
             seen.notes.append(f"{recorded.path.name}: frames are missing before it: what happened then is not known")
             looker.forget_running()

@@ -55,13 +55,13 @@ def first_difference(
 ) -> Switch | None:
     """Return where a policy first decides otherwise; None if it decides as was recorded, to the end.
 
-    It is given the recorded frames, and what came beside them, as long as its proposals are the recorded ones. Another
-    policy than the recorded begins with what the first snapshot says: what it would have learned before is not known.
+    It is given the recorded frames, and what came beside them, as long as its proposals are the recorded ones. It
+    begins with the first snapshot alone: a recording has nothing of what an engine had learned before.
 
     Args:
         files: the segments
         seen: what is in them
-        settings: the policy; None: that of the recording, with what it had learned
+        settings: the policy; None: that of the recording
         name: of the policy, for errors
         trust_code: whether parts of the recorded policy from files may be run
 
@@ -73,7 +73,7 @@ def first_difference(
     again: SessionAgain | None = None
     for recorded in open_all(files, []):
         if again is None or not recorded.follows:
-            again = SessionAgain(recorded, trust_code=trust_code, fresh=settings is not None, other=settings)
+            again = SessionAgain(recorded, trust_code=trust_code, other=settings)
         for tick in recorded.ticks:
             ticks += 1
             header = read_frame_header(tick.frame)[0]

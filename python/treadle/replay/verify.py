@@ -6,18 +6,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from treadle.record.chunks import RecordingError
 from treadle.record.hashes import engine_hash, versions
-from treadle.record.reader import READABLE_PART, RecordedSegment, open_all, open_segment
-from treadle.record.state import State
+from treadle.record.reader import NOT_FROM_START, READABLE_PART, RecordedSegment, open_all
 from treadle.record.ticks import Tick
 from treadle.replay.again import SessionAgain
 from treadle.replay.progress import Report, counted_to, to_nobody
 from treadle.wire.answer import Answer, decode_answer
-from treadle.wire.frames import read_frame_header
+from treadle.wire.frames import FrameDecoder, read_frame_header
 from treadle.wire.schema import WireError
 
 _ROWS_MAX: Final = 1 << 30
@@ -47,14 +47,15 @@ class Verdict:
     """What a replay found."""
 
     segments: int = 0
+    form_only: int = 0
+    """Of these, how many were not replayed: only their form was checked."""
     ticks: int = 0
+    """Answers of the segments that were replayed."""
     proposals: int = 0
     different: int = 0
     """Answers that are not as recorded; those after the first may follow from it."""
     decisions_different: int = 0
     """Of these, how many are so in more than the text of the status."""
-    states_different: int = 0
-    """States of segments that are not those after the segment before."""
     missing: int = 0
     """Segments of which nothing can be read, and gaps before segments that followed others."""
     first: Difference | None = None
@@ -67,36 +68,45 @@ class Verdict:
 
     @property
     def same(self) -> bool:
-        """Is every answer, and every state, as it was recorded?"""
-        return self.first is None
+        """Was every segment replayed, with every answer as it was recorded?"""
+        return self.first is None and not self.form_only
 
 
-def verify(
-    files: Sequence[Path], *, trust_code: bool = False, fresh: bool = False, report: Report = to_nobody
-) -> Verdict:
-    """Replay segments, in order.
+def verify(files: Sequence[Path], *, trust_code: bool = False, report: Report = to_nobody) -> Verdict:
+    """Replay segments, in order: each with the session of the one that it follows.
+
+    One that does not lead back to the start of its sidecar is read, and not replayed.
 
     Args:
         files: the segments
         trust_code: whether parts of the policy from files may be run
-        fresh: take no state from the files; what follows a gap begins with its snapshot alone
         report: is told which segment is under way
 
     Raises:
-        RecordingError: one is no recording, or cannot be replayed.
+        RecordingError: one is no recording, has another form, or cannot be replayed.
     """
     verdict, missing = Verdict(), list[str]()
-    makers: dict[str, list[str]] = {}
-    before: SessionAgain | None = None
+    shared: dict[str, list[str]] = {}
+    """What holds of several segments, and of which."""
+    again: SessionAgain | None = None
     count = counted_to(report, len(files), "deciding again: segment")
     for recorded in open_all(files, missing):
         count(files.index(recorded.path) + 1)
-        for note in note_hashes(recorded):
-            makers.setdefault(note, []).append(recorded.path.name)
-        before = _Segment(recorded, verdict, trust_code, fresh=fresh).verify(before)
+        found = note_hashes(recorded)
+        if not recorded.from_start:
+            _check_form(recorded)
+            verdict.form_only += 1
+            found.append(f"only the form was checked: {NOT_FROM_START}")
+        else:
+            if again is None or not recorded.follows:
+                again = SessionAgain(recorded, trust_code=trust_code)
+            _replay(recorded, again, verdict)
+        for note in found:
+            shared.setdefault(note, []).append(recorded.path.name)
+        verdict.notes += [f"{recorded.path.name}: {note}" for note in recorded.notes]
         verdict.segments += 1
     verdict.missing = len(missing)
-    verdict.notes[:0] = [*missing, *(_of_all(note, names, verdict.segments) for note, names in makers.items())]
+    verdict.notes[:0] = [*missing, *(_of_all(note, names, verdict.segments) for note, names in shared.items())]
     return verdict
 
 
@@ -119,75 +129,50 @@ def _of_all(note: str, names: Sequence[str], segments: int) -> str:
     return f"{', '.join(names)}: {note}"
 
 
-class _Segment:
-    """One segment that is replayed."""
-
-    def __init__(self, recorded: RecordedSegment, verdict: Verdict, trust_code: bool, *, fresh: bool) -> None:
-        self._recorded = recorded
-        self._verdict = verdict
-        self._trust_code = trust_code
-        self._other = recorded.segment.engine_hash != engine_hash()
-        self._fresh = fresh
-
-    def verify(self, before: SessionAgain | None) -> SessionAgain | None:
-        """Replay it; return its session if all was as recorded.
-
-        Another engine goes on with ``before``, where the segment follows: its own state is then better than one that
-        was kept by an engine which may have had other tables.
-        """
-        recorded, verdict = self._recorded, self._verdict
-        follows = before is not None and recorded.follows
-        if before is not None and follows and (self._fresh or self._other):
-            again = before
-        else:
-            again = SessionAgain(recorded, trust_code=self._trust_code, fresh=self._fresh)
-            if before is not None and follows:
-                self._compare_states(before)
-        counts = verdict.ticks, verdict.different, verdict.decisions_different, verdict.proposals, verdict.first
-        if not self._ticks(again, recorded) and self._other and not again.is_fresh:
-            (verdict.ticks, verdict.different, verdict.decisions_different, verdict.proposals, verdict.first) = counts
-            again = SessionAgain(recorded, trust_code=self._trust_code, fresh=True)
-            again.notes.append("its state is of no use to this engine, which begins with the snapshot alone")
-            with open_segment(recorded.path) as once_more:
-                self._ticks(again, once_more)
-            recorded.notes, recorded.whole = once_more.notes, once_more.whole
-        name = recorded.path.name
-        verdict.notes += [f"{name}: {note}" for note in (*recorded.notes, *again.notes)]
-        again.notes = []
-        return again if verdict.different == counts[1] else None
-
-    def _compare_states(self, before: SessionAgain) -> None:
-        """Compare the state that was recorded with that after the segment before."""
-        if self._recorded.state is not None:
-            place = first_difference(self._recorded.state, before.state())
-            if place is not None:
-                self._verdict.states_different += 1
-                self._note(Difference(self._recorded.path.name, 0, 0, f"state{place[0]}", place[1], place[2]))
-
-    def _ticks(self, again: SessionAgain, recorded: RecordedSegment) -> bool:
-        """Replay ticks; False if the engine failed where the recorded one did not."""
-        verdict = self._verdict
-        for number, tick in enumerate(recorded.ticks, 1):
-            answer = again.take(tick)
-            verdict.ticks += 1
-            if answer == tick.answer:
-                verdict.proposals += len(decode_answer(answer, _ROWS_MAX).proposals)
-                continue
-            if again.failed and self._other and not again.is_fresh:
-                return False
+def _replay(recorded: RecordedSegment, again: SessionAgain, verdict: Verdict) -> None:
+    """Let a session take a segment's ticks, and compare its answers."""
+    for number, tick in enumerate(recorded.ticks, 1):
+        answer = again.take(tick)
+        verdict.ticks += 1
+        if answer == tick.answer:
+            verdict.proposals += len(decode_answer(answer, _ROWS_MAX).proposals)
+            continue
+        try:
             difference = compare(recorded.path.name, number, tick, answer)
-            verdict.different += 1
-            verdict.decisions_different += not difference.field.startswith("status")
-            self._note(difference)
-        return True
+        except WireError as error:
+            raise RecordingError(f"{recorded.path}: tick {number} cannot be read: {error}") from error
+        verdict.different += 1
+        verdict.decisions_different += not difference.field.startswith("status")
+        verdict.first = verdict.first or difference
 
-    def _note(self, difference: Difference) -> None:
-        if self._verdict.first is None:
-            self._verdict.first = difference
+
+def _check_form(recorded: RecordedSegment) -> None:
+    """See that frames and answers can be read and belong together, without an engine.
+
+    Raises:
+        RecordingError: they do not.
+    """
+    decoder = FrameDecoder()
+    for number, tick in enumerate(recorded.ticks, 1):
+        try:
+            header = read_frame_header(tick.frame)[0]
+            answer = decode_answer(tick.answer, _ROWS_MAX)
+            if not answer.resend:  # the engine took the frame
+                decoder.decode(tick.frame)
+        except WireError as error:
+            raise RecordingError(f"{recorded.path}: tick {number} cannot be read: {error}") from error
+        if (answer.epoch, answer.sequence) != (header.epoch, header.sequence):
+            raise RecordingError(
+                f"{recorded.path}: tick {number}: frame {header.sequence} has the answer to {answer.sequence}"
+            )
 
 
 def compare(segment: str, number: int, tick: Tick, answer: bytes) -> Difference:
-    """Return the first field in which an answer differs from the recorded one."""
+    """Return the first field in which an answer differs from the recorded one.
+
+    Raises:
+        WireError: the frame has no header.
+    """
     sequence = read_frame_header(tick.frame)[0].sequence
     if not answer:
         return Difference(segment, number, sequence, "answer", f"{len(tick.answer)} bytes", "none: the engine failed")
@@ -232,43 +217,3 @@ def _status(was: str, now: str) -> tuple[str, str, str]:
         if one.get(key) != other.get(key):
             return f"status.{key}", repr(one.get(key))[:200], repr(other.get(key))[:200]
     return "status", was[:200], now[:200]
-
-
-def first_difference(one: State, other: State) -> tuple[str, str, str] | None:
-    """Return where two states differ first, and what they are there; None if they are equal."""
-    # through JSON, as what was recorded came
-    return _tree(one, other, one.tree, json.loads(json.dumps(other.tree)), "")
-
-
-def _tree(one: State, other: State, a: Any, b: Any, where: str) -> tuple[str, str, str] | None:
-    if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
-        if a.keys() == {"array"}:
-            return _arrays(one, other, a["array"][0], b["array"][0], where)
-        for key in a:
-            step = "" if key in {"object", "dict", "list", "row", "map", "tuple", "fields"} else f".{key}"
-            found = _tree(one, other, a[key], b[key], where + step)
-            if found is not None:
-                return found
-        return None
-    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
-        for at, (left, right) in enumerate(zip(a, b, strict=True)):
-            found = _tree(one, other, left, right, where if isinstance(left, dict) else f"{where}[{at}]")
-            if found is not None:
-                return found
-        return None
-    return None if a == b and type(a) is type(b) else (where, repr(a)[:200], repr(b)[:200])
-
-
-def _arrays(one: State, other: State, at: int, there: int, where: str) -> tuple[str, str, str] | None:
-    a, b = one.arrays[at], other.arrays[there]
-    if a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes():
-        return None
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return where, f"{a.dtype} {a.shape}", f"{b.dtype} {b.shape}"
-    for name in a.dtype.names or ("",):
-        left, right = (each[name] if name else each for each in (a, b))
-        different = np.argwhere(left != right)
-        if len(different):
-            row = tuple(different[0].tolist())
-            return f"{where}{f'.{name}' if name else ''}{list(row)}", str(left[row]), str(right[row])
-    return None

@@ -16,13 +16,10 @@ from statistics import mean, median
 
 import numpy as np
 
-from treadle.config.reader import parse_settings
-from treadle.config.settings import Settings, default_settings
+from treadle.config.settings import Settings
 from treadle.errors import UserError
-from treadle.live.own_settings import own_settings
 from treadle.policy.failed import PolicyFailedError
-from treadle.record.ticks import SettingsText
-from treadle.replay.again import UNTRUSTED
+from treadle.replay.again import recorded_settings
 from treadle.replay.model import Reduced, reduce
 from treadle.replay.progress import Report, counted_to, to_nobody
 from treadle.replay.seen import Seen, look
@@ -109,7 +106,8 @@ def open_recording(files: Sequence[Path], *, trust_code: bool, report: Report = 
     whole = reduce(seen)
     if not whole.compared:
         raise UserError("no job came and ended within the recording: there is nothing to compare with")
-    own = recorded_settings(seen.settings, seen.engine, trust_code=trust_code)
+    source = None if seen.settings is None else seen.settings.source
+    own = recorded_settings(source, seen.engine, seen.place, trust_code=trust_code)
     return Recording(files, seen, own, trust_code, whole)
 
 
@@ -161,21 +159,6 @@ def modelled(reduced: Reduced, name: str, settings: Settings, seeds: int, report
         except PolicyFailedError as error:
             raise UserError(f"{name}: {error}") from error
     return found
-
-
-def recorded_settings(text: SettingsText | None, engine: str, *, trust_code: bool) -> Settings:
-    """Return the policy of a recording.
-
-    Raises:
-        UserError: it has parts that are code, which is not trusted.
-        ConfigError: this release cannot follow it.
-    """
-    if text is None or text.source is None:
-        return default_settings()
-    source = text.source
-    if source.part_files and not trust_code:
-        raise UserError(UNTRUSTED)
-    return own_settings(parse_settings(source.file, source.text, kept=source.part_files), engine, source.file)
 
 
 def outcomes_of(

@@ -124,8 +124,13 @@ def _in_worker(line: Line) -> Outcome | str:
         return str(error)
 
 
-def settings_of(policy: Policy, scenario: Scenario) -> tuple[str, Settings]:
+def settings_of(policy: Policy, scenario: Scenario, *, trust_code: bool = True) -> tuple[str, Settings]:
     """Return the name and the settings of a policy, with the scenario's engines.
+
+    Args:
+        policy: the policy
+        scenario: the scenario
+        trust_code: whether Python files may be run that the policy's file names; not if the caller did not name it
 
     Raises:
         ConfigError: its file is wrong.
@@ -136,8 +141,14 @@ def settings_of(policy: Policy, scenario: Scenario) -> tuple[str, Settings]:
         name, settings = policy.policy.name(), policy
     else:
         file = find_policy(policy) if isinstance(policy, str) else policy
-        name, settings = file.stem, read_settings(file)
-    return name, with_engines(scenario.model, settings, scenario.file, scenario.text)
+        name, settings = file.stem, read_settings(file, trust_code=trust_code)
+    return name, with_scenario(settings, scenario)
+
+
+def with_scenario(settings: Settings, scenario: Scenario) -> Settings:
+    """Return settings with the engines of a scenario, if it has any."""
+    model, file, text = scenario.model, scenario.file, scenario.text
+    return with_engines(model, settings, file, text, trust_code=scenario.trust_code)
 
 
 def simulate(

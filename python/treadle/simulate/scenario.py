@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from treadle.config.yaml_nodes import text_of
 from treadle.errors import UserError
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario as Model
-from treadle.simulator.scenario import parse_scenario, read_scenario
+from treadle.simulator.scenario import parse_scenario
 from treadle.workload.job import Workload
 
 NOBODY: Final[dict[str, Any]] = {"jobs": [{"stages": []}]}
@@ -32,20 +33,28 @@ class Scenario:
     """What is in the file; None: it was made in Python."""
     source: Workload | Callable[[int], Workload] | None = None
     """The caller's jobs, or what makes them from a seed; None: the scenario's own."""
+    trust_code: bool = False
+    """May Python files be run that it names?"""
 
     @classmethod
-    def read(cls, file: str | Path) -> Scenario:
+    def read(cls, file: str | Path, *, trust_code: bool = False) -> Scenario:
         """Read a file.
+
+        Args:
+            file: its path
+            trust_code: whether Python files may be run that it names, for jobs or in policies
 
         Raises:
             ConfigError: it cannot be read, or it has errors: the message names line, field and remedy.
         """
         path = Path(file)
-        return cls(read_scenario(path), path.parent, str(path), path.read_text("utf-8"))
+        text = text_of(path)
+        model = parse_scenario(str(path), text, trust_code=trust_code)
+        return cls(model, path.parent, str(path), text, trust_code=trust_code)
 
     @classmethod
-    def of(cls, document: Mapping[str, Any], folder: str | Path = ".") -> Scenario:
-        """Return the scenario that a mapping is, as if it stood in a YAML file in ``folder``.
+    def of(cls, document: Mapping[str, Any], folder: str | Path = ".", *, trust_code: bool = False) -> Scenario:
+        """Return the scenario that a mapping is, as if it stood in a YAML file in ``folder`` (see `read`).
 
         ``workload`` may be left out where `with_jobs` follows.
 
@@ -53,7 +62,8 @@ class Scenario:
             ConfigError: something in it is wrong.
         """
         text = json.dumps({"workload": NOBODY} | dict(document), indent=1, default=float)
-        return cls(parse_scenario("scenario", text), Path(folder), text=text)
+        model = parse_scenario("scenario", text, trust_code=trust_code)
+        return cls(model, Path(folder), text=text, trust_code=trust_code)
 
     def with_jobs(self, source: Workload | Callable[[int], Workload]) -> Scenario:
         """Return the same scenario with other jobs: a workload, or a function that makes one from a seed.

@@ -1,13 +1,12 @@
 """A scenario: a cluster, its queues, what goes wrong, what a decision costs, and where the jobs come from.
 
-docs/scenarios.md has the format with examples. Every field has its bounds; `read_scenario` names file, line, field
+docs/scenarios.md has the format with examples. Every field has its bounds; `parse_scenario` names file, line, field
 and remedy of all that is wrong at once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin
 
 import numpy as np
@@ -15,9 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from treadle.compiled.array_types import I64
 from treadle.config.errors import ConfigError, Problem, unknown
-from treadle.config.yaml_nodes import NO_NAME, YamlDocument, holder_of_key, text_of
+from treadle.config.trust import untrusted
+from treadle.config.yaml_nodes import NO_NAME, YamlDocument, holder_of_key
 from treadle.constraints.expression import ExpressionError, parse
 from treadle.errors import UserError
+from treadle.workload.own_code import place_of
 
 Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 Amounts = dict[str, Amount]
@@ -350,24 +351,18 @@ class Scenario(Model):
     duration_limit_s: float = Field(default=1e7, gt=0, le=1e9)
 
 
-def read_scenario(file: Path) -> Scenario:
-    """Read a scenario; paths in it are relative to the file's folder.
+def parse_scenario(file: str, text: str, *, trust_code: bool = False) -> Scenario:
+    """Return the scenario in a text; it may name Python files that make or read its jobs only with ``trust_code``.
 
     Raises:
-        ConfigError: it cannot be read, or something in it is wrong.
+        ConfigError: something in it is wrong; ``file`` is what the error calls it.
     """
-    return parse_scenario(str(file), text_of(file))
-
-
-def parse_scenario(file: str, text: str) -> Scenario:
-    """Return the scenario in a text; ``file`` is what errors call it (see `read_scenario`)."""
     document = YamlDocument(file, text)
     if not isinstance(document.value, dict):
-        raise ConfigError(
-            file, [Problem(1, "", "is no mapping; write cluster:, queues:, workload: (docs/scenarios.md)")]
-        )
+        text = "is no mapping; write cluster:, queues:, workload: (docs/scenarios.md)"
+        raise ConfigError(file, [Problem(1, "", text)])
     try:
-        return Scenario.model_validate(document.value)
+        found = Scenario.model_validate(document.value)
     except ValidationError as error:
         details = error.errors()
         wrong = [detail["loc"] for detail in details]
@@ -377,6 +372,17 @@ def parse_scenario(file: str, text: str) -> Scenario:
         problems = [document.problem((*place, key), NO_NAME) for place in holders for key in document.no_names(place)]
         problems += [document.problem(each["loc"], _explain(each)) for each in details if holder_of_key(each) is None]
         raise ConfigError(file, problems) from error
+    if not trust_code:
+        _refuse_code(found.workload, document)
+    return found
+
+
+def _refuse_code(workload: WorkloadChoice, document: YamlDocument) -> None:
+    """Refuse Python files that make or read jobs; those of policies are refused where policies are read."""
+    own, reader = workload.own and workload.own.file, place_of(workload.format or "") and workload.format
+    for path, name in ((("own", "file"), own), (("format",), reader)):
+        if name:
+            raise ConfigError(document.file, [document.problem(("workload", *path), untrusted(name))])
 
 
 def _within(place: tuple[Any, ...], wrong: list[tuple[Any, ...]]) -> bool:

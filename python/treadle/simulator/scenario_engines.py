@@ -16,7 +16,9 @@ BESIDES = tuple(ScenarioEngine.model_fields)
 """What an entry has in a scenario alone."""
 
 
-def with_engines(scenario: Scenario, settings: Settings, file: str = "", text: str | None = None) -> Settings:
+def with_engines(
+    scenario: Scenario, settings: Settings, file: str = "", text: str | None = None, *, trust_code: bool = False
+) -> Settings:
     """Return settings with a scenario's engines, if it has any.
 
     Args:
@@ -24,6 +26,7 @@ def with_engines(scenario: Scenario, settings: Settings, file: str = "", text: s
         settings: what its engines follow where their entries say nothing else
         file: what errors call the scenario
         text: what is in the file, for the lines of mistakes; without it the scenario's values are all there is
+        trust_code: whether Python files may be run that its engines' policies name
 
     Raises:
         ConfigError: an entry is wrong.
@@ -35,7 +38,7 @@ def with_engines(scenario: Scenario, settings: Settings, file: str = "", text: s
         raise UserError("engines: are in the scenario and in the policy's file; take them out of one")
     if text is None:
         text = json.dumps({"engines": {name: entry.model_extra for name, entry in scenario.engines.items()}})
-    return parse_engines(file, text, settings, BESIDES)
+    return parse_engines(file, text, settings, BESIDES, trust_code=trust_code)
 
 
 def simulation_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -69,22 +70,30 @@ class Plan:
     """What recordings have and the model of their clusters has not."""
 
 
-def plan_of(sweep: Sweep, file: Path, inputs: Inputs) -> Plan:
+def plan_of(sweep: Sweep, file: Path, inputs: Inputs, *, trust_code: bool = False) -> Plan:
     """Return the runs of a sweep; paths in it begin at its file's folder.
+
+    Args:
+        sweep: the sweep
+        file: what it was read from
+        inputs: takes the files that runs read
+        trust_code: whether Python files may be run that its scenarios and policies name
 
     Raises:
         UserError: a file is wrong, or becomes wrong with a setting; the text names both.
     """
     register_parts()
     notes: list[str] = []
-    scenarios = _scenarios(sweep, file.parent, inputs, notes)
-    policies = _policies(sweep, file.parent, inputs)
-    settings = [_settings_of(each, inputs) for each in policies]
+    parse = partial(parse_settings, trust_code=trust_code)
+    scenarios = _scenarios(sweep, file.parent, inputs, notes, trust_code)
+    policies = _policies(sweep, file.parent, inputs, trust_code)
+    file_of_runs = str(inputs.folder / "treadle.yaml")
+    settings = [_relabelled(each.name, parse, file_of_runs, each.text) for each in policies]
     for scenario in scenarios:
-        model = parse_scenario(scenario.name, scenario.text)
+        model = parse_scenario(scenario.name, scenario.text, trust_code=trust_code)
         for policy, own in zip(policies, settings, strict=True):
             try:
-                whole = _with_engines(model, own, scenario, inputs)
+                whole = _with_engines(model, own, scenario, inputs, trust_code=trust_code)
                 check_trees(replace(whole, source=None), model, scenario.name)
             except UserError as error:
                 raise UserError(f"{policy.name}: {error}") from error
@@ -97,14 +106,14 @@ def plan_of(sweep: Sweep, file: Path, inputs: Inputs) -> Plan:
     return Plan(tuple(scenarios), tuple(policies), tuple(runs), tuple(settings), tuple(notes))
 
 
-def _scenarios(sweep: Sweep, folder: Path, inputs: Inputs, notes: list[str]) -> list[Variant]:
-    found = []
+def _scenarios(sweep: Sweep, folder: Path, inputs: Inputs, notes: list[str], trust_code: bool) -> list[Variant]:
+    found, parse = [], partial(parse_scenario, trust_code=trust_code)
     for at, entry in enumerate(sweep.scenarios):
-        name, document, begin = _document(entry, folder, inputs, notes)
+        name, document, begin = _document(entry, folder, inputs, notes, trust_code)
         for point in _points(entry.axes, sweep.search, sweep.search.scenarios, (1, at)):
             label = _label(name, point)
             changed = _changed(document, point, label)
-            model = _relabelled(label, parse_scenario, label, _dumped(changed))
+            model = _relabelled(label, parse, label, _dumped(changed))
             copied, code = inputs.scenario(changed, begin)
             seeds = sweep.seeds
             chosen = tuple(range(model.seed, model.seed + seeds)) if isinstance(seeds, int) else seeds
@@ -113,7 +122,7 @@ def _scenarios(sweep: Sweep, folder: Path, inputs: Inputs, notes: list[str]) -> 
 
 
 def _document(
-    entry: VariedScenario, folder: Path, inputs: Inputs, notes: list[str]
+    entry: VariedScenario, folder: Path, inputs: Inputs, notes: list[str], trust_code: bool
 ) -> tuple[str, dict[str, Any], Path]:
     """Return the name and the document of an entry, and where paths in it begin; note what a recording loses."""
     if entry.recording:
@@ -122,12 +131,12 @@ def _document(
         name = entry.name or place.absolute().stem
         notes += [f"{name}: {note}" for note in lost]
         return name, document, inputs.folder
-    read = Scenario.read(folder / (entry.scenario or ""))
+    read = Scenario.read(folder / (entry.scenario or ""), trust_code=trust_code)
     return entry.name or read.folder.joinpath(read.file).stem, yaml.safe_load(read.text or ""), read.folder
 
 
-def _policies(sweep: Sweep, folder: Path, inputs: Inputs) -> list[Variant]:
-    found = []
+def _policies(sweep: Sweep, folder: Path, inputs: Inputs, trust_code: bool) -> list[Variant]:
+    found, parse = [], partial(parse_settings, trust_code=trust_code)
     for at, entry in enumerate(sweep.policies):
         file = find_policy(entry.policy, folder)
         text = with_absolute_paths(_read(file), file.parent)
@@ -136,7 +145,7 @@ def _policies(sweep: Sweep, folder: Path, inputs: Inputs) -> list[Variant]:
         for point in _points(entry.axes, sweep.search, sweep.search.policies, (2, at)):
             label = _label(name, point)
             changed = _changed(document, point, label)
-            _relabelled(label, parse_settings, str(file), _dumped(changed))
+            _relabelled(label if point else str(file), parse, str(file), _dumped(changed))
             copied = inputs.policy(changed, file.parent)
             found.append(Variant(label, name, point, _dumped(copied), _dumped(changed)))
     return _distinct(found, "policies")
@@ -191,13 +200,9 @@ def _changed(document: Any, point: Point, label: str) -> dict[str, Any]:
         raise UserError(f"{label}: {error}") from error
 
 
-def _settings_of(policy: Variant, inputs: Inputs) -> Settings:
-    return _relabelled(policy.name, parse_settings, str(inputs.folder / "treadle.yaml"), policy.text)
-
-
-def _with_engines(model: Model, own: Settings, scenario: Variant, inputs: Inputs) -> Settings:
+def _with_engines(model: Model, own: Settings, scenario: Variant, inputs: Inputs, *, trust_code: bool) -> Settings:
     def parse(file: str, text: str) -> Settings:
-        return with_engines(model, own, file, text)
+        return with_engines(model, own, file, text, trust_code=trust_code)
 
     return _relabelled(scenario.name, parse, str(inputs.folder / "scenario.yaml"), scenario.text)
 

@@ -16,6 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Final, cast
 
+from treadle.config.trust import reason_against
 from treadle.words import nearest
 from treadle.workload.job import Job, Workload, arranged
 from treadle.workload.traces.reading import WorkloadError
@@ -64,11 +65,14 @@ def offered_function(group: str, name: str, field: str) -> Function:
 
 
 def function_of_file(file: Path, name: str, field: str) -> Function:
-    """Run a Python file and return the function of that name in it; errors as of `offered_function`."""
+    """Run a Python file that nobody else may write to; return the function of that name. Errors: `offered_function`."""
     try:
+        reason = reason_against(file)
         source = file.read_bytes()
     except OSError as error:
         raise WorkloadError(f"{field}: {file}: {error.strerror}; check the path") from error
+    if reason:
+        raise WorkloadError(f"{field}: {reason}")
     known = f"treadle_own_{hashlib.sha256(str(file.absolute()).encode() + source).hexdigest()[:16]}"
     module = sys.modules.get(known)
     if module is None:

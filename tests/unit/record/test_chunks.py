@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
+import zlib
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from treadle.record.chunks import CHUNK_HEADER, FILE_HEADER, MAGIC, ChunkReader, ChunkWriter, RecordingError
+from treadle.record.chunks import (
+    CHUNK_HEADER,
+    FILE_HEADER,
+    MAGIC,
+    RECORD_HEADER,
+    VERSION,
+    ChunkReader,
+    ChunkWriter,
+    RecordingError,
+    zstandard,
+)
+from treadle.unpacking import RATIO_MAX
 
 RECORDS = [({"kind": "tick", "at": at}, bytes([at]) * (at * 100)) for at in range(20)]
 
@@ -78,6 +91,53 @@ def test_a_damaged_byte_ends_the_reading_and_is_reported() -> None:
     assert "checksum" in damage
 
 
+def file_of(content: bytes, stated: int | None = None, repeats: int = 1) -> bytes:
+    """Return a file of one chunk that unpacks to a content, several times over, and states another length."""
+    packer = zstandard().ZstdCompressor(level=1).compressobj()
+    parts = [packer.compress(content) for _ in range(repeats)]
+    packed = b"".join([*parts, packer.flush(zstandard().COMPRESSOBJ_FLUSH_BLOCK)])
+    stated = len(content) * repeats if stated is None else stated
+    return FILE_HEADER.pack(MAGIC, VERSION) + CHUNK_HEADER.pack(len(packed), stated, zlib.crc32(packed)) + packed
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [(100, "it unpacks to more than the 100 bytes that it states"), (None, f"more than {RATIO_MAX} times as many")],
+)
+def test_a_chunk_that_expands_out_of_proportion_is_damage_and_costs_no_memory(stated: int | None, said: str) -> None:
+    bomb = file_of(bytes(1 << 20), stated, repeats=512)
+    assert len(bomb) < 1 << 16
+    tracemalloc.start()
+    try:
+        found, damage = read(bomb)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == []
+    assert said in damage
+    assert peak < 128 << 20
+
+
+def test_what_no_reader_would_accept_is_not_written() -> None:
+    stream = BytesIO()
+    writer = ChunkWriter(stream)
+    writer.write({"kind": "tick"}, bytes(32 << 20))
+    with pytest.raises(RecordingError, match="which no reader accepts"):
+        writer.flush()
+    writer.flush()
+    assert len(stream.getvalue()) == FILE_HEADER.size
+
+
+@pytest.mark.parametrize("head", [b"[" * 100_000, b"{", b'"\xff"'])
+def test_a_head_that_is_not_json_is_damage(head: bytes) -> None:
+    assert read(file_of(RECORD_HEADER.pack(len(head), 0) + head))[1] == "a record at 0 of a chunk is not readable"
+
+
+def test_a_record_that_is_longer_than_its_chunk_is_damage() -> None:
+    content = RECORD_HEADER.pack(2, 0xFFFFFFFF) + b"{}"
+    assert read(file_of(content)) == ([], "a record is cut off at the end of its chunk")
+
+
 def test_a_length_that_cannot_be_is_damage() -> None:
     content = bytearray(written())
     content[FILE_HEADER.size : FILE_HEADER.size + 4] = b"\xff\xff\xff\xff"
@@ -90,7 +150,11 @@ def test_a_length_that_cannot_be_is_damage() -> None:
         (b"", "nothing of it can be read: it ends at byte 0"),
         (b"TRDREC", "nothing of it can be read: it ends at byte 6"),
         (b"PK\x03\x04 something", "is no recording"),
-        (FILE_HEADER.pack(MAGIC, 99), "of version 99: this release reads up to"),
+        (
+            FILE_HEADER.pack(MAGIC, 99),
+            "of version 99, and this release reads version 2 alone",
+        ),
+        (FILE_HEADER.pack(MAGIC, 1), "of version 1, and this release reads version 2 alone; .* or record again"),
     ],
 )
 def test_another_file_is_refused(content: bytes, said: str) -> None:

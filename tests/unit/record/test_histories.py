@@ -44,7 +44,7 @@ def test_what_reduces_waited_for_maps_is_not_their_time() -> None:
 def test_jobs_are_those_of_the_histories(cluster: Path) -> None:
     found = Histories()
     found.read([HISTORIES])
-    reduced = reduce_histories(found, cluster_of(cluster))
+    reduced = reduce_histories(found, cluster_of(cluster, trust_code=False))
     assert [job.framework.value for job in reduced.jobs] == ["spark", "spark", "mapreduce"]
     sleep = reduced.jobs[2]
     history = read_jhist(SLEEP)

@@ -28,7 +28,6 @@ from treadle.record import chunks
 from treadle.record.chunks import RecordingError
 from treadle.record.folder import segments
 from treadle.record.reader import RecordedSegment, open_segment
-from treadle.record.state import State
 from treadle.record.summary import summarise
 from treadle.record.ticks import Tick, read_cost
 from treadle.wire.answer import Answer, encode_answer
@@ -70,7 +69,6 @@ class Caller:
         self.recorder.follow(self.settings)
         self.encoder = FrameEncoder()
         self.sequence = 0
-        self.states = 0
         self.engine: Any = Switches()
         OPEN.append(self)
 
@@ -87,12 +85,8 @@ class Caller:
             found.append(events.AttemptKeys(column, column, *(words[at : at + 1] for at in range(4))))
         return self.encoder.encode(FrameHeader(flags, 1, self.sequence, 1000 * self.sequence, 0, 8, 1), found)
 
-    def state(self) -> State:
-        self.states += 1
-        return State({"list": []}, [np.arange(3)])
-
     def tick(self, flags: int = 0, *, wanted: bool = True, keys: bytes = b"", frame: bytes = b"") -> bool:
-        asks = self.recorder.begin(frame or self.frame(flags, keys), 1 << 20, wanted, self.state)
+        asks = self.recorder.begin(frame or self.frame(flags, keys), 1 << 20, wanted)
         self.recorder.beside([])
         self.recorder.end(ANSWER, 5, "known", ("warns",), self.engine)
         return asks
@@ -111,9 +105,9 @@ def test_nothing_is_recorded_unless_a_folder_is_named() -> None:
     recorder = LiveRecorder()
     recorder.follow(default_settings())
     caller = Caller(Path("/nowhere"))
-    assert recorder.begin(caller.frame(SNAPSHOT), None, True, caller.state) is False
+    assert recorder.begin(caller.frame(SNAPSHOT), None, True) is False
     recorder.end(b"", 0, "", (), caller.engine)
-    assert (caller.states, len(recorder._queue), recorder.summary(), recorder.warnings()) == (0, 0, "", ())
+    assert (len(recorder._queue), recorder.summary(), recorder.warnings()) == (0, "", ())
 
 
 def test_a_segment_has_what_entered_and_only_its_user_may_read_it(tmp_path: Path) -> None:
@@ -131,8 +125,6 @@ def test_a_segment_has_what_entered_and_only_its_user_may_read_it(tmp_path: Path
     recorded, ticks = read(path)
     assert recorded.notes == []
     assert (recorded.segment.number, recorded.segment.follows, recorded.segment.dropped) == (1, False, 0)
-    assert recorded.state is not None
-    assert recorded.state.arrays[0].tolist() == [0, 1, 2]
     assert [tick.wanted for tick in ticks] == [True, True, False]
     assert [tick.known for tick in ticks] == ["known", None, None]
     assert [tick.warnings for tick in ticks] == [("warns",), None, None]
@@ -181,15 +173,43 @@ def test_the_next_segment_begins_with_a_snapshot_that_is_asked_for(tmp_path: Pat
     assert [tick.asks_snapshot for tick in first[1]] == [False, False, False, True]
     assert len(second[1]) == 2
     assert (second[0].segment.follows, second[0].segment.dropped) == (True, 0)
-    assert caller.states == 2
     assert not summarise(segments(tmp_path / "rec")).gaps
+
+
+def test_only_what_begins_with_the_sidecar_can_be_replayed(tmp_path: Path) -> None:
+    caller = Caller(tmp_path / "rec", segment_minutes=1)
+    caller.tick(SNAPSHOT)
+    caller.clock.now_s = 60.0
+    caller.tick()
+    caller.tick(SNAPSHOT)
+    caller.recorder.follow(replace(caller.settings, record=Record(folder=str(tmp_path / "second"))))
+    caller.tick(SNAPSHOT)
+    caller.recorder.finish("over")
+    found = summarise(segments(tmp_path / "rec")).segments
+    assert [each.from_start for each in found] == [True, True], "the second follows the first"
+    assert [read(path)[0].segment.fresh for path in segments(tmp_path / "rec")] == [True, False]
+    assert [each.from_start for each in summarise(segments(tmp_path / "second")).segments] == [False]
+
+
+@pytest.mark.parametrize("follows_file", [True, False])
+def test_a_recording_that_begins_later_or_with_another_policy_than_the_file_s_cannot_be_replayed(
+    follows_file: bool, tmp_path: Path
+) -> None:
+    caller = Caller(tmp_path / "rec")
+    caller.recorder = LiveRecorder(follows_file=follows_file)
+    if follows_file:
+        caller.tick(SNAPSHOT)  # nothing is recorded yet
+    caller.recorder.follow(caller.settings)
+    caller.tick(SNAPSHOT)
+    caller.recorder.finish("over")
+    assert [each.from_start for each in summarise(segments(tmp_path / "rec")).segments] == [False]
 
 
 def test_a_segment_that_is_long_enough_ends(tmp_path: Path) -> None:
     caller = Caller(tmp_path / "rec", size_mb=2, segment_mb=1)
     caller.tick(SNAPSHOT)
     for _ in range(3):
-        caller.recorder.begin(caller.frame(), None, True, caller.state)
+        caller.recorder.begin(caller.frame(), None, True)
         caller.recorder.end(os.urandom(1 << 19), 0, "", (), caller.engine)
         caller.work_off()
     assert caller.tick() is True
@@ -198,7 +218,7 @@ def test_a_segment_that_is_long_enough_ends(tmp_path: Path) -> None:
 def test_what_has_no_room_is_dropped_and_the_next_segment_begins(tmp_path: Path) -> None:
     caller = Caller(tmp_path / "rec", queue_mb=1)
     caller.tick(SNAPSHOT)
-    caller.recorder.begin(caller.frame(), None, True, caller.state)
+    caller.recorder.begin(caller.frame(), None, True)
     caller.recorder.end(bytes(1 << 20), 0, "", (), caller.engine)
     assert (caller.recorder.gaps, caller.recorder.dropped) == (1, 1)
     assert "1 gaps, 1 frames are not in it: the writer fell behind" in caller.recorder.warnings()[0]
@@ -363,7 +383,7 @@ def test_settings_read_again_are_recorded_with_their_text_or_why_they_were_refus
             reading.set_result(outcome)
         else:
             reading.set_exception(outcome)
-        caller.recorder.begin(caller.frame(), None, True, caller.state)
+        caller.recorder.begin(caller.frame(), None, True)
         caller.recorder.reading(reading)
         caller.recorder.end(b"", 0, "", (), caller.engine)
     caller.recorder._stop("over")

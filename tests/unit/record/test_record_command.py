@@ -44,6 +44,7 @@ def test_show_says_what_is_in_a_recording(capsys: pytest.CaptureFixture[str]) ->
     assert run(["record", "show", str(RECORDINGS[0])]) == 0
     said = capsys.readouterr().out
     assert "bytes a container" in said
+    assert "3 of 3 segments" in said
     assert "0, 0 frames dropped" in said
 
 

@@ -8,9 +8,8 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-import numpy as np
 import pytest
 from tests.support.make_recordings import POLICIES, record
 
@@ -19,13 +18,13 @@ from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings
 from treadle.lab.harness.wired import WiredEngine
 from treadle.proposals import Proposals
-from treadle.record.chunks import ChunkWriter, RecordingError
+from treadle.record.chunks import FILE_HEADER, MAGIC, VERSION, ChunkWriter, RecordingError
 from treadle.record.folder import segments
 from treadle.record.reader import RecordedSegment, open_segment
-from treadle.record.state import State
 from treadle.record.summary import summarise
-from treadle.record.ticks import Tick, segment_record, settings_record, state_record, tick_record
+from treadle.record.ticks import Body, Tick, segment_record, settings_record, tick_record
 from treadle.replay import rewrite
+from treadle.replay import verify as verifying
 from treadle.replay.rewrite import Names, rename, renew
 from treadle.replay.verify import verify
 from treadle.wire.answer import decode_answer, encode_answer
@@ -34,19 +33,15 @@ T = TypeVar("T")
 
 
 @pytest.mark.parametrize("policy", ["deficits", "learns"])
-def test_every_answer_and_the_state_of_each_segment_are_as_recorded(tmp_path: Path, policy: str) -> None:
+def test_segments_are_replayed_one_after_the_other_and_every_answer_is_as_recorded(tmp_path: Path, policy: str) -> None:
     record(tmp_path / "rec", POLICIES[policy], every=40)
     files = segments(tmp_path / "rec")
     assert len(files) > 2
     verdict = verify(files)
     assert verdict.first is None, verdict.first
     assert verdict.notes == []
-    assert (verdict.segments, verdict.different) == (len(files), 0)
+    assert (verdict.segments, verdict.form_only, verdict.different, verdict.same) == (len(files), 0, 0, True)
     assert verdict.proposals > 20
-
-    for file in files[1:]:
-        alone = verify([file])
-        assert alone.first is None, alone.first
 
 
 def read(file: Path) -> tuple[RecordedSegment, list[Tick]]:
@@ -54,13 +49,12 @@ def read(file: Path) -> tuple[RecordedSegment, list[Tick]]:
         return recorded, list(recorded.ticks)
 
 
-def write(file: Path, recorded: RecordedSegment, ticks: list[Tick]) -> None:
+def write(file: Path, recorded: RecordedSegment, ticks: list[Tick], *more: tuple[dict[str, Any], Body]) -> None:
     """Write a segment again, changed by a test."""
     with file.open("wb") as stream:
         writer = ChunkWriter(stream)
         records = [(segment_record(recorded.segment), []), settings_record(recorded.settings)]
-        records += [] if recorded.state is None else [state_record(recorded.state)]
-        for head, body in (*records, *map(tick_record, ticks), ({"kind": "end", "why": "written"}, [])):
+        for head, body in (*records, *more, *map(tick_record, ticks), ({"kind": "end", "why": "written"}, [])):
             writer.write(head, *body)
         writer.flush()
 
@@ -116,18 +110,85 @@ def test_each_field_of_an_answer_is_compared(recording: Path, field: str) -> Non
     assert (verdict.first.tick, verdict.first.field) == (at + 1, field)
 
 
-def test_a_state_that_is_another_is_reported(recording: Path) -> None:
-    files = segments(recording)
-    recorded, ticks = read(files[1])
-    assert recorded.state is not None
-    at = next(at for at, array in enumerate(recorded.state.arrays) if array.dtype == np.int64 and array.size > 4)
-    recorded.state.arrays[at].reshape(-1)[3] += 1
-    write(files[1], recorded, ticks)
-    verdict = verify(files)
-    assert verdict.first is not None
-    assert (verdict.first.segment, verdict.first.tick) == (files[1].name, 0)
-    assert verdict.first.field.startswith("state")
-    assert (verdict.states_different, verdict.different, verdict.same) == (1, 0, False)
+def test_what_does_not_lead_back_to_the_start_of_its_sidecar_is_checked_for_form_and_not_verified(
+    recording: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segments(recording)[0].unlink()
+    monkeypatch.delattr(verifying, "SessionAgain")  # nothing decides
+    verdict = verify(segments(recording))
+    assert (verdict.segments, verdict.form_only, verdict.ticks) == (2, 2, 0)
+    assert not verdict.same
+    assert any("only the form was checked" in note for note in verdict.notes)
+    capsys.readouterr()
+    assert run(["replay", str(recording), "--verify"]) == 1
+    said = capsys.readouterr().out
+    assert "not verified: 0 of 2 segments replayed" in said
+    assert "as recorded" not in said
+    assert run(["replay", str(recording), "--verify", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["same"] is False
+
+
+def test_a_form_that_is_not_right_is_refused(recording: Path) -> None:
+    file = segments(recording)[1]
+    recorded, ticks = read(file)
+    at = next(at for at, tick in enumerate(ticks) if len(decode_answer(tick.answer, 1 << 20).proposals))
+    answer, frame = ticks[at].answer, ticks[at].frame
+    ticks[at].answer = ticks[at - 1].answer
+    write(file, recorded, ticks)
+    with pytest.raises(RecordingError, match=rf"tick {at + 1}: frame \d+ has the answer to \d+"):
+        verify([file])
+    ticks[at].answer, ticks[at].frame = answer, frame[:-1]
+    write(file, recorded, ticks)
+    with pytest.raises(RecordingError, match=f"tick {at + 1} cannot be read"):
+        verify([file])
+
+
+def test_answers_are_not_renewed_where_nothing_leads_back_to_the_start(
+    recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segments(recording)[0].unlink()
+    monkeypatch.delattr(rewrite, "SessionAgain")
+    before = [file.read_bytes() for file in segments(recording)]
+    with pytest.raises(RecordingError, match=r"nothing is renewed: .*does not lead back to the start of its sidecar"):
+        renew(segments(recording))
+    assert [file.read_bytes() for file in segments(recording)] == before
+
+
+def test_what_a_file_says_of_the_engine_s_state_is_passed_over(recording: Path) -> None:
+    file = segments(recording)[0]
+    recorded, ticks = read(file)
+    write(file, recorded, ticks, ({"kind": "state", "tree": 2, "arrays": []}, [b"[]"]))
+    verdict = verify([file])
+    assert verdict.same
+    assert verdict.ticks == len(ticks)
+
+
+EVIL = Path(__file__).parents[2] / "proofs" / "security-proofs" / "rec-rce" / "evil-115ba469.rec"
+
+
+@pytest.mark.parametrize("version", [1, VERSION])
+@pytest.mark.parametrize("words", [["replay", "--verify"], ["record", "update"]])
+@pytest.mark.parametrize("trust", [(), ("--trust-code",)])
+def test_a_recording_with_a_state_that_runs_code_runs_nothing(
+    version: int,
+    words: list[str],
+    trust: tuple[str, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mark, file = tmp_path / "mark", tmp_path / "evil.rec"
+    monkeypatch.setenv("PROOF_MARK", str(mark))
+    file.write_bytes(FILE_HEADER.pack(MAGIC, version) + EVIL.read_bytes()[FILE_HEADER.size :])
+    code = run([*words, str(file), *trust])
+    said = capsys.readouterr()
+    assert not mark.exists()
+    if version != VERSION:
+        assert code == 2
+        assert "is a recording of version 1" in said.err
+    else:
+        assert code == (1 if words[0] == "replay" else 2)
+        assert "does not lead back to the start of its sidecar" in said.out + said.err
 
 
 def test_a_segment_does_not_follow_one_that_is_missing(recording: Path, tmp_path: Path) -> None:
@@ -136,14 +197,15 @@ def test_a_segment_does_not_follow_one_that_is_missing(recording: Path, tmp_path
     files[1].unlink()
     left = segments(recording)
     verdict = verify(left)
-    assert verdict.first is None, "it begins with its own state"
-    assert verdict.missing == 1
-    assert verdict.notes == [f"{files[2].name}: the segment that it follows is missing, or its end is"]
-    assert verify(left, fresh=True).notes[0] == verdict.notes[0]
+    assert (verdict.first, verdict.missing, verdict.form_only) == (None, 1, 1)
+    assert verdict.notes[0] == f"{files[2].name}: the segment that it follows is missing, or its end is"
+    assert verdict.notes[1].startswith(f"{files[2].name}: only the form was checked")
     found = summarise(left)
     assert (found.gaps, found.segments[1].follows) == (1, False)
     rename(left, tmp_path / "out", Names(lambda frame: frame, lambda settings: settings))
-    assert [note for note in verify(segments(tmp_path / "out")).notes if "is missing" not in note] == []
+    renamed = verify(segments(tmp_path / "out"))
+    assert renamed.same, "its answers are those of engines that began with its segments"
+    assert [note for note in renamed.notes if "is missing" not in note] == []
 
 
 def test_a_segment_does_not_follow_one_whose_end_is_missing(recording: Path) -> None:
@@ -163,16 +225,6 @@ def test_another_engine_is_reported_and_not_refused(recording: Path) -> None:
     verdict = verify([file])
     assert verdict.first is None
     assert "another engine recorded it: another, here" in verdict.notes[0]
-
-
-def test_a_segment_whose_state_is_of_no_use_begins_with_its_snapshot(recording: Path) -> None:
-    file = segments(recording)[0]
-    recorded, ticks = read(file)
-    recorded.state = State({"object": ["treadle.model.cluster:NoSuch", {}]})
-    write(file, recorded, ticks)
-    verdict = verify([file])
-    assert verdict.first is None, "the first segment begins with an engine that has learned nothing"
-    assert "what the engine had learned is not known" in verdict.notes[0]
 
 
 def test_a_file_that_is_cut_off_is_verified_up_to_there(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,12 +15,11 @@ from treadle.cli.main import run
 from treadle.history.stages.frameworks import Framework, StageId
 from treadle.record.folder import segments
 from treadle.record.summary import summarise
-from treadle.record.ticks import SettingsText
 from treadle.replay.model import _early, parents_of, reduce
 from treadle.replay.progress import counted_to
 from treadle.replay.seen import Seen, SeenContainer, SeenJob, SeenStage, look
 from treadle.replay.switch import OBSERVED, first_difference
-from treadle.replay.what_if import as_recorded, modelled, open_recording, outcomes_of, recorded_settings, replayed
+from treadle.replay.what_if import as_recorded, modelled, open_recording, outcomes_of, replayed
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import parse_scenario
@@ -50,7 +49,7 @@ def test_jobs_are_those_that_ran_and_tasks_last_as_long_as_they_would() -> None:
 def test_what_is_made_of_the_recorded_policy_is_what_there_was() -> None:
     seen = look(segments(RECORDING))
     found = reduce(seen)
-    own = recorded_settings(seen.settings, seen.engine, trust_code=False)
+    own = open_recording(segments(RECORDING), trust_code=False).own
     (modelled,) = outcomes_of(found, [own], 1).values()
     there = as_recorded(found)
     assert modelled[0].mean_s == pytest.approx(there.mean_s, rel=0.03)
@@ -203,14 +202,36 @@ def test_a_recording_that_was_only_observed_begins_with_the_model(monkeypatch: p
     assert (switch.ticks, switch.why) == (1, OBSERVED)
 
 
-def test_a_policy_with_code_is_not_run_unless_it_is_trusted() -> None:
-    seen = look(segments(RECORDING))
-    assert seen.settings is not None
-    settings = recorded_settings(seen.settings, "", trust_code=False)
-    assert settings.source is not None
-    source = replace(settings.source, part_files={"/part.py": b"class Part: pass"})
-    with pytest.raises(Exception, match="--trust-code"):
-        recorded_settings(SettingsText(source, ""), "", trust_code=False)
+def test_a_recorded_policy_with_code_is_not_run_unless_it_is_trusted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mark = tmp_path / "mark"
+    (tmp_path / "part.py").write_text(
+        f"""
+from pathlib import Path
+Path({str(mark)!r}).touch()
+class Part:
+    def keys(self, view):
+        return [0.0] * len(view.applications)
+"""
+    )
+    record(tmp_path / "rec", f"policy: {{order: {{kind: file, path: {tmp_path}/part.py, class: Part}}}}")
+    mark.unlink()
+    words = ["replay", str(tmp_path / "rec"), "--policy", "capacity", "--seeds", "1"]
+    assert run(words) == 2
+    said = capsys.readouterr().err
+    assert f"treadle.yaml:1: policy.order.path: '{tmp_path}/part.py' is Python code" in said
+    assert "--trust-code" in said
+    assert segments(tmp_path / "rec")[0].name in said
+    assert not mark.exists()
+    assert run([*words, "--trust-code"]) in (0, 1)
+    assert mark.exists()
+
+
+def test_a_recording_without_its_beginning_says_that_what_was_learned_is_missing() -> None:
+    assert look(segments(RECORDING)).notes == []
+    (note,) = [note for note in look(segments(RECORDING)[1:]).notes if "the engine had learned" in note]
+    assert note.startswith(segments(RECORDING)[1].name)
 
 
 def test_bench_says_how_wrong_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from treadle import events
 from treadle.events import NodeState
+from treadle.simulate import Scenario
 from treadle.simulator.build import build
 from treadle.simulator.cluster.state import State
 from treadle.simulator.cluster.usage import renew
 from treadle.simulator.feed import Feed
 from treadle.simulator.jobs import jobs_of
-from treadle.simulator.scenario import read_scenario
 
 SCENARIO = Path(__file__).resolve().parents[2] / "baseline" / "scenarios" / "instant.yaml"
 
@@ -22,7 +22,7 @@ def mark(state: State, *nodes: int) -> None:
 
 
 def test_a_node_on_which_only_what_is_free_changed_has_a_narrow_row() -> None:
-    scenario = read_scenario(SCENARIO)
+    scenario = Scenario.read(SCENARIO).model
     built = build(scenario, jobs_of(scenario, SCENARIO.parent, scenario.seed), scenario.seed)
     feed = Feed(built, {}, False, None, None)
     state = built.state

@@ -17,12 +17,13 @@ from treadle.config.settings import Settings, default_settings
 from treadle.dag.dag import Dag, Stage
 from treadle.engine import Engine
 from treadle.events import Event, Fate
+from treadle.simulate import Scenario as Written
 from treadle.simulator import cursor
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.usage import renew
 from treadle.simulator.feed import Feed
 from treadle.simulator.jobs import jobs_of
-from treadle.simulator.scenario import Scenario, read_scenario
+from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
 from treadle.workload.job import Framework, Job, arranged
 
@@ -32,7 +33,7 @@ FAILING = "nodes-fail.yaml"
 
 
 def simulation(name: str, settings: Settings | None = None) -> Simulation:
-    scenario = read_scenario(SCENARIOS / name)
+    scenario = Written.read(SCENARIOS / name).model
     jobs = jobs_of(scenario, SCENARIOS, scenario.seed)
     return Simulation(scenario, jobs, settings or default_settings(), scenario.seed, check=False)
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from treadle.config.reader import read_settings
 from treadle.policy.catalogue import register_parts
+from treadle.simulate import Scenario
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.results import completion_s
-from treadle.simulator.scenario import read_scenario
 from treadle.simulator.simulation import Simulation
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -21,7 +21,7 @@ ROW = re.compile(r"^\| (srpt|phoenix) \| ([\d.]+) s \| ([\d.]+) s \| ([\d.]+) s 
 def test_the_table_is_what_the_simulation_gives() -> None:
     register_parts()
     file = DOCS / "examples" / "simulate" / "special-nodes.yaml"
-    scenario, found = read_scenario(file), {}
+    scenario, found = Scenario.read(file).model, {}
     workload = jobs_of(scenario, file.parent, scenario.seed)
     short = np.array([job.name == "short" for job in workload.jobs])
     for policy in scenario.policies:

@@ -54,7 +54,9 @@ def code(tmp_path: Path) -> Path:
 
 def test_a_scenario_draws_its_jobs_by_a_function_of_a_file(code: Path) -> None:
     own = {"file": "mine.py", "parameters": {"width": 4}}
-    scenario = Scenario.of(CLUSTER | {"workload": {"own": own, "queues": {"mine": "b"}, "jobs_max": 2}}, code.parent)
+    scenario = Scenario.of(
+        CLUSTER | {"workload": {"own": own, "queues": {"mine": "b"}, "jobs_max": 2}}, code.parent, trust_code=True
+    )
     jobs = scenario.jobs(5).jobs
     assert [(job.id, job.arrival_ms, job.queue, job.dag.tasks) for job in jobs] == [
         ("j2", 100, "b", 9),
@@ -65,7 +67,9 @@ def test_a_scenario_draws_its_jobs_by_a_function_of_a_file(code: Path) -> None:
 def test_a_reader_of_a_file_reads_what_no_format_fits(code: Path) -> None:
     read = read_workload(code.parent / "jobs.txt", f"{code}:read")
     assert [job.dag.tasks for job in read.jobs] == [3, 5]
-    scenario = Scenario.of(CLUSTER | {"workload": {"file": "jobs.txt", "format": "mine.py:read"}}, code.parent)
+    scenario = Scenario.of(
+        CLUSTER | {"workload": {"file": "jobs.txt", "format": "mine.py:read"}}, code.parent, trust_code=True
+    )
     assert [job.dag.tasks for job in scenario.jobs(1).jobs] == [3, 5]
 
 

@@ -80,9 +80,13 @@ def _sendable(settings: Settings) -> Settings | Source:
     return source if source is not None and source.part_files else settings
 
 
+def _again(source: Source) -> Settings:
+    return parse_settings(source.file, source.text, kept=source.part_files, trust_code=True)
+
+
 def _serve(pipe: Connection, given: Settings | Source) -> None:
     """Apply lists of events and answer what else comes with a decide, until there is None."""
-    settings = given if isinstance(given, Settings) else parse_settings(given.file, given.text, kept=given.part_files)
+    settings = given if isinstance(given, Settings) else _again(given)
     engine = Engine(settings)
     message: Any = pipe.recv()
     while message is not None:

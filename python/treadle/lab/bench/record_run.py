@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,6 @@ from treadle.lab.harness.wired import wired
 from treadle.live.recorder import LiveRecorder
 from treadle.live.roles import DecisionEngine
 from treadle.record.folder import segments
-from treadle.record.state import State
 from treadle.record.summary import summarise
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario
@@ -60,9 +59,9 @@ class _Timed(LiveRecorder):
     frames = 0
     frame_bytes = 0
 
-    def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool, state: Callable[[], State]) -> bool:
+    def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool) -> bool:
         began = time.thread_time()
-        asks = super().begin(frame, reply_max_bytes, wanted, state)
+        asks = super().begin(frame, reply_max_bytes, wanted)
         self.spent_s += time.thread_time() - began
         self.frames += 1
         self.frame_bytes += len(frame)
