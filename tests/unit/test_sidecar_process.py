@@ -121,7 +121,7 @@ def test_a_sidecar_explains_its_frames_and_its_recording_outlives_being_killed(
     assert "has not heard of the cluster yet" in capsys.readouterr().err
     decide(ready["port"], SECRET, GOLDEN.read_bytes())
     assert run(words) == 2
-    assert "knows no application 9999" in capsys.readouterr().err
+    assert "has no application 9999 that runs" in capsys.readouterr().err
     assert f"treadle explain asks at {tmp_path}/.treadle.yaml.state/explain.sock" in sidecar.log.read_text()
 
     def frames() -> int:
