@@ -235,6 +235,10 @@ INSIDE = f"{PREEMPTION}intra-queue-preemption.enabled"
         ({"yarn.scheduler.capacity.lazy-preemption-enabled": "true"}, "", ""),
         ({MONITOR: "true"}, "policy: {share: {kind: hdrf}}", "works against share hdrf"),
         ({MONITOR: "true", f"{PREEMPTION}observe_only": "true"}, "policy: {share: {kind: hdrf}}", ""),
+        ({MONITOR: "true", f"{PREEMPTION}select_based_on_reserved_containers": "true"}, "", "starts from reservations"),
+        ({f"{PREEMPTION}select_based_on_reserved_containers": "true"}, "", ""),
+        ({"yarn.scheduler.capacity.root.a.ordering-policy": "org.mine.Order"}, "", "the order org.mine.Order"),
+        ({"yarn.scheduler.capacity.root.ordering-policy": "priority-utilization"}, "", ""),
         ({MONITOR: "true"}, "policy: {order: {kind: srpt}}", ""),
         ({MONITOR: "true", INSIDE: "true"}, "policy: {order: {kind: srpt}}", "works against order srpt, gate all"),
         (

@@ -137,7 +137,7 @@ def test_a_lost_resource_manager_is_told_on_every_page_and_what_is_old_is_grey(
 def test_the_page_of_an_application_shows_what_is_wrong_now(visitor: Visitor, cluster: FakeCluster) -> None:
     """The page itself stays as it was asked; its light was that of when it was opened."""
     visitor.open("application/application_1_0001")
-    cluster.beans["Treadle"] |= {"Schedules": 0, "LeaseHeld": 0, "tag.LastError": "killed"}
+    cluster.beans["Treadle"] |= {"Schedules": 0, "LeaseHeld": 0, "LastError": "killed"}
     visitor.wait_for("Treadle does not schedule: no engine holds the lease; killed")
     cluster.beans["Treadle"] = dict(TREADLE)
     visitor.page.wait_for_function("() => !document.body.innerText.includes('no engine holds the lease')")

@@ -20,7 +20,7 @@ import yaml
 
 from treadle import __version__
 from treadle.admin.doctor.checks import Facts, set_in_scripts
-from treadle.admin.doctor.hadoop import KEYS, PREFIX
+from treadle.admin.doctor.hadoop import BY_RESERVATIONS, KEYS, PREFIX
 from treadle.admin.doctor.managers import managers_of
 from treadle.admin.doctor.redact import HIDDEN, Redactor, names_secret
 from treadle.admin.doctor.run import Result
@@ -37,6 +37,7 @@ _AFTER_MAX: Final = 60
 SHOWN: Final = frozenset(
     {
         *(f"{PREFIX}{key}" for key in KEYS),
+        *BY_RESERVATIONS,
         CLASS_KEY,
         "yarn.acl.enable",
         "yarn.http.policy",

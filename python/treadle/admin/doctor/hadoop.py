@@ -73,6 +73,15 @@ _HARMLESS: Final = {
 }
 _MONITOR: Final = "yarn.resourcemanager.scheduler.monitor.enable"
 _PREEMPTION: Final = "yarn.resourcemanager.monitor.capacity.preemption."
+BY_RESERVATIONS: Final = (
+    f"{_PREEMPTION}select_based_on_reserved_containers",
+    f"{_PREEMPTION}additional_res_balance_based_on_reserved_containers",
+    f"{_CAPACITY}ordering-policy.priority-utilization.underutilized-preemption.enabled",
+)
+"""What preempts for containers that are reserved."""
+_ORDER: Final = re.compile(re.escape(f"{_CAPACITY}root") + r"(\..+)?\.ordering-policy")
+_ORDERS: Final = ("fifo", "fair", "fifo-with-partitions", "utilization", "priority-utilization")
+"""Of applications in a leaf, and of queues in a parent."""
 _SCHEDULER: Final = f"{CLASS.replace('.', '/')}.class"
 _SELF_CHECK: Final = "io.treadle.shim.compat.SelfCheck"
 _TIMEOUT_S: Final = 120.0
@@ -192,6 +201,12 @@ def _refused(facts: Facts) -> Iterator[Finding]:
             f"enforce is refused: preemption inside queues works against order {order}, gate {gate}",
             f"set {inside} to false",
         )
+    for key in filter(on, BY_RESERVATIONS if preempts else ()):
+        yield Finding(
+            status,
+            "enforce is refused: preemption starts from reservations, which Treadle does not make",
+            f"set {key} to false",
+        )
     lazy, several = f"{_CAPACITY}lazy-preemption-enabled", f"{_CAPACITY}multi-node-placement-enabled"
     if on(lazy) and on(_MONITOR):
         yield Finding(
@@ -204,6 +219,10 @@ def _refused(facts: Facts) -> Iterator[Finding]:
     masters = "yarn.resourcemanager.node-labels.am.allow-non-exclusive-allocation"
     if on(masters) and on("yarn.node-labels.enabled"):
         yield Finding(status, "enforce is refused: application masters on lent nodes", f"set {masters} to false")
+    for key in filter(_ORDER.fullmatch, facts.settings):
+        if facts.setting(key).strip() not in _ORDERS:
+            text = f"enforce is refused: the engine does not follow the order {facts.setting(key)}"
+            yield Finding(status, text, f"set {key} to one of {', '.join(_ORDERS)}")
 
 
 def _preempts(facts: Facts) -> bool:

@@ -6,9 +6,11 @@ import java.lang.invoke.MethodType;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.IdentityHashMap;
+import java.util.List;
 import java.util.Set;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ResourceLimits;
@@ -23,10 +25,13 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.OrderingPo
 
 /**
  * Members of leaf queues that Hadoop moved from {@code LeafQueue} (3.3) to {@code AbstractLeafQueue} (3.4): looked up
- * by name once, because a reference to either class would not resolve on both lines.
+ * by name once, because a reference to either class would not resolve on both lines. What the running Hadoop lacks is
+ * null here; {@link #missing} names it.
  */
 public final class LeafQueues {
   private static final String PACKAGE = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.";
+  /** In front of all that fills it. */
+  private static final List<String> MISSING = new ArrayList<>();
   private static final Class<?> LEAF = leafClass();
   private static final MethodHandle ORDERING_POLICY =
       find("getOrderingPolicy", MethodType.methodType(OrderingPolicy.class));
@@ -36,15 +41,18 @@ public final class LeafQueues {
       find("getUser", MethodType.methodType(UsersManager.User.class, String.class));
   private static final MethodHandle USER_LIMIT_FACTOR =
       find("getUserLimitFactor", MethodType.methodType(float.class));
-  /** What a leaf takes as its limit is kept twice: as a native pass got it last, and as its AM limit follows it. */
-  private static final Field LAST_LIMITS = field("cachedResourceLimitsForHeadroom");
-  private static final Field LIMITS_INFO = field("queueResourceLimitsInfo");
-  private static final Method LIMIT = method(LIMITS_INFO.getType(), "getQueueCurrentLimit");
-  private static final Method SET_LIMIT = method(LIMITS_INFO.getType(), "setQueueCurrentLimit", Resource.class);
-  private static final Method SET_CLUSTER = method(LIMITS_INFO.getType(), "setClusterResource", Resource.class);
-  private static final Method ACTIVATE = method(LEAF, "activateApplications");
 
   private LeafQueues() {
+  }
+
+  /** The members that the running Hadoop lacks, by name, and no mode can do without. */
+  public static List<String> missing() {
+    return MISSING;
+  }
+
+  /** The members that the running Hadoop lacks, by name, of those that {@link #limit} and {@link #setLimit} use. */
+  public static List<String> missingLimits() {
+    return Limits.MISSING;
   }
 
   /** Whether a queue is a leaf: one that applications run in. */
@@ -127,9 +135,9 @@ public final class LeafQueues {
   /** The limit of a leaf that its AM limit follows: what it uses and what is left for it in the default partition. */
   public static Resource limit(CSQueue leaf) {
     try {
-      Object info = LIMITS_INFO.get(leaf);
+      Object info = Limits.INFO.get(leaf);
       synchronized (info) {
-        return (Resource) LIMIT.invoke(info);
+        return (Resource) Limits.GET.invoke(info);
       }
     } catch (ReflectiveOperationException e) {
       throw rethrown(e);
@@ -144,13 +152,13 @@ public final class LeafQueues {
    */
   public static void setLimit(CSQueue leaf, Resource cluster, Resource limit) {
     try {
-      LAST_LIMITS.set(leaf, new ResourceLimits(limit));
-      Object info = LIMITS_INFO.get(leaf);
+      Limits.LAST.set(leaf, new ResourceLimits(limit));
+      Object info = Limits.INFO.get(leaf);
       synchronized (info) {
-        SET_LIMIT.invoke(info, limit);
-        SET_CLUSTER.invoke(info, cluster);
+        Limits.SET.invoke(info, limit);
+        Limits.SET_CLUSTER.invoke(info, cluster);
       }
-      ACTIVATE.invoke(leaf);
+      Limits.ACTIVATE.invoke(leaf);
     } catch (ReflectiveOperationException e) {
       throw rethrown(e);
     }
@@ -164,7 +172,7 @@ public final class LeafQueues {
       try {
         return Class.forName(PACKAGE + "LeafQueue", false, loader);
       } catch (ClassNotFoundException e) {
-        throw new IllegalStateException("this ResourceManager has no leaf queues", e);
+        return CSQueue.class; // which has none of the members
       }
     }
   }
@@ -174,29 +182,9 @@ public final class LeafQueues {
     try {
       return MethodHandles.publicLookup().findVirtual(LEAF, name, type)
           .asType(type.insertParameterTypes(0, CSQueue.class));
-    } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException("this ResourceManager's " + LEAF.getSimpleName() + " has no " + name + type, e);
-    }
-  }
-
-  /** A field that only the leaf itself is meant to use: nothing else of Hadoop's sets a limit and does no more. */
-  private static Field field(String name) {
-    try {
-      Field field = LEAF.getDeclaredField(name);
-      field.setAccessible(true);
-      return field;
-    } catch (ReflectiveOperationException | RuntimeException e) {
-      throw new IllegalStateException("this ResourceManager's " + LEAF.getSimpleName() + " has no " + name, e);
-    }
-  }
-
-  private static Method method(Class<?> owner, String name, Class<?>... parameters) {
-    try {
-      Method method = owner.getDeclaredMethod(name, parameters);
-      method.setAccessible(true);
-      return method;
-    } catch (ReflectiveOperationException | RuntimeException e) {
-      throw new IllegalStateException("this ResourceManager's " + owner.getName() + " has no " + name, e);
+    } catch (ReflectiveOperationException | LinkageError e) {
+      MISSING.add(LEAF.getSimpleName() + "." + name + type);
+      return null;
     }
   }
 
@@ -206,5 +194,42 @@ public final class LeafQueues {
       throw (Error) e;
     }
     return e instanceof RuntimeException ? (RuntimeException) e : new IllegalStateException(e);
+  }
+
+  /**
+   * Members that are not public: nothing else of Hadoop's sets a leaf's limit and does no more. The limit is kept twice,
+   * as a native pass got it last, and as the leaf's AM limit follows it. Only {@code enforce} sets it.
+   */
+  private static final class Limits {
+    private static final List<String> MISSING = new ArrayList<>();
+    private static final Field LAST = field("cachedResourceLimitsForHeadroom");
+    private static final Field INFO = field("queueResourceLimitsInfo");
+    private static final Class<?> INFO_CLASS = INFO == null ? LEAF : INFO.getType();
+    private static final Method GET = method(INFO_CLASS, "getQueueCurrentLimit");
+    private static final Method SET = method(INFO_CLASS, "setQueueCurrentLimit", Resource.class);
+    private static final Method SET_CLUSTER = method(INFO_CLASS, "setClusterResource", Resource.class);
+    private static final Method ACTIVATE = method(LEAF, "activateApplications");
+
+    private static Field field(String name) {
+      try {
+        Field field = LEAF.getDeclaredField(name);
+        field.setAccessible(true);
+        return field;
+      } catch (ReflectiveOperationException | RuntimeException | LinkageError e) {
+        MISSING.add(LEAF.getSimpleName() + "." + name);
+        return null;
+      }
+    }
+
+    private static Method method(Class<?> owner, String name, Class<?>... parameters) {
+      try {
+        Method method = owner.getDeclaredMethod(name, parameters);
+        method.setAccessible(true);
+        return method;
+      } catch (ReflectiveOperationException | RuntimeException | LinkageError e) {
+        MISSING.add(owner.getSimpleName() + "." + name);
+        return null;
+      }
+    }
   }
 }

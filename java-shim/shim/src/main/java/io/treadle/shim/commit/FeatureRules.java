@@ -1,10 +1,14 @@
 package io.treadle.shim.commit;
 
+import io.treadle.shim.LeafQueues;
 import io.treadle.shim.SchedulerPort;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 
 /**
  * Features of the CapacityScheduler that enforce cannot serve: they are refused aloud, never silently lost. What
@@ -23,6 +27,17 @@ public final class FeatureRules {
       MONITORS + "QueueConfigurationAutoRefreshPolicy", MONITORS + "AutoCreatedQueueDeletionPolicy",
       MONITORS + "QueueManagementDynamicEditPolicy");
 
+  /** What preempts for containers that are reserved: none is while Treadle schedules. */
+  static final List<String> RESERVATION_PREEMPTION = Arrays.asList(
+      "yarn.resourcemanager.monitor.capacity.preemption.select_based_on_reserved_containers",
+      "yarn.resourcemanager.monitor.capacity.preemption.additional_res_balance_based_on_reserved_containers",
+      "yarn.scheduler.capacity.ordering-policy.priority-utilization.underutilized-preemption.enabled");
+  private static final String POLICIES = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.";
+  private static final List<String> ORDERS = Arrays.asList(POLICIES + "FifoOrderingPolicy",
+      POLICIES + "FairOrderingPolicy", POLICIES + "FifoOrderingPolicyWithExclusivePartitions");
+
+  private static final List<String> QUEUE_ORDERS = Arrays.asList("utilization", "priority-utilization");
+
   private final SchedulerPort port;
 
   /** Rules for one scheduler. */
@@ -38,22 +53,42 @@ public final class FeatureRules {
    * @return a sentence for the administrator that names the key to change, or null if nothing is against it
    */
   public String refusal(boolean overridesGuarantees, boolean overridesOrder) {
+    if (!LeafQueues.missingLimits().isEmpty()) {
+      return "this Hadoop lacks what Treadle needs to set the limits of AMs: "
+          + String.join(", ", LeafQueues.missingLimits()) + ": use a release that Treadle supports";
+    }
     Configuration conf = port.scheduler().getConfiguration();
-    boolean monitors = conf.getBoolean(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, false);
-    if (overridesGuarantees && monitors && preempts(conf)) {
+    String refusal = conf.getBoolean(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, false)
+        ? ofMonitors(conf, overridesGuarantees, overridesOrder) : null;
+    refusal = refusal == null ? ofPlacements(conf) : refusal;
+    return refusal == null ? ofOrders(conf, port.scheduler().getRootQueue()) : refusal;
+  }
+
+  private static String ofMonitors(Configuration conf, boolean overridesGuarantees, boolean overridesOrder) {
+    if (conf.getBoolean(LAZY_PREEMPTION, false)) {
+      return "lazy preemption only marks containers and leaves the killing to the placements of the stock scheduler:"
+          + " set " + LAZY_PREEMPTION + " to false";
+    }
+    if (!preempts(conf)) {
+      return null;
+    }
+    if (overridesGuarantees) {
       return "the policy's share overrides the guarantees of queues, which the preemption monitor would restore by"
           + " killing containers: set " + YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS + " to false, or"
           + " policy.share.kind in treadle.yaml to capacity";
     }
-    if (overridesOrder && monitors && preempts(conf) && conf.getBoolean(INTRA_QUEUE_PREEMPTION, false)) {
+    if (overridesOrder && conf.getBoolean(INTRA_QUEUE_PREEMPTION, false)) {
       return "the policy serves the applications of a queue in an order of its own, and preemption inside queues would"
           + " kill containers to restore the queue's: set " + INTRA_QUEUE_PREEMPTION + " to false, or policy.order.kind"
           + " in treadle.yaml to queue and policy.gate.kind to all";
     }
-    if (conf.getBoolean(LAZY_PREEMPTION, false) && monitors) {
-      return "lazy preemption only marks containers and leaves the killing to the placements of the stock scheduler:"
-          + " set " + LAZY_PREEMPTION + " to false";
-    }
+    String set = RESERVATION_PREEMPTION.stream().filter(key -> conf.getBoolean(key, false))
+        .collect(Collectors.joining(" and "));
+    return set.isEmpty() ? null : "preemption starts from reservations, which the stock scheduler makes and Treadle does"
+        + " not: set " + set + " to false";
+  }
+
+  private static String ofPlacements(Configuration conf) {
     if (conf.getBoolean(MULTI_NODE_PLACEMENT, false)) {
       return "multi-node placement orders the nodes by a policy of its own, which the engine does not follow: set "
           + MULTI_NODE_PLACEMENT + " to false";
@@ -63,6 +98,20 @@ public final class FeatureRules {
           + MASTERS_ON_LENT_NODES + " to false";
     }
     return null;
+  }
+
+  private static String ofOrders(Configuration conf, CSQueue queue) {
+    String key = "yarn.scheduler.capacity." + queue.getQueuePath() + ".ordering-policy";
+    boolean leaf = LeafQueues.isLeaf(queue);
+    String policy = leaf ? LeafQueues.orderingPolicy(queue).getClass().getName() : conf.getTrimmed(key, QUEUE_ORDERS.get(0));
+    if (!(leaf ? ORDERS : QUEUE_ORDERS).contains(policy)) {
+      return "the engine does not follow " + policy + ", by which the queue " + queue.getQueuePath() + " orders its "
+          + (leaf ? "applications" : "queues") + ": set " + key + " to "
+          + (leaf ? "fifo, fair or fifo-with-partitions" : String.join(" or ", QUEUE_ORDERS));
+    }
+    List<CSQueue> children = queue.getChildQueues();
+    return children == null ? null
+        : children.stream().map(child -> ofOrders(conf, child)).filter(Objects::nonNull).findFirst().orElse(null);
   }
 
   /** Whether a monitor may kill containers: any but those that only change queues, unless it is set to only look. */

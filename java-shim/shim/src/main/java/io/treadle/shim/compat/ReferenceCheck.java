@@ -1,5 +1,6 @@
 package io.treadle.shim.compat;
 
+import io.treadle.shim.LeafQueues;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStream;
@@ -14,8 +15,8 @@ import java.util.stream.Collectors;
 
 /**
  * Looks up, in the running Hadoop, everything of Hadoop that the shim's own class files refer to, by the list that the
- * build writes (java-shim/references). A missing member would otherwise show when the code that needs it runs for the
- * first time, perhaps months after the start.
+ * build writes (java-shim/references), and what {@link LeafQueues} looks up by name. A missing member would otherwise
+ * show when the code that needs it runs for the first time, perhaps months after the start.
  */
 public final class ReferenceCheck {
   private static final String LIST = "hadoop-references";
@@ -40,6 +41,7 @@ public final class ReferenceCheck {
   private static String of(ClassLoader loader) {
     try {
       List<String> missing = missing(list(), loader);
+      missing.addAll(LeafQueues.missing());
       return missing.isEmpty() ? null : "this Hadoop lacks what Treadle needs: "
           + missing.stream().limit(MISSING_SHOWN).collect(Collectors.joining(", "));
     } catch (IOException | RuntimeException | LinkageError e) {

@@ -1,5 +1,7 @@
 package io.treadle.shim.compat;
 
+import io.treadle.shim.LeafQueues;
+
 /**
  * The references of the shim, looked up without a ResourceManager: {@code treadle doctor} runs it on the class path of a
  * Hadoop, with the Java that the ResourceManager would have.
@@ -25,6 +27,8 @@ public final class SelfCheck {
     } catch (ClassNotFoundException | LinkageError e) {
       return "Treadle's scheduler cannot be loaded: " + e;
     }
-    return ReferenceCheck.verdict();
+    String reason = ReferenceCheck.verdict();
+    return reason != null || LeafQueues.missingLimits().isEmpty() ? reason
+        : "mode enforce is refused here: this Hadoop lacks " + String.join(", ", LeafQueues.missingLimits());
   }
 }

@@ -3,6 +3,8 @@ package io.treadle.shim.constraints;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.RejectedSchedulingRequest;
+import org.apache.hadoop.yarn.api.records.RejectionReason;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.AbstractConstraint;
@@ -13,14 +15,15 @@ import org.apache.hadoop.yarn.api.resource.PlacementConstraint.TargetConstraint;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.TargetExpression;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.constraint.PlacementConstraintManager;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * Placement constraints that the RM takes and cannot judge. One that compares an attribute with nothing makes stock code
- * throw on the scheduler's own thread, which ends the RM: such a request is kept from the scheduler. A {@code DelayedOr} is
- * never satisfied. The application's diagnostics say either.
+ * throw on the scheduler's own thread, which ends the RM: such a request is kept from the scheduler, and its AM gets it back
+ * as rejected. A {@code DelayedOr} is never satisfied. The application's diagnostics say either.
  */
 public final class Unjudgeable {
   private static final Logger LOG = LoggerFactory.getLogger(Unjudgeable.class);
@@ -49,6 +52,26 @@ public final class Unjudgeable {
       }
     }
     return kept.size() == asked.size() ? asked : kept;
+  }
+
+  /** An answer to an AM that also rejects those of its requests that {@link #without} left out. */
+  public static Allocation rejecting(Allocation answer, List<SchedulingRequest> asked, List<SchedulingRequest> kept) {
+    if (kept == asked || answer.getRejectedRequest() == null) {
+      return answer;
+    }
+    List<RejectedSchedulingRequest> rejected = new ArrayList<>(answer.getRejectedRequest());
+    int next = 0;
+    for (SchedulingRequest request : asked) {
+      if (next < kept.size() && kept.get(next) == request) {
+        next++;
+      } else {
+        rejected.add(RejectedSchedulingRequest.newInstance(RejectionReason.COULD_NOT_PLACE_ON_NODE, request));
+      }
+    }
+    return new Allocation(answer.getContainers(), answer.getResourceLimit(), answer.getStrictContainerPreemptions(),
+        answer.getContainerPreemptions(), answer.getResourcePreemptions(), answer.getNMTokens(),
+        answer.getIncreasedContainers(), answer.getDecreasedContainers(), answer.getPromotedContainers(),
+        answer.getDemotedContainers(), answer.getPreviousAttemptContainers(), rejected);
   }
 
   private synchronized void log(ApplicationAttemptId id, Flaw flaw) {
@@ -91,7 +114,7 @@ public final class Unjudgeable {
   /** What is wrong and how to put it right. */
   private enum Flaw {
     NOTHING_COMPARED("a placement constraint compares a node attribute with nothing, which the ResourceManager cannot"
-        + " judge: the request is left out; name a value"),
+        + " judge: the request is rejected; name a value"),
     DELAYED_OR("a placement constraint has a delayed-or, which the ResourceManager takes and never satisfies: use or");
 
     private final String text;

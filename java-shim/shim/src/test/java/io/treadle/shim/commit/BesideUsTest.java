@@ -1,6 +1,7 @@
 package io.treadle.shim.commit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
 import io.treadle.shim.cluster.Accounting;
@@ -14,8 +15,10 @@ import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.monitor.capacity.ProportionalCapacityPreemptionPolicy;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.attempt.RMAppAttempt;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerHealth;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacitySchedulerMetrics;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -95,6 +98,29 @@ class BesideUsTest {
     assertEquals(2, proposer.add(2, attempt(am), PRIORITY, node).commit().count(Fate.COMMITTED));
     cluster.heartbeatAll();
     assertEquals(1, health.getAggregateAllocationCount());
+  }
+
+  @Test
+  void metricsOfTheNativeSearchStandStillAndThoseOfCommitsGoOn() throws Exception {
+    MockAM am = start("a");
+    CapacitySchedulerMetrics metrics = CapacitySchedulerMetrics.getMetrics();
+    long searches = metrics.getNumOfAllocates();
+    long commits = metrics.getNumOfCommitSuccess();
+    ask(am, 2);
+    assertEquals(2, proposer.add(2, attempt(am), PRIORITY, node).commit().count(Fate.COMMITTED));
+    cluster.heartbeatAll();
+    assertEquals(searches, metrics.getNumOfAllocates());
+    assertEquals(commits + 2, metrics.getNumOfCommitSuccess());
+  }
+
+  @Test
+  void diagnosticsOfAnApplicationThatAwaitsItsAmStayAsTheyWereAtItsActivation() throws Exception {
+    cluster.scheduler().setClosed(true);
+    RMAppAttempt waiting = cluster.submit("a", "ann", 1024).getCurrentAppAttempt();
+    String activated = waiting.getDiagnostics();
+    assertTrue(activated.contains("waiting for resources to be assigned for AM"), activated);
+    cluster.heartbeatAll();
+    assertEquals(activated, waiting.getDiagnostics());
   }
 
   @Test

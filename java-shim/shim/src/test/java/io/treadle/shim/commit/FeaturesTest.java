@@ -9,7 +9,9 @@ import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
+import java.util.Arrays;
 import java.util.Collections;
+import java.util.List;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.records.Container;
@@ -22,7 +24,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.policy.PriorityUtilizationQueueOrderingPolicy;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.FairOrderingPolicy;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -242,6 +246,58 @@ class FeaturesTest {
     cluster.close();
     start(ClusterFixture.cluster().site(FeatureRules.MASTERS_ON_LENT_NODES, "true"));
     assertTrue(new FeatureRules(cluster.scheduler()).refusal(false, false).contains(FeatureRules.MASTERS_ON_LENT_NODES));
+  }
+
+  @Test
+  void preemptionThatGoesByReservationsIsRefusedWithItsKeys() throws Exception {
+    List<String> keys = Arrays.asList(
+        "yarn.resourcemanager.monitor.capacity.preemption.select_based_on_reserved_containers",
+        "yarn.resourcemanager.monitor.capacity.preemption.additional_res_balance_based_on_reserved_containers",
+        "yarn.scheduler.capacity.ordering-policy.priority-utilization.underutilized-preemption.enabled");
+    for (String key : keys) {
+      cluster.close();
+      start(ClusterFixture.cluster().site(key, "true"));
+      assertNull(new FeatureRules(cluster.scheduler()).refusal(false, false), "nothing preempts");
+      cluster.close();
+      start(ClusterFixture.cluster().site(key, "true").site(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, "true")
+          .site(YarnConfiguration.RM_SCHEDULER_MONITOR_POLICIES, PREEMPTION));
+      String refusal = new FeatureRules(cluster.scheduler()).refusal(false, false);
+      assertTrue(refusal.contains("set " + key + " to false"), refusal);
+    }
+  }
+
+  /** An order of applications of a site's own. */
+  public static final class OwnOrder extends FairOrderingPolicy<FiCaSchedulerApp> {
+  }
+
+  /** An order of queues of a site's own. */
+  public static final class OwnQueueOrder extends PriorityUtilizationQueueOrderingPolicy {
+    /** As the scheduler makes one. */
+    public OwnQueueOrder() {
+      super(true);
+    }
+  }
+
+  @Test
+  void ordersThatTheEngineDoesNotKnowAreRefusedWithTheirClass() throws Exception {
+    for (String known : new String[] {"fifo", "fair", "fifo-with-partitions"}) {
+      cluster.close();
+      start(ClusterFixture.cluster().set("root.b.ordering-policy", known));
+      assertNull(new FeatureRules(cluster.scheduler()).refusal(false, false), known);
+    }
+    cluster.close();
+    start(ClusterFixture.cluster().set("root.b.ordering-policy", OwnOrder.class.getName()));
+    String refusal = new FeatureRules(cluster.scheduler()).refusal(false, false);
+    assertTrue(refusal.contains(OwnOrder.class.getName()), refusal);
+    assertTrue(refusal.contains("set yarn.scheduler.capacity.root.b.ordering-policy to fifo"), refusal);
+    cluster.close();
+    start(ClusterFixture.cluster().set("root.ordering-policy", "priority-utilization"));
+    assertNull(new FeatureRules(cluster.scheduler()).refusal(false, false));
+    cluster.close();
+    start(ClusterFixture.cluster().set("root.ordering-policy", OwnQueueOrder.class.getName()));
+    refusal = new FeatureRules(cluster.scheduler()).refusal(false, false);
+    assertTrue(refusal.contains(OwnQueueOrder.class.getName()), refusal);
+    assertTrue(refusal.contains("set yarn.scheduler.capacity.root.ordering-policy to utilization"), refusal);
   }
 
   private String refusal(String enabled, String monitors, String observeOnly) throws Exception {

@@ -5,6 +5,7 @@ import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.Shim;
 import io.treadle.shim.config.BadSettingException;
 import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.constraints.Unjudgeable;
 import io.treadle.shim.journal.Taps;
 import java.io.IOException;
 import java.util.List;
@@ -182,7 +183,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
         current.taps().answered(allocation);
         current.updatesAsked(attempt, updateRequests);
         current.asked(attempt);
-        return current.correctHeadroom(allocation, attempt);
+        return current.correctHeadroom(Unjudgeable.rejecting(allocation, schedulingRequests, judged), attempt);
       }
     } catch (Throwable t) {
       escapes.caught("allocate", t);

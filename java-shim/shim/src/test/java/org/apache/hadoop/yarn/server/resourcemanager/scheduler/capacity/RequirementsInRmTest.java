@@ -11,6 +11,7 @@ import io.treadle.shim.link.ScriptedEngine.Frame;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.records.ExecutionTypeRequest;
 import org.apache.hadoop.yarn.api.records.NodeAttributeOpCode;
 import org.apache.hadoop.yarn.api.records.Priority;
@@ -121,17 +122,19 @@ class RequirementsInRmTest {
 
   /** Stock code throws on its own thread where an attribute is compared with nothing, with no engine about. */
   @Test
-  void aConstraintThatComparesWithNothingIsKeptFromTheScheduler() throws Exception {
+  void aConstraintThatComparesWithNothingIsKeptFromTheSchedulerAndRejected() throws Exception {
     YarnConfiguration conf = TestRms.configuration("off");
     conf.set(YarnConfiguration.RM_PLACEMENT_CONSTRAINTS_HANDLER,
         YarnConfiguration.SCHEDULER_RM_PLACEMENT_CONSTRAINTS_HANDLER);
     start(conf);
     MockAM am = launch("zone!=a");
     RMApp app = rm.getRMContext().getRMApps().get(am.getApplicationAttemptId().getApplicationId());
-    ask(am, PlacementConstraints.and(
+    AllocateResponse answer = ask(am, PlacementConstraints.and(
         PlacementConstraints.targetNotIn(PlacementConstraints.NODE, PlacementTargets.allocationTag("x")),
         PlacementConstraints.targetNodeAttribute(PlacementConstraints.NODE, NodeAttributeOpCode.EQ,
             PlacementTargets.nodeAttribute("gpu"))));
+    assertEquals(1, answer.getRejectedSchedulingRequests().size());
+    assertEquals(requests, answer.getRejectedSchedulingRequests().get(0).getRequest().getAllocationRequestId());
     String said = app.getDiagnostics().toString();
     assertTrue(said.contains("compares a node attribute with nothing"), said);
     assertTrue(TestRms.scheduler(rm).getApplicationAttempt(am.getApplicationAttemptId()).getSchedulerKeys().isEmpty());
@@ -140,12 +143,13 @@ class RequirementsInRmTest {
     ask(am, PlacementConstraints.delayedOr(PlacementConstraints.timedClockConstraint(
         PlacementConstraints.targetIn(PlacementConstraints.NODE, PlacementTargets.allocationTag("x")), 10, TimeUnit.SECONDS)));
     assertTrue(app.getDiagnostics().toString().contains("delayed-or"), app.getDiagnostics().toString());
-    ask(am, PlacementConstraints.targetNotIn(PlacementConstraints.NODE, PlacementTargets.allocationTag("x")));
+    answer = ask(am, PlacementConstraints.targetNotIn(PlacementConstraints.NODE, PlacementTargets.allocationTag("x")));
+    assertTrue(answer.getRejectedSchedulingRequests().isEmpty());
     TestRms.heartbeatUntil(node, "what can be judged is placed", () -> TestRms.containers(rm, node) == 2);
   }
 
-  private static void ask(MockAM am, PlacementConstraint.AbstractConstraint constraint) throws Exception {
-    am.allocate(new ArrayList<>(), Collections.singletonList(SchedulingRequest.newInstance(++requests,
+  private static AllocateResponse ask(MockAM am, PlacementConstraint.AbstractConstraint constraint) throws Exception {
+    return am.allocate(new ArrayList<>(), Collections.singletonList(SchedulingRequest.newInstance(++requests,
         Priority.newInstance(6), ExecutionTypeRequest.newInstance(), Collections.emptySet(),
         ResourceSizing.newInstance(1, Resource.newInstance(1024, 1)), constraint.build())), new ArrayList<>());
   }
