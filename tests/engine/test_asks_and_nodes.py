@@ -70,7 +70,7 @@ PARTS: dict[str, tuple[Any, Traits]] = {
 def settings(*own: str, nodes_held: int = 0, **others: Any) -> Settings:
     """Return settings with some of the parts above, and others by name."""
     found = settings_with(**others)
-    made = {part: Part(Kind(part, NoParameters, *_described(part)), NoParameters()) for part in own}
+    made: dict[str, Any] = {part: Part(Kind(part, NoParameters, *_described(part)), NoParameters()) for part in own}
     return replace(found, policy=replace(found.policy, **made), hold=Hold(nodes_max=nodes_held))
 
 

@@ -24,7 +24,7 @@ from treadle.policy.slearn.carry import LEARNED as OF_PILOTS
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = (ROOT / "docs" / "policy-parts.md").read_text("utf-8")
 KEPT = (ROOT / "docs" / "what-is-kept.md").read_text("utf-8")
-BY_NAME = re.compile(r"kind\.name (==|!=|in|not)\b|\bparameters\.(share|fit) [<>]")
+BY_NAME = re.compile(r"kind\.name (==|!=|in|not)\b|\bparameters\.(share|fit) (==|!=|[<>]|in\b|not\b)|RULES\[\"")
 
 register_parts()
 
@@ -48,7 +48,7 @@ def test_nobody_asks_for_the_name_of_a_part() -> None:
         f"{file.relative_to(ROOT)}:{number}"
         for file in sorted((ROOT / "python" / "treadle").rglob("*.py"))
         for number, line in enumerate(file.read_text("utf-8").splitlines(), 1)
-        if BY_NAME.search(line)
+        if BY_NAME.search(line) and file.name != "rules.py"  # which the dispatch writes
     ]
     assert found == []
 

@@ -340,7 +340,7 @@ def test_the_status_says_that_an_order_overrides_the_queues(question: str, kind:
     caller = Caller()
     assert caller.status(caller.send(1, SNAPSHOT))["overrides_order"] is False
     found = PARTS.kinds(question)[kind]
-    part = {question: Part(found, found.parameters())}
+    part: dict[str, Any] = {question: Part(found, found.parameters())}
     caller.settings = lambda: replace(SETTINGS, policy=replace(SETTINGS.policy, **part))
     caller.send(2)
     assert caller.status(caller.send(3, configuration=1))["overrides_order"] is True

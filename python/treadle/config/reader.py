@@ -18,6 +18,7 @@ from treadle.config.part_files import FilePart, PartFileError
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, Part, PartRegistry
 from treadle.config.renamed import kind_now, old_names, parameters_now, policies
 from treadle.config.settings import (
+    IGNORE_PRIORITY,
     KEYS,
     OWN_KEYS,
     SECTIONS,
@@ -256,11 +257,12 @@ class _Reader:
         found: dict[str, Any] = {}
         if "policy" in root:
             chosen = self._mapping(root["policy"], (*at, "policy"))
-            self._known(chosen, (*at, "policy"), QUESTIONS)
+            self._known(chosen, (*at, "policy"), (*QUESTIONS, IGNORE_PRIORITY))
+            ignore_priority = self._flag(chosen.get(IGNORE_PRIORITY, False), (*at, "policy", IGNORE_PRIORITY))
             parts = {part: self._part(part, chosen.get(part), (*at, "policy", part)) for part in QUESTIONS}
             policy = {part: choice for part, choice in parts.items() if choice is not None}
             if len(policy) == len(QUESTIONS):
-                found["policy"] = Policy(**policy)
+                found["policy"] = Policy(**policy, ignore_priority=ignore_priority)
         for name, model in SECTIONS.items():
             if name in root:
                 found[name] = self._parameters(model, root[name], (*at, name)) or model()
@@ -304,6 +306,11 @@ class _Reader:
             for key in self._document.no_names(path):
                 self._wrong((*path, key), NO_NAME)
         return {key: item for key, item in value.items() if isinstance(key, str)}
+
+    def _flag(self, value: Any, path: Path) -> bool:
+        if not isinstance(value, bool):
+            self._wrong(path, f"{value!r} is neither true nor false")
+        return value is True
 
     def _known(self, mapping: dict[str, Any], path: Path, known: Iterable[str]) -> None:
         known = list(known)

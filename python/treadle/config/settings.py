@@ -240,19 +240,32 @@ class Record(Parameters):
         return value
 
 
+IGNORE_PRIORITY: Final = "ignore_priority"
+"""The key of `policy:` beside its five parts."""
+
+IGNORES_PRIORITY: Final = (
+    "Let the order alone decide. False: an application with a higher priority comes first where its queue's own "
+    "ordering-policy is fifo, as in YARN."
+)
+"""What that key means."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The five parts of the policy (`treadle.config.parts.QUESTIONS`)."""
+    """The five parts of the policy (`treadle.config.parts.QUESTIONS`), and whether priorities come first."""
 
     gate: Part
     share: Part
     order: Part
     fit: Part
     estimate: Part
+    ignore_priority: bool = False
+    """Whether the order alone decides where a queue's own ordering policy compares application priorities first."""
 
     def name(self) -> str:
         """Return the kinds of the parts in one line, for status pages and metrics."""
-        return " ".join(f"{part}={getattr(self, part).label}" for part in QUESTIONS)
+        parts = " ".join(f"{part}={getattr(self, part).label}" for part in QUESTIONS)
+        return f"{parts} {IGNORE_PRIORITY}" if self.ignore_priority else parts
 
     def overrides_guarantees(self) -> bool:
         """Say whether queues are shared otherwise than the RM guarantees: its preemption would undo that."""
@@ -366,8 +379,8 @@ SEED_MAX = 2**63 - 1
 
 def default_settings(parts: PartRegistry = PARTS) -> Settings:
     """Return the settings of an empty treadle.yaml; the default parts must have been registered."""
-    policy = Policy(**{part: parts.default(part) for part in QUESTIONS})
-    return Settings(policy, Hold(), Assumed(), Limits(), 0)
+    chosen: dict[str, Any] = {part: parts.default(part) for part in QUESTIONS}
+    return Settings(Policy(**chosen), Hold(), Assumed(), Limits(), 0)
 
 
 Choice = str | tuple[str, Mapping[str, Any]]
@@ -376,7 +389,7 @@ Choice = str | tuple[str, Mapping[str, Any]]
 
 def with_parts(settings: Settings, chosen: Mapping[str, Choice], parts: PartRegistry = PARTS) -> Settings:
     """Return settings with other parts, such as ``{"order": "srpt", "fit": ("packing", {"window": 1})}``."""
-    found = {}
+    found: dict[str, Any] = {}
     for part, choice in chosen.items():
         name, parameters = (choice, {}) if isinstance(choice, str) else choice
         kind = parts.kinds(part)[name]

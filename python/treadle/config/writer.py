@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 
 from treadle.config.engines import Entry, Retry, Select
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Kind, Parameters, PartRegistry
-from treadle.config.settings import SECTIONS
+from treadle.config.settings import IGNORE_PRIORITY, IGNORES_PRIORITY, SECTIONS
 
 _WIDTH = 118
 
@@ -30,6 +30,7 @@ def default_yaml(parts: PartRegistry = PARTS) -> str:
         lines.append(f"  {part}:")
         for name, kind in sorted(parts.kinds(part).items(), key=lambda item: (item[0] != DEFAULTS[part], item[0])):
             lines += _kind(kind, chosen=name == DEFAULTS[part])
+    lines += [*_comment(IGNORES_PRIORITY, "  "), f"  {IGNORE_PRIORITY}: false"]
     for section, model in SECTIONS.items():
         lines += ["", *_comment((model.__doc__ or "").partition("\n")[0]), f"{section}:", *_fields(model, "  ")]
     lines += ["", *_engines()]

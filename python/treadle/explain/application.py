@@ -230,8 +230,10 @@ def _place(situation: Situation, application: int) -> tuple[int | None, int]:
     if order not in (FIFO, KEYED) and len(asking) > 1:
         return None, len(asking)
     if order == KEYED and scratch is not None:
-        keys, since = scratch.apps["key"], view.apps["start_time_ms"]
-        asking.sort(key=lambda app: (float(keys[app]) if app < len(keys) else np.inf, int(since[app])))
+        kept, since = scratch.apps, view.apps["start_time_ms"]
+        asking.sort(
+            key=lambda app: (*(kept[app][["band", "key"]].item() if app < len(kept) else (0, np.inf)), int(since[app]))
+        )
     return (asking.index(application) if application in asking else 0), len(asking)
 
 

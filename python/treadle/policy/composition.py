@@ -16,7 +16,7 @@ from treadle.model.tables import View
 from treadle.policy.claims import floor_claims
 from treadle.policy.cluster_view import ClusterView
 from treadle.policy.contention import Contention
-from treadle.policy.marks import begin_rows, take_keys
+from treadle.policy.marks import begin_rows, set_bands, take_keys
 from treadle.policy.node_sets import sets_for
 from treadle.policy.orders.rules import RULES as ORDERS
 from treadle.policy.own_tags import own_tags
@@ -76,6 +76,7 @@ class Composition:
         self._seed = settings.seed
         self._claims_part = float(settings.plans.claims_part)
         self._keeps_headroom = settings.hold.headroom
+        self._ignores_priority = settings.policy.ignore_priority
         chosen = settings.policy
         self._gate: Gate | FileGate = self._make(chosen.gate)
         self.order: Order = self._make(chosen.order)
@@ -211,6 +212,9 @@ class Composition:
         ranks_asks = self.traits["order"].ranks_asks
         queues["order"] = ASKS if ranks_asks else ORDERS.get(self.traits["order"].steps, KEYED)
         self.order.orders(cluster, queues)
+        if not self._ignores_priority:
+            here = cluster.apps.in_use()
+            set_bands(scratch.apps, here, view.apps, cluster.queues.at["order"])
         if ranks_asks:
             self.order.ask_keys(self._jobs, scratch.ask_keys)
             scratch.ask_keys[np.isnan(scratch.ask_keys)] = np.inf

@@ -49,6 +49,7 @@ SORTS: Final = {
         (
             Step("begin", "Work out what every queue is owed in the partition.", ("partition",)),
             Step("pick", "Return the leaf queue that is served next, or -1.", ("partition",), "int", "-1"),
+            Step("lets_order_decide", "Say whether the order alone decides which queue is next.", (), "bool", "False"),
             Step("note", "Follow a container that was just proposed for an ask of a leaf queue.", LEAF),
             Step("update", "Follow a change of the use or the asks of a leaf of the tree.", ("at", "partition")),
             Step("end", "Keep what goes on when all is computed anew.", ("partition",)),

@@ -9,9 +9,10 @@ from math import inf, isnan
 from typing import TYPE_CHECKING
 
 from treadle.compiled.functions import kernel
+from treadle.model.queues import FIFO
 
 if TYPE_CHECKING:
-    from treadle.compiled.array_types import F64, I32, Records
+    from treadle.compiled.array_types import F64, I32, U8, Records
 
 
 @kernel
@@ -24,6 +25,7 @@ def begin_marks(apps: Records, which: I32, listed: I32) -> None:
         apps[app].part = 1.0
         apps[app].level = -1
         apps[app].rank = 0
+        apps[app].band = 0
         apps[app].done = 0
         apps[app].ahead = 0
     for rank in range(len(listed)):
@@ -40,6 +42,15 @@ def begin_rows(rows: Records, quota: int) -> None:
         rows[row].nearest = 0
         rows[row].held = 0
         rows[row].random = 0
+
+
+@kernel
+def set_bands(apps: Records, which: I32, model: Records, orders: U8) -> None:
+    """Set the bands of some applications: priority comes first where the queue's own ordering policy is fifo."""
+    for app in which:
+        queue = model[app].queue
+        if queue >= 0 and orders[queue] == FIFO:
+            apps[app].band = -model[app].priority
 
 
 @kernel

@@ -127,6 +127,7 @@ APPLICATION: Final = np.dtype(
         ("part", "f8"),  # what part of its tasks it may run now, by the gate; 1: all
         ("level", "i4"),  # its level until it has a size, by the gate; -1: that of its size
         ("rank", "i4"),
+        ("band", "i4"),  # compared before the key: minus the priority where the queue compares it first, else 0
         ("done", "u1"),
         ("ahead", "u1"),  # `IN_TIME`, `AS_OTHERS` or `LEFT_OUT`, by the gate
     ],

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from treadle.config.engines import Entry, Retry, Select
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Kind, Parameters
-from treadle.config.settings import SECTIONS
+from treadle.config.settings import IGNORE_PRIORITY, IGNORES_PRIORITY, SECTIONS
 from treadle.policy.catalogue import register_parts
 from treadle.reference.markdown import code, table
 
@@ -71,6 +71,8 @@ def _policy() -> Iterator[str]:
         for name in names:
             if kinds[name].parameters.keys():
                 yield _parameters(part, kinds[name])
+    yield f"### `policy.{IGNORE_PRIORITY}`\n"
+    yield table(HEADING, [(code(IGNORE_PRIORITY), code("false"), "true or false", IGNORES_PRIORITY)])
 
 
 def _named(part: str, name: str) -> str:

@@ -19,16 +19,12 @@ from treadle.policy.node_search import fits, is_wanted, level_of
 from treadle.policy.orders.leaf import application_after, next_application, wants
 from treadle.policy.share_state import BLOCKED
 from treadle.policy.shares import rules
-from treadle.policy.shares.deficit import is_bounded
 from treadle.policy.state import CLUSTER, LEAF_HEADROOM, LOOKED, NOT_THERE, PACKED, SCORED, WORK
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
     from treadle.policy.state import DecideParameters, Scratch
 
-
-DEFICITS: Final = rules.RULES["deficit"]
-NO_SHARE: Final = rules.RULES["none"]
 
 LOOKS_MAX: Final = 4_000_000
 """Nodes, applications and rows that a decide looks at before it lets only `FEW` rows compete: some 0.3 s."""
@@ -101,16 +97,19 @@ def gather_leaf(
 ) -> int:
     """Add up to ``count`` rows of a leaf that compete, the next application's first; return how many candidates are.
 
-    Applications without any that may be served are done. At most four times as many applications are looked at as
-    rows may compete.
+    Only applications of the band of the next one compete. Applications without any that may be served are done. At most
+    four times as many applications are looked at as rows may compete.
     """
     at, most = 0, candidates + count
+    first = application_after(scratch, leaf, 0)
     while candidates < most and at < 4 * count:
         app = application_after(scratch, leaf, at)
         if app < 0:
             break
         at += 1
         if view.apps[app].awaiting_am or not wants(view, scratch, app):
+            continue
+        if scratch.apps[app].band != scratch.apps[first].band:
             continue
         user = user_of(view, parameters, app, leaf, partition)
         before = candidates
@@ -123,21 +122,15 @@ def gather_leaf(
 
 
 @inner
-def order_decides(scratch: Scratch, parameters: DecideParameters) -> bool:
-    """Say whether nothing but the order decides now which queue is served: no deficit is too large."""
-    if parameters.share == DEFICITS:
-        return is_bounded(scratch.shares)
-    return parameters.share == NO_SHARE
-
-
-@inner
 def gather_others(
     view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int, candidates: int
 ) -> int:
     """Add the rows that compete of all leaves but one, as many of each; return how many candidates there are.
 
-    A leaf whose next application awaits its master is left out: the master comes first, when it is the leaf's turn.
+    A leaf whose next application is of a later band is left out, and one whose next application awaits its master:
+    the master comes first, when it is the leaf's turn.
     """
+    band = scratch.apps[view.rows[scratch.candidates[0]].application].band
     scratch.counters[LOOKED] += len(view.queues)
     for other in range(len(view.queues)):
         at = scratch.shares.leaf_node[other]
@@ -146,7 +139,7 @@ def gather_others(
         asks = scratch.shares.nodes[at].asks
         find_headroom(view, scratch, parameters, other, partition)
         app = next_application(view, scratch, parameters, other)
-        if app >= 0 and not view.apps[app].awaiting_am:
+        if app >= 0 and not view.apps[app].awaiting_am and scratch.apps[app].band <= band:
             candidates = gather_leaf(view, scratch, parameters, other, partition, candidates, parameters.candidates)
         if scratch.shares.nodes[at].asks != asks:
             rules.update(view, scratch, parameters, at, partition)
@@ -164,7 +157,7 @@ def gather(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int
     scarce = scratch.counters[LOOKED] >= LOOKS_MAX
     count = min(parameters.candidates, FEW) if scarce else parameters.candidates
     candidates = gather_leaf(view, scratch, parameters, leaf, partition, 0, count)
-    if candidates > 0 and parameters.across_queues and not scarce and order_decides(scratch, parameters):
+    if candidates > 0 and parameters.across_queues and not scarce and rules.lets_order_decide(view, scratch, parameters):
         candidates = gather_others(view, scratch, parameters, leaf, partition, candidates)
     scratch.counters[LOOKED] += candidates
     return candidates

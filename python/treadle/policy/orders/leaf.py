@@ -24,7 +24,9 @@ def wants(view: View, scratch: Scratch, app: int) -> bool:
 
 @inner
 def is_before(view: View, scratch: Scratch, a: int, b: int) -> bool:
-    """Say whether ``a`` comes before ``b``: the smaller key, then the earlier start, then fifo order."""
+    """Say whether ``a`` comes before ``b``: the smaller band, the smaller key, the earlier start, then fifo order."""
+    if scratch.apps[a].band != scratch.apps[b].band:
+        return scratch.apps[a].band < scratch.apps[b].band
     if scratch.apps[a].key != scratch.apps[b].key:
         return scratch.apps[a].key < scratch.apps[b].key
     if view.apps[a].start_time_ms != view.apps[b].start_time_ms:
@@ -160,9 +162,28 @@ def cluster_share(view: View, scratch: Scratch, app: int) -> float:
 
 
 @inner
+def is_in_band(view: View, scratch: Scratch, app: int, band: int) -> bool:
+    """Say whether the application wants something besides a master and is of a band."""
+    return not view.apps[app].awaiting_am and scratch.apps[app].band == band and wants(view, scratch, app)
+
+
+@inner
+def first_band(view: View, scratch: Scratch, leaf: int) -> int:
+    """Return the smallest band of the leaf's applications that want something; 0 if none does."""
+    first, found = 0, False
+    for at in range(scratch.queues[leaf].first, scratch.queues[leaf + 1].first):
+        app = scratch.list[at].application
+        if not view.apps[app].awaiting_am and wants(view, scratch, app):
+            first = min(first, scratch.apps[app].band) if found else scratch.apps[app].band
+            found = True
+    return first
+
+
+@inner
 def build_levels(view: View, scratch: Scratch, leaf: int) -> None:
-    """List the leaf's applications that want something by level, and add up what each level uses."""
+    """List by level the applications of the leaf's first band that want something, and add up what each level uses."""
     base, count = scratch.queues[leaf].first, len(scratch.weights)
+    band = first_band(view, scratch, leaf)
     levels = scratch.levels[leaf * count : (leaf + 1) * count]
     for level in range(count):
         levels[level].used = 0.0
@@ -172,7 +193,7 @@ def build_levels(view: View, scratch: Scratch, leaf: int) -> None:
         level = int(min(max(scratch.apps[app].key, 0.0), count - 1.0))
         scratch.apps[app].share = cluster_share(view, scratch, app)
         levels[level].used += scratch.apps[app].share
-        if not view.apps[app].awaiting_am and wants(view, scratch, app):
+        if is_in_band(view, scratch, app, band):
             levels[level].end += 1
     size = base
     for level in range(count):
@@ -181,7 +202,7 @@ def build_levels(view: View, scratch: Scratch, leaf: int) -> None:
         levels[level].end = levels[level].cursor
     for at in range(base, scratch.queues[leaf + 1].first):
         app = scratch.list[at].application
-        if not view.apps[app].awaiting_am and wants(view, scratch, app):
+        if is_in_band(view, scratch, app, band):
             level = int(min(max(scratch.apps[app].key, 0.0), count - 1.0))
             scratch.list[levels[level].end].heap = app
             levels[level].end += 1
@@ -190,9 +211,26 @@ def build_levels(view: View, scratch: Scratch, leaf: int) -> None:
 
 @inner
 def next_of_levels(view: View, scratch: Scratch, leaf: int) -> int:
-    """Return the first application of the level that uses least for its weight, of those that have one; else -1."""
+    """Return the first application of the level that uses least for its weight, of those that have one; else -1.
+
+    Levels share what the leaf's first band takes. Once that band wants nothing more, the next one has its levels.
+    """
     if scratch.queues[leaf].heap_size < 0:
         build_levels(view, scratch, leaf)
+    best = least_level(view, scratch, leaf)
+    if best < 0 and scratch.queues[leaf].heap_size > 0:
+        scratch.queues[leaf].served = -1
+        build_levels(view, scratch, leaf)
+        best = least_level(view, scratch, leaf)
+    at = leaf * len(scratch.weights) + best
+    served = -1 if best < 0 else scratch.list[scratch.levels[at].cursor].heap
+    scratch.queues[leaf].served = served
+    return served
+
+
+@inner
+def least_level(view: View, scratch: Scratch, leaf: int) -> int:
+    """Return which level with an application left uses least for its weight, or -1; count what was served last."""
     count = len(scratch.weights)
     levels = scratch.levels[leaf * count : (leaf + 1) * count]
     served = scratch.queues[leaf].served
@@ -211,9 +249,7 @@ def next_of_levels(view: View, scratch: Scratch, leaf: int) -> int:
             continue
         if best < 0 or levels[level].used / scratch.weights[level] < levels[best].used / scratch.weights[best]:
             best = level
-    served = -1 if best < 0 else scratch.list[levels[best].cursor].heap
-    scratch.queues[leaf].served = served
-    return served
+    return best
 
 
 @inner

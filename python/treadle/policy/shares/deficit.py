@@ -210,6 +210,12 @@ def is_bounded(shares: Shares) -> bool:
 
 
 @inner
+def lets_order_decide(view: View, scratch: Scratch, parameters: DecideParameters) -> bool:
+    """Say whether no deficit is too large."""
+    return is_bounded(scratch.shares)
+
+
+@inner
 def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> int:
     """Return the queue whose application comes first; the one with the largest deficit if that is too large."""
     at = first_leaf(scratch.shares) if is_bounded(scratch.shares) else first_child(scratch.shares, 0)

@@ -44,6 +44,8 @@ def comes_first(view: View, scratch: Scratch, a: int, b: int) -> bool:
         return view.apps[app].awaiting_am == 1
     order = scratch.queues[scratch.shares.nodes[a].queue].order
     if order == scratch.queues[scratch.shares.nodes[b].queue].order and order != FIFO:
+        if scratch.apps[app].band != scratch.apps[other].band:
+            return scratch.apps[app].band < scratch.apps[other].band
         if scratch.apps[app].key != scratch.apps[other].key:
             return scratch.apps[app].key < scratch.apps[other].key
         if view.apps[app].start_time_ms != view.apps[other].start_time_ms:
@@ -108,6 +110,12 @@ def first_leaf(shares: Shares) -> int:
     if shares.nodes[0].child_count == 0:
         return -1
     return int(shares.matches[2 * shares.nodes[0].first_child + 1].first)
+
+
+@inner
+def lets_order_decide(view: View, scratch: Scratch, parameters: DecideParameters) -> bool:
+    """Always: there is one order for all."""
+    return True
 
 
 @inner
