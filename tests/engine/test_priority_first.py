@@ -48,6 +48,15 @@ def test_all_of_a_higher_priority_comes_before_the_rest(parts: dict[str, Any]) -
     assert set(found[8:]) == {0, 1}
 
 
+@pytest.mark.parametrize("fit", ["first_fit", ("tetris", {"across_queues": True})])
+def test_one_order_for_all_queues_compares_priority_first_too(fit: Any) -> None:
+    rm = FakeRM()
+    rm.node("n0", (100, 100))
+    for leaf, priority, count in zip(flat(rm, 2, (50, 50)), (0, 5), (2, 6), strict=True):
+        rm.ask(rm.application(leaf, priority=priority), 0, count, (1, 1))
+    assert served(rm, Engine(settings_with(order="srpt", share="none", fit=fit)), 16) == [1] * 6 + [0] * 2
+
+
 def test_within_a_priority_the_order_decides() -> None:
     rm = leaf_with_late_priority("fifo")
     assert served(rm, Engine(settings_with(order="srpt")), 16) == [3] * 2 + [2] * 6 + [1] * 2 + [0] * 6

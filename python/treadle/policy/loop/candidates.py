@@ -157,7 +157,8 @@ def gather(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int
     scarce = scratch.counters[LOOKED] >= LOOKS_MAX
     count = min(parameters.candidates, FEW) if scarce else parameters.candidates
     candidates = gather_leaf(view, scratch, parameters, leaf, partition, 0, count)
-    if candidates > 0 and parameters.across_queues and not scarce and rules.lets_order_decide(view, scratch, parameters):
+    across = candidates > 0 and parameters.across_queues and not scarce
+    if across and rules.lets_order_decide(view, scratch, parameters):
         candidates = gather_others(view, scratch, parameters, leaf, partition, candidates)
     scratch.counters[LOOKED] += candidates
     return candidates

@@ -43,6 +43,16 @@ def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: 
 
 
 @inner
+def lets_order_decide(view: View, scratch: Scratch, parameters: DecideParameters) -> bool:
+    """Say whether the order alone decides which queue is next."""
+    if parameters.share == 1:
+        return deficit.lets_order_decide(view, scratch, parameters)
+    if parameters.share == 3:
+        return none.lets_order_decide(view, scratch, parameters)
+    return False
+
+
+@inner
 def note(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, row: int, partition: int) -> None:
     """Follow a container that was just proposed for an ask of a leaf queue."""
     if parameters.share == 0:
