@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from typer.testing import CliRunner
 from treadle.cli.reproduce.slearn import app
 from treadle.errors import UserError
 from treadle.lab.harness.runs import Asked
-from treadle.lab.harness.statistics import check_intervals, interval_of, ratio_of
+from treadle.lab.harness.statistics import interval_of, ratio_of
 from treadle.lab.reproduce.slearn.breakdown import bins, variation, waiting
 from treadle.lab.reproduce.slearn.dags import google_slearn_dags
 from treadle.lab.reproduce.slearn.draws import Draws, SchemeRun, run_draws
@@ -158,14 +157,6 @@ def test_the_report_has_means_intervals_and_the_papers_figures(outcome: Outcome)
     assert found["intervals"]["speedup_mean"]["las"].keys() == {"mean", "low", "high"}
     assert found["paper"]["speedup_mean"]["3sigma"] == 1.56
     json.dumps(found)
-
-
-def test_without_scipy_the_extra_is_named_before_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    check_intervals("--seeds", 2)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    check_intervals("--seeds", 1)
-    with pytest.raises(UserError, match=r"--seeds: intervals need scipy; pip install 'treadle\[reproduce\]'"):
-        CliRunner().invoke(app, ["--model", "--seeds", "2"], catch_exceptions=False)
 
 
 def test_an_interval_is_that_of_student() -> None:

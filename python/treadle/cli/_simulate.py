@@ -223,8 +223,9 @@ def _show(outcomes: Sequence[Summary | FailedRun], console: Console, how: How) -
     if how.details or how.seeds > 1:
         for table in comparison_tables(summaries, details=how.details):
             console.print(table)
-        if 1 < how.seeds < FEW:
-            say(console, f"Intervals over {how.seeds} seeds are too narrow; with {FEW} or more they are to be trusted.")
+        if how.seeds > 1:
+            few = f"; use at least {FEW}" if how.seeds < FEW else ""
+            say(console, f"95 % intervals over {how.seeds} seeds by Student's t{few}.")
     if how.profile and summaries:
         console.print(_profile_table(summaries))
     for policy, failure in failed.items():

@@ -152,7 +152,7 @@ def _show(report: Report, console: Console) -> None:
         if len(cells) > ROWS_SHOWN:
             say(console, f"... and {len(cells) - ROWS_SHOWN} more; --json has all of them")
     if any(1 < len(cell.seeds) < FEW for cell in report.cells):
-        say(console, f"Intervals over fewer than {FEW} seeds are too narrow.")
+        say(console, f"95 % intervals by Student's t are over fewer than {FEW} seeds: use more.")
     if report.best is None:
         say(console, _why_none(report), "red")
     else:

@@ -15,9 +15,9 @@ from treadle.simulate.comparison import slowdowns_of as slowdowns_of
 from treadle.simulate.run import Run as Run
 from treadle.simulate.scenario import Scenario as Scenario
 from treadle.simulate.statistics import Interval as Interval
-from treadle.simulate.statistics import bootstrap as bootstrap
-from treadle.simulate.statistics import bootstrap_difference as bootstrap_difference
-from treadle.simulate.statistics import bootstrap_ratio as bootstrap_ratio
+from treadle.simulate.statistics import interval_of as interval_of
+from treadle.simulate.statistics import interval_of_difference as interval_of_difference
+from treadle.simulate.statistics import interval_of_ratio as interval_of_ratio
 from treadle.simulate.tables import write_tables as write_tables
 from treadle.simulator.results import FailedRun as FailedRun
 from treadle.workload.formats import read_workload as read_workload
@@ -37,9 +37,9 @@ __all__ = [
     "Slowdown",
     "Workload",
     "arranged",
-    "bootstrap",
-    "bootstrap_difference",
-    "bootstrap_ratio",
+    "interval_of",
+    "interval_of_difference",
+    "interval_of_ratio",
     "pairs_of",
     "read_workload",
     "simulate",

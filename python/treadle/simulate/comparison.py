@@ -12,7 +12,7 @@ import numpy as np
 from treadle.compiled.array_types import F64
 from treadle.simulate.figures import SIZES, Table, completion_s, size_classes, slowdown
 from treadle.simulate.run import Run
-from treadle.simulate.statistics import Interval, bootstrap, bootstrap_ratio
+from treadle.simulate.statistics import Interval, interval_of, interval_of_ratio
 from treadle.simulator.results import Summary
 
 
@@ -90,10 +90,10 @@ def _slowdown(policy: str, by: str, group: str, chosen: Sequence[tuple[Table, An
         by,
         group,
         sum(int(np.isfinite(each).sum()) for each in took),
-        bootstrap([_mean(each) for each in slow]),
-        bootstrap([_quantile(each, 0.5) for each in slow]),
-        bootstrap([_quantile(each, 0.99) for each in slow]),
-        bootstrap([_mean(each) for each in took]),
+        interval_of([_mean(each) for each in slow]),
+        interval_of([_quantile(each, 0.5) for each in slow]),
+        interval_of([_quantile(each, 0.99) for each in slow]),
+        interval_of([_mean(each) for each in took]),
     )
 
 
@@ -103,9 +103,9 @@ def _pair(policy: str, other: str, tables: Mapping[int, Table], others: Mapping[
         policy,
         other,
         sum(len(mine) for mine, _ in times),
-        bootstrap_ratio([_mean(mine) for mine, _ in times], [_mean(its) for _, its in times]),
-        bootstrap_ratio([_quantile(mine, 0.99) for mine, _ in times], [_quantile(its, 0.99) for _, its in times]),
-        bootstrap([float((mine < its).mean()) if len(mine) else float("nan") for mine, its in times]),
+        interval_of_ratio([_mean(mine) for mine, _ in times], [_mean(its) for _, its in times]),
+        interval_of_ratio([_quantile(mine, 0.99) for mine, _ in times], [_quantile(its, 0.99) for _, its in times]),
+        interval_of([float((mine < its).mean()) if len(mine) else float("nan") for mine, its in times]),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.simulate.said import by_whom
-from treadle.simulate.statistics import Interval, bootstrap, bootstrap_ratio
+from treadle.simulate.statistics import Interval, interval_of, interval_of_ratio
 from treadle.sweep.document import Sweep
 from treadle.sweep.plan import Plan
 
@@ -135,8 +135,8 @@ def _cell(scenario: int, policy: int, own: Mapping[int, dict[str, Any]], first: 
         policy,
         tuple(well),
         tuple((seed, each["failure"]) for seed, each in own.items() if each["failure"] is not None),
-        {name: bootstrap([_number(figures[name]) for figures in well.values()]) for name in names},
-        bootstrap_ratio([_number(well[seed][MEAN]) for seed in both], [_number(others[seed][MEAN]) for seed in both]),
+        {name: interval_of([_number(figures[name]) for figures in well.values()]) for name in names},
+        interval_of_ratio([_number(well[seed][MEAN]) for seed in both], [_number(others[seed][MEAN]) for seed in both]),
         unfinished=sum(int(figures["unfinished"] + figures["failed"]) for figures in well.values()),
     )
 

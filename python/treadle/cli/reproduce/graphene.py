@@ -118,14 +118,12 @@ def graphene(
 ) -> None:
     """Graphene against breadth first, critical path and Tetris: single DAGs, Poisson arrivals, batches, queues."""
     from treadle.lab.harness.runs import Asked
-    from treadle.lab.harness.statistics import check_intervals
     from treadle.lab.reproduce.graphene.experiment import Sizes  # only here: it imports numba
     from treadle.lab.reproduce.graphene.report import report_of
 
     console = console_for_tables()
     check_results(json_file, plot)
     count = seeds or (1 if quick or on is SimulatorKind.SLS else SEEDS)
-    check_intervals("--seeds", count)
     if on is SimulatorKind.SLS:
         others = (tpch, part, *astuple(variation), plot)
         if any(each is not None for each in others) or processes or tick_ms != TICK_MS or usage != USAGE:

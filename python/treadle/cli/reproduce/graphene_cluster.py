@@ -25,7 +25,6 @@ def graphene_cluster(
 ) -> None:
     """Graphene on a real ResourceManager: sleeping Tez DAGs with and without plans and scoring, in turns."""
     from treadle.lab.harness.signals import terminable
-    from treadle.lab.harness.statistics import check_intervals
     from treadle.lab.minicluster.progress import saying
     from treadle.lab.reproduce.graphene_cluster.experiment import SCHEMES, Round, run_rounds
     from treadle.lab.reproduce.graphene_cluster.jobs import DagSettings, draw
@@ -35,7 +34,6 @@ def graphene_cluster(
     settings = DagSettings(jobs=jobs)
     draws = {one: draw(one, settings) for one in range(seed, seed + rounds)}
     check_results(json_file, plot)
-    check_intervals("--rounds", rounds)
     place = (folder or build_folder() / "reproduce-graphene").resolve()
     found: list[Round] = []
     with terminable(), saying(console) as say:

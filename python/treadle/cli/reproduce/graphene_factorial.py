@@ -88,7 +88,6 @@ def graphene_factorial(
     """Graphene by tick, weight of work left, candidates, size, load, overbooking: every combination, run by run."""
     from treadle.lab.harness.data import TPCH, given_or_found
     from treadle.lab.harness.runs import Asked
-    from treadle.lab.harness.statistics import check_intervals
     from treadle.lab.reproduce.graphene.factorial import Wanted, run_factorial  # only here: it imports numba
     from treadle.lab.reproduce.graphene.factorial_report import as_json, effects_of, rows_of
     from treadle.lab.reproduce.graphene.schemes import GRAPHENE
@@ -97,7 +96,6 @@ def graphene_factorial(
 
     console = console_for_tables(160)
     check_results(json_file, None)
-    check_intervals("--seeds", seeds)
     parts = levels_of("--part", part, _part)
     wanted = Wanted(
         levels,

@@ -234,8 +234,8 @@ def _show(
 
     for table in tables:
         console.print(table)
-    narrow = f"; of fewer than {FEW} seeds they are too narrow" if seeds < FEW else ""
-    say(console, f"seeds 1 to {seeds}; 95 % intervals over seeds by the bootstrap{narrow}")
+    few = f"; use at least {FEW} seeds" if seeds < FEW else ""
+    say(console, f"seeds 1 to {seeds}; 95 % intervals over seeds by Student's t{few}")
     if json_file is not None:
         write_json(json_file, figures)
 

@@ -91,8 +91,6 @@ def phoenix(
     plot: Annotated[Path | None, typer.Option(help="A folder for plots like the paper's.")] = None,
 ) -> None:
     """Schedulers of worker queues on a trace, with and without constraints, beside Phoenix' paper."""
-    from treadle.lab.harness.statistics import check_intervals
-
     names = _names(systems)
     asked = _asked(names, cache, processes)
     making = _Making(supply, constrained, step or (QUICK_STEP if quick else 1))
@@ -101,7 +99,6 @@ def phoenix(
     if machines is not None:
         _check_not_made(supply=supply, constrained=constrained, step=step)
     count = seeds or (2 if quick else SEEDS)
-    check_intervals("--seeds", count)
     check_results(json_file, plot)
     console = console_for_tables(150)
     jobs = _trace(console, trace).faster(faster)

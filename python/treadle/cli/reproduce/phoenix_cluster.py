@@ -37,7 +37,6 @@ def phoenix_cluster(
 ) -> None:
     """Short jobs that two of six nodes, or a tenth of 200, can serve, beside long ones, under four schedulers."""
     from treadle.lab.harness.signals import terminable
-    from treadle.lab.harness.statistics import check_intervals
     from treadle.lab.minicluster.progress import Say, saying
     from treadle.lab.reproduce.phoenix_cluster import testbed
     from treadle.lab.reproduce.phoenix_cluster.experiment import Round, Scheme, run_scheme, schemes
@@ -49,7 +48,6 @@ def phoenix_cluster(
     if nodes is not None and on is not ClusterKind.SLS:
         raise UserError("--nodes is for --on sls; the mini cluster has six")
     rounds = 1 if quick else rounds
-    check_intervals("--rounds", rounds)
     console = console_for_tables(140)
     taking_turns, found = schemes(), list[Round]()
     if on is ClusterKind.SLS:

@@ -18,7 +18,7 @@ from treadle.cli._results import check_results, write_json, writing
 from treadle.cli._runs import CacheOption, ProcessesOption, going_on
 from treadle.cli._testbed import SimulatorKind, setting_of_testbed
 from treadle.errors import UserError
-from treadle.lab.harness.statistics import Interval, check_intervals
+from treadle.lab.harness.statistics import Interval
 from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.slearn.paper import DAGS, JOBS, LOAD, NODES
 
@@ -122,7 +122,6 @@ def slearn(
 
     check_results(json_file, plot)
     seeds = 1 if quick else seeds
-    check_intervals("--seeds", seeds)
     console = console_for_tables()
     wanted, first = range(first_seed, first_seed + seeds), next(iter(choices.values()))
     if on is SimulatorKind.SLS:

@@ -42,14 +42,12 @@ def slearn_cluster(
     """SLearn on a real ResourceManager with MapReduce jobs, against stock FIFO and fair ordering, in turns."""
     from treadle.lab.harness.data import FACEBOOK, given_or_found
     from treadle.lab.harness.signals import terminable
-    from treadle.lab.harness.statistics import check_intervals
     from treadle.lab.minicluster.progress import saying
     from treadle.lab.reproduce.slearn_cluster.experiment import SCHEMES, Round, Settings, arrivals, run_scheme
     from treadle.lab.reproduce.slearn_cluster.report import document, shortfalls, table
     from treadle.lab.reproduce.slearn_cluster.simulated import run_simulated
 
     check_results(json_file, plot)
-    check_intervals("--rounds", rounds)
     console = console_for_tables(140)
     settings = Settings(jobs=jobs, load=load, words_share=words_share, masters_starting=masters_starting)
     jobs_file = given_or_found(sample, FACEBOOK, partial(say_line, console))

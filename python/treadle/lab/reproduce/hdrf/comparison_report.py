@@ -11,7 +11,7 @@ from rich.table import Table
 from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.hdrf.comparison import HDRF, TITLES
 from treadle.lab.reproduce.hdrf.facebook import LEAVES
-from treadle.simulate.statistics import Interval, bootstrap, bootstrap_ratio
+from treadle.simulate.statistics import Interval, interval_of, interval_of_ratio
 
 PAPER_TASKS: Final[Mapping[str, tuple[int, ...]]] = {"naive": (1, 48, 6, 11, 6, 158), HDRF: (83, 49, 9, 14, 8, 84)}
 """Figure 11a, by leaf."""
@@ -41,11 +41,11 @@ class Comparison:
 
     def median_tasks(self, scheme: str, leaf: str) -> Interval:
         """Return how many tasks of a leaf run at a time."""
-        return bootstrap(self._values(scheme, "median_tasks", leaf))
+        return interval_of(self._values(scheme, "median_tasks", leaf))
 
     def response_ratio(self, scheme: str, leaf: str) -> Interval:
         """Return the mean response time of a leaf's jobs over that under H-DRF."""
-        return bootstrap_ratio(self._values(scheme, "response_s", leaf), self._values(HDRF, "response_s", leaf))
+        return interval_of_ratio(self._values(scheme, "response_s", leaf), self._values(HDRF, "response_s", leaf))
 
     def as_json(self) -> dict[str, Any]:
         """Return everything for `--json`."""

@@ -14,7 +14,7 @@ from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.hdrf.comparison import HDRF
 from treadle.lab.reproduce.hdrf.large import LENGTH_S, SCHEMES, SLOTS, LargeRun
 from treadle.lab.reproduce.hdrf.slots import BINS, percent_longer, shown
-from treadle.simulate.statistics import Interval, bootstrap
+from treadle.simulate.statistics import Interval, interval_of
 
 PAPER_GAIN: Final[Mapping[str, tuple[int, ...]]] = {
     "slots-10": (83, 82, 80, 80),
@@ -35,11 +35,11 @@ class LargeReport:
 
     def at_a_time(self, load: float, scheme: str) -> Interval:
         """Return how many tasks run at a time in the mean, of those that ended."""
-        return bootstrap([self._found[load, scheme, seed]["at_a_time"] for seed in self.seeds])
+        return interval_of([self._found[load, scheme, seed]["at_a_time"] for seed in self.seeds])
 
     def ended(self, load: float, scheme: str) -> Interval:
         """Return the percentage of jobs that had ended when the run was stopped."""
-        return bootstrap(
+        return interval_of(
             [100.0 * float(np.isfinite(self._response_s[load, scheme, seed]).mean()) for seed in self.seeds]
         )
 

@@ -20,7 +20,7 @@ from treadle.lab.harness.tables import empty_table
 from treadle.lab.reproduce.hdrf.comparison import HDRF, NODES, SchemeRun, content_of, settings_of
 from treadle.lab.reproduce.hdrf.facebook import queues_of, schedule, with_demands
 from treadle.simulate import Scenario, simulate
-from treadle.simulate.statistics import Interval, bootstrap, bootstrap_ratio
+from treadle.simulate.statistics import Interval, interval_of, interval_of_ratio
 from treadle.workload.job import Workload
 
 __all__ = ["BINS", "SCHEMES", "SlotRun", "Slots", "percent_longer", "run_slots", "scenario_of", "shown"]
@@ -101,12 +101,12 @@ class Slots:
 
     def total_s(self, scheme: str) -> Interval:
         """Return how long the job schedule takes."""
-        return bootstrap([self._found[scheme, seed]["end_s"] for seed in self.seeds])
+        return interval_of([self._found[scheme, seed]["end_s"] for seed in self.seeds])
 
     def total_over_hdrf(self, scheme: str) -> Interval:
         """Return the same over that under H-DRF."""
         ours = [self._found[HDRF, seed]["end_s"] for seed in self.seeds]
-        return bootstrap_ratio([self._found[scheme, seed]["end_s"] for seed in self.seeds], ours)
+        return interval_of_ratio([self._found[scheme, seed]["end_s"] for seed in self.seeds], ours)
 
     def gain(self, scheme: str, size: str) -> Interval:
         """Return by how many percent of those under H-DRF response times of jobs of a size are longer, in the mean."""
@@ -157,7 +157,7 @@ class Slots:
 
 def percent_longer(theirs: Sequence[float], ours: Sequence[float]) -> Interval:
     """Return by how many percent of ours theirs are longer, in the mean."""
-    return Interval(*(100.0 * (bound - 1.0) for bound in bootstrap_ratio(theirs, ours)))
+    return Interval(*(100.0 * (bound - 1.0) for bound in interval_of_ratio(theirs, ours)))
 
 
 def shown(figure: Interval) -> str:
