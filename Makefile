@@ -114,13 +114,14 @@ docs: build/.venv ## the docs as a site, in build/site; warnings are errors
 wheel: build/.venv build/.jar ## a wheel that carries the shim's jar, in dist/
 	@TREADLE_BUILD_JAR=built $(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
 
-# For the Python and the system that make it: name and contents say which.
+# For the Python and the system that make it: name and contents say which. With kerberos it needs krb5's headers.
+EXTRAS ?= dashboard,encrypt,history,record
 .PHONY: wheelhouse
 wheelhouse: wheel ## the wheel with all that it needs, for hosts without network, in dist/
 	@rm -rf build/wheelhouse && mkdir -p build/wheelhouse
 	@version=$$($(BIN)/python -c 'import treadle; print(treadle.__version__)'); \
 	tag=$$($(BIN)/python -c 'import sys, sysconfig; print(f"cp{sys.version_info[0]}{sys.version_info[1]}-" + sysconfig.get_platform())'); \
-	$(BIN)/python -m pip wheel -q --disable-pip-version-check -w build/wheelhouse "dist/treadle-$$version-py3-none-any.whl[dashboard,encrypt,history]"; \
+	$(BIN)/python -m pip wheel -q --disable-pip-version-check -w build/wheelhouse "dist/treadle-$$version-py3-none-any.whl[$(EXTRAS)]"; \
 	tar -C build -czf "dist/treadle-wheelhouse-$$version-$$tag.tar.gz" wheelhouse; \
 	echo "dist/treadle-wheelhouse-$$version-$$tag.tar.gz"
 

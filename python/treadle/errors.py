@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from treadle import __version__
+
 
 class UserError(Exception):
     """Something that the user can put right; the text says what and how.
@@ -13,3 +15,8 @@ class UserError(Exception):
 def printable(text: str, instead: str = " ") -> str:
     """Return a text that others wrote without what begins a line, moves the cursor or commands a terminal."""
     return "".join(character if character.isprintable() else instead for character in text)
+
+
+def install_extra(extra: str) -> str:
+    """Return how to install an extra: from the wheel, since an index may have another project of the same name."""
+    return f"pip install 'treadle-{__version__}-py3-none-any.whl[{extra}]'"

@@ -83,14 +83,14 @@ from treadle.live.handshake import Greeting
 
 before, seen = gc.get_threshold(), []
 process._start(Greeting(secret="00" * 32), None, lambda _: seen.append(gc.get_threshold()[0]))
-print(min(seen) // before[0], gc.get_threshold() == before, gc.get_freeze_count() // 100_000)
+print(min(seen), gc.get_threshold() == before, gc.get_freeze_count() // 100_000)
 """
 
 
 def test_what_a_start_loads_is_not_looked_through_for_garbage() -> None:
     done = subprocess.run([sys.executable, "-c", LOOKS_FOR_GARBAGE], capture_output=True, text=True, check=True)
     rarer, back, kept = done.stdout.split()[-3:]
-    assert int(rarer) > 100
+    assert int(rarer) >= 100_000, "of objects that are new, whatever the interpreter's own threshold is"
     assert back == "True"
     assert int(kept) >= 1
 

@@ -12,6 +12,7 @@ import pytest
 
 import treadle
 from treadle.cli.main import run
+from treadle.errors import install_extra
 from treadle.sweep import spark, worker
 from treadle.sweep.spark import archive_of_package
 
@@ -109,7 +110,7 @@ def test_without_pyspark_there_is_an_error(
     (tmp_path / "sweep.yaml").write_text("scenarios: [tiny.yaml]\npolicies: [fifo]\n")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert run(["sweep", str(tmp_path / "sweep.yaml"), "--on=spark"]) == 2
-    assert "--on spark: needs pyspark; pip install 'treadle[spark]'" in capsys.readouterr().err
+    assert f"--on spark: needs pyspark; {install_extra('spark')}" in capsys.readouterr().err
 
 
 def test_what_a_worker_raised_is_reported_in_a_line() -> None:

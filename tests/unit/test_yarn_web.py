@@ -9,7 +9,7 @@ from threading import Event, Thread
 import pytest
 import requests
 
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 from treadle.yarn import pages, web
 
 
@@ -21,7 +21,7 @@ def answer(status: int, challenge: str | None) -> requests.Response:
     return response
 
 
-@pytest.mark.parametrize(("installed", "remedy"), [(False, "install treadle[kerberos]"), (True, "run kinit")])
+@pytest.mark.parametrize(("installed", "remedy"), [(False, install_extra("kerberos")), (True, "run kinit")])
 def test_a_challenge_names_what_is_missing(monkeypatch: pytest.MonkeyPatch, installed: bool, remedy: str) -> None:
     monkeypatch.setattr(web, "can_negotiate", lambda: installed)
 

@@ -53,13 +53,14 @@ def _kinds(file: Path) -> str:
 
 
 def summary(file: Path) -> str:
-    """Return the first sentence of the comment that a policy's file begins with."""
+    """Return the first sentence of the comment that a policy's file begins with, and what it says of preemption."""
     lines = []
     for line in file.read_text("utf-8").splitlines():
         if not line.startswith("#"):
             break
         lines.append(line.lstrip("# ").rstrip())
-    return " ".join(lines).partition(". ")[0].rstrip(".")
+    first, *others = " ".join(lines).rstrip(".").split(". ")
+    return ". ".join([first, *(each for each in others if "preemption monitor" in each)])
 
 
 def find_policy(wanted: str, folder: Path = Path()) -> Path:

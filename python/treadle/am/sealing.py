@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from treadle.am.bodies import MessageError
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 
 TAG_BYTES: Final = 16
 """A sealed body is longer than what it holds by so much."""
@@ -42,7 +42,7 @@ def check_sealing() -> None:
         import cryptography  # noqa: F401
     except ImportError as error:
         raise UserError(
-            "listener.encrypt: the package 'cryptography' is missing; install treadle[encrypt], or set encrypt: false"
+            f"listener.encrypt: the package 'cryptography' is missing; {install_extra('encrypt')}, or set encrypt: false"
         ) from error
 
 

@@ -45,10 +45,15 @@ def say(console: Console, text: str, style: str = "") -> None:
     console.print(printable(text), style=style or None, markup=False, highlight=False, soft_wrap=True)
 
 
+def progress_console() -> Console:
+    """Return the console for progress, which is stderr: stdout has results alone."""
+    return _PrintableConsole(stderr=True)
+
+
 @contextmanager
-def compiling(console: Console) -> Iterator[None]:
+def compiling() -> Iterator[None]:
     """Say that something is compiled, as long as it is; a log has a line of it."""
-    text = "compiling, or reading compiled code: a minute or two, once a version"
+    text, console = "compiling, or reading compiled code: a minute or two, once a version", progress_console()
     if not console.is_terminal:
         say(console, text)
         yield
@@ -58,8 +63,9 @@ def compiling(console: Console) -> Iterator[None]:
 
 
 @contextmanager
-def steps(console: Console, first: str = "starting") -> Iterator[Callable[[str], None]]:
+def steps(first: str = "starting") -> Iterator[Callable[[str], None]]:
     """Yield what shows which step is under way: on a screen a line that changes, in a log a line for each."""
+    console = progress_console()
     if not console.is_terminal:
         yield lambda text: say(console, text)
         return
@@ -67,17 +73,17 @@ def steps(console: Console, first: str = "starting") -> Iterator[Callable[[str],
         yield lambda text: status.update(printable(text))
 
 
-def compiling_task(console: Console, bar: Progress, *, visible: bool = True) -> TaskID:
+def compiling_task(bar: Progress, *, visible: bool = True) -> TaskID:
     """Add a bar that says that something is compiled, until it gets another text; a log has a line of it."""
     text = "compiling, or reading compiled code"
-    if not console.is_terminal and visible:
-        say(console, f"{text}: a minute or two, once a version")
+    if not bar.console.is_terminal and visible:
+        say(bar.console, f"{text}: a minute or two, once a version")
     return bar.add_task(text, total=None, visible=visible)
 
 
-def counted_progress(console: Console, unit: str = "") -> Progress:
+def counted_progress(unit: str = "") -> Progress:
     """Return bars that say how many of how many are done; they are gone when all is."""
     columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
     if unit:
         columns.append(TextColumn(unit))
-    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+    return Progress(*columns, TimeElapsedColumn(), console=progress_console(), transient=True)

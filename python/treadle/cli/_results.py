@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 
 KeepGoingOption = Annotated[
     bool,
@@ -71,7 +71,7 @@ def check_plotting(option: str = "--plot") -> None:
         UserError: matplotlib, an extra, is not installed.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        raise UserError(f"{option}: needs matplotlib; pip install 'treadle[plot]', or leave {option} out")
+        raise UserError(f"{option}: needs matplotlib; {install_extra('plot')}, or leave {option} out")
 
 
 def plot_folder(folder: Path, option: str = "--plot") -> None:

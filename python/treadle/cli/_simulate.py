@@ -79,7 +79,7 @@ def simulate(scenario: Path, policy: list[str], places: Places, how: How) -> Non
     for _, settings in policies:
         check_trees(settings, read.model, read.file)
     try:
-        with compiling(work.console):
+        with compiling():
             for name, settings in policies:
                 with _failing(name, work.broken, keep_going=how.keep_going):
                     warm_up_all(settings)
@@ -174,14 +174,14 @@ class _Work:
     def _outcomes(self, lines: Sequence[Line]) -> Iterator[Outcome]:
         """Yield outcomes, with a bar for the jobs of each run, or one for all runs if several run at a time."""
         if self.how.jobs > 1:
-            with counted_progress(self.console, "runs") as bar:
+            with counted_progress("runs") as bar:
                 task = bar.add_task("simulating", total=len(lines))
                 for done, outcome in enumerate(run_lines(lines, self.how.jobs), 1):
                     bar.update(task, completed=done)
                     yield outcome
             return
         for line in lines:
-            with counted_progress(self.console, "jobs") as bar:
+            with counted_progress("jobs") as bar:
                 task = bar.add_task(f"{line.policy}, seed {line.seed}", total=None)
                 yield run_line(line, partial(_update, bar, task))
 

@@ -111,7 +111,7 @@ def _backend(
 ) -> Iterator[Iterator[Done]]:
     """Yield what yields runs as they end, with a bar."""
     if on_spark is None:
-        with compiling(console):
+        with compiling():
             _compile(plan, {line.policy for line in lines})
         with closing(run_locally(lines, partial(run_line, files=kept.files), jobs)) as running:
             yield _counted(running, len(lines), console)
@@ -137,7 +137,7 @@ def _compile(plan: Plan, wanted: set[str]) -> None:
 
 
 def _counted(running: Iterator[Done], total: int, console: Console) -> Iterator[Done]:
-    with counted_progress(console, "runs") as bar:
+    with counted_progress("runs") as bar:
         task, failed = bar.add_task("simulating", total=total), 0
         for done, each in enumerate(running, 1):
             failed += each.failed

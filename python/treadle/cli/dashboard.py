@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from treadle.cli._jmx import DEFAULT_RM, CaOption, RmOption
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 
 if TYPE_CHECKING:
     from treadle.dashboard.server import Parts
@@ -96,7 +96,7 @@ def _need_extra() -> None:
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise UserError(
-            f"the dashboard needs the package {error.name}: install treadle[dashboard] with pip into this environment; "
+            f"the dashboard needs the package {error.name}: {install_extra('dashboard')} in this environment; "
             "if `treadle install` has made it, into the one that this was run from, and use the `treadle` of that"
         ) from error
 

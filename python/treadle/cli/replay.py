@@ -110,7 +110,7 @@ def _under_way() -> Iterator[Callable[[str], None]]:
     """Yield what shows how far it is, on standard error; Ctrl-C is said there too."""
     console = Console(stderr=True)
     try:
-        with steps(console, "reading") as report:
+        with steps("reading") as report:
             yield report
     except KeyboardInterrupt:
         say(console, "stopped; there is no result", "red")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.dag.dag import DagError
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 
 FILE_BYTES_MAX: Final = 256 << 20
 
@@ -108,7 +108,7 @@ def plan_class() -> Any:
     try:
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format  # only here: an extra
     except ImportError:
-        raise UserError("a tez-dag.pb needs protobuf; pip install 'treadle[history]'") from None
+        raise UserError(f"a tez-dag.pb needs protobuf; {install_extra('history')}") from None
     pool = descriptor_pool.DescriptorPool()
     pool.Add(text_format.Parse(SCHEMA, descriptor_pb2.FileDescriptorProto()))
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("treadle.tez.DAGPlan"))

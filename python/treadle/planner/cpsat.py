@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.dag.dag import Dag
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 from treadle.planner.bounds import LowerBounds, structure
 from treadle.planner.finish import Ranking, finish
 from treadle.planner.plan import Plan
@@ -40,7 +40,7 @@ def solve(
     try:
         from ortools.sat.python import cp_model  # only here: it is an extra
     except ImportError:
-        raise UserError("--algorithm cpsat: needs OR-Tools; pip install 'treadle[cpsat]'") from None
+        raise UserError(f"--algorithm cpsat: needs OR-Tools; {install_extra('cpsat')}") from None
     problem = compile_problem(dag, capacity, machines)
     groups = int(problem.group_at[-1])
     if problem.tasks.sum() != groups:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import IO, Any, Final
 
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 from treadle.unpacking import RATIO_MAX, Unpacker, UnpackError, bound
 
 MAGIC: Final = b"TRDREC"
@@ -50,7 +50,7 @@ def zstandard() -> Any:
     try:
         import zstandard as found  # only here: an extra
     except ImportError:
-        raise RecordingError("recordings need zstandard; pip install 'treadle[record]'") from None
+        raise RecordingError(f"recordings need zstandard; {install_extra('record')}") from None
     return found
 
 

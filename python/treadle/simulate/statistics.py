@@ -42,7 +42,7 @@ def student(degrees: int) -> float:
     """Return the t that Student's distribution lies within, on both sides, with probability 95 %."""
     if degrees <= len(_STUDENT):
         return _STUDENT[degrees - 1]
-    # Fisher's expansion about the normal distribution; from 21 degrees on it is off by less than 1e-6
+    # Fisher's expansion about the normal distribution; from 21 degrees on it is off by less than one in 100,000
     z = NormalDist().inv_cdf((1 + LEVEL) / 2)
     first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from treadle.compiled.array_types import Records
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 from treadle.simulate.comparison import Pair, Slowdown, pairs_of, slowdowns_of
 from treadle.simulate.run import Run
 from treadle.simulate.statistics import Interval
@@ -124,7 +124,7 @@ def check_parquet(what: str) -> None:
         UserError: pyarrow is not installed.
     """
     if importlib.util.find_spec("pyarrow") is None:
-        raise UserError(f"{what}: needs pyarrow; pip install 'treadle[parquet]', or write CSV")
+        raise UserError(f"{what}: needs pyarrow; {install_extra('parquet')}, or write CSV")
 
 
 def _write_parquet(file: Path, rows: Iterable[Mapping[str, Any]]) -> Path:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import treadle
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 from treadle.sweep import worker
 from treadle.sweep.kept import write_at_once
 from treadle.sweep.line import Line
@@ -38,7 +38,7 @@ def check_spark() -> None:
         UserError: it is not.
     """
     if importlib.util.find_spec("pyspark") is None:
-        raise UserError("--on spark: needs pyspark; pip install 'treadle[spark]', or use --on local")
+        raise UserError(f"--on spark: needs pyspark; {install_extra('spark')}, or use --on local")
 
 
 class Spark:

@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 
 import requests
 
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 
-INSTALL: Final = "install treadle[kerberos] (it needs krb5's headers and a C compiler), then run kinit"
+INSTALL: Final = f"{install_extra('kerberos')} (it needs krb5's headers and a C compiler), then run kinit"
 LOG_IN: Final = "run kinit as a user whom the server accepts, and check KRB5_CONFIG and KRB5CCNAME"
 
 CA_VARIABLE: Final = "TREADLE_CA"

@@ -27,7 +27,7 @@ from treadle.dashboard.reading import Reader
 from treadle.dashboard.server import listen
 from treadle.dashboard.token_file import read_or_make
 from treadle.dashboard.whose import check_cluster
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 
 ANSWER_S = 120.0
 
@@ -79,7 +79,7 @@ def test_without_the_extra_it_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert run(["dashboard", "--state", str(tmp_path)]) == 2
-    assert "install treadle[dashboard]" in capsys.readouterr().err
+    assert install_extra("dashboard") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import requests
 from requests.auth import AuthBase
 
 from treadle.cli.main import run
+from treadle.errors import install_extra
 from treadle.history.importers import history_server
 from treadle.yarn import web
 
@@ -67,7 +68,7 @@ def test_the_server_is_asked_with_the_user_s_tickets(
     assert "0 histories" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("installed", "remedy"), [(False, "install treadle[kerberos]"), (True, "run kinit")])
+@pytest.mark.parametrize(("installed", "remedy"), [(False, install_extra("kerberos")), (True, "run kinit")])
 def test_without_tickets_it_says_what_is_missing(
     address: str,
     installed: bool,

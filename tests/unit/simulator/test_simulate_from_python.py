@@ -15,7 +15,7 @@ import pytest
 from tests.support.documents import files_of
 
 from treadle.cli.main import run as command
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 from treadle.simulate import Scenario, simulate, simulate_all, slowdowns_of, write_tables
 from treadle.simulate.comparison import pairs_of
 from treadle.simulate.plots import styles
@@ -197,6 +197,6 @@ def test_parquet_without_its_library_is_reported(
     file = tmp_path / "scenario.yaml"
     file.write_text(json.dumps(SMALL), encoding="utf-8")
     assert command(["simulate", str(file), "--parquet", str(tmp_path / "tables")]) == 2
-    assert "--parquet: needs pyarrow; pip install 'treadle[parquet]'" in capsys.readouterr().err
+    assert f"--parquet: needs pyarrow; {install_extra('parquet')}" in capsys.readouterr().err
     with pytest.raises(UserError, match="needs pyarrow"):
         write_tables([], tmp_path, format="parquet")

@@ -47,7 +47,7 @@ def explain_command(
     policies = engine_run.load_policies(policy) if policy else {"default": default_settings()}
     console = Console(stderr=True)
     pace = explain_beside.Pace(tick_ms, every_ms, decides, pairs)
-    with steps(console) as shown:
+    with steps() as shown:
         results = [
             explain_run.measure(name, settings, nodes, asks, questions, shown) for name, settings in policies.items()
         ]

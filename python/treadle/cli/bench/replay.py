@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables, steps
@@ -82,7 +81,7 @@ def replay_command(
         table.add_column(title, justify="left" if 1 <= at <= 3 else "right")
     if keep is not None and not sls:
         raise UserError("--keep goes with --sls: of the simulator's own clusters nothing is kept")
-    with steps(Console(stderr=True)) as shown, _folder(keep) as folder:
+    with steps() as shown, _folder(keep) as folder:
         measured = (
             measure_sls(workloads, jobs, _sls_setting(), folder, shown) if sls else measure(workloads, jobs, shown)
         )

@@ -238,8 +238,8 @@ def _run(
     from treadle.planner.graphene import warm_up as warm_up_planner
     from treadle.simulator.simulation import warm_up
 
-    with counted_progress(console) as bar:
-        task = compiling_task(console, bar)
+    with counted_progress() as bar:
+        task = compiling_task(bar)
 
         def show(title: str, done: int, total: int) -> None:
             bar.update(task, description=title, completed=done, total=total)

@@ -106,8 +106,8 @@ def graphene_factorial(
         tpch=given_or_found(tpch, TPCH, partial(say, console)) if "tpch" in levels.workloads else None,
         hold_nodes=hold_nodes,
     )
-    with going_on(console, cache), counted_progress(console, "runs") as bar:
-        shown = compiling_task(console, bar)
+    with going_on(console, cache), counted_progress("runs") as bar:
+        shown = compiling_task(bar)
 
         def progress(done: float, total: int) -> None:
             bar.update(shown, description="simulating", completed=int(done), total=total)

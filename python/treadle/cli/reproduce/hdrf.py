@@ -216,8 +216,8 @@ def _simulating(
     """Show how far runs are; what compiles for ``settings`` does so before them."""
     from treadle.simulator.simulation import warm_up
 
-    with going_on(console, cache), counted_progress(console, "runs") as bar:
-        shown = compiling_task(console, bar)
+    with going_on(console, cache), counted_progress("runs") as bar:
+        shown = compiling_task(bar)
         for each in settings:
             warm_up(each)
 

@@ -217,8 +217,8 @@ def _run_specialist(
 @contextmanager
 def _progress(console: Console, what: str) -> Iterator[Progress]:
     """Show how far runs are."""
-    with counted_progress(console, "runs") as bar:
-        task = compiling_task(console, bar)
+    with counted_progress("runs") as bar:
+        task = compiling_task(bar)
         yield lambda done, total: bar.update(task, description=what, completed=done, total=total)
 
 

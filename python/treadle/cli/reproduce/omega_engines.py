@@ -32,7 +32,7 @@ def omega_engines(
     load = Load(machines=machines, hours=hours, t_job_service_s=t_job_service)
     console = console_for_tables()
     chosen = range(first_seed, first_seed + seeds)
-    with counted_progress(console, "seeds") as bar:
+    with counted_progress("seeds") as bar:
         task = bar.add_task(f"{hours:g} simulated hours each", total=seeds)
         agreements = run_both(load, chosen, lambda done: bar.update(task, completed=done))
     table = empty_table(

@@ -256,8 +256,8 @@ def _run(console: Console, names: list[str], setup: Setup, seeds: range, asked: 
             f"{', '.join(central)}: {len(central) * len(seeds)} runs of the engine itself, about "
             f"{about_cpu_s(setup.trace) / 60:.0f} min of CPU each; --step and --seeds make it shorter",
         )
-    with counted_progress(console) as bar:
-        runs = compiling_task(console, bar)
+    with counted_progress() as bar:
+        runs = compiling_task(bar)
         jobs = bar.add_task("compiling, or reading compiled code", total=None, visible=bool(central))
         return run_systems(
             names,

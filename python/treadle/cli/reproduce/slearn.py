@@ -194,8 +194,8 @@ def _simulated(
     from treadle.simulator.simulation import warm_up
 
     found = {}
-    with going_on(console, asked.cache), counted_progress(console, "runs") as bar:
-        task = compiling_task(console, bar)
+    with going_on(console, asked.cache), counted_progress("runs") as bar:
+        task = compiling_task(bar)
         if not model:
             warm_up(schemes[0].settings(0))
         for load, own in draws.items():

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 from xml.etree import ElementTree
 
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 from treadle.history.importers.avro_schema import read_schema
 from treadle.history.importers.files import Files
 from treadle.history.importers.outcome import (
@@ -103,7 +103,7 @@ def _binary(schema: bytes, stream: io.BufferedReader) -> Iterator[tuple[str, Map
         import fastavro  # only here: an extra
     except ImportError:
         raise UserError(
-            "binary .jhist files need fastavro; pip install 'treadle[history]', or have jobs write "
+            f"binary .jhist files need fastavro; {install_extra('history')}, or have jobs write "
             "mapreduce.jobhistory.jhist.format=json"
         ) from None
     start = at = stream.tell()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 from treadle.history.importers.files import Files
 from treadle.history.importers.outcome import (
     BrokenHistoryError,
@@ -96,7 +96,7 @@ class _Frames(io.RawIOBase):
         try:
             self._unpacker = Unpacker()
         except ImportError:
-            raise UserError("logs compressed by zstd need zstandard; pip install 'treadle[history]'") from None
+            raise UserError(f"logs compressed by zstd need zstandard; {install_extra('history')}") from None
         self._stream = stream
         self._content = b""
         self._at = 0

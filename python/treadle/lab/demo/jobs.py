@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from treadle.errors import install_extra
 from treadle.lab.minicluster import ClusterError, MiniCluster
 from treadle.lab.minicluster.site import FRUGAL
 
@@ -128,7 +129,7 @@ def spark_home() -> Path:
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise ClusterError("PySpark is missing, which the demo submits a job with: pip install 'treadle[demo]'")
+        raise ClusterError(f"PySpark is missing, which the demo submits a job with: {install_extra('demo')}")
     return Path(spec.origin).parent
 
 

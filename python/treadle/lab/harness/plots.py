@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from treadle.errors import install_extra
 from treadle.lab.bench.sls import Run
 from treadle.lab.bench.sls_load import BenchError
 
@@ -37,7 +38,7 @@ def load_pyplot() -> Any:
         matplotlib.use("Agg")
         from matplotlib import pyplot
     except ImportError as error:
-        raise BenchError("--plot needs matplotlib: pip install 'treadle[plot]'") from error
+        raise BenchError(f"--plot needs matplotlib: {install_extra('plot')}") from error
     return pyplot
 
 
