@@ -42,7 +42,7 @@ def check_sealing() -> None:
         import cryptography  # noqa: F401
     except ImportError as error:
         raise UserError(
-            f"listener.encrypt: the package 'cryptography' is missing; {install_extra('encrypt')}, or set encrypt: false"
+            f"listener.encrypt: 'cryptography' is missing; {install_extra('encrypt')}, or set encrypt: false"
         ) from error
 
 
