@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from treadle import events
 from treadle.config.settings import Settings, Source
@@ -27,6 +28,47 @@ BESIDE: Final[Mapping[str, type[Any]]] = {
 """Events that come beside frames."""
 
 Body = list[bytes | memoryview]
+
+Whole = Annotated[int, Field(ge=0, lt=1 << 63)]
+Micros = Annotated[int, Field(ge=0, lt=1 << 31)]
+
+
+class _Source(BaseModel):
+    file: str
+    text: str
+    part_files: list[tuple[str, Whole]]
+
+
+class _Settings(BaseModel):
+    source: _Source | None = None
+    name: str = ""
+
+
+class _Reading(_Settings):
+    refusal: str
+    bytes: Whole
+
+
+class _Event(BaseModel):
+    kind: str = Field(alias="is")
+    columns: list[tuple[str, str, Whole]]
+
+
+class _Tick(BaseModel):
+    """The head of a tick's record: a file may have anything there."""
+
+    frame: Whole
+    answer: Whole
+    us: Micros
+    max: Whole | None
+    wanted: bool = True
+    asks: bool = False
+    refused: bool = False
+    known: str | None = None
+    warnings: tuple[str, ...] | None = None
+    switches: list[tuple[Whole, Whole, str, str]] = []
+    reading: _Reading | None = None
+    beside: list[_Event] = []
 
 
 @dataclass(slots=True)
@@ -95,6 +137,9 @@ class Segment:
     anonymised: bool = False
 
 
+_SEGMENT: Final = TypeAdapter(Segment)
+
+
 class Cost(NamedTuple):
     """CPU time, microseconds, since a process began to record; kept where a segment ends."""
 
@@ -144,9 +189,17 @@ def read_segment(record: Record) -> Segment:
     """
     known = {each.name for each in fields(Segment)}
     try:
-        return Segment(**{key: value for key, value in record.head.items() if key in known})
-    except TypeError as error:
-        raise RecordingError(f"a segment that does not say what it is: {error}") from error
+        return _SEGMENT.validate_python({key: value for key, value in record.head.items() if key in known})
+    except ValueError as error:
+        raise RecordingError(f"a segment that does not say what it is: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    """Return what is wrong with a record, in one line."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return f"{type(error).__name__}: {error}"
 
 
 def text_of(settings: Settings) -> SettingsText:
@@ -161,8 +214,16 @@ def settings_record(settings: SettingsText) -> tuple[dict[str, Any], Body]:
 
 
 def read_settings_text(record: Record) -> SettingsText:
-    """Return what settings were read from."""
-    return SettingsText(_read_source(record.head.get("source"), record.body), str(record.head.get("name", "")))
+    """Return what settings were read from.
+
+    Raises:
+        RecordingError: it does not say so.
+    """
+    try:
+        head = _Settings.model_validate(record.head)
+    except ValueError as error:
+        raise RecordingError(f"settings that cannot be read: {_said(error)}") from error
+    return SettingsText(_read_source(head.source, record.body), head.name)
 
 
 def _written_source(source: Source | None) -> tuple[Any, Body]:
@@ -176,14 +237,14 @@ def _written_source(source: Source | None) -> tuple[Any, Body]:
     }, list(contents)
 
 
-def _read_source(written: Any, body: bytes) -> Source | None:
+def _read_source(written: _Source | None, body: bytes) -> Source | None:
     if written is None:
         return None
     files, at = {}, 0
-    for path, length in written["part_files"]:
+    for path, length in written.part_files:
         files[path] = body[at : at + length]
         at += length
-    return Source(written["file"], written["text"], files)
+    return Source(written.file, written.text, files)
 
 
 def tick_record(tick: Tick) -> tuple[dict[str, Any], Body]:
@@ -224,31 +285,31 @@ def read_tick(record: Record) -> Tick:
     Raises:
         RecordingError: it is none.
     """
-    head, body = record.head, record.body
+    body = record.body
     try:
-        at = head["frame"] + head["answer"]
+        head = _Tick.model_validate(record.head)
+        at = head.frame + head.answer
         tick = Tick(
-            frame=body[: head["frame"]],
-            reply_max_bytes=head["max"],
-            wanted=head.get("wanted", True),
-            answer=body[head["frame"] : at],
-            decide_us=head["us"],
-            asks_snapshot=head.get("asks", False),
-            refused=head.get("refused", False),
-            known=head.get("known"),
-            warnings=tuple(head["warnings"]) if "warnings" in head else None,
-            switches=[PolicySwitch(*each) for each in head.get("switches", ())],
+            frame=body[: head.frame],
+            reply_max_bytes=head.max,
+            wanted=head.wanted,
+            answer=body[head.frame : at],
+            decide_us=head.us,
+            asks_snapshot=head.asks,
+            refused=head.refused,
+            known=head.known,
+            warnings=head.warnings,
+            switches=[PolicySwitch(*each) for each in head.switches],
         )
-        if "reading" in head:
-            reading, end = head["reading"], at + head["reading"]["bytes"]
-            source = _read_source(reading["source"], body[at:end])
-            tick.reading = Reading(source, reading["refusal"], str(reading.get("name", "")))
+        if head.reading is not None:
+            reading, end = head.reading, at + head.reading.bytes
+            tick.reading = Reading(_read_source(reading.source, body[at:end]), reading.refusal, reading.name)
             at = end
-        for written in head.get("beside", ()):
+        for written in head.beside:
             event, at = _read_event(written, body, at)
             tick.beside.append(event)
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise RecordingError(f"a tick that cannot be read: {type(error).__name__}: {error}") from error
+        raise RecordingError(f"a tick that cannot be read: {_said(error)}") from error
     return tick
 
 
@@ -265,13 +326,13 @@ def _written_event(event: Event, body: Body) -> dict[str, Any]:
     return {"is": name, "columns": columns}
 
 
-def _read_event(written: Mapping[str, Any], body: bytes, at: int) -> tuple[Event, int]:
+def _read_event(written: _Event, body: bytes, at: int) -> tuple[Event, int]:
     """Return an event and where its columns end; a column that this release does not know is left out."""
-    kind = BESIDE[written["is"]]
+    kind = BESIDE[written.kind]
     known = {each.name for each in fields(kind)}
     columns: dict[str, Any] = {}
     rows = 0
-    for name, dtype, rows in written["columns"]:
+    for name, dtype, rows in written.columns:
         column = np.frombuffer(body, dtype, rows, at)
         at += column.nbytes
         if name in known:

@@ -18,7 +18,7 @@ from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings
 from treadle.lab.harness.wired import WiredEngine
 from treadle.proposals import Proposals
-from treadle.record.chunks import FILE_HEADER, MAGIC, VERSION, ChunkWriter, RecordingError
+from treadle.record.chunks import FILE_HEADER, MAGIC, VERSION, ChunkReader, ChunkWriter, RecordingError
 from treadle.record.folder import segments
 from treadle.record.reader import RecordedSegment, open_segment
 from treadle.record.summary import summarise
@@ -164,6 +164,34 @@ def test_what_a_file_says_of_the_engine_s_state_is_passed_over(recording: Path) 
 
 
 EVIL = Path(__file__).parents[2] / "proofs" / "security-proofs" / "rec-rce" / "evil-115ba469.rec"
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "said"),
+    [
+        ("segment", {"number": "first"}, "a segment that does not say what it is: number: "),
+        ("settings", {"source": {"file": "t.yaml"}}, "settings that cannot be read: source.text: Field required"),
+        ("tick", {"us": -1}, "a tick that cannot be read: us: "),
+        ("tick", {"reading": {"source": None, "refusal": [], "bytes": 0}}, "a tick that cannot be read: reading."),
+        ("tick", {"beside": [{"is": "System", "columns": []}]}, "a tick that cannot be read: KeyError: 'System'"),
+    ],
+)
+def test_a_record_that_is_not_right_is_refused_with_its_field(
+    kind: str, wrong: dict[str, Any], said: str, recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = segments(recording)[0]
+    with file.open("rb") as stream:
+        records = list(ChunkReader(stream, "").records())
+    at = next(at for at, each in enumerate(records) if each.kind == kind)
+    records[at].head.update(wrong)
+    with file.open("wb") as stream:
+        writer = ChunkWriter(stream)
+        for each in records:
+            writer.write(each.head, each.body)
+        writer.flush()
+    for words in (["replay", "--verify"], ["record", "show"]):
+        assert run([*words, str(file)]) == 2
+        assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("version", [1, VERSION])
