@@ -6,6 +6,9 @@ an example in the test. The same examples again prove little more than some of t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 from tests.support.examples import SAME_EXAMPLES
 
@@ -15,3 +18,11 @@ pytest_plugins = ["tests.support.clock_tests"]
 settings.register_profile("same", deadline=None, derandomize=True, max_examples=SAME_EXAMPLES)
 settings.register_profile("explore", deadline=None)
 settings.load_profile("same")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_command_begins_again() -> Iterator[None]:
+    """A command that a test runs in its own process does not become another program, which would end the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("treadle.cli._isolation.isolate", lambda: "")
+        yield

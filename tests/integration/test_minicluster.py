@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.other_users import STRANGER, connects, in_child
 
 from treadle.lab.minicluster import ClusterSettings, MiniCluster, Scheduler, processes
 from treadle.lab.minicluster.layout import Layout
@@ -42,6 +43,7 @@ def test_a_cluster_is_started_shown_and_stopped(cluster_folder: Path) -> None:
     try:
         assert started.returncode == 0, started.stderr
         assert started.stdout.strip() == f"export HADOOP_CONF_DIR={cluster_folder}/conf"
+        assert "any local user can run commands as" in started.stderr
         again = treadle("start", *place, "--nodes", "1", "--scheduler", "capacity")
         assert (again.returncode, "stop it first" in again.stderr) == (2, True)
         shown = json.loads(treadle("status", *place, "--json").stdout)
@@ -51,6 +53,28 @@ def test_a_cluster_is_started_shown_and_stopped(cluster_folder: Path) -> None:
     assert stopped.returncode == 0
     assert left_running(cluster_folder) == []
     assert "no cluster is running" in treadle("status", *place).stderr
+
+
+def test_another_user_cannot_reach_an_isolated_cluster_and_its_owner_can(cluster_folder: Path) -> None:
+    place = ("--folder", str(cluster_folder))
+    started = treadle("start", *place, "--nodes", "1", "--scheduler", "capacity", "--isolated")
+    try:
+        assert started.returncode == 0, started.stderr
+        assert (started.stdout, "any local user" in started.stderr) == ("", False)
+        layout = Layout.load(cluster_folder)
+        assert layout is not None
+        ports = [*layout.rm_ports, *layout.nm_ports[0]]
+        stranger = STRANGER if os.geteuid() == 0 else None
+        assert not any(in_child(lambda: [connects(port) for port in ports], stranger))
+        shown = json.loads(treadle("status", *place, "--json").stdout)
+        assert (shown["ready"], sorted(shown["pids"])) == (True, ["nm1", "rm"])
+        look = "import os, urllib.request as r; print(r.urlopen(os.environ['TREADLE_RM'] + '/ws/v1/cluster').status)"
+        assert treadle("exec", *place, "--", sys.executable, "-c", look).stdout == "200\n"
+        assert treadle("restart-rm", *place).returncode == 0
+        assert json.loads(treadle("status", *place, "--json").stdout)["ready"]
+    finally:
+        treadle("stop", *place)
+    assert left_running(cluster_folder) == []
 
 
 @pytest.mark.slow

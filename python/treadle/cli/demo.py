@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._console import console_for_tables
+from treadle.cli._isolation import isolate_if_possible
 from treadle.cli._results import check_writable, writing
 from treadle.lab.demo.display import Display
 from treadle.lab.demo.engines import run_engines_demo
@@ -34,6 +35,7 @@ def demo(
         spark_home()  # better missing now than in a minute
     target = json_file or build_folder() / "demo.json"
     check_writable("--json", target)
+    isolate_if_possible()
     console = console_for_tables()
     with terminable(), Display(console) as display:
         run = run_engines_demo if engines else run_demo

@@ -13,8 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables
+from treadle.cli._isolation import isolate, warn
 from treadle.cli._options import with_options
 from treadle.config.reader import read_settings
+from treadle.lab import namespaces
 from treadle.lab.harness.signals import terminable, uninterrupted
 from treadle.lab.minicluster import (
     ClusterError,
@@ -41,6 +43,13 @@ Folder = Annotated[
     Path | None,
     typer.Option(
         "--folder", envvar="TREADLE_MINICLUSTER_FOLDER", help="The cluster's folder; default: build/minicluster."
+    ),
+]
+
+Isolated = Annotated[
+    bool,
+    typer.Option(
+        "--isolated", help="In a separate network namespace: other users cannot reach the cluster, nor can a browser."
     ),
 ]
 
@@ -103,10 +112,10 @@ def minicluster() -> None:
 
 @app.command()
 @with_options(settings=_settings)
-def start(*, folder: Folder = None, settings: ClusterSettings) -> None:
+def start(*, folder: Folder = None, isolated: Isolated = False, settings: ClusterSettings) -> None:
     """Start a cluster and leave it running."""
-    cluster = _start(settings, folder)
-    typer.echo(f"export HADOOP_CONF_DIR={cluster.layout.conf}")
+    cluster = _start(settings, folder, isolated)
+    typer.echo(_how_to_use(cluster), err=isolated)
 
 
 @app.command()
@@ -140,7 +149,7 @@ def status(folder: Folder = None, as_json: Annotated[bool, typer.Option("--json"
     console = console_for_tables()
     console.print(table)
     console.print(f"scheduler {layout.scheduler}; {missing or 'ready'}", highlight=False)
-    console.print(f"export HADOOP_CONF_DIR={layout.conf}", highlight=False, soft_wrap=True)
+    console.print(_how_to_use(cluster), highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -162,11 +171,12 @@ def run(
     *,
     command: Annotated[list[str], typer.Argument(help="A command, after --, with its arguments.", metavar="CMD...")],
     folder: Folder = None,
+    isolated: Isolated = False,
     settings: ClusterSettings,
 ) -> None:
     """Start a cluster, run CMD with its HADOOP_CONF_DIR, stop the cluster and exit as CMD did."""
     with terminable():
-        cluster = _start(settings, folder)
+        cluster = _start(settings, folder, isolated)
         try:
             code = _run(command, client_environment(cluster))
         finally:
@@ -219,7 +229,11 @@ def _folder(folder: Path | None) -> Path:
     return (folder or build_folder() / "minicluster").resolve()
 
 
-def _start(settings: ClusterSettings, folder: Path | None) -> MiniCluster:
+def _start(settings: ClusterSettings, folder: Path | None, isolated: bool) -> MiniCluster:
+    if not isolated:
+        warn("start it with --isolated to keep them out")
+    elif failure := isolate():
+        raise ClusterError(f"--isolated: a separate network namespace is not possible here: {failure}; leave it out")
     console = Console(stderr=True)
     with saying(console) as say, terminable():
         cluster = MiniCluster(settings, _folder(folder), say)
@@ -232,7 +246,18 @@ def _attached(folder: Path | None) -> MiniCluster:
     cluster = MiniCluster.attach(_folder(folder))
     if cluster is None:
         raise ClusterError(f"no cluster is running in {_folder(folder)}; start one: treadle minicluster start")
+    running = next(filter(None, map(processes.find, cluster.layout.processes)), None)
+    if running is not None and (failure := namespaces.enter(running.pid)):
+        raise ClusterError(
+            f"the cluster's network cannot be entered: {failure}; be the user who started {_folder(folder)}"
+        )
     return cluster
+
+
+def _how_to_use(cluster: MiniCluster) -> str:
+    if namespaces.was_moved():
+        return "in a separate network namespace; reach it with: treadle minicluster exec -- COMMAND"
+    return f"export HADOOP_CONF_DIR={cluster.layout.conf}"
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:

@@ -11,6 +11,7 @@ import os
 import pwd
 import stat
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -46,7 +47,7 @@ def reason_against(path: Path, owners: Collection[int] | None = None) -> str:
     """
     owners = trusted_owners() if owners is None else owners
     for at, found in _steps(path):
-        if found.st_uid not in owners:
+        if found.st_uid not in owners and not (0 in owners and _is_roots(at, found)):
             allowed = " or ".join(f"{user_name(each)}'s" for each in sorted(owners) if each >= 0)
             return f"{at} belongs to {user_name(found.st_uid)}; it must be {allowed}"
         mode = found.st_mode
@@ -56,6 +57,22 @@ def reason_against(path: Path, owners: Collection[int] | None = None) -> str:
             who = "everybody" if mode & stat.S_IWOTH else "its group"
             return f"{at} may be written by {who}; take that right away with chmod go-w {at}"
     return ""
+
+
+def _is_roots(at: Path, found: os.stat_result) -> bool:
+    """Say whether root owns what is at a path, in a user namespace without root.
+
+    There root's files and those of all other users have one number. Where only root and this process's user may write
+    to the folder above, they are taken for root's.
+    """
+    return found.st_uid == _number_of_strangers() and not at.parent.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+@cache
+def _number_of_strangers() -> int:
+    """Return the number that all users outside have in a user namespace without root; -1 where root has its number."""
+    known = [line.split()[0] for line in Path("/proc/self/uid_map").read_text("utf-8").splitlines()]
+    return -1 if "0" in known else int(Path("/proc/sys/kernel/overflowuid").read_text("utf-8"))
 
 
 def _steps(path: Path) -> Iterator[tuple[Path, os.stat_result]]:

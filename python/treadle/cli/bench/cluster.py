@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 
 from treadle.cli._console import console_for_tables
+from treadle.cli._isolation import isolate_if_possible
 from treadle.cli._options import with_options
 from treadle.cli._results import plot_folder
 from treadle.cli.bench._backlog import measure_backlog
@@ -169,6 +170,7 @@ def cluster_command(
     cluster.write_report(json_file, cluster.report(setting, rounds, []))
     # last, since it may build for a minute
     setting = replace(setting, class_path=jars.class_path(runtime))
+    isolate_if_possible()
     if isinstance(workload, BacklogLoad):
         if not measure_backlog(chosen, setting, workload, rounds, json_file, keep, profile):
             raise typer.Exit(1)

@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables, say
+from treadle.cli._isolation import isolate_if_possible
 from treadle.cli._results import check_results, write_json
 from treadle.errors import UserError
 
@@ -39,6 +40,7 @@ def sweep_command(
         raise UserError(f"--runs {runs}: must be even: each seed runs under two policies")
     check_results(json_file, None)
     check_spark()
+    isolate_if_possible()
     place = Path(tempfile.mkdtemp(prefix="treadle-sweep-")) if folder is None else folder.resolve()
     console = console_for_tables()
     with terminable(), saying(console) as tell:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._console import console_for_tables
+from treadle.cli._isolation import isolate_if_possible
 from treadle.cli._results import check_results, write_json
 from treadle.errors import UserError
 from treadle.lab.minicluster.runtime import build_folder
@@ -34,6 +35,7 @@ def agreement(
         if name not in POLICIES:
             raise UserError(f"--policy {name}: there is none; choose of {', '.join(POLICIES)}")
     check_results(json_file, plot)
+    isolate_if_possible()
     place = (folder or build_folder() / "agreement").resolve()
     console = console_for_tables(140)
     with terminable(), saying(console) as say:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._console import console_for_tables
+from treadle.cli._isolation import isolate_if_possible
 from treadle.cli._results import check_results, write_json
 from treadle.lab.minicluster.runtime import build_folder
 
@@ -34,6 +35,7 @@ def graphene_cluster(
     settings = DagSettings(jobs=jobs)
     draws = {one: draw(one, settings) for one in range(seed, seed + rounds)}
     check_results(json_file, plot)
+    isolate_if_possible()
     place = (folder or build_folder() / "reproduce-graphene").resolve()
     found: list[Round] = []
     with terminable(), saying(console) as say:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
+from treadle.cli._isolation import isolate_if_possible
 from treadle.cli._levels import levels_of, number_of
 from treadle.cli._results import check_results, write_json
 from treadle.cli._runs import CacheOption, ProcessesOption, going_on
@@ -261,6 +262,7 @@ def _run_tests(
         if name not in TESTS:
             raise UserError(f"--test {name}: there is none; choose of {', '.join(TESTS)}")
     check_results(json_file, plot)
+    isolate_if_possible()
     chosen = [TESTS[name] for name in dict.fromkeys(names)]
     settings = Settings(task_s=task_s, step_s=step_s, window_s=step_s / 3)
     place = (folder or build_folder() / "reproduce-hdrf").resolve()

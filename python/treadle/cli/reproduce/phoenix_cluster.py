@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._console import console_for_tables
+from treadle.cli._isolation import isolate_if_possible
 from treadle.cli._results import check_results, write_json
 from treadle.cli._runs import CacheOption, going_on
 from treadle.cli._testbed import ClusterKind, setting_of_testbed
@@ -57,6 +58,7 @@ def phoenix_cluster(
         settings = replace(settings, short_jobs=10, long_jobs=1) if quick else settings
         setting = setting_of_testbed()
     else:
+        isolate_if_possible()
         place = (folder or build_folder() / "reproduce-phoenix").resolve()
         settings = QUICK if quick else Settings()
 

@@ -10,6 +10,7 @@ import typer
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._console import say as say_line
+from treadle.cli._isolation import isolate_if_possible
 from treadle.cli._results import check_results, write_json
 from treadle.lab.minicluster.runtime import build_folder
 
@@ -48,6 +49,8 @@ def slearn_cluster(
     from treadle.lab.reproduce.slearn_cluster.simulated import run_simulated
 
     check_results(json_file, plot)
+    if not simulated:
+        isolate_if_possible()
     console = console_for_tables(140)
     settings = Settings(jobs=jobs, load=load, words_share=words_share, masters_starting=masters_starting)
     jobs_file = given_or_found(sample, FACEBOOK, partial(say_line, console))
