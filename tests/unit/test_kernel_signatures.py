@@ -39,7 +39,7 @@ def compiled_functions() -> Iterator[Any]:
 
 
 def test_the_engine_compiles_an_inner_function_once_and_a_kernel_for_no_more_than_two_kinds_of_arrays() -> None:
-    warm_up(default_settings(), lambda _: None)
+    warm_up(default_settings())
     functions = list(compiled_functions())
     assert len(functions) > 150
     often = {
@@ -61,7 +61,7 @@ def test_the_warm_up_compiles_every_kernel() -> None:
 
 def warmed_up() -> None:
     """Warm up; print the kernels that have not been compiled but those that are compiled as a part of others."""
-    warm_up(default_settings(), lambda _: None)
+    warm_up(default_settings())
     kernels = [each for each in compiled_functions() if not each.targetoptions.get("no_cpython_wrapper")]
     assert len(kernels) > 40
     for kernel_ in kernels:

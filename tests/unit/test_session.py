@@ -275,10 +275,23 @@ def test_what_a_status_says_of_applications_is_bounded() -> None:
     said = tuple((at, "for pilots") for at in range(40))
     text = json.loads(Status("fifo", holds=said, diagnostics=said).changed())
     assert text["holds"] == text["diagnostics"] == [[at, "for pilots"] for at in range(16)]
-    long = tuple((at, "\U0001f418" * 1000) for at in range(40))
-    longest = Status("x", warnings=("\U0001f418" * 400,) * 8, holds=long, diagnostics=long).changed()
+    assert text["warnings"] == []
+
+
+def test_a_status_that_is_too_long_says_that_something_is_left_out() -> None:
+    elephants, roster = "\U0001f418" * 1000, ({"name": "a", "select": {"users": ["u" * 47_900]}},)
+    long = tuple((at, elephants) for at in range(40))
+    longest = Status("x", warnings=(elephants,) * 8, diagnostics=long, given_up=long, figures={"Retries": 1}).changed()
     assert len(longest) <= Status.BYTES_MAX
-    assert json.loads(longest)["warnings"][7] == "\U0001f418" * 400
+    first, second, *_ = json.loads(longest)["warnings"]
+    assert "left out" in first
+    assert second == elephants[:400]
+    full = Status(elephants, learned=elephants, waits_for=elephants, config_error=elephants, warnings=(elephants,) * 9)
+    full.engines, full.diagnostics, full.figures = roster, long, {"Retries": 1}
+    text = full.changed()
+    assert len(text) <= Status.BYTES_MAX
+    assert json.loads(text)["engines"] == list(roster)
+    assert "left out" in json.loads(text)["warnings"][0]
 
 
 def test_an_engine_that_always_fails_ends_the_session() -> None:

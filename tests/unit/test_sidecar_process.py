@@ -45,16 +45,11 @@ class Sidecar:
         self.stdin: IO[bytes] = self.process.stdin
         self.stdout: IO[bytes] = self.process.stdout
 
-    def greet(self, greeting: bytes = GREETING) -> list[Any]:
-        """Return what it says, up to the line that is no progress."""
+    def greet(self, greeting: bytes = GREETING) -> Any:
+        """Return the one line that it says."""
         self.stdin.write(greeting)
         self.stdin.flush()
-        lines = []
-        for line in self.stdout:
-            lines.append(json.loads(line))
-            if "progress" not in lines[-1]:
-                break
-        return lines
+        return json.loads(self.stdout.readline())
 
     def close(self) -> None:
         self.process.kill()
@@ -82,7 +77,8 @@ from treadle.live import process
 from treadle.live.handshake import Greeting
 
 before, seen = gc.get_threshold(), []
-process._start(Greeting(secret="00" * 32), None, lambda _: seen.append(gc.get_threshold()[0]))
+process._log.info = lambda *_: seen.append(gc.get_threshold()[0])
+process._start(Greeting(secret="00" * 32), None)
 print(min(seen), gc.get_threshold() == before, gc.get_freeze_count() // 100_000)
 """
 
@@ -97,8 +93,7 @@ def test_what_a_start_loads_is_not_looked_through_for_garbage() -> None:
 
 def test_a_managed_sidecar_gets_ready_answers_and_ends_with_its_input(started: Any) -> None:
     sidecar = started("--managed")
-    *progress, ready = sidecar.greet()
-    assert {"progress": "compiling kernels"} in progress
+    ready = sidecar.greet()
     port = ready.pop("port")
     assert ready == {"ready": True, "pid": sidecar.process.pid, "version": __version__}
     answer = decode_answer(decide(port, SECRET, GOLDEN.read_bytes()), 4096)
@@ -106,7 +101,9 @@ def test_a_managed_sidecar_gets_ready_answers_and_ends_with_its_input(started: A
     sidecar.stdin.close()
     assert sidecar.process.wait(300) == 0
     assert sidecar.stdout.read() == b""
-    assert SECRET not in sidecar.log.read_text()
+    log = sidecar.log.read_text()
+    assert SECRET not in log
+    assert "compiling kernels" in log
 
 
 def test_a_sidecar_explains_its_frames_and_its_recording_outlives_being_killed(
@@ -115,7 +112,7 @@ def test_a_sidecar_explains_its_frames_and_its_recording_outlives_being_killed(
     config, recording = tmp_path / "treadle.yaml", tmp_path / "rec"
     config.write_text(f"seed: 1\nrecord: {{folder: {recording}}}\n")
     sidecar = started("--managed", "--config", str(config))
-    *_, ready = sidecar.greet()
+    ready = sidecar.greet()
     words = ["explain", "9999", "--config", str(config)]
     assert run(words) == 2
     assert "has not heard of the cluster yet" in capsys.readouterr().err
@@ -144,7 +141,7 @@ def test_a_recording_ends_with_the_sidecar(
     config, recording = tmp_path / "treadle.yaml", tmp_path / "rec"
     config.write_text(f"seed: 1\nrecord: {{folder: {recording}}}\n")
     sidecar = started("--managed", "--config", str(config))
-    *_, ready = sidecar.greet()
+    ready = sidecar.greet()
     decide(ready["port"], SECRET, GOLDEN.read_bytes())
     if number is None:
         sidecar.stdin.close()
@@ -185,7 +182,7 @@ def test_a_managed_sidecar_whose_caller_has_gone_before_it_was_ready_ends(starte
 )
 def test_a_wrong_greeting_is_reported_in_one_line(started: Any, greeting: bytes, error: str) -> None:
     sidecar = started("--managed")
-    (line,) = sidecar.greet(greeting)
+    line = sidecar.greet(greeting)
     assert list(line) == ["error"]
     assert line["error"].startswith(error)
     assert sidecar.process.wait(300) == 2
@@ -196,7 +193,7 @@ def test_wrong_settings_are_reported_in_one_line(started: Any, tmp_path: Path) -
     config = tmp_path / "treadle.yaml"
     config.write_text("seed: -1\nholt: {}\n")
     sidecar = started("--managed", "--config", str(config))
-    line = sidecar.greet()[-1]
+    line = sidecar.greet()
     assert line["error"].startswith(f"{config}:1: seed: -1 is not")
     assert f"; {config}:2: holt: 'holt' is not one of" in line["error"]
     assert sidecar.process.wait(300) == 2

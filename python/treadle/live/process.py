@@ -39,8 +39,6 @@ EXIT_FAILED: Final = 1
 
 _REMEDY: Final = "name a folder of this user in treadle.yaml (kernels.folder)"
 
-Progress = Callable[[str], None]
-
 Close = Callable[[str], None]
 """Ends something before the process does, given the reason; takes at most a moment."""
 
@@ -60,7 +58,7 @@ def run_managed(config: Path | None, engine: str = "") -> int:
         closing: list[Close] = []
         # From here on: the end of standard input is the end of the process, however busy it is.
         Thread(target=_end_with, args=(stdin.fileno(), cache, closing), name="stdin", daemon=True).start()
-        server = _start(greeting, config, lambda text: say(out, progress=text), engine, closing)
+        server = _start(greeting, config, engine, closing)
         signal.signal(signal.SIGTERM, lambda *_: _end_by_signal(cache, closing))
         say(out, ready=True, port=server.port(), pid=os.getpid(), version=__version__)
     except UserError as error:
@@ -98,7 +96,7 @@ def run_external(connection_file: Path, config: Path | None, group: str | None =
     file.remove_stale()
     closing: list[Close] = []
     try:
-        server = _start(Greeting(secret=secret), config, lambda text: _log.info("%s", text), engine, closing)
+        server = _start(Greeting(secret=secret), config, engine, closing)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: server.end(0))
         file.write(server.port(), secret)
@@ -129,7 +127,7 @@ def run_warm_up(config: Path | None) -> int:
         raise UserError(f"compiled code cannot be kept: {cache.why_private}; {_REMEDY}")
     settings = without_file_parts(read_live_settings(config))
     with loading():
-        warm_up(settings, lambda text: _log.info("%s", text))
+        warm_up(settings)
         if settings.plans.schedules:
             warm_up_plans()
     _log.info("compiled code is kept in %s, for %s", cache_folder(), getpass.getuser())
@@ -194,10 +192,8 @@ def loading() -> Iterator[None]:
 
 
 @loading()
-def _start(
-    greeting: Greeting, config: Path | None, progress: Progress, engine: str = "", closing: list[Close] | None = None
-) -> Serving:
-    progress("loading the engine")
+def _start(greeting: Greeting, config: Path | None, engine: str = "", closing: list[Close] | None = None) -> Serving:
+    _log.info("loading the engine")
     # Imported here: numpy and numba take seconds, and a wrong greeting should be reported at once.
     from treadle.live.busy_session import BusySession
     from treadle.live.explain_door import held_nodes, open_door, shown
@@ -208,7 +204,7 @@ def _start(
 
     policies = LivePolicies(config, engine=engine)
     settings = policies.start()
-    warm_up(without_file_parts(settings), progress)
+    warm_up(without_file_parts(settings))
     session = policies.session(settings, LIMIT_MIN, time.perf_counter_ns)
     if closing is not None:
         closing.append(policies.close)

@@ -7,7 +7,7 @@ what will be used.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
 from typing import Any, Final
 
 import numpy as np
@@ -21,16 +21,18 @@ from treadle.wire.answer import decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
 
+_log = logging.getLogger(__name__)
+
 _REPLY_MAX_BYTES: Final = 1 << 20
 
 
-def warm_up(settings: Settings, progress: Callable[[str], None]) -> int:
+def warm_up(settings: Settings) -> int:
     """Compile everything that a decision needs; returns how many containers were placed on the invented cluster.
 
     Raises:
         RuntimeError: the engine failed on it.
     """
-    progress("compiling kernels")
+    _log.info("compiling kernels")
     try:
         Engine(settings).warm_up()
     except Exception as error:

@@ -20,6 +20,7 @@ _WARNINGS_MAX: Final = 8
 _SAID_MAX: Final = 16
 """Applications of which a status says something; fewer if their texts are long."""
 _SAID_TEXT_MAX: Final = 200
+_CUT: Final = "the status is too long: applications, warnings or ends of texts are left out of it"
 
 
 @dataclass
@@ -72,14 +73,14 @@ class Status:
         self._sent = ""
 
     def _text(self) -> str:
-        """Return the JSON text; what has no room is cut: holds and diagnostics first, then the end of other texts."""
-        for most, text_max in ((_SAID_MAX, _TEXT_MAX), (4, _TEXT_MAX), (0, _TEXT_MAX), (0, _TEXT_MIN)):
-            text = self._json(most, text_max)
-            if len(text) <= self.BYTES_MAX:
-                break
+        """Return the JSON text; what has no room is cut, holds and diagnostics first, and a warning says so."""
+        text = self._json(_SAID_MAX, _TEXT_MAX, self.warnings)
+        for most, text_max in ((4, _TEXT_MAX), (0, _TEXT_MAX), (0, _TEXT_MIN)):
+            if len(text) > self.BYTES_MAX:
+                text = self._json(most, text_max, (_CUT, *self.warnings))
         return text
 
-    def _json(self, most: int, text_max: int) -> str:
+    def _json(self, most: int, text_max: int, warnings: tuple[str, ...]) -> str:
         error = "; ".join(filter(None, (self.frame_error, self.config_error, self.policy_error, self.engine_error)))
         engines: dict[str, Any] = {"engines": list(self.engines)} if self.engines else {}
         if self.figures:
@@ -97,7 +98,7 @@ class Status:
                 "keys_for": list(self.keys_for),
                 "holds": [[application, text[:_SAID_TEXT_MAX]] for application, text in self.holds[:most]],
                 "diagnostics": [[application, text[:_SAID_TEXT_MAX]] for application, text in self.diagnostics[:most]],
-                "warnings": [warning[:text_max] for warning in self.warnings[:_WARNINGS_MAX]],
+                "warnings": [warning[:text_max] for warning in warnings[:_WARNINGS_MAX]],
             }
             | engines
         )
