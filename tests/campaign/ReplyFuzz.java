@@ -1,6 +1,5 @@
 package io.treadle.shim.link;
 
-import io.treadle.shim.wire.MalformedReplyException;
 import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
 

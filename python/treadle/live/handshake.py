@@ -108,9 +108,9 @@ def check_proof(secret: bytes, address: Address, hello: bytes, answer: bytes, pr
     expected = resource_manager_proof(secret, address, hello, answer, limits)
     if not hmac.compare_digest(expected, proof):
         raise ProofError("it does not know the secret, or has dialled another address")
-    for name, limit in (("frame.max-bytes", limits.frame_max_bytes), ("reply.max-bytes", limits.reply_max_bytes)):
+    for what, limit in (("frame", limits.frame_max_bytes), ("answer", limits.reply_max_bytes)):
         if not LIMIT_MIN <= limit <= LIMIT_MAX:
-            raise ProofError(f"yarn.scheduler.treadle.{name} is {limit}, not {LIMIT_MIN} to {LIMIT_MAX}")
+            raise ProofError(f"the longest {what} is to be {limit} bytes, not {LIMIT_MIN} to {LIMIT_MAX}")
     return limits
 
 

@@ -1,6 +1,5 @@
 package io.treadle.shim;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import io.treadle.shim.commit.CommitListener;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
@@ -9,44 +8,49 @@ import io.treadle.shim.commit.Committer;
 import io.treadle.shim.commit.Observer;
 import io.treadle.shim.commit.PlaceableAsks;
 import io.treadle.shim.constraints.EngineDiagnostics;
+import io.treadle.shim.constraints.Requirements;
+import io.treadle.shim.engines.Roster;
 import io.treadle.shim.guard.IdleGuard;
 import io.treadle.shim.link.AnswerHandler;
+import io.treadle.shim.link.EngineStatus;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.function.BiFunction;
 import java.util.function.BooleanSupplier;
-import java.util.function.Consumer;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 
 /**
  * Handles one engine's answers: commits or the findings of {@code observe_only}, the idle guard, and reports of
  * the outcome. Runs on the engine's link thread, except where a method says otherwise.
  */
 final class CommitPipeline implements AnswerHandler {
+  private static final Log LOG = new Log(CommitPipeline.class);
+
   private final ShimMetrics metrics;
   private final Upkeep upkeep;
   private final Committer committer;
   private final Observer observer;
   private final IdleGuard guard;
   private final EngineHandle engine;
-  private final GivenUp givenUp;
-  private final Consumer<JsonNode> onEngines;
+  private final BiFunction<Roster, Integer, String> onEngines;
   private final SchedulerPort port;
   private final EngineDiagnostics diagnostics = new EngineDiagnostics();
   /** What an exception in a commit said last. */
   private String commitError = "";
 
-  CommitPipeline(EngineHandle.Common common, ShimMetrics metrics, EngineHandle engine, Consumer<JsonNode> onEngines) {
+  CommitPipeline(EngineHandle.Common common, ShimMetrics metrics, EngineHandle engine,
+      BiFunction<Roster, Integer, String> onEngines) {
     this.port = common.port;
     CommitSettings settings = common.commits;
     this.metrics = metrics;
     this.upkeep = common.upkeep;
     this.engine = engine;
-    this.givenUp = new GivenUp(port, engine, metrics);
     this.onEngines = onEngines;
     this.committer = new Committer(port, settings, new CommitListener() {
       @Override
@@ -84,11 +88,6 @@ final class CommitPipeline implements AnswerHandler {
   }
 
   @Override
-  public void givenUp(Map<Integer, String> said, Directory directory) {
-    givenUp.take(said, directory);
-  }
-
-  @Override
   public int proposalsLeast() {
     return engine.several() ? Committer.TRANSACTION_MAX : 0;
   }
@@ -99,8 +98,8 @@ final class CommitPipeline implements AnswerHandler {
   }
 
   @Override
-  public void engines(JsonNode said) {
-    onEngines.accept(said);
+  public void answered() {
+    onEngines.apply(null, 0);
   }
 
   @Override
@@ -116,25 +115,38 @@ final class CommitPipeline implements AnswerHandler {
   }
 
   @Override
-  public void waitsFor(String what) {
-    guard.waitsFor(what);
+  public void hungUp() {
+    guard.waitsFor("");
   }
 
   @Override
-  public void overrides(boolean guarantees, boolean order) {
-    upkeep.overrides(this, guarantees, order);
-  }
-
-  @Override
-  public void diagnostics(Map<Integer, String> said, Directory directory) {
+  public String status(EngineStatus status, int configuration, Directory directory) {
+    upkeep.overrides(this, status.overridesGuarantees, status.overridesOrder);
+    guard.waitsFor(status.waitsFor);
+    String problem = status.engines == null ? status.enginesProblem : onEngines.apply(status.engines, configuration);
     Map<ApplicationAttemptId, String> attempts = new HashMap<>();
-    said.forEach((index, text) -> {
+    status.diagnostics.forEach((index, text) -> {
       ApplicationAttemptId attempt = directory.applicationOrNull(index);
       if (attempt != null) {
-        attempts.put(attempt, text);
+        attempts.put(attempt, EngineDiagnostics.SPEAKER + text);
       }
     });
     diagnostics.show(port.rmContext(), attempts);
+    status.givenUp.forEach((index, why) -> giveUp(directory.applicationOrNull(index), why));
+    return problem;
+  }
+
+  /** Lets another engine serve an application, if any other is alive; its diagnostics report it. */
+  private void giveUp(ApplicationAttemptId attempt, String why) {
+    FiCaSchedulerApp app = attempt == null ? null : port.scheduler().getApplicationAttempt(attempt);
+    boolean runs = app != null && app.getApplicationAttemptId().equals(attempt);
+    String other = runs ? engine.giveUp(app) : null;
+    if (other != null) {
+      metrics.add(ShimMetrics.Counter.GIVEN_UP, 1);
+      LOG.warn("Treadle: {} is served by engine {} from now on: {}", app.getApplicationId(), other, why);
+      Requirements.report(port.rmContext().getRMApps().get(app.getApplicationId()), attempt,
+          EngineDiagnostics.SPEAKER + why + "; engine " + other + " serves it now");
+    }
   }
 
   @Override

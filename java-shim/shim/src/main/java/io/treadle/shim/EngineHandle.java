@@ -1,12 +1,12 @@
 package io.treadle.shim;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.CommitTurns;
 import io.treadle.shim.engines.Living;
 import io.treadle.shim.engines.NodeCommits;
 import io.treadle.shim.engines.Owners;
+import io.treadle.shim.engines.Roster;
 import io.treadle.shim.engines.RosterEntry;
 import io.treadle.shim.engines.Served;
 import io.treadle.shim.journal.Journal;
@@ -17,8 +17,8 @@ import io.treadle.shim.link.LinkSettings;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.mirror.Mirror;
 import io.treadle.shim.mirror.MirrorSettings;
+import java.util.function.BiFunction;
 import java.util.function.BooleanSupplier;
-import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
@@ -70,9 +70,11 @@ final class EngineHandle implements Served, Living {
    *
    * @param name what the roster calls it, empty for the only engine
    * @param number no other engine's that commits
-   * @param onEngines called with the roster that the engine's status names
+   * @param onEngines called with the roster that the engine's status names and the number of the configuration that it
+   *     knew; answers why it is not taken, else empty
    */
-  EngineHandle(String name, int number, Common common, long leaseMs, Owners owners, Consumer<JsonNode> onEngines) {
+  EngineHandle(String name, int number, Common common, long leaseMs, Owners owners,
+      BiFunction<Roster, Integer, String> onEngines) {
     this.name = name;
     this.number = number;
     this.nodeCommits = common.nodeCommits;

@@ -1,7 +1,5 @@
 package io.treadle.shim;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.MissingNode;
 import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.Committer;
 import io.treadle.shim.config.Mode;
@@ -14,7 +12,6 @@ import io.treadle.shim.link.EngineSource;
 import io.treadle.shim.link.LinkSettings;
 import io.treadle.shim.metrics.MetricsExport;
 import io.treadle.shim.metrics.ShimMetrics;
-import io.treadle.shim.metrics.Troubles;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -26,16 +23,14 @@ import java.util.function.Consumer;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.api.records.NodeId;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * The engines of one scheduler. The first is always there. Its status names the others, which are started, and ended when
- * it names them no longer. The monitor is for start, stop, refresh and another roster; nobody who holds it waits for a
- * link.
+ * it names them no longer: once for each configuration, so that no sidecar has the RM start process after process. The
+ * monitor is for start, stop, refresh and another roster; nobody who holds it waits for a link.
  */
 final class Engines {
-  private static final Logger LOG = LoggerFactory.getLogger(Engines.class);
+  private static final Log LOG = new Log(Engines.class);
 
   private final EngineHandle.Common common;
   private final Owners owners;
@@ -47,10 +42,9 @@ final class Engines {
   /** In the roster's order, the first engine in front. */
   private volatile List<EngineHandle> all;
   private final List<EngineHandle> ending = new ArrayList<>();
-  /** What the first engine has said last, its link's thread's, and what of that was taken. */
-  private JsonNode latest = MissingNode.getInstance();
-  private JsonNode said = latest;
   private Roster roster = Roster.NONE;
+  /** The number of the configuration that it was taken with. */
+  private int configuration = -1;
   private String thread;
   private LinkSettings settings;
   private long heartbeatMs;
@@ -180,37 +174,23 @@ final class Engines {
   }
 
   /** The first engine has said which engines there are, or nothing: null. Its link's thread. */
-  private void said(JsonNode engines) {
-    if (engines != null) {
-      latest = engines;
-    }
-    if (waits || !latest.equals(said)) {
-      take();
-    }
+  private String said(Roster now, int asked) {
+    return waits || now != null ? take(now, asked) : "";
   }
 
-  private synchronized void take() {
+  private synchronized String take(Roster now, int asked) {
     startLinks();
-    // one that says other names with each answer waits for the end of those that it named before
-    if (thread == null || latest.equals(said) || ending.size() >= Roster.ENGINES_MAX) {
-      return;
+    if (thread == null || now == null || now.isSame(roster)) {
+      return "";
     }
-    said = latest;
-    Roster before = roster;
-    try {
-      roster = Roster.parse(said);
-      first.metrics.troubles().note(Troubles.Kind.ROSTER, "");
-    } catch (IllegalArgumentException e) {
-      String text = "the roster of engines cannot be used, the old one goes on: " + e.getMessage();
-      LOG.error("Treadle: {}", Printable.line(text));
-      first.metrics.troubles().note(Troubles.Kind.ROSTER, Printable.line(text));
-      return;
+    if (asked == configuration) {
+      return "the sidecar names other engines than those that run: 'yarn rmadmin -refreshQueues' takes them";
     }
-    if (before.engines.isEmpty() && roster.engines.isEmpty()) {
-      return;
-    }
+    roster = now;
+    configuration = asked;
     LOG.info("Treadle's engines are {}", roster.engines.stream().map(engine -> engine.name).collect(Collectors.toList()));
     reconcile();
+    return "";
   }
 
   /** Starts and ends engines so that they are those of the roster. With the monitor held. */
@@ -222,7 +202,7 @@ final class Engines {
     wanted.add(first);
     for (RosterEntry entry : roster.engines.subList(Math.min(1, roster.engines.size()), roster.engines.size())) {
       EngineHandle engine = known.remove(entry.name);
-      wanted.add(engine == null ? made(entry.name, other -> { }) : engine);
+      wanted.add(engine == null ? made(entry.name, (other, asked) -> "") : engine);
     }
     for (int i = 0; i < wanted.size(); i++) {
       wanted.get(i).entry(roster.engines.isEmpty() ? null : roster.engines.get(i));
@@ -239,7 +219,7 @@ final class Engines {
     startLinks();
   }
 
-  private EngineHandle made(String name, Consumer<JsonNode> onEngines) {
+  private EngineHandle made(String name, BiFunction<Roster, Integer, String> onEngines) {
     // the first has 0; none of the others that may still commit has the number of a new one
     int number = made == 0 ? 0 : 1 + made % (NodeCommits.NO_ENGINE - 1);
     made++;

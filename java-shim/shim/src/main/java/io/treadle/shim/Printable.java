@@ -2,6 +2,8 @@ package io.treadle.shim;
 
 /** Text of others, made fit for one line of a log or a cell of a terminal. */
 public final class Printable {
+  private static final int BRIEF = 1000;
+
   private Printable() {
   }
 
@@ -10,6 +12,11 @@ public final class Printable {
     StringBuilder line = new StringBuilder(text.length());
     text.codePoints().forEach(code -> line.appendCodePoint(isPrintable(code) ? code : ' '));
     return line.toString();
+  }
+
+  /** Returns at most the first 1,000 characters of a text, as one line. */
+  public static String brief(String text) {
+    return line(cut(text, BRIEF));
   }
 
   /** Returns a text, of one that is longer than {@code most} characters the beginning with three dots after it. */

@@ -41,8 +41,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.CandidateNodeSet;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Everything of ours that belongs to one scheduler, put together. Made in the scheduler's {@code serviceInit}, where it
@@ -53,7 +51,7 @@ public class Shim {
   /** Keeps nobody out. */
   public static final Lock NO_LOCK = new NoLock();
 
-  private static final Logger LOG = LoggerFactory.getLogger(Shim.class);
+  private static final Log LOG = new Log(Shim.class);
   private static final int JOURNAL_CAPACITY = 1 << 18;
   private static final int UPDATES_PER_TICK = 64;
   private static final AtomicInteger INSTANCES = new AtomicInteger();

@@ -9,7 +9,7 @@ public interface CommitListener {
   /** Hears nothing. */
   CommitListener NONE = new CommitListener() { };
 
-  /** An exception became {@link Fate#INTERNAL_ERROR}; it is already in the log, once for each kind. */
+  /** An exception became {@link Fate#INTERNAL_ERROR}; it is already in the log. */
   default void internalError(Throwable error) { }
 
   /** A limit turned a proposal down: {@code limit} is the path of the queue whose limit it is. */

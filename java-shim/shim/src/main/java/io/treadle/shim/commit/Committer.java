@@ -1,6 +1,7 @@
 package io.treadle.shim.commit;
 
 import io.treadle.shim.LeafQueues;
+import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.engines.NodeCommits;
 import io.treadle.shim.engines.Served;
@@ -29,6 +30,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
  * reason. Used by one thread, the link's; the scheduler's lock is held for a batch, or a transaction, at a time.
  */
 public final class Committer {
+  private static final Log LOG = new Log(Committer.class);
   /** The engine that this thread commits for, -1 for none: how {@code tryCommit} distinguishes ours from native ones. */
   private static final ThreadLocal<Integer> COMMITTING = ThreadLocal.withInitial(() -> -1);
 
@@ -48,7 +50,6 @@ public final class Committer {
   private final CommitListener listener;
   private final Served served;
   private final Reservations reservations;
-  private final FailureLog failures = new FailureLog();
   private final Checks checks;
   private final Diagnosis diagnosis;
   private final Placement placement = new Placement();
@@ -75,7 +76,7 @@ public final class Committer {
     this.checks = new Checks(port.scheduler(), settings, served);
     this.diagnosis = new Diagnosis(port.scheduler());
     this.claim = new Claim(port.scheduler(), served);
-    this.gangs = new Gangs(port.scheduler(), checks, diagnosis, claim, reservations, listener, failures);
+    this.gangs = new Gangs(port.scheduler(), checks, diagnosis, claim, reservations, listener);
     this.asks = asks;
     this.turns = turns;
   }
@@ -300,7 +301,7 @@ public final class Committer {
       } catch (Throwable e) {
         container = null;
         fate = Fate.INTERNAL_ERROR;
-        failures.log("a proposal", e);
+        LOG.failure("a proposal", e);
         listener.internalError(e);
       }
       result.set(position, fate, container);

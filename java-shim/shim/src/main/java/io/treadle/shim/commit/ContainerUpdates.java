@@ -1,5 +1,6 @@
 package io.treadle.shim.commit;
 
+import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.engines.NodeCommits;
 import io.treadle.shim.engines.Served;
@@ -30,6 +31,7 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  * itself. Decreases and demotions need no allocation and never come here.
  */
 public final class ContainerUpdates {
+  private static final Log LOG = new Log(ContainerUpdates.class);
   private static final int MOST_MARKS = 10_000;
   /** How long an update that could not be committed is left alone. */
   private static final long AGAIN_MS = 1000;
@@ -37,7 +39,6 @@ public final class ContainerUpdates {
   private final SchedulerPort port;
   private final CommitSettings settings;
   private final CommitListener listener;
-  private final FailureLog failures = new FailureLog();
   /** Who has updates that wait, and from when on they are looked at. */
   private final Map<ApplicationAttemptId, Long> marked = new LinkedHashMap<>();
   private final Checks checks;
@@ -190,7 +191,7 @@ public final class ContainerUpdates {
       return prepare(app, key, container)
           && ContainerCommit.tryCommit(scheduler, scheduler.getClusterResource(), placement) != null;
     } catch (Throwable e) {
-      failures.log("a container update", e);
+      LOG.failure("a container update", e);
       listener.internalError(e);
       return false;
     }

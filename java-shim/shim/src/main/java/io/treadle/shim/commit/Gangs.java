@@ -1,6 +1,7 @@
 package io.treadle.shim.commit;
 
 import io.treadle.shim.LeafQueues;
+import io.treadle.shim.Log;
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
 import java.util.ArrayList;
@@ -20,6 +21,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
  * containers of the transaction. Then what was committed is taken back, before the AM has heard of it.
  */
 final class Gangs {
+  private static final Log LOG = new Log(Gangs.class);
   /** The most rows: they are committed under one hold of the lock. */
   static final int ROWS_MAX = 512;
 
@@ -31,17 +33,15 @@ final class Gangs {
   private final Claim claim;
   private final Reservations reservations;
   private final CommitListener listener;
-  private final FailureLog failures;
 
   Gangs(CapacityScheduler scheduler, Checks checks, Diagnosis diagnosis, Claim claim, Reservations reservations,
-      CommitListener listener, FailureLog failures) {
+      CommitListener listener) {
     this.scheduler = scheduler;
     this.checks = checks;
     this.diagnosis = diagnosis;
     this.claim = claim;
     this.reservations = reservations;
     this.listener = listener;
-    this.failures = failures;
   }
 
   /** Decides on one transaction. */
@@ -154,7 +154,7 @@ final class Gangs {
   }
 
   private Fate failed(Throwable e) {
-    failures.log("a transaction", e);
+    LOG.failure("a transaction", e);
     listener.internalError(e);
     return Fate.INTERNAL_ERROR;
   }

@@ -2,6 +2,7 @@ package io.treadle.shim.commit;
 
 import io.treadle.shim.CountedResources;
 import io.treadle.shim.LeafQueues;
+import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
 import java.util.Collection;
 import java.util.Collections;
@@ -27,8 +28,8 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  * maximum - used of every queue from the leaf up to root, whose maximum - used is what is free in the partition.
  */
 public final class Headroom {
+  private static final Log LOG = new Log(Headroom.class);
   private final SchedulerPort port;
-  private final FailureLog failures = new FailureLog();
 
   /** Headroom of one scheduler's applications. */
   public Headroom(SchedulerPort port) {
@@ -50,7 +51,7 @@ public final class Headroom {
         allocation.setResourceLimit(left(allocation.getResourceLimit(), app));
       }
     } catch (RuntimeException e) {
-      failures.log("headroom", e);
+      LOG.failure("headroom", e);
     }
     return allocation;
   }

@@ -1,6 +1,7 @@
 package io.treadle.shim.commit;
 
 import io.treadle.shim.Caps;
+import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Fate;
@@ -31,6 +32,7 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  * without room it ends at once.
  */
 public final class PlaceableAsks implements AskSearch {
+  private static final Log LOG = new Log(PlaceableAsks.class);
   private static final int STEPS_PER_LOCK = 256;
   /** After how many steps a heartbeat that waits gets the lock. */
   private static final int STEPS_BEFORE_HEARTBEAT = 32;
@@ -45,7 +47,6 @@ public final class PlaceableAsks implements AskSearch {
   private final Served served;
   private final Checks checks;
   private final Diagnosis diagnosis;
-  private final FailureLog failures = new FailureLog();
   private final Placement placement = new Placement();
   private final Set<Ask> found = new LinkedHashSet<>();
   private final List<FiCaSchedulerApp> apps = new ArrayList<>();
@@ -159,7 +160,7 @@ public final class PlaceableAsks implements AskSearch {
         step(cluster);
       } catch (RuntimeException e) {
         // an application that cannot be looked at is no reason to give up the lease
-        failures.log("a look for asks that could be placed", e);
+        LOG.failure("a look for asks that could be placed", e);
         nextApp();
       }
     }

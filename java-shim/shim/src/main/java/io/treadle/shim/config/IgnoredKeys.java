@@ -20,7 +20,7 @@ public final class IgnoredKeys {
   private static final List<String> AT_START = Collections.unmodifiableList(Arrays.asList(ShimConfig.SIDECAR,
       ShimConfig.PYTHON_COMMAND, ShimConfig.CONFIG_FILE, ShimConfig.SIDECAR_LOG_FILE,
       ShimConfig.SIDECAR_START_TIMEOUT_MS, ShimConfig.CONNECTION_FILE, ShimConfig.SIDECAR_USER,
-      ShimConfig.FRAME_MAX_BYTES, ShimConfig.REPLY_MAX_BYTES, ShimConfig.PROPOSALS_MAX, ShimConfig.BATCH_SIZE,
+      ShimConfig.FRAME_MAX_BYTES, ShimConfig.PROPOSALS_MAX, ShimConfig.BATCH_SIZE,
       ShimConfig.NODE_STALE_MS, ShimConfig.ENGINE_CLASS));
 
   private final Map<String, String> atStart = new HashMap<>();

@@ -1,5 +1,6 @@
 package io.treadle.shim.config;
 
+import io.treadle.shim.wire.ProposalFrame;
 import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -42,8 +43,6 @@ public final class ShimConfig {
   public static final String SIDECAR_USER = PREFIX + "sidecar.user";
   /** The longest frame, bytes. */
   public static final String FRAME_MAX_BYTES = PREFIX + "frame.max-bytes";
-  /** The longest answer, bytes. */
-  public static final String REPLY_MAX_BYTES = PREFIX + "reply.max-bytes";
   /** The most proposals in an answer. */
   public static final String PROPOSALS_MAX = PREFIX + "proposals.max";
   /** The most commits under one write lock. */
@@ -67,6 +66,7 @@ public final class ShimConfig {
   public final int idleGuardMs;
   public final SidecarSettings sidecar;
   public final int frameMaxBytes;
+  /** The longest answer, bytes: no other has so many proposals and so long a status. */
   public final int replyMaxBytes;
   public final int proposalsMax;
   public final int batchSize;
@@ -84,8 +84,8 @@ public final class ShimConfig {
     idleGuardMs = settings.number(IDLE_GUARD_MS, 60_000, 0, 86_400_000);
     sidecar = first ? SidecarSettings.read(settings) : started.sidecar;
     frameMaxBytes = first ? settings.number(FRAME_MAX_BYTES, 8 * MIB, 64 * KIB, 256 * MIB) : started.frameMaxBytes;
-    replyMaxBytes = first ? settings.number(REPLY_MAX_BYTES, 8 * MIB, 64 * KIB, 256 * MIB) : started.replyMaxBytes;
     proposalsMax = first ? settings.number(PROPOSALS_MAX, 4096, 1, 1_000_000) : started.proposalsMax;
+    replyMaxBytes = ProposalFrame.bytesMax(proposalsMax);
     batchSize = first ? settings.number(BATCH_SIZE, 48, 1, 4096) : started.batchSize;
     nodeStaleMs = first ? settings.number(NODE_STALE_MS, 0, 0, 3_600_000) : started.nodeStaleMs;
     engineClass = first ? settings.text(ENGINE_CLASS, "") : started.engineClass;

@@ -11,6 +11,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
  * of attempts until the engine takes it back. One thread.
  */
 public final class EngineDiagnostics {
+  /** Users read who speaks: what follows is the engine's text. */
+  public static final String SPEAKER = "Treadle's scheduling engine: ";
+
   private Map<ApplicationAttemptId, String> shown = new HashMap<>();
 
   /** Shows what the engine says now, in place of what it said before. */

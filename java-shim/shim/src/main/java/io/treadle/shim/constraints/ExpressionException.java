@@ -1,5 +1,7 @@
 package io.treadle.shim.constraints;
 
+import io.treadle.shim.Printable;
+
 /** A requirement that cannot be read. The message says at which character, what is wrong, and how to put it right. */
 public final class ExpressionException extends Exception {
   private static final long serialVersionUID = 1L;
@@ -16,7 +18,7 @@ public final class ExpressionException extends Exception {
   }
 
   private static String shown(String text) {
-    return text.length() <= SHOWN_CHARS ? text : text.substring(0, SHOWN_CHARS - 3) + "...";
+    return Printable.line(Printable.cut(text, SHOWN_CHARS));
   }
 
   /** The character at which it went wrong, from 1. */

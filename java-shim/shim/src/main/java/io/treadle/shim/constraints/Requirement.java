@@ -1,19 +1,17 @@
 package io.treadle.shim.constraints;
 
+import io.treadle.shim.Log;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /** What an application requires of the nodes of its containers, except its application master's. Immutable. */
 public final class Requirement {
   /** Any node will do. */
   public static final Requirement NONE = new Requirement(Collections.emptyList(), null);
 
-  private static final Logger LOG = LoggerFactory.getLogger(Requirement.class);
-  private static final Seldom WARNING = new Seldom();
+  private static final Log LOG = new Log(Requirement.class);
 
   private final List<Expression> expressions;
   private final String error;
@@ -70,10 +68,7 @@ public final class Requirement {
     try {
       return admits(new SchedulerNodeFacts(node));
     } catch (RuntimeException e) {
-      if (WARNING.isDue(System.nanoTime())) {
-        LOG.warn("Node {} could not be compared with '{}', and is left out for now; at most one such line in ten minutes",
-            node.getNodeID(), text(), e);
-      }
+      LOG.failure("comparing node " + node.getNodeID() + ", which is left out for now, with '" + text() + "'", e);
       return false;
     }
   }

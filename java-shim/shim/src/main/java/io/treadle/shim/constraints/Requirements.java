@@ -1,5 +1,6 @@
 package io.treadle.shim.constraints;
 
+import io.treadle.shim.Printable;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -95,7 +96,7 @@ public final class Requirements {
   public static void report(RMApp app, ApplicationAttemptId id, String text) {
     RMAppAttempt attempt = current(app, id);
     if (attempt != null && !awaitsMaster(app, id)) {
-      attempt.updateAMLaunchDiagnostics(text);
+      attempt.updateAMLaunchDiagnostics(text == null ? null : Printable.line(text));
     }
   }
 

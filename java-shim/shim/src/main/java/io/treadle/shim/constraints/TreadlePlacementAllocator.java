@@ -1,5 +1,6 @@
 package io.treadle.shim.constraints;
 
+import io.treadle.shim.Log;
 import java.util.Optional;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
@@ -8,8 +9,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.activities.DiagnosticsCollector;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.SchedulingMode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.LocalityAppPlacementAllocator;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Keeps the stock scheduler to what applications require of nodes, with an engine, without one, and under a plain
@@ -19,8 +18,7 @@ import org.slf4j.LoggerFactory;
  * @param <N> the scheduler's kind of node
  */
 public class TreadlePlacementAllocator<N extends SchedulerNode> extends LocalityAppPlacementAllocator<N> {
-  private static final Logger LOG = LoggerFactory.getLogger(TreadlePlacementAllocator.class);
-  private static final Seldom WARNING = new Seldom();
+  private static final Log LOG = new Log(TreadlePlacementAllocator.class);
 
   private volatile Requirement requirement;
 
@@ -42,10 +40,7 @@ public class TreadlePlacementAllocator<N extends SchedulerNode> extends Locality
       }
       return required.admits(node) || isExempt(required);
     } catch (RuntimeException e) {
-      if (WARNING.isDue(System.nanoTime())) {
-        LOG.warn("The requirements of {} are not known, its requests wait; at most one such line in ten minutes",
-            appSchedulingInfo.getApplicationId(), e);
-      }
+      LOG.failure("reading what " + appSchedulingInfo.getApplicationId() + " requires, whose asks wait", e);
       return false;
     }
   }

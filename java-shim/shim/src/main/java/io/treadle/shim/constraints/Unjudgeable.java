@@ -1,5 +1,6 @@
 package io.treadle.shim.constraints;
 
+import io.treadle.shim.Log;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
@@ -17,8 +18,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.constraint.PlacementConstraintManager;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Placement constraints that the RM takes and cannot judge. One that compares an attribute with nothing makes stock code
@@ -26,7 +25,7 @@ import org.slf4j.LoggerFactory;
  * as rejected. A {@code DelayedOr} is never satisfied. The application's diagnostics say either.
  */
 public final class Unjudgeable {
-  private static final Logger LOG = LoggerFactory.getLogger(Unjudgeable.class);
+  private static final Log LOG = new Log(Unjudgeable.class);
   private static final int LINES = 64;
 
   private int logged;

@@ -1,5 +1,6 @@
 package io.treadle.shim.constraints;
 
+import io.treadle.shim.Log;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.atomic.LongAdder;
@@ -13,8 +14,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.AppPlacementAllocator;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Requirements that are not kept: of applications whose asks the stock scheduler would place without looking at them,
@@ -22,7 +21,7 @@ import org.slf4j.LoggerFactory;
  * applications what is wrong with theirs. Any thread; no lock of the RM is taken.
  */
 public final class Unkept {
-  private static final Logger LOG = LoggerFactory.getLogger(Unkept.class);
+  private static final Log LOG = new Log(Unkept.class);
   /** Applications that are remembered, each with one line in the log. */
   private static final int APPLICATIONS = 64;
   /** Request keys of an application that are looked at. */

@@ -1,12 +1,14 @@
 package io.treadle.shim.engines;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.UUID;
 
 /**
  * The engines of a cluster, in order. The first whose selector matches serves an application; of copies it is the one
@@ -17,25 +19,26 @@ public final class Roster {
   /** The most engines on one cluster, copies counted. */
   public static final int ENGINES_MAX = 8;
   /** One engine, which serves everything. */
-  public static final Roster NONE = new Roster(Collections.emptyList());
+  public static final Roster NONE = new Roster(Collections.emptyList(), "");
 
   /** The engines, empty if there is one only. */
   public final List<RosterEntry> engines;
 
-  private Roster(List<RosterEntry> engines) {
+  /** The same for the same text. */
+  private final UUID hash;
+
+  private Roster(List<RosterEntry> engines, String text) {
     this.engines = Collections.unmodifiableList(engines);
+    hash = UUID.nameUUIDFromBytes(text.getBytes(StandardCharsets.UTF_8));
   }
 
   /**
    * Reads what an engine's status says under {@code engines}.
    *
-   * @param said an array, or an object that has it under {@code engines}; null, missing or empty for one engine
+   * @param said an array; null, missing or empty for one engine
    * @throws IllegalArgumentException if it cannot be used, and why
    */
   public static Roster parse(JsonNode said) {
-    if (said != null && said.isObject()) {
-      return parse(said.path("engines"));
-    }
     if (said == null || said.isMissingNode() || said.isNull() || said.isArray() && said.size() == 0) {
       return NONE;
     }
@@ -52,7 +55,12 @@ public final class Roster {
       }
       engines.add(engine);
     }
-    return new Roster(engines);
+    return new Roster(engines, said.toString());
+  }
+
+  /** Whether another roster was read from the same text. */
+  public boolean isSame(Roster other) {
+    return hash.equals(other.hash);
   }
 
   /** Whether the number of an application's tasks matters to any selector. */

@@ -1,5 +1,6 @@
 package io.treadle.shim.guard;
 
+import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.commit.Ask;
 import io.treadle.shim.commit.AskSearch;
@@ -15,8 +16,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ContainerAllocationProposal;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Keeps an engine that answers and places nothing from starving the cluster. If for {@code idle-guard-ms} nothing was
@@ -32,7 +31,7 @@ public final class IdleGuard {
   static final long HOLD_MS = 600_000;
   static final long FIRST_PAUSE_MS = 60_000;
   static final long LONGEST_PAUSE_MS = 3_600_000;
-  private static final Logger LOG = LoggerFactory.getLogger(IdleGuard.class);
+  private static final Log LOG = new Log(IdleGuard.class);
   private static final int LOOKS = 4;
   private static final long LEAST_ROUND_MS = 1000;
   private static final long LONGEST_ROUND_MS = 30_000;

@@ -1,10 +1,8 @@
 package io.treadle.shim.link;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.ProposalFrame;
-import java.util.Map;
 import java.util.function.BooleanSupplier;
 
 /** What the link does with answers. Used by the link thread only. */
@@ -14,9 +12,6 @@ public interface AnswerHandler {
    * name the key to change, or null.
    */
   String refusal();
-
-  /** The engine has said whether its policy overrides the guarantees of queues; {@link #refusal} depends on it. */
-  void overrides(boolean guarantees, boolean order);
 
   /** Whether the RM hands out containers yet: not while it recovers. */
   boolean ready();
@@ -28,11 +23,17 @@ public interface AnswerHandler {
   boolean starving();
 
   /**
-   * The engine has said which engines there are; only the first one is listened to.
+   * Takes what the engine says of itself: {@link #refusal} depends on its policy, and the first engine names the others.
    *
-   * @param said an array, or a missing node for one engine; null if it says what it said before
+   * @param configuration the number of the configuration that it knew
+   * @return why the engines that it names are not taken, else empty
    */
-  default void engines(JsonNode said) {
+  default String status(EngineStatus status, int configuration, Directory directory) {
+    return "";
+  }
+
+  /** An answer has come. */
+  default void answered() {
   }
 
   /** How long one of several engines may answer that it decides, milliseconds; 0 for the only one, which must not. */
@@ -54,15 +55,8 @@ public interface AnswerHandler {
     return "";
   }
 
-  /** One of several engines has said which applications another should serve, by their index, and why. */
-  default void givenUp(Map<Integer, String> said, Directory directory) {
-  }
-
-  /** The engine has said what it waits for on purpose, empty for nothing. */
-  void waitsFor(String what);
-
-  /** The engine has said what applications should know, by their index; whom it does not name has nothing to know. */
-  default void diagnostics(Map<Integer, String> said, Directory directory) {
+  /** The conversation is over: the engine holds nothing back any more. */
+  default void hungUp() {
   }
 
   /**

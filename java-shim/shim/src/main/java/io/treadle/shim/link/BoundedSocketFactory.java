@@ -30,7 +30,7 @@ final class BoundedSocketFactory extends SocketFactory {
       last = new BoundedSocket(new InetSocketAddress(address, port), limits);
     } catch (ConnectException e) {
       // Not as the cause, since the innermost one is what is reported.
-      throw new IOException("no sidecar listens at " + endpoint + " (" + e.getMessage() + ")" + endpoint.remedy());
+      throw new IOException("no sidecar listens at " + endpoint + " (" + e.getMessage() + ")" + endpoint.remedy);
     }
     try {
       handshake.perform(last.getInputStream(), last.getOutputStream());

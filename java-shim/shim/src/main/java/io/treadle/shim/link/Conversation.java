@@ -1,9 +1,9 @@
 package io.treadle.shim.link;
 
+import io.treadle.shim.Rate;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.mirror.FrameOptions;
 import io.treadle.shim.mirror.Mirror;
-import io.treadle.shim.wire.MalformedReplyException;
 import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
 import java.io.InterruptedIOException;
@@ -20,8 +20,6 @@ import org.apache.hadoop.util.Time;
  * that is not as it should be.
  */
 final class Conversation {
-  /** An engine that asks for a snapshot so often in a row does not understand us. */
-  private static final int RESENDS = 5;
   private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
 
   private final Engine engine;
@@ -31,13 +29,20 @@ final class Conversation {
   private final LongSupplier decisionMaxMs;
   /** The next answer, which another thread waits for; null if nobody does. */
   private Errand<Answer> ahead;
-  private int resends;
+  private final Rate resends;
   /** Since when the engine has only said that it decides; 0 if it has not. */
   private long busySinceNanos;
 
-  /** {@code decisionMaxMs}: how long one of several engines may decide; 0 for the only one. */
-  Conversation(Engine engine, long epoch, Mirror mirror, ShimMetrics metrics, LongSupplier decisionMaxMs) {
+  /**
+   * One that begins.
+   *
+   * @param decisionMaxMs how long one of several engines may decide; 0 for the only one
+   * @param resends how often the engine may ask for a snapshot
+   */
+  Conversation(Engine engine, long epoch, Mirror mirror, ShimMetrics metrics, LongSupplier decisionMaxMs,
+      Rate resends) {
     this.decisionMaxMs = decisionMaxMs;
+    this.resends = resends;
     this.engine = engine;
     this.epoch = epoch;
     this.mirror = mirror;
@@ -52,10 +57,9 @@ final class Conversation {
    * @param options of the frames, unless they have been sent
    * @param most the most proposals that any frame allowed
    * @return the answer to the last frame, without proposals if the engine lost track: the next frames are a snapshot
-   * @throws IOException if there is no answer, a late one, or one to something else
-   * @throws MalformedReplyException if an answer is no proposal frame
+   * @throws IOException if there is no answer, a late or malformed one, or one to something else
    */
-  Answer exchange(FrameOptions options, int most) throws IOException, MalformedReplyException {
+  Answer exchange(FrameOptions options, int most) throws IOException {
     Question question = ahead == null ? question(options, most) : null;
     long begin = System.nanoTime();
     Answer answer = question == null ? askedAhead() : question.ask(false);
@@ -66,11 +70,10 @@ final class Conversation {
     }
     refuseOthers(answer.proposals);
     checkBusy(answer.proposals);
-    resends = 0;
     return answer;
   }
 
-  private Answer askedAhead() throws IOException, MalformedReplyException {
+  private Answer askedAhead() throws IOException {
     Answer answer;
     try {
       answer = ahead.await();
@@ -95,7 +98,7 @@ final class Conversation {
     }
   }
 
-  private Answer counted(Question question) throws IOException, MalformedReplyException {
+  private Answer counted(Question question) throws IOException {
     long cpu = THREADS.getCurrentThreadCpuTime();
     try {
       return question.ask(true);
@@ -147,9 +150,8 @@ final class Conversation {
   }
 
   private void resend() throws IOException {
-    resends++;
-    if (resends > RESENDS) {
-      throw new IOException("the engine asked for a snapshot " + resends + " times in a row");
+    if (!resends.take()) {
+      throw new IOException("the engine asks for snapshots too often: it does not understand what it is sent, or fails");
     }
     mirror.snapshotNeeded();
   }

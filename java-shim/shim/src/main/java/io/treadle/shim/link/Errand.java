@@ -1,6 +1,5 @@
 package io.treadle.shim.link;
 
-import io.treadle.shim.wire.MalformedReplyException;
 import java.io.IOException;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
@@ -44,14 +43,11 @@ final class Errand<T> {
   }
 
   /** Waits for the outcome; throws what the work threw. After an interrupt it goes on: see {@link #abandon}. */
-  T await() throws IOException, MalformedReplyException, InterruptedException {
+  T await() throws IOException, InterruptedException {
     try {
       return task.get();
     } catch (ExecutionException e) {
       Throwable failure = e.getCause();
-      if (failure instanceof MalformedReplyException) {
-        throw (MalformedReplyException) failure;
-      }
       if (failure instanceof RuntimeException) {
         throw (RuntimeException) failure;
       }

@@ -119,15 +119,15 @@ final class Handshake {
   }
 
   private byte[] code(byte[] role, byte[] hello, byte[] answer, byte[] said) {
-    byte[] address = endpoint.address().getAddress();
+    byte[] address = endpoint.address.getAddress();
     try {
       Mac mac = Mac.getInstance(ALGORITHM);
-      mac.init(new SecretKeySpec(endpoint.secret(), ALGORITHM));
+      mac.init(new SecretKeySpec(endpoint.secret, ALGORITHM));
       mac.update(role);
       mac.update((byte) address.length);
       mac.update(address);
-      mac.update((byte) (endpoint.port() >> 8));
-      mac.update((byte) endpoint.port());
+      mac.update((byte) (endpoint.port >> 8));
+      mac.update((byte) endpoint.port);
       mac.update(hello);
       mac.update(answer);
       return mac.doFinal(said);

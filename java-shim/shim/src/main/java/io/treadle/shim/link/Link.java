@@ -1,12 +1,13 @@
 package io.treadle.shim.link;
 
+import io.treadle.shim.Log;
 import io.treadle.shim.Printable;
+import io.treadle.shim.Rate;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.Mirror;
 import io.treadle.shim.wire.FrameTooSmallException;
-import io.treadle.shim.wire.MalformedReplyException;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
@@ -15,8 +16,6 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * The thread that talks to an engine, one for a scheduler: what begins and ends conversations, and when the next of its
@@ -28,7 +27,7 @@ import org.slf4j.LoggerFactory;
  * new one begins with a snapshot. The lease is taken only after a complete snapshot was answered.
  */
 public final class Link implements Runnable {
-  private static final Logger LOG = LoggerFactory.getLogger(Link.class);
+  private static final Log LOG = new Log(Link.class);
   private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
   private static final long FIRST_PAUSE_MS = 50;
   private static final long LONGEST_PAUSE_MS = 5000;
@@ -39,6 +38,9 @@ public final class Link implements Runnable {
   private static final int FAILURES_COUNTED = 16;
   /** A connection that has lasted so long makes up for earlier failures. */
   private static final long STEADY_NANOS = TimeUnit.SECONDS.toNanos(10);
+  /** So many snapshots in a short time, and then one in ten seconds, an engine gets that asks for them. */
+  private static final int RESENDS = 5;
+  private static final long RESEND_EVERY_NANOS = TimeUnit.SECONDS.toNanos(10);
   /** The thread that asks ahead ends when it has not been needed for so long. */
   private static final long ASKING_IDLE_S = 10;
 
@@ -51,6 +53,7 @@ public final class Link implements Runnable {
   private final ThreadPoolExecutor asking;
   private final EngineWait wait = new EngineWait();
   private final StateLog states;
+  private final Rate resends = new Rate(System::nanoTime, RESENDS, RESEND_EVERY_NANOS);
   private final StatusReports reports;
   private final Ticks ticks;
 
@@ -62,7 +65,6 @@ public final class Link implements Runnable {
   private long epoch;
   private long conversingSinceNanos;
   private int failures;
-  private String lastReason = "";
 
   /**
    * A link that has not started.
@@ -79,7 +81,7 @@ public final class Link implements Runnable {
     this.metrics = metrics;
     this.settings = settings;
     this.states = new StateLog(System::nanoTime, handler::engine);
-    this.reports = new StatusReports(mirror, handler, metrics, states);
+    this.reports = new StatusReports(System::nanoTime, mirror, handler, metrics, states);
     this.thread = daemon(this, name);
     this.asking = new ThreadPoolExecutor(1, 1, ASKING_IDLE_S, TimeUnit.SECONDS, new LinkedBlockingQueue<>(),
         task -> daemon(task, name + "-ahead"));
@@ -192,7 +194,7 @@ public final class Link implements Runnable {
     boolean leaseChanged = conversed != null && conversed.config.leaseMs != now.config.leaseMs;
     conversed = now;
     failures = 0;
-    reports.refreshed();
+    states.refreshed();
     source.retry();
     if (modeChanged || leaseChanged) {
       // another mode: what the engine assumes is void; another lease: calls have another time-out
@@ -214,14 +216,14 @@ public final class Link implements Runnable {
     }
     epoch = Math.max(epoch + 1, System.currentTimeMillis());
     conversingSinceNanos = System.nanoTime();
-    conversation = new Conversation(new WatchedEngine(engine), epoch, mirror, metrics, handler::decisionMaxMs);
+    conversation = new Conversation(new WatchedEngine(engine), epoch, mirror, metrics, handler::decisionMaxMs, resends);
     return true;
   }
 
   private void answered() {
     if (System.nanoTime() - conversingSinceNanos > STEADY_NANOS) {
       failures = 0;
-      lastReason = "";
+      states.steady();
     }
     source.answered();
   }
@@ -232,17 +234,13 @@ public final class Link implements Runnable {
       return 0;
     }
     boolean talked = conversation != null;
-    boolean engines = t instanceof IOException || t instanceof MalformedReplyException;
+    boolean engines = t instanceof IOException;
     boolean expected = engines || t instanceof Ticks.OwnFailureException || t instanceof FrameTooSmallException;
-    // an engine's exceptions, and a sidecar's last words, may hold what users have written
-    String text = Printable.line(expected && t.getMessage() != null ? t.getMessage() : t.toString());
+    String text = Printable.brief(expected && t.getMessage() != null ? t.getMessage() : t.toString());
     String reason = engines ? text : "in the ResourceManager, not in the engine: " + text;
     hangUp(reason);
     metrics.linkFailed(reason);
-    if (!reason.equals(lastReason)) {
-      lastReason = reason;
-      LOG.warn("No decision by {}, {}: {}", states.engine(), states.whoElse("carries on"), reason, expected ? null : t);
-    }
+    states.failed(reason, expected ? null : t);
     if (talked && engines) {
       source.failed();
     }
@@ -259,9 +257,7 @@ public final class Link implements Runnable {
       conversation = null;
       // nobody reads for this engine now: nothing is kept for it, and without another one marks cost nothing
       mirror.hungUp();
-      // the next engine holds back only if it asks for that itself
-      reports.waitsFor("");
-      metrics.show(ShimMetrics.Text.WARNINGS, null);
+      reports.hungUp();
       over.close();
     }
   }

@@ -117,7 +117,7 @@ public final class Py4jEngine implements Engine {
 
     Client(Endpoint endpoint, SocketFactory factory, int timeoutMs) {
       // No token of Py4J's, which would be sent as it is: the sockets have proved themselves.
-      super(endpoint.port(), endpoint.address(), null, NO_CLEANER, TimeUnit.SECONDS, factory, false,
+      super(endpoint.port, endpoint.address, null, NO_CLEANER, TimeUnit.SECONDS, factory, false,
           timeoutMs);
     }
 
@@ -130,40 +130,17 @@ public final class Py4jEngine implements Engine {
 
   /** Where a sidecar listens, and the secret that it shares with the RM. */
   public static final class Endpoint {
-    private final InetAddress address;
-    private final int port;
-    private final byte[] secret;
-    private final String remedy;
+    final InetAddress address;
+    final int port;
+    final byte[] secret;
+    final String remedy;
 
-    /** An endpoint; the port in 1 to 65535, the secret not copied. */
-    public Endpoint(InetAddress address, int port, byte[] secret) {
-      this(address, port, secret, "");
-    }
-
-    /** An endpoint, and the rest of a sentence that says what to do if nobody listens there. */
+    /** An endpoint, and the rest of a sentence that says what to do if nobody listens there. The secret is not copied. */
     public Endpoint(InetAddress address, int port, byte[] secret, String remedy) {
       this.address = address;
       this.port = port;
       this.secret = secret;
       this.remedy = remedy;
-    }
-
-    /** The address. */
-    public InetAddress address() {
-      return address;
-    }
-
-    /** The port. */
-    public int port() {
-      return port;
-    }
-
-    byte[] secret() {
-      return secret;
-    }
-
-    String remedy() {
-      return remedy;
     }
 
     /** Without the secret. */

@@ -2,7 +2,6 @@ package io.treadle.shim.link;
 
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.mirror.FrameOptions;
-import io.treadle.shim.wire.MalformedReplyException;
 import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
 import java.util.List;
@@ -41,7 +40,7 @@ final class Question {
   }
 
   /** Sends one frame after the other and waits for each answer; answers the last, or the first that says RESEND. */
-  Answer ask(boolean ahead) throws IOException, MalformedReplyException {
+  Answer ask(boolean ahead) throws IOException {
     long begin = System.nanoTime();
     ProposalFrame answer = null;
     long sequence = firstSequence;
@@ -59,7 +58,7 @@ final class Question {
     return new Answer(answer, options, writingNanos + came - begin, came, ahead);
   }
 
-  private ProposalFrame ask(byte[] frame, long sequence) throws IOException, MalformedReplyException {
+  private ProposalFrame ask(byte[] frame, long sequence) throws IOException {
     long begin = System.nanoTime();
     byte[] reply = engine.decide(frame);
     long nanos = System.nanoTime() - begin;

@@ -1,25 +1,29 @@
 package io.treadle.shim.link;
 
+import io.treadle.shim.Log;
+import io.treadle.shim.Printable;
+import io.treadle.shim.Rate;
+import java.util.HashSet;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
- * A line in the RM's log for each change of lease, policy and refusal, with its reason. An engine may change its mind
- * in every answer: after a number of lines there is one in ten seconds, which says how many were left out. The link
- * thread's.
+ * What an engine has the RM's log say: a line for each change of lease, policy and refusal, with its reason, for each
+ * failure, error and warning. An engine may say something else in every answer: after a number of lines there is one
+ * in ten seconds, which says how many were left out. The link thread's.
  */
 final class StateLog {
-  private static final Logger LOG = LoggerFactory.getLogger(Link.class);
-  private static final int LINES = 60;
+  private static final Log LOG = new Log(Link.class);
+  private static final int LINES = 20;
   private static final long LINE_EVERY_NANOS = TimeUnit.SECONDS.toNanos(10);
+  private static final int TEXTS = 100;
 
-  private final LongSupplier nanoClock;
-  private int linesLeft = LINES;
-  private long refilledNanos;
+  private final Rate lines;
+  private final Set<String> texts = new HashSet<>();
   private int leftOut;
+  private String failure = "";
   private String policy = "";
   private String refusal = "";
   private String lease = "nobody";
@@ -27,18 +31,15 @@ final class StateLog {
 
   /** With a monotonic clock such as {@code System::nanoTime}, and the name of the engine, empty for the only one. */
   StateLog(LongSupplier nanoClock, Supplier<String> name) {
-    this.nanoClock = nanoClock;
     this.name = name;
-    this.refilledNanos = nanoClock.getAsLong();
+    this.lines = new Rate(nanoClock, LINES, LINE_EVERY_NANOS);
   }
 
-  /** What the engine is called in a sentence. */
-  String engine() {
+  private String engine() {
     return "Treadle's engine" + (name.get().isEmpty() ? "" : " " + name.get());
   }
 
-  /** Who does something where the engine does not. */
-  String whoElse(String does) {
+  private String whoElse(String does) {
     return (name.get().isEmpty() ? "the CapacityScheduler " : "another engine, if one is alive, or the CapacityScheduler ")
         + does;
   }
@@ -47,9 +48,37 @@ final class StateLog {
   void policy(String policyName) {
     if (!policyName.equals(policy)) {
       String whose = this.name.get().isEmpty() ? "Treadle's policy" : "The policy of " + engine();
-      say(false, whose + " is " + policyName + (policy.isEmpty() ? "" : ", it was " + policy));
+      say(false, whose + " is " + policyName + (policy.isEmpty() ? "" : ", it was " + policy), null);
       policy = policyName;
     }
+  }
+
+  /** What is wrong with the engine, or by its own account; the same is a line once until the next refresh. */
+  void text(String text) {
+    if (texts.size() == TEXTS) {
+      texts.clear();
+    }
+    if (!text.isEmpty() && texts.add(text)) {
+      say(true, engine() + ": " + text, null);
+    }
+  }
+
+  /** The configuration was refreshed: what the engine says from now on is news. */
+  void refreshed() {
+    texts.clear();
+  }
+
+  /** Why no decision comes, with its stack if that is of use, else null; the same is a line once. */
+  void failed(String reason, Throwable stack) {
+    if (!reason.equals(failure)) {
+      failure = reason;
+      say(true, "No decision by " + engine() + ", " + whoElse("carries on") + ": " + reason, stack);
+    }
+  }
+
+  /** Decisions have come for a while: a failure is news again. */
+  void steady() {
+    failure = "";
   }
 
   /** Why nothing is committed in mode enforce; null if nothing is against it. */
@@ -58,47 +87,40 @@ final class StateLog {
     if (!text.equals(refusal)) {
       refusal = text;
       say(!text.isEmpty(), text.isEmpty() ? "Nothing is against Treadle's scheduling any more"
-          : "Treadle does not schedule, the CapacityScheduler does: " + text);
+          : "Treadle does not schedule, the CapacityScheduler does: " + text, null);
     }
   }
 
   /** An engine holds the lease; it schedules, or is only observed. */
   void leaseHeld(boolean schedules) {
-    lease(engine() + (schedules ? " holds the lease and schedules"
-        : " holds the lease and is observed; the CapacityScheduler schedules"), false);
+    String now = engine() + (schedules ? " holds the lease and schedules"
+        : " holds the lease and is observed; the CapacityScheduler schedules");
+    if (!now.equals(lease)) {
+      lease = now;
+      say(false, now, null);
+    }
   }
 
   /** Nobody holds it any more. Says nothing if nobody did. */
   void leaseLost(String reason) {
     if (!"nobody".equals(lease)) {
-      say(true, engine() + " has lost the lease, " + whoElse("schedules") + ": " + reason);
+      say(true, engine() + " has lost the lease, " + whoElse("schedules") + ": " + reason, null);
       lease = "nobody";
     }
   }
 
-  private void lease(String now, boolean warn) {
-    if (!now.equals(lease)) {
-      lease = now;
-      say(warn, now);
-    }
-  }
-
-  private void say(boolean warn, String text) {
-    long nanos = nanoClock.getAsLong();
-    long lines = (nanos - refilledNanos) / LINE_EVERY_NANOS;
-    refilledNanos += lines * LINE_EVERY_NANOS;
-    linesLeft = (int) Math.min(LINES, linesLeft + lines);
-    if (linesLeft == 0) {
+  private void say(boolean warn, String text, Throwable stack) {
+    if (!lines.take()) {
       leftOut++;
       return;
     }
-    linesLeft--;
-    String more = leftOut == 0 ? "" : " (" + leftOut + " earlier changes were left out)";
+    String more = leftOut == 0 ? "" : " (" + leftOut + " earlier lines were left out)";
     leftOut = 0;
+    String line = Printable.brief(text) + more;
     if (warn) {
-      LOG.warn("{}{}", text, more);
+      LOG.warn("{}", line, stack);
     } else {
-      LOG.info("{}{}", text, more);
+      LOG.info("{}", line);
     }
   }
 }

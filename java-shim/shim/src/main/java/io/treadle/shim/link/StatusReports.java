@@ -1,75 +1,75 @@
 package io.treadle.shim.link;
 
+import io.treadle.shim.Rate;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.Mirror;
 import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
-import java.util.HashSet;
-import java.util.Set;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 
 /** Passes on what an engine reports of itself with its answers: to whom it concerns, the metrics and the log. */
 final class StatusReports {
-  private static final Logger LOG = LoggerFactory.getLogger(Link.class);
-  /** The most texts of an engine that are logged between two refreshes. */
-  private static final int TEXTS_REPORTED = 100;
+  private static final long EVERY_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
   private final Mirror mirror;
   private final AnswerHandler handler;
   private final ShimMetrics metrics;
   private final StateLog states;
-  /** What was logged since the last refresh. */
-  private final Set<String> reported = new HashSet<>();
+  /** An engine may send another status with each answer; reading one takes a while. */
+  private final Rate reads;
+  /** The latest status, if it has not been read, and the configuration of the frame that it came with. */
+  private String unread = "";
+  private int configuration;
 
-  StatusReports(Mirror mirror, AnswerHandler handler, ShimMetrics metrics, StateLog states) {
+  /** With a monotonic clock such as {@code System::nanoTime}. */
+  StatusReports(LongSupplier nanoClock, Mirror mirror, AnswerHandler handler, ShimMetrics metrics, StateLog states) {
+    this.reads = new Rate(nanoClock, 1, EVERY_NANOS);
     this.mirror = mirror;
     this.handler = handler;
     this.metrics = metrics;
     this.states = states;
   }
 
-  /** Logs anew what is reported from now on. */
-  void refreshed() {
-    reported.clear();
-  }
-
-  /** Takes the status of an answer; an empty one says what the last one said. */
-  void take(ProposalFrame answer) throws IOException {
-    if (answer.status().isEmpty()) {
-      handler.engines(null);
+  /**
+   * Takes the status of an answer; an empty one says what the last one said. Where two come within 100 ms, the later is
+   * read with an answer after that.
+   *
+   * @param asked the configuration number of the frame that was answered
+   */
+  void take(ProposalFrame answer, int asked) throws IOException {
+    if (!answer.status().isEmpty()) {
+      unread = answer.status();
+      configuration = asked;
+    }
+    handler.answered();
+    if (unread.isEmpty() || !reads.take()) {
       return;
     }
-    EngineStatus status = EngineStatus.parse(answer.status());
+    EngineStatus status = EngineStatus.parse(unread);
+    unread = "";
     metrics.show(ShimMetrics.Text.LEARNED, status.learned);
     mirror.keysFor(status.keysFor);
-    handler.overrides(status.overridesGuarantees, status.overridesOrder);
-    handler.engines(status.engines);
-    handler.diagnostics(status.diagnostics, mirror);
-    handler.givenUp(status.givenUp, mirror);
+    String problem = handler.status(status, configuration, mirror);
+    metrics.troubles().goesOn(Troubles.Kind.ROSTER, problem);
+    states.text(problem);
     metrics.figures(status.figures);
     // after that, so that nobody who sees the policy's name sees Schedules of an earlier policy
     metrics.show(ShimMetrics.Text.POLICY, status.policy);
     states.policy(status.policy);
-    waitsFor(status.waitsFor);
+    metrics.show(ShimMetrics.Text.WAITS_FOR, status.waitsFor);
     metrics.troubles().note(Troubles.Kind.ENGINE, status.error);
-    if (!status.error.isEmpty() && isNews(status.error)) {
-      LOG.error("{}: {}", states.engine(), status.error);
-    }
+    states.text(status.error);
     metrics.show(ShimMetrics.Text.WARNINGS, String.join("; ", status.warnings));
-    status.warnings.stream().filter(this::isNews)
-        .forEach(warning -> LOG.warn("{}: {}", states.engine(), warning));
+    status.warnings.forEach(states::text);
   }
 
-  /** For what the engine holds asks back; empty for nothing. */
-  void waitsFor(String what) {
-    handler.waitsFor(what);
-    metrics.show(ShimMetrics.Text.WAITS_FOR, what);
-  }
-
-  /** An engine may say the same, or something new, in every answer: neither may fill the RM's log. */
-  private boolean isNews(String text) {
-    return reported.size() < TEXTS_REPORTED && reported.add(text);
+  /** The conversation is over: the next engine holds back and warns only if it says so itself. */
+  void hungUp() {
+    unread = "";
+    handler.hungUp();
+    metrics.show(ShimMetrics.Text.WAITS_FOR, null);
+    metrics.show(ShimMetrics.Text.WARNINGS, null);
   }
 }

@@ -5,7 +5,6 @@ import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.FrameOptions;
 import io.treadle.shim.mirror.Mirror;
-import io.treadle.shim.wire.MalformedReplyException;
 import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
@@ -81,8 +80,7 @@ final class Ticks {
   }
 
   /** One tick; {@code onAnswer} is called when there is a sound answer, before anything is done with it. */
-  void tick(Conversation conversation, LinkSettings now, Runnable onAnswer)
-      throws IOException, MalformedReplyException, OwnFailureException {
+  void tick(Conversation conversation, LinkSettings now, Runnable onAnswer) throws IOException, OwnFailureException {
     long begin = System.nanoTime();
     observed = false;
     String refusal = now.enforce() ? handler.refusal() : null;
@@ -101,7 +99,7 @@ final class Ticks {
     }
     onAnswer.run();
     metrics.add(ShimMetrics.Counter.PROPOSALS, answer.proposals.size());
-    reports.take(answer.proposals);
+    reports.take(answer.proposals, answer.options.configuration);
     if (ready) {
       dealWith(conversation, answer, now, begin);
     }
@@ -113,8 +111,7 @@ final class Ticks {
     return new FrameOptions(!enforce, now.configuration, limit, now.config.mode.text(), now.config.leaseMs);
   }
 
-  private Answer exchange(Conversation conversation, FrameOptions options, int most)
-      throws IOException, MalformedReplyException {
+  private Answer exchange(Conversation conversation, FrameOptions options, int most) throws IOException {
     wait.begin();
     try {
       return conversation.exchange(options, most);

@@ -24,7 +24,6 @@ import org.apache.hadoop.yarn.api.records.ApplicationId;
  * ones.
  */
 public final class ShimMetrics {
-  private static final int TEXT_CHARACTERS = 1000;
   /** Of several engines the highest is shown; these are true of the scheduler: the first engine's; the rest is summed. */
   private static final List<String> HIGHEST =
       Arrays.asList("LeaseHeld", "ModeEnforce", "Stalled", "DecideP50Us", "DecideP99Us", "CommitWaitP99Us",
@@ -137,7 +136,7 @@ public final class ShimMetrics {
     }
     textsByName.put("LastError", troubles::text);
     textsByName.put("LastErrorTime", troubles::time);
-    textsByName.put("RequirementsUnkept", () -> Printable.first(unkept.get(), TEXT_CHARACTERS));
+    textsByName.put("RequirementsUnkept", () -> Printable.brief(unkept.get()));
     textsByName.put("DecideCounts", decideMicros::counts);
   }
 
@@ -209,7 +208,7 @@ public final class ShimMetrics {
 
   /** Shows another text; null is an empty one. */
   public void show(Text text, String shown) {
-    texts.put(text, shown == null ? "" : Printable.first(shown, TEXT_CHARACTERS));
+    texts.put(text, shown == null ? "" : Printable.brief(shown));
   }
 
   /** A frame was answered; bytes of both, and nanoseconds from one to the other. */

@@ -22,8 +22,6 @@ public final class Troubles {
     STARVING
   }
 
-  private static final int TEXT_CHARACTERS = 1000;
-
   private final LongSupplier clockMs;
   private final Map<Kind, Trouble> troubles = new EnumMap<>(Kind.class);
 
@@ -37,14 +35,14 @@ public final class Troubles {
     if (text.isEmpty()) {
       troubles.remove(kind);
     } else {
-      troubles.put(kind, new Trouble(Printable.first(text, TEXT_CHARACTERS), clockMs.getAsLong()));
+      troubles.put(kind, new Trouble(Printable.brief(text), clockMs.getAsLong()));
     }
   }
 
   /** The same of something that goes on: a text that is there already keeps its time. */
   public synchronized void goesOn(Kind kind, String text) {
     Trouble known = troubles.get(kind);
-    if (known == null || !known.text.equals(Printable.first(text, TEXT_CHARACTERS))) {
+    if (known == null || !known.text.equals(Printable.brief(text))) {
       note(kind, text);
     }
   }

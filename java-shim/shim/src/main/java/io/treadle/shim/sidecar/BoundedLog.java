@@ -1,5 +1,6 @@
 package io.treadle.shim.sidecar;
 
+import io.treadle.shim.Log;
 import io.treadle.shim.config.ShimConfig;
 import java.io.File;
 import java.io.IOException;
@@ -8,8 +9,6 @@ import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * A log file that does not grow beyond a bound: when it is full it becomes {@code FILE.1}, in place of an older one. A
@@ -17,7 +16,7 @@ import org.slf4j.LoggerFactory;
  * thread.
  */
 final class BoundedLog implements AutoCloseable {
-  private static final Logger LOG = LoggerFactory.getLogger(BoundedLog.class);
+  private static final Log LOG = new Log(BoundedLog.class);
 
   private final File file;
   private final long maxBytes;
@@ -77,7 +76,7 @@ final class BoundedLog implements AutoCloseable {
         out.close();
       }
     } catch (IOException e) {
-      LOG.debug("Closing {}", file, e);
+      // nothing more is to be written
     }
   }
 }

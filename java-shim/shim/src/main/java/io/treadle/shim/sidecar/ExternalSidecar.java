@@ -1,7 +1,7 @@
 package io.treadle.shim.sidecar;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
+import io.treadle.shim.Json;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.config.SidecarSettings;
 import io.treadle.shim.link.Engine;
@@ -10,6 +10,7 @@ import io.treadle.shim.link.Py4jEngine;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.InetAddress;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
@@ -26,14 +27,12 @@ import java.nio.file.attribute.UserPrincipalNotFoundException;
  */
 public final class ExternalSidecar implements EngineSource {
   private static final int FILE_BYTES = 1 << 16;
-  private static final ObjectMapper JSON = new ObjectMapper();
 
   private final Path file;
   private final String user;
   /** The command that starts such a sidecar. */
   private final String start;
-  private final int frameMaxBytes;
-  private final int replyMaxBytes;
+  private final ShimConfig config;
 
   /** The sidecar of an engine that {@code settings} are for. */
   public ExternalSidecar(ShimConfig config, SidecarSettings settings) {
@@ -41,13 +40,12 @@ public final class ExternalSidecar implements EngineSource {
     this.user = settings.user;
     this.start = "'treadle sidecar --external --connection-file " + config.sidecar.connectionFile
         + (settings.engine.isEmpty() ? "" : " --engine " + settings.engine) + "'";
-    this.frameMaxBytes = config.frameMaxBytes;
-    this.replyMaxBytes = config.replyMaxBytes;
+    this.config = config;
   }
 
   @Override
   public Engine connect(int timeoutMs) throws IOException {
-    return new Py4jEngine(endpoint(), timeoutMs, frameMaxBytes, replyMaxBytes);
+    return new Py4jEngine(endpoint(), timeoutMs, config.frameMaxBytes, config.replyMaxBytes);
   }
 
   /** Where the sidecar listens, as the file says now. */
@@ -107,15 +105,7 @@ public final class ExternalSidecar implements EngineSource {
   }
 
   private Py4jEngine.Endpoint parse(byte[] content) throws IOException {
-    JsonNode root;
-    try {
-      root = JSON.readTree(content);
-    } catch (IOException e) {
-      root = null;
-    }
-    if (root == null) {
-      throw new IOException("the connection file " + file + " is no JSON");
-    }
+    JsonNode root = Json.object(new String(content, StandardCharsets.UTF_8), "the connection file " + file);
     int port = root.path("port").asInt(0);
     int handshake = root.path("handshake").asInt(0);
     if (handshake != Py4jEngine.HANDSHAKE) {

@@ -2,6 +2,7 @@ package io.treadle.shim.sidecar;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.treadle.shim.Log;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.config.SidecarSettings;
 import io.treadle.shim.link.Engine;
@@ -12,8 +13,6 @@ import java.net.InetAddress;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * A sidecar that is the RM's child. Started when the link wants an engine, started again with growing pauses when it
@@ -23,13 +22,12 @@ import org.slf4j.LoggerFactory;
 public final class ManagedSidecar implements EngineSource {
   /** A sidecar that fails so often in a row, each time after another connection, hangs: it is replaced. */
   static final int FAILURES = 3;
-  private static final Logger LOG = LoggerFactory.getLogger(ManagedSidecar.class);
+  private static final Log LOG = new Log(ManagedSidecar.class);
   /** What sidecars listen on; the JVM's own idea of loopback may be IPv6. */
   private static final byte[] HOST = {127, 0, 0, 1};
 
   private final SidecarSettings settings;
-  private final int frameMaxBytes;
-  private final int replyMaxBytes;
+  private final ShimConfig config;
   private final Runnable onStart;
   private final Restarts restarts;
 
@@ -46,8 +44,7 @@ public final class ManagedSidecar implements EngineSource {
 
   ManagedSidecar(ShimConfig config, SidecarSettings settings, Runnable onStart, Restarts restarts) {
     this.settings = settings;
-    this.frameMaxBytes = config.frameMaxBytes;
-    this.replyMaxBytes = config.replyMaxBytes;
+    this.config = config;
     this.onStart = onStart;
     this.restarts = restarts;
   }
@@ -71,16 +68,16 @@ public final class ManagedSidecar implements EngineSource {
       }
       return null;
     }
-    if (outcome.kind() == SidecarMessage.Kind.ERROR) {
+    if (outcome.isError()) {
       process.end();
-      throw replaced(outcome.text());
+      throw replaced(outcome.text);
     }
     if (!announced) {
       announced = true;
-      LOG.info("Treadle's sidecar {} is ready on port {}", outcome.text(), outcome.port());
+      LOG.info("Treadle's sidecar {} is ready on port {}", outcome.text, outcome.port);
     }
-    return new Py4jEngine(new Py4jEngine.Endpoint(InetAddress.getByAddress(HOST), outcome.port(), secret), timeoutMs,
-        frameMaxBytes, replyMaxBytes);
+    return new Py4jEngine(new Py4jEngine.Endpoint(InetAddress.getByAddress(HOST), outcome.port, secret, ""), timeoutMs,
+        config.frameMaxBytes, config.replyMaxBytes);
   }
 
   private void start() throws IOException {

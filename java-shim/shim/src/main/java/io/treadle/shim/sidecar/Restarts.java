@@ -15,7 +15,7 @@ final class Restarts {
 
   private int ends;
   private long startedMs;
-  private long notBeforeMs = Long.MIN_VALUE;
+  long notBeforeMs = Long.MIN_VALUE;
 
   /** Whether one may be started now. */
   boolean mayStart(long nowMs) {
@@ -53,11 +53,6 @@ final class Restarts {
   /** The administrator changed something: begin anew. */
   void reset() {
     ends = 0;
-    pauseOver();
-  }
-
-  /** Another may be started now. */
-  void pauseOver() {
     notBeforeMs = Long.MIN_VALUE;
   }
 }

@@ -1,5 +1,6 @@
 package io.treadle.shim.sidecar;
 
+import io.treadle.shim.Log;
 import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
@@ -8,8 +9,6 @@ import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * One run of a managed sidecar: a child process that gets its secret as the first line of its standard input, reports on
@@ -17,7 +16,7 @@ import org.slf4j.LoggerFactory;
  * long as the RM runs: when it ends the sidecar ends, even after a SIGKILL of the RM.
  */
 final class SidecarProcess {
-  private static final Logger LOG = LoggerFactory.getLogger(SidecarProcess.class);
+  private static final Log LOG = new Log(SidecarProcess.class);
   private static final int LINE_BYTES = 1 << 16;
   private static final int LAST_WORDS_BYTES = 300;
   private static final long LOG_BYTES = 16L << 20;
@@ -62,7 +61,6 @@ final class SidecarProcess {
       input.flush();
     } catch (IOException e) {
       // It ended before it read: its exit code and last words say more than a broken pipe.
-      LOG.debug("A sidecar that does not read its standard input", e);
     }
   }
 
@@ -97,24 +95,14 @@ final class SidecarProcess {
         }
       }
     } catch (IOException e) {
-      LOG.debug("A sidecar's standard output", e);
+      // it has ended
     }
   }
 
+  /** Takes the first message; whatever else it says, the RM neither reads nor logs. */
   private void heard(String line) {
-    SidecarMessage message = SidecarMessage.parse(line);
-    switch (message.kind()) {
-      case PROGRESS:
-        LOG.info("Treadle's sidecar: {}", message.text());
-        break;
-      case READY:
-      case ERROR:
-        if (outcome == null) {
-          outcome = message;
-        }
-        break;
-      default:
-        LOG.debug("Treadle's sidecar wrote to its standard output: {}", message.text());
+    if (outcome == null) {
+      outcome = SidecarMessage.parse(line);
     }
   }
 
@@ -130,7 +118,7 @@ final class SidecarProcess {
         }
       }
     } catch (IOException e) {
-      LOG.debug("A sidecar's standard error", e);
+      // it has ended
     }
   }
 
@@ -148,8 +136,8 @@ final class SidecarProcess {
     join(output);
     join(errors);
     SidecarMessage said = outcome;
-    if (said != null && said.kind() == SidecarMessage.Kind.ERROR) {
-      return said.text();
+    if (said != null && said.isError()) {
+      return said.text;
     }
     int code = process.exitValue();
     if (code == SIGNALLED + SIGKILL) {
@@ -175,7 +163,7 @@ final class SidecarProcess {
     try {
       process.getOutputStream().close();
     } catch (IOException e) {
-      LOG.debug("A sidecar's standard input", e);
+      // it has ended
     }
     if (!waitFor(GOODBYE_MS)) {
       kill();

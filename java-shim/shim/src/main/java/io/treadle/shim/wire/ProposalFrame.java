@@ -1,5 +1,6 @@
 package io.treadle.shim.wire;
 
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.CharBuffer;
@@ -15,6 +16,9 @@ import java.nio.charset.StandardCharsets;
 public final class ProposalFrame {
   /** Bytes before the columns. */
   public static final int HEADER_BYTES = 48;
+
+  /** A longer status is refused, unread. */
+  public static final int STATUS_BYTES_MAX = 1 << 16;
 
   private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'P' << 24;
   private static final int VERSION_AT = 4;
@@ -33,75 +37,84 @@ public final class ProposalFrame {
     this.status = status;
   }
 
+  /** The length of the longest answer with so many proposals, bytes. */
+  public static int bytesMax(int rows) {
+    return HEADER_BYTES + 4 * (COLUMNS + 1) * rows + STATUS_BYTES_MAX;
+  }
+
   /**
    * Decodes an answer.
    *
    * @param bytes the whole answer; not to be changed afterwards
    * @param maxRows the most proposals that are taken, at least 0
-   * @throws MalformedReplyException if the bytes are not exactly one proposal frame, or hold more than {@code maxRows}
+   * @throws IOException if the bytes are not exactly one proposal frame, or hold more than {@code maxRows}
    */
-  public static ProposalFrame parse(byte[] bytes, int maxRows) throws MalformedReplyException {
+  public static ProposalFrame parse(byte[] bytes, int maxRows) throws IOException {
     ByteBuffer buffer = ByteBuffer.wrap(bytes == null ? new byte[0] : bytes).order(ByteOrder.LITTLE_ENDIAN);
     checkVersion(buffer);
     if (buffer.capacity() < HEADER_BYTES) {
-      throw new MalformedReplyException("an answer of " + buffer.capacity() + " bytes, shorter than its header");
+      throw new IOException("an answer of " + buffer.capacity() + " bytes, shorter than its header");
     }
     int flags = buffer.getShort(6) & 0xffff;
     if ((flags & ~(FLAG_RESEND | FLAG_BUSY | FLAG_TRANSACTIONS)) != 0) {
-      throw new MalformedReplyException("unknown flags in an answer: " + flags);
+      throw new IOException("unknown flags in an answer: " + flags);
     }
     int rows = buffer.getInt(40);
     int statusBytes = buffer.getInt(44);
     int columns = (flags & FLAG_TRANSACTIONS) != 0 ? COLUMNS + 1 : COLUMNS;
     long base = buffer.getLong(24);
     if (base < 0 || base > Math.max(0, buffer.getLong(16))) {
-      throw new MalformedReplyException("an answer decided on frame " + base + " to frame " + buffer.getLong(16));
+      throw new IOException("an answer decided on frame " + base + " to frame " + buffer.getLong(16));
     }
     if (rows < 0 || rows > maxRows) {
-      throw new MalformedReplyException("an answer with " + rows + " proposals, allowed are 0 to " + maxRows);
+      throw new IOException("an answer with " + rows + " proposals, allowed are 0 to " + maxRows);
     }
     if ((flags & FLAG_BUSY) != 0 && rows > 0) {
-      throw new MalformedReplyException("a busy engine's answer with " + rows + " proposals");
+      throw new IOException("a busy engine's answer with " + rows + " proposals");
     }
     if (statusBytes < 0 || HEADER_BYTES + 4L * columns * rows + statusBytes != bytes.length) {
-      throw new MalformedReplyException("an answer of " + bytes.length + " bytes for " + rows
+      throw new IOException("an answer of " + bytes.length + " bytes for " + rows
           + " proposals and a status"
           + " of " + statusBytes + " bytes");
     }
+    if (statusBytes > STATUS_BYTES_MAX) {
+      throw new IOException("an answer with a status of " + statusBytes + " bytes; at most "
+          + STATUS_BYTES_MAX + " are taken");
+    }
     if (buffer.getLong(32) < 0) {
-      throw new MalformedReplyException("an answer that took " + buffer.getLong(32) + " microseconds");
+      throw new IOException("an answer that took " + buffer.getLong(32) + " microseconds");
     }
     checkTransactions(buffer, columns, rows);
     return new ProposalFrame(buffer, rows, text(bytes, bytes.length - statusBytes, statusBytes));
   }
 
   /** Before anything else: headers of other versions may be shorter. */
-  private static void checkVersion(ByteBuffer buffer) throws MalformedReplyException {
+  private static void checkVersion(ByteBuffer buffer) throws IOException {
     if (buffer.capacity() < VERSION_AT + Short.BYTES) {
-      throw new MalformedReplyException("an answer of " + buffer.capacity() + " bytes, shorter than its header");
+      throw new IOException("an answer of " + buffer.capacity() + " bytes, shorter than its header");
     }
     if (buffer.getInt(0) != MAGIC) {
-      throw new MalformedReplyException("an answer that does not begin with TRDP");
+      throw new IOException("an answer that does not begin with TRDP");
     }
     int version = buffer.getShort(VERSION_AT) & 0xffff;
     if (version != FrameWriter.VERSION) {
-      throw new MalformedReplyException("the sidecar speaks version " + version + " of the wire, the shim version "
+      throw new IOException("the sidecar speaks version " + version + " of the wire, the shim version "
           + FrameWriter.VERSION + ": give both the same release of Treadle");
     }
   }
 
-  private static void checkTransactions(ByteBuffer buffer, int columns, int rows) throws MalformedReplyException {
+  private static void checkTransactions(ByteBuffer buffer, int columns, int rows) throws IOException {
     int last = 0;
     for (int row = 0; columns > COLUMNS && row < rows; row++) {
       int transaction = buffer.getInt(HEADER_BYTES + 4 * (COLUMNS * rows + row));
       if (transaction < last) {
-        throw new MalformedReplyException("an answer with transaction " + transaction + " after " + last);
+        throw new IOException("an answer with transaction " + transaction + " after " + last);
       }
       last = transaction;
     }
   }
 
-  private static String text(byte[] bytes, int from, int length) throws MalformedReplyException {
+  private static String text(byte[] bytes, int from, int length) throws IOException {
     try {
       CharBuffer decoded = StandardCharsets.UTF_8.newDecoder()
           .onMalformedInput(CodingErrorAction.REPORT)
@@ -109,7 +122,7 @@ public final class ProposalFrame {
           .decode(ByteBuffer.wrap(bytes, from, length));
       return decoded.toString();
     } catch (CharacterCodingException e) {
-      throw new MalformedReplyException("an answer whose status is not UTF-8");
+      throw new IOException("an answer whose status is not UTF-8");
     }
   }
 

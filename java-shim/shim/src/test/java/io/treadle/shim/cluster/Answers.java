@@ -1,8 +1,8 @@
 package io.treadle.shim.cluster;
 
 import io.treadle.shim.wire.FrameWriter;
-import io.treadle.shim.wire.MalformedReplyException;
 import io.treadle.shim.wire.ProposalFrame;
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
@@ -23,7 +23,7 @@ public final class Answers {
     }
     try {
       return ProposalFrame.parse(bytes.array(), proposals.length);
-    } catch (MalformedReplyException e) {
+    } catch (IOException e) {
       throw new IllegalStateException(e);
     }
   }

@@ -27,7 +27,7 @@ class ShimConfigTest {
     assertEquals("", config.sidecar.configFile);
     assertEquals(300_000, config.sidecar.startTimeoutMs);
     assertEquals(8_388_608, config.frameMaxBytes);
-    assertEquals(8_388_608, config.replyMaxBytes);
+    assertEquals(48 + 4096 * 16 + 65_536, config.replyMaxBytes);
     assertEquals(4096, config.proposalsMax);
     assertEquals(48, config.batchSize);
     assertEquals("", config.engineClass);
@@ -66,7 +66,6 @@ class ShimConfigTest {
       "sidecar, remote, external",
       "sidecar.start-timeout-ms, -1, 100",
       "frame.max-bytes, 10, 65536",
-      "reply.max-bytes, 8MB, 65536",
       "proposals.max, 0, 1000000",
       "batch.size, 5000, 4096",
       "node-stale-ms, -5, 0"})

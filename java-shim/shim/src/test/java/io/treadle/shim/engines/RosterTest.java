@@ -1,6 +1,7 @@
 package io.treadle.shim.engines;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -26,8 +27,6 @@ class RosterTest {
   void withoutEnginesThereIsOne() throws IOException {
     assertSame(Roster.NONE, Roster.parse(null));
     assertSame(Roster.NONE, parse("[]"));
-    assertSame(Roster.NONE, parse("{}"));
-    assertSame(Roster.NONE, parse("{\"engines\": []}"));
   }
 
   @Test
@@ -76,6 +75,13 @@ class RosterTest {
     String said = assertThrows(IllegalArgumentException.class, () -> parse(json)).getMessage();
     assertTrue(said.contains(why), said);
     assertTrue(said.length() < 2000);
+  }
+
+  @Test
+  void rostersOfOneTextAreTheSame() throws IOException {
+    assertTrue(parse("[{\"name\": \"a\"}]").isSame(parse("[{\"name\":\"a\"}]")));
+    assertFalse(parse("[{\"name\": \"a\"}]").isSame(parse("[{\"name\": \"a\", \"claim\": 0.5}]")));
+    assertFalse(Roster.NONE.isSame(parse("[{\"name\": \"a\"}]")));
   }
 
   @Test

@@ -2,15 +2,22 @@ package io.treadle.shim.link;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.Collections;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What an engine says of itself goes to the RM's log, so that it is bounded. */
 class EngineStatusTest {
@@ -20,7 +27,7 @@ class EngineStatusTest {
 
   @Test
   void longTextsAreCut() throws Exception {
-    String text = letters(100_000);
+    String text = letters(30_000);
     EngineStatus status = EngineStatus.parse(
         "{\"policy\": \"p\", \"error\": \"" + text + "\", \"warnings\": [\"" + text + "\", \"short\"]}");
     assertEquals("p", status.policy);
@@ -75,9 +82,41 @@ class EngineStatusTest {
     assertEquals(Collections.singletonList(line), status.warnings);
   }
 
+  /** Each of them is short as a text: a tree of it would take much more memory, or time. */
+  @ParameterizedTest
+  @ValueSource(strings = {"[", "{\"\":", "[],", "{},", "1"})
+  void whatIsDeepOrOfManyElementsOrLongNumbersIsRefusedBeforeATreeIsMade(String piece) {
+    String text = "{\"policy\": [" + String.join("", Collections.nCopies(65_000 / piece.length(), piece));
+    String why = assertThrows(IOException.class, () -> EngineStatus.parse(text)).getMessage();
+    assertEquals("the status of an answer is nested too deeply, or has too many elements or digits", why);
+  }
+
   @Test
-  void bracketsWithinBracketsAreTheEnginesFault() {
-    String deep = String.join("", Collections.nCopies(1_000_000, "["));
-    assertThrows(IOException.class, () -> EngineStatus.parse("{\"policy\": " + deep));
+  void theLargestRosterIsRead() throws IOException {
+    String names = "[" + String.join(",", Collections.nCopies(256, "\"u\"")) + "]";
+    String select = "{\"queues\": " + names + ", \"types\": " + names + ", \"tags\": " + names + ", \"users\": " + names + "}";
+    String engines = IntStream.range(0, 8).mapToObj(i -> "{\"name\": \"e" + i + "\", \"select\": " + select + "}")
+        .collect(Collectors.joining(","));
+    assertEquals(8, EngineStatus.parse("{\"engines\": [" + engines + "]}").engines.engines.size());
+  }
+
+  /** A link keeps what it has read for as long as it likes. */
+  @Test
+  void nothingOfTheTextIsKeptButTextsAndNumbers() throws IOException {
+    EngineStatus status = EngineStatus.parse("{\"engines\": [{\"name\": \"Wrong\"}]}");
+    assertNull(status.engines);
+    assertEquals("the roster of engines cannot be used, the old one goes on: an engine's name is 'Wrong'",
+        status.enginesProblem);
+    for (Field field : EngineStatus.class.getDeclaredFields()) {
+      assertFalse(JsonNode.class.isAssignableFrom(field.getType()), field.getName());
+    }
+  }
+
+  /** Keys are for the plan listener; other applications have no plug-in that speaks with it. */
+  @Test
+  void keysAreOnlyOfTypesThatHaveAPlugIn() throws IOException {
+    assertEquals(Collections.singleton("TEZ"),
+        EngineStatus.parse("{\"keys_for\": [\"MAPREDUCE\", \"tez\", \"YARN\", 7]}").keysFor);
+    assertEquals(2, EngineStatus.parse("{\"keys_for\": [\"SPARK\", \"TEZ\"]}").keysFor.size());
   }
 }

@@ -58,7 +58,7 @@ final class FakeSidecar implements AutoCloseable {
 
   /** An engine that knows the secret, of the process that listens there. */
   static Py4jEngine engine(InetAddress address, int port, int timeoutMs) {
-    return new Py4jEngine(new Py4jEngine.Endpoint(address, port, SECRET), timeoutMs, FRAME_BYTES,
+    return new Py4jEngine(new Py4jEngine.Endpoint(address, port, SECRET, ""), timeoutMs, FRAME_BYTES,
         Py4jEngineTest.REPLY_BYTES);
   }
 
@@ -84,7 +84,7 @@ final class FakeSidecar implements AutoCloseable {
     bytes.readFully(hello);
     byte[] answer = Handshake.hello(new byte[Handshake.NONCE_BYTES]);
     Handshake own = new Handshake(
-        new Py4jEngine.Endpoint(server.getInetAddress(), server.getLocalPort(), SECRET), FRAME_BYTES, Py4jEngineTest.REPLY_BYTES);
+        new Py4jEngine.Endpoint(server.getInetAddress(), server.getLocalPort(), SECRET, ""), FRAME_BYTES, Py4jEngineTest.REPLY_BYTES);
     out.write(answer);
     out.write(own.sidecarCode(hello, answer));
     byte[] expected = own.proof(hello, answer);

@@ -58,7 +58,7 @@ class HandshakeTest {
   @Test
   void theGoldenHandshake() throws Exception {
     byte[] secret = numbers(0, 32);
-    Py4jEngine.Endpoint endpoint = new Py4jEngine.Endpoint(InetAddress.getByName("127.0.0.1"), 47_110, secret);
+    Py4jEngine.Endpoint endpoint = new Py4jEngine.Endpoint(InetAddress.getByName("127.0.0.1"), 47_110, secret, "");
     Handshake handshake = new Handshake(endpoint, 9 << 20, 8 << 20);
     byte[] hello = Handshake.hello(numbers(32, 32));
     byte[] answer = Handshake.hello(numbers(64, 32));

@@ -18,14 +18,6 @@ class NoHandler implements AnswerHandler {
   }
 
   @Override
-  public void overrides(boolean guarantees, boolean order) {
-  }
-
-  @Override
-  public void waitsFor(String what) {
-  }
-
-  @Override
   public boolean ready() {
     return true;
   }

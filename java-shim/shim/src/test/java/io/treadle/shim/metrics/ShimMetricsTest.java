@@ -54,6 +54,20 @@ class ShimMetricsTest {
     TEXTS.forEach(name -> assertEquals("", metrics.text(name)));
   }
 
+  /** Users and sidecars choose texts; administrators read them in terminals. */
+  @Test
+  void everyTextIsOneLine() {
+    String forged = "x\n2026-11-24 FATAL forged \u001b[2J";
+    for (ShimMetrics.Text text : ShimMetrics.Text.values()) {
+      metrics.show(text, forged);
+    }
+    metrics.unkept(() -> forged);
+    metrics.troubles().note(Troubles.Kind.LINK, forged);
+    metrics.textSuppliers().forEach((name, text) ->
+        assertFalse(text.get().contains("\n") || text.get().contains("\u001b"), name));
+    assertEquals("x 2026-11-24 FATAL forged  [2J", metrics.text("LastError"));
+  }
+
   @Test
   void countersDoNotFallWhenAnEngineLeaves() throws Exception {
     MBeanServer server = ManagementFactory.getPlatformMBeanServer();

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -58,6 +59,21 @@ class ProposalFrameTest {
     refused("not UTF-8", changed(48 + 12 * 4, 0xff));
   }
 
+  /** What is refused has not become a text. */
+  @Test
+  void aStatusBeyond64KiBIsRefused() throws Exception {
+    assertEquals(1 << 16, ProposalFrame.parse(withStatus(1 << 16), LIMIT).status().length());
+    refused("a status of 65537 bytes; at most 65536 are taken", withStatus((1 << 16) + 1));
+    refused("a status of 8388608 bytes; at most 65536 are taken", withStatus(8 << 20));
+  }
+
+  private static byte[] withStatus(int bytes) {
+    byte[] text = new byte[bytes];
+    Arrays.fill(text, (byte) ' ');
+    return ByteBuffer.allocate(48 + bytes).order(ByteOrder.LITTLE_ENDIAN).put(answer(0), 0, 48).putInt(44, bytes).put(text)
+        .array();
+  }
+
   private static byte[] changed(int position, int value) {
     byte[] bytes = answer(4);
     bytes[position] = (byte) value;
@@ -65,8 +81,8 @@ class ProposalFrameTest {
   }
 
   private static void refused(String part, byte[] bytes) {
-    MalformedReplyException e =
-        assertThrows(MalformedReplyException.class, () -> ProposalFrame.parse(bytes, LIMIT));
+    IOException e =
+        assertThrows(IOException.class, () -> ProposalFrame.parse(bytes, LIMIT));
     assertTrue(e.getMessage().contains(part), e.getMessage());
   }
 
@@ -97,12 +113,12 @@ class ProposalFrameTest {
     for (int rows : new int[] {-1, Integer.MIN_VALUE, Integer.MAX_VALUE, 0x15555556}) {
       byte[] bytes = answer(4);
       ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN).putInt(40, rows);
-      assertThrows(MalformedReplyException.class, () -> ProposalFrame.parse(bytes, Integer.MAX_VALUE));
+      assertThrows(IOException.class, () -> ProposalFrame.parse(bytes, Integer.MAX_VALUE));
       byte[] status = answer(4);
       ByteBuffer.wrap(status).order(ByteOrder.LITTLE_ENDIAN).putInt(44, rows);
-      assertThrows(MalformedReplyException.class, () -> ProposalFrame.parse(status, LIMIT));
+      assertThrows(IOException.class, () -> ProposalFrame.parse(status, LIMIT));
     }
-    assertThrows(MalformedReplyException.class, () -> ProposalFrame.parse(null, LIMIT));
+    assertThrows(IOException.class, () -> ProposalFrame.parse(null, LIMIT));
   }
 
   @Test
@@ -124,7 +140,7 @@ class ProposalFrameTest {
           frame.node(row);
         }
         read++;
-      } catch (MalformedReplyException e) {
+      } catch (IOException e) {
         assertTrue(e.getMessage().length() < 200, e.getMessage());
       }
     }

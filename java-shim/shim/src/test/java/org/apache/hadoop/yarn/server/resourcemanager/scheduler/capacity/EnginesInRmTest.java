@@ -14,6 +14,7 @@ import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.util.Collections;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
@@ -106,6 +107,12 @@ class EnginesInRmTest {
         .asText();
   }
 
+  /** Another roster, with another configuration. */
+  private void change(String roster) throws Exception {
+    NamedEngine.roster(roster);
+    TestRms.refresh(rm, conf);
+  }
+
   @Test
   void eachEngineServesItsOwn() throws Exception {
     start();
@@ -183,14 +190,14 @@ class EnginesInRmTest {
     start();
     MockAM mapReduce = launch("MAPREDUCE");
     await("slow", "Committed", 1);
-    NamedEngine.roster("[]");
+    change("[]");
     node.nodeHeartbeat(true);
     ask(mapReduce, 1);
     Await.until("one engine is left", () -> NamedEngine.open() == 1);
     Await.until("the bean of the other has gone", () -> bean("TreadleEngine-slow", "Committed") == null);
     ask(mapReduce, 2);
     Await.until("all are placed", () -> TestRms.containers(rm, node) >= 3);
-    NamedEngine.roster(TWO);
+    change(TWO);
     ask(mapReduce, 0);
     node.nodeHeartbeat(true);
     awaitServing("slow", "slow");
@@ -202,13 +209,40 @@ class EnginesInRmTest {
   @Test
   void aRosterThatCannotBeUsedIsSaidAndTheOldOneGoesOn() throws Exception {
     start();
-    NamedEngine.roster("[{\"name\": \"Wrong\"}]");
+    change("[{\"name\": \"Wrong\"}]");
     Await.until("it is said", () -> String.valueOf(bean("TreadleEngine-fast", "LastError"))
         .contains("the old one goes on: an engine's name is 'Wrong'"));
     MockAM mapReduce = launch("MAPREDUCE");
     assertEquals("slow", owner(mapReduce));
-    NamedEngine.roster(TWO);
+    change(TWO);
     Await.until("it is mended", () -> "".equals(bean("TreadleEngine-fast", "LastError")));
+  }
+
+  /** A sidecar that names other engines in each answer has no more processes started than another configuration has. */
+  @Test
+  void aRosterIsTakenOnceForEachConfiguration() throws Exception {
+    start();
+    AtomicInteger named = new AtomicInteger();
+    NamedEngine.script("fast", frame -> NamedEngine.saying(frame, "{\"policy\": \"fast\", \"configuration\": "
+        + named.incrementAndGet() + ", \"engines\": [{\"name\": \"fast\"}, {\"name\": \"e" + named.get() + "\"}]}"));
+    String remedy = "the sidecar names other engines than those that run: 'yarn rmadmin -refreshQueues' takes them";
+    for (int taken = 1; taken <= 2; taken++) {
+      Await.until("it is refused", () -> remedy.equals(bean("TreadleEngine-fast", "LastError")));
+      int before = named.get();
+      Await.until("it names ten others", () -> {
+        node.nodeHeartbeat(true);
+        return named.get() >= before + 10;
+      });
+      assertEquals(2, engines().path("engines").size(), engines().toString());
+      assertEquals(taken == 1, engines().path("engines").has("slow"));
+      String running = engines().path("engines").toString();
+      TestRms.refresh(rm, conf);
+      Await.until("another is taken", () -> !running.equals(engines().path("engines").toString()));
+    }
+    change(TWO);
+    NamedEngine.script("fast", frame -> NamedEngine.proposeAll("fast", frame));
+    awaitServing("slow", "slow");
+    Await.until("all is well", () -> "".equals(bean("TreadleEngine-fast", "LastError")));
   }
 
   /** An engine that still proposes for an application that has moved commits nothing of it. */
@@ -219,7 +253,7 @@ class EnginesInRmTest {
     MockAM mapReduce = launch("MAPREDUCE");
     await("slow", "Committed", 1);
     // a type of its own moves it: SPARK's engine serves everything from now on
-    NamedEngine.roster("[{\"name\": \"fast\", \"entry\": \"fast\"}, {\"name\": \"slow\", \"entry\": \"slow\"}]");
+    change("[{\"name\": \"fast\", \"entry\": \"fast\"}, {\"name\": \"slow\", \"entry\": \"slow\"}]");
     Await.until("it has moved", () -> "fast".equals(owner(mapReduce)));
     ask(mapReduce, 2);
     await("fast", "Committed", 2);
@@ -246,7 +280,7 @@ class EnginesInRmTest {
     await("slow", "Moved", 1);
     await("slow", "WaitP99Ms", 1234);
     await("", "Retries", 7);
-    assertEquals("Treadle: engine slow has given it up; engine fast serves it now",
+    assertEquals("Treadle's scheduling engine: engine slow has given it up; engine fast serves it now",
         rm.getRMContext().getRMApps().get(mapReduce.getApplicationAttemptId().getApplicationId()).getDiagnostics()
             .toString());
     // the last answer that gives it up has been taken when the one after it is asked for
@@ -254,7 +288,7 @@ class EnginesInRmTest {
     int asked = NamedEngine.frames("slow").size();
     Await.until("nothing is given up any more", () -> NamedEngine.frames("slow").size() > asked + 1);
     // another roster finds all homes anew
-    NamedEngine.roster(TWO.replace("\"fallback\": \"fast\"", "\"fallback\": \"fast\", \"precedence\": 1"));
+    change(TWO.replace("\"fallback\": \"fast\"", "\"fallback\": \"fast\", \"precedence\": 1"));
     Await.until("it is back", () -> "slow".equals(owner(mapReduce)));
     assertEquals(0, number("", "PlacedNatively"));
   }
@@ -311,7 +345,7 @@ class EnginesInRmTest {
     start();
     MockAM mapReduce = launch("MAPREDUCE");
     await("slow", "Committed", 1);
-    NamedEngine.roster(TWO.replace("\"fallback\": \"fast\"", "\"fallback\": \"fast\", \"decision_max_ms\": 300"));
+    change(TWO.replace("\"fallback\": \"fast\"", "\"fallback\": \"fast\", \"decision_max_ms\": 300"));
     NamedEngine.script("slow", NamedEngine::busy);
     ask(mapReduce, 2);
     await("fast", "Committed", 2);
@@ -345,7 +379,7 @@ class EnginesInRmTest {
   @Test
   void aNodeOnWhichAnotherEngineHasCommittedMeanwhileIsAConflict() throws Exception {
     start();
-    NamedEngine.roster(TWO.replace("\"fallback\": \"fast\"", "\"fallback\": \"fast\", \"coarse\": true"));
+    change(TWO.replace("\"fallback\": \"fast\"", "\"fallback\": \"fast\", \"coarse\": true"));
     MockAM mapReduce = launch("MAPREDUCE");
     await("slow", "Committed", 1);
     ask(mapReduce, 2);

@@ -260,7 +260,17 @@ class LinkInRmTest {
     start(frame -> ScriptedEngine.answer(frame.epoch(), frame.sequence(), 1, ""));
     Await.until("the conversation has failed", () -> number("LinkFailures") >= 1);
     assertEquals(0, number("LeaseFlips"));
-    assertTrue(TestRms.text(rm, "LastError").contains("in a row"));
+    assertTrue(TestRms.text(rm, "LastError").contains("asks for snapshots too often"));
+  }
+
+  /** In between it takes each snapshot, so that it is never lost twice in a row. */
+  @Test
+  void anEngineThatAsksForSnapshotsAgainAndAgainIsAFailure() throws Exception {
+    start(frame -> frame.snapshot() ? frame.answer(0, 0, 0) : ScriptedEngine.answer(frame.epoch(), frame.sequence(), 1, ""));
+    // the first answer of the next conversation mends it for a moment
+    Await.until("the conversation has failed", () -> TestRms.text(rm, "LastError").contains("asks for snapshots too often"));
+    assertEquals(6, ScriptedEngine.frames().stream()
+        .filter(frame -> frame.snapshot() && frame.epoch() == ScriptedEngine.frames().get(0).epoch()).count());
   }
 
   @Test

@@ -1,16 +1,20 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
 import io.treadle.shim.cluster.Submitter;
 import io.treadle.shim.constraints.TreadlePlacementAllocator;
+import io.treadle.shim.constraints.Unkept;
 import io.treadle.shim.link.ScriptedEngine;
 import io.treadle.shim.link.ScriptedEngine.Frame;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.test.GenericTestUtils.LogCapturer;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.records.ExecutionTypeRequest;
 import org.apache.hadoop.yarn.api.records.NodeAttributeOpCode;
@@ -29,6 +33,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.slf4j.LoggerFactory;
 
 /** What a real ResourceManager shows of requirements that the stock scheduler does not keep to. */
 @Timeout(300)
@@ -102,6 +109,30 @@ class RequirementsInRmTest {
     assertTrue(unkept.contains("requires what cannot be read (") && unkept.contains("character 5"), unkept);
   }
 
+  /** A user chooses these texts: one that can be read, and one that cannot. */
+  @ParameterizedTest
+  @ValueSource(strings = {"zone=a", "zone=="})
+  void noRequirementWritesALineOfTheLog(String begin) throws Exception {
+    String forged = begin + "\n2026-11-24 07:30:00 FATAL shutting down \u001b[2J";
+    LogCapturer log = LogCapturer.captureLogs(LoggerFactory.getLogger(Unkept.class));
+    try {
+      start(TestRms.configuration("off"));
+      RMApp app = Submitter.submit(rm, "default", 1024, Collections.emptySet(), "TREADLE_REQUIRE", forged);
+      MockAM am = TestRms.launch(rm, app, node);
+      ask(am, 1);
+      String line = (begin + "\n2026-11-24 07:30:00 FATAL shutting down").replace('\n', ' ');
+      String shown = TestRms.text(rm, "RequirementsUnkept");
+      assertTrue(shown.toLowerCase(Locale.ROOT).contains(line.toLowerCase(Locale.ROOT)), shown);
+      assertFalse(shown.contains("\n") || shown.contains("\u001b"), shown);
+      assertEquals(1, log.getOutput().split("\n").length, log.getOutput());
+      assertFalse(log.getOutput().contains("\u001b"), log.getOutput());
+      String said = app.getDiagnostics().toString();
+      assertFalse(said.contains("\n") || said.contains("\u001b"), said);
+    } finally {
+      log.stopCapturing();
+    }
+  }
+
   /** What an engine says of an application is its diagnostics until the engine takes it back. */
   @Test
   void whatAnEngineSaysIsSaidToTheApplication() throws Exception {
@@ -109,8 +140,9 @@ class RequirementsInRmTest {
     node = rm.registerNode("h1:1234", 16_384);
     MockAM am = TestRms.launchByEngine(rm, 1024);
     RMApp app = rm.getRMContext().getRMApps().get(am.getApplicationAttemptId().getApplicationId());
-    say("[[0, \"no node has zone=a\"], [7, \"nobody\"]]");
-    Await.until("it is said", () -> app.getDiagnostics().toString().equals("no node has zone=a"));
+    say("[[0, \"no node has zone=a\\n\\u001b[2J\"], [7, \"nobody\"]]");
+    Await.until("it is said", () -> app.getDiagnostics().toString()
+        .equals("Treadle's scheduling engine: no node has zone=a  [2J"));
     say("[]");
     Await.until("it is taken back", () -> app.getDiagnostics().length() == 0);
   }
