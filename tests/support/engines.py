@@ -31,7 +31,7 @@ def served_by(cluster: MiniCluster) -> dict[str, str]:
 def owner_of(cluster: MiniCluster, application_id: str) -> tuple[str, str]:
     """Return whose an application is, and who serves it; empty while no engine has seen it."""
     applications = json.loads(cluster.rm.bean(f"{_BEAN}Engines").get("Engines", "{}")).get("applications", {})
-    home, owner = applications.get(application_id, ("", ""))
+    home, owner, *_ = applications.get(application_id, ("", ""))
     return str(home), str(owner)
 
 
