@@ -192,9 +192,10 @@ public final class ShimMetrics {
     return values;
   }
 
-  /** A number of several engines as that of one. */
+  /** A number of several engines, or of those that have it, as that of one. */
   static long together(Collection<ShimMetrics> engines, String name) {
-    LongStream numbers = engines.stream().mapToLong(engine -> engine.number(name));
+    LongStream numbers = engines.stream().filter(engine -> engine.gauges.containsKey(name))
+        .mapToLong(engine -> engine.number(name));
     if (SCHEDULERS.contains(name)) {
       return numbers.findFirst().orElse(0);
     }

@@ -68,6 +68,24 @@ class ShimMetricsTest {
     assertEquals("x 2026-11-24 FATAL forged  [2J", metrics.text("LastError"));
   }
 
+  /** What belongs to the scheduler is counted by the first engine's metrics alone. */
+  @Test
+  void aNumberOfTheFirstEngineIsShownBesideSeveral() throws Exception {
+    metrics.gauge("PlacedAgainstRequirement", () -> 7);
+    MetricsExport export = new MetricsExport(metrics, () -> "{}", (records, all) -> { });
+    export.start();
+    try {
+      Map<String, ShimMetrics> both = new LinkedHashMap<>();
+      both.put("a", metrics);
+      both.put("b", new ShimMetrics(() -> true, () -> 1, () -> 1, () -> 1));
+      export.engines(both, () -> true, () -> "{}");
+      MBeanServer server = ManagementFactory.getPlatformMBeanServer();
+      assertEquals(7L, server.getAttribute(name("Treadle"), "PlacedAgainstRequirement"));
+    } finally {
+      export.stop();
+    }
+  }
+
   @Test
   void countersDoNotFallWhenAnEngineLeaves() throws Exception {
     MBeanServer server = ManagementFactory.getPlatformMBeanServer();
