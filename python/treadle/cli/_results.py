@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -70,8 +70,11 @@ def check_plotting(option: str = "--plot") -> None:
     Raises:
         UserError: matplotlib, an extra, is not installed.
     """
-    if importlib.util.find_spec("matplotlib") is None:
-        raise UserError(f"{option}: needs matplotlib; {install_extra('plot')}, or leave {option} out")
+    try:
+        with chdir("/"):  # as it is imported it follows a matplotlibrc of the current folder, which others may write
+            importlib.import_module("matplotlib")
+    except ImportError as error:
+        raise UserError(f"{option}: needs matplotlib; {install_extra('plot')}, or leave {option} out") from error
 
 
 def plot_folder(folder: Path, option: str = "--plot") -> None:

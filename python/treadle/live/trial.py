@@ -56,7 +56,7 @@ def check_apart(config: Path, *, cpu_limit_s: float = CPU_LIMIT_S, limit_s: floa
         ConfigError: the file or a part is wrong, takes too long, or ends the process.
     """
     limits = (str(math.ceil(cpu_limit_s)), str(math.ceil(limit_s) + GRACE_S))
-    command = [sys.executable, "-m", "treadle.live.trial", str(config), *limits]
+    command = [sys.executable, "-P", "-m", "treadle.live.trial", str(config), *limits]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     ) as child:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -11,6 +12,8 @@ from typing import Any, Final, TypeVar
 
 DIED: Final = "look whether the machine ran out of memory, and use a smaller --jobs"
 """What to do where a process has ended without an answer."""
+
+_SAFE_PATH: Final = "PYTHONSAFEPATH"
 
 R = TypeVar("R")
 
@@ -25,6 +28,8 @@ def processes(count: int, begin: Callable[..., None], *given: Any) -> Iterator[P
         given: what it is called with
     """
     before = set(multiprocessing.active_children())
+    safe_before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"  # each begins by importing modules: none of the current folder
     # a fork of a process with threads may hang
     pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), begin, given)
     whole = False
@@ -33,6 +38,8 @@ def processes(count: int, begin: Callable[..., None], *given: Any) -> Iterator[P
         whole = True
     finally:
         pool.shutdown(wait=whole, cancel_futures=True)
+        os.environ.pop(_SAFE_PATH)
+        os.environ.update({} if safe_before is None else {_SAFE_PATH: safe_before})
         if not whole:
             for child in set(multiprocessing.active_children()) - before:
                 child.terminate()

@@ -146,7 +146,7 @@ def _prepare(folder: Path, runs: int) -> None:
 
 def _command(folder: Path, name: str, *options: str) -> list[str]:
     files = [str(folder / "sweep.yaml"), f"--cache={folder / name}", f"--json={folder / name}.json"]
-    return [sys.executable, "-m", "treadle", "sweep", *files, *options]
+    return [sys.executable, "-P", "-m", "treadle", "sweep", *files, *options]
 
 
 def _on_yarn(cluster: MiniCluster, folder: Path, executors: int) -> list[str]:

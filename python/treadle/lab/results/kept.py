@@ -73,7 +73,7 @@ def run_and_keep(name: str, arguments: Sequence[str], folder: Path, note: str = 
         raise UserError("leave --json out: the figures are kept in a file of their own")
     with tempfile.TemporaryDirectory(prefix="treadle-results-") as work:
         figures = Path(work, "figures.json")
-        done = subprocess.run([sys.executable, "-m", "treadle", *arguments, "--json", str(figures)], check=False)
+        done = subprocess.run([sys.executable, "-P", "-m", "treadle", *arguments, "--json", str(figures)], check=False)
         if done.returncode != 0:
             raise UserError(f"treadle {' '.join(arguments)} ended with exit code {done.returncode}; nothing was kept")
         if not figures.is_file():
