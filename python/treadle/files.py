@@ -7,7 +7,8 @@ import fcntl
 import os
 import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -42,6 +43,35 @@ def _write_whole(path: Path, content: str | bytes, prepare: Callable[[int], None
     except BaseException:
         new.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def own_folder(folder: Path, owner: tuple[int, int]) -> Iterator[Path]:
+    """Make a folder for a user and group alone if it is missing; yield a path that leads to that very folder.
+
+    The user may put a link in the folder's place. The path leads nowhere else, so that root may write below it.
+
+    Raises:
+        NotADirectoryError: it is a link or a file.
+        OSError: it cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise NotADirectoryError(errno.ENOTDIR, "a link or a file is in a folder's place", str(folder)) from error
+    try:
+        own_as(descriptor, owner)
+        os.fchmod(descriptor, 0o700)
+        yield Path(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+def own_as(descriptor: int, owner: tuple[int, int]) -> None:
+    """Give an open file or folder to a user and group, unless this process writes as them."""
+    if owner != (os.geteuid(), os.getegid()):
+        os.fchown(descriptor, *owner)
 
 
 def read_regular(path: Path, bytes_max: int) -> bytes:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -12,8 +14,11 @@ from treadle.cli import _take_over
 from treadle.cli.main import run
 from treadle.config import trust
 from treadle.config.errors import ConfigError
+from treadle.config.history import History
 from treadle.config.reader import read_settings
 from treadle.config.trust import reason_against
+from treadle.errors import UserError
+from treadle.files import own_folder, write_whole
 from treadle.live.policies import LivePolicies
 from treadle.live.policy_memory import PolicyMemory
 from treadle.policy.catalogue import register_parts
@@ -175,3 +180,41 @@ def test_use_writes_nowhere_where_others_may_write_too(
     assert run(["policy", *command.split(), "--config", str(target), "--no-refresh"]) == 2
     assert f"{conf} may be written by everybody" in capsys.readouterr().err
     assert target.read_text() == now
+
+
+def test_what_a_file_was_is_kept_nowhere_where_a_link_leads(conf: Path, tmp_path: Path) -> None:
+    """Root gives the folder to the owner of the treadle.yaml, who may have put a link there."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o750)
+    target = conf / "treadle.yaml"
+    target.write_text("seed: 1\n")
+    History(target).folder.symlink_to(elsewhere)
+    with pytest.raises(UserError, match="a link or a file is in a folder's place"):
+        History(target).keep("2026-01-01T00:00:00Z", "fair", "use", "seed: 1\n", target.stat())
+    assert list(elsewhere.iterdir()) == []
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o750
+
+
+def test_a_folder_that_is_swapped_meanwhile_gets_nothing(tmp_path: Path) -> None:
+    owner = (os.geteuid(), os.getegid())
+    folder, elsewhere = tmp_path / "own", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with own_folder(folder, owner) as there:
+        folder.rename(tmp_path / "moved")
+        folder.symlink_to(elsewhere)
+        write_whole(there / "a", "text")
+    assert list(elsewhere.iterdir()) == []
+    assert (tmp_path / "moved" / "a").read_text() == "text"
+
+
+def test_a_kept_version_that_is_no_regular_file_is_left_out(conf: Path) -> None:
+    target = conf / "treadle.yaml"
+    target.write_text("seed: 1\n")
+    history = History(target)
+    history.keep("2026-01-01T00:00:00Z", "fair", "use", "seed: 1\n", target.stat())
+    os.mkfifo(history.folder / "000002.json")
+    found: list[list[int]] = []
+    reader = Thread(target=lambda: found.append([each.number for each in history.versions()]), daemon=True)
+    reader.start()
+    reader.join(60)
+    assert found == [[1]]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from treadle.errors import UserError
-from treadle.files import write_whole
+from treadle.files import own_as, own_folder, read_regular, write_whole
 
 SUFFIX: Final = ".history"
 """Appended to the name of a treadle.yaml: the folder of what it was."""
@@ -47,9 +47,10 @@ class History:
         """Return what is kept, oldest first; what is damaged is left out."""
         found = []
         for file in self._files():
-            with suppress(OSError, ValueError, TypeError):
-                if file.stat().st_size <= BYTES_MAX:
-                    found.append(Version(**json.loads(file.read_text("utf-8"))))
+            with suppress(OSError, ValueError, TypeError, RecursionError):
+                content = read_regular(file, BYTES_MAX)
+                if len(content) <= BYTES_MAX:
+                    found.append(Version(**json.loads(content)))
         return sorted(found, key=lambda version: version.number)
 
     def version(self, number: int | None) -> Version:
@@ -73,17 +74,21 @@ class History:
         """Keep a content that is about to be replaced, readable by whom the file itself is readable.
 
         Raises:
+            UserError: a link or a file is in the folder's place.
             OSError: it cannot be written.
         """
         files = self._files()
         number = 1 + max((int(file.stem) for file in files), default=0)
         version = Version(number, until, policy, replaced_by, text)
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        _own_as(self.folder, like)
         content = json.dumps(asdict(version), indent=1)
-        write_whole(self.folder / f"{number:06}.json", content, lambda file: _own_as(file, like))
-        for file in files[: max(len(files) + 1 - VERSIONS_MAX, 0)]:
-            file.unlink(missing_ok=True)
+        owner = (like.st_uid, like.st_gid)
+        try:
+            with own_folder(self.folder, owner) as folder:
+                write_whole(folder / f"{number:06}.json", content, lambda file: own_as(file, owner))
+                for file in files[: max(len(files) + 1 - VERSIONS_MAX, 0)]:
+                    (folder / file.name).unlink(missing_ok=True)
+        except NotADirectoryError as error:
+            raise UserError(f"{self.folder}: {error.strerror}; move it away") from error
         return version
 
     def forget(self, version: Version) -> None:
@@ -92,8 +97,3 @@ class History:
 
     def _files(self) -> list[Path]:
         return sorted(file for file in self.folder.glob("*.json") if file.stem.isdigit())
-
-
-def _own_as(path: Path | int, like: os.stat_result) -> None:
-    if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
-        os.chown(path, like.st_uid, like.st_gid)

@@ -11,6 +11,7 @@ import errno
 import os
 import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -254,6 +255,9 @@ def stored_version(connection: Connection, store: str) -> int | None:
     return version
 
 
+_HEAD: Final = b"SQLite format 3\0"
+"""What each file of SQLite's begins with."""
+
 BUSY_TIMEOUT_S: Final = 5.0
 """How long a writer waits for another one."""
 
@@ -320,9 +324,12 @@ def _sqlite(url: URL, *, read_only: bool) -> Engine:
 
 def _make_private(file: Path) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with suppress(FileExistsError):  # a link too: it may lead to a file of which this is no business
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    descriptor = os.open(file, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
-        if os.fstat(descriptor).st_mode & 0o077:
+        found = os.fstat(descriptor)
+        if found.st_mode & 0o077 and (not found.st_size or os.pread(descriptor, len(_HEAD), 0) == _HEAD):
             os.fchmod(descriptor, 0o600)  # its journal gets the mode of the file
     finally:
         os.close(descriptor)

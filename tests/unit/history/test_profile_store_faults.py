@@ -292,3 +292,18 @@ def test_a_url_of_sqlite(tmp_path: Path) -> None:
     with open_store(f"sqlite:///{tmp_path}/by-url.db") as store:
         assert store.put(make_run(), NOW_MS)
     assert stat.S_IMODE((tmp_path / "by-url.db").stat().st_mode) == 0o600
+
+
+def test_a_store_whose_path_leads_to_another_file_does_not_change_it(tmp_path: Path) -> None:
+    """Root may import into a store in a folder of the sidecar's user, who may put a link there."""
+    other = tmp_path / "hosts"
+    other.write_text("127.0.0.1 localhost\n")
+    other.chmod(0o644)
+    (tmp_path / "store.db").symlink_to(other)
+    with pytest.raises(StoreError), open_store(str(tmp_path / "store.db")):
+        pass
+    assert stat.S_IMODE(other.stat().st_mode) == 0o644
+    (tmp_path / "dangling.db").symlink_to(tmp_path / "made")
+    with pytest.raises(StoreError), open_store(str(tmp_path / "dangling.db")):
+        pass
+    assert not (tmp_path / "made").exists()

@@ -21,6 +21,7 @@ from treadle.admin.host.plan import FileChange, Options, Plan, plan_installation
 from treadle.admin.host.signals import Signals
 from treadle.config.state_folders import state_folders
 from treadle.errors import UserError
+from treadle.files import own_folder
 
 Say = Callable[[str], None]
 WarmUp = Callable[[Plan], None]
@@ -181,9 +182,8 @@ def _make_own_folders(plan: Plan, manifest: Manifest, undo: ExitStack) -> None:
 def _make_for(folder: Path, owner: tuple[int, int], manifest: Manifest, undo: ExitStack) -> None:
     folder.mkdir(mode=_OWN_ONLY)
     undo.callback(shutil.rmtree, folder, ignore_errors=True)
-    folder.chmod(_OWN_ONLY)
-    if owner != (os.geteuid(), os.getegid()):
-        os.chown(folder, *owner)
+    with own_folder(folder, owner):
+        pass
     manifest.folders.append(folder)
 
 

@@ -18,6 +18,7 @@ from treadle.admin.host.manifest import NAME, FileRecord, Manifest, read_manifes
 from treadle.admin.host.place import content_of, put, remove_folders
 from treadle.admin.host.plan import FileChange
 from treadle.admin.host.site_edit import take_back
+from treadle.config.trust import reason_against
 from treadle.errors import UserError
 
 Say = Callable[[str], None]
@@ -58,6 +59,8 @@ def plan_removal(prefix: Path, processes: Callable[[Path], list[str]] | None = N
         UserError: nothing is installed there, or a file cannot be restored.
     """
     manifest = read_manifest(prefix)
+    if manifest is not None and (reason := reason_against(prefix / NAME)):
+        raise UserError(f"{reason}. It says which files are written and removed: run this as the user who installed")
     if manifest is None:
         raise UserError(
             f"{prefix} holds no installation of `treadle install`; name its --prefix. What was installed by hand is "
