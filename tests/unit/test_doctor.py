@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from tests.support.doctor import findings as found
@@ -18,12 +19,14 @@ from tests.support.installing import conf_in, put_in_place, take_out
 from tests.support.pages import FakeManager, served
 
 from treadle import __version__
-from treadle.admin.doctor import hadoop, host
+from treadle.admin.doctor import bundle, hadoop, host
 from treadle.admin.doctor.checks import Facts
+from treadle.admin.doctor.redact import Redactor
 from treadle.admin.doctor.run import CHECKS, chosen_checks
 from treadle.admin.host.plan import CLASS, CLASS_KEY
 from treadle.cli.main import run
 from treadle.compiled import cache_folder
+from treadle.config.errors import ConfigError
 from treadle.live.process import kernel_cache
 
 BEAN: dict[str, Any] = {
@@ -454,3 +457,14 @@ def test_an_installation_that_was_changed_fails(tmp_path: Path) -> None:
     status, text, remedy = found(facts, "installation")[0]
     assert (status, remedy) == ("fail", "run the same `treadle install` again")
     assert "is not as it was installed" in text
+
+
+def test_aliases_of_a_treadle_yaml_are_not_written_out(tmp_path: Path) -> None:
+    config = tmp_path / "treadle.yaml"
+    config.write_text("a: &a [x]\npolicy: {share: {kind: *a}}\n")
+    kinds, trouble = hadoop._parts(config)
+    assert kinds[0] == "capacity"
+    assert f"{config}:2: " in trouble
+    assert "aliases" in trouble
+    with pytest.raises(ConfigError, match="aliases"):
+        bundle._treadle_yaml(cast(Facts, SimpleNamespace(config=config)), Redactor())

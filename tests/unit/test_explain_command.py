@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -557,3 +558,24 @@ def test_a_copy_is_not_changed_by_what_comes_later() -> None:
         column.view("u1")[...] = 255
     for name, column in copied.view._asdict().items():
         assert (column == before[name]).all(), name
+
+
+@pytest.mark.parametrize("said", [b"[" * 100_000, b"[5]"])
+def test_a_sidecar_that_answers_something_else_is_reported(tmp_path: Path, said: bytes) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    place = tmp_path / "state" / EXPLAIN_SOCKET
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        listening.listen(1)
+
+        def answer() -> None:
+            connected, _ = listening.accept()
+            with connected:
+                connected.recv(1 << 16)
+                connected.sendall(said + b"\n")
+
+        answers = Thread(target=answer)
+        answers.start()
+        with pytest.raises(NoSidecarError, match="no sidecar can be asked"):
+            ask_sidecar([place], {"held": True})
+        answers.join()

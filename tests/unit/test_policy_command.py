@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, ClassVar
@@ -47,11 +48,21 @@ class Page(BaseHTTPRequestHandler):
         if path == "/conf" and not value:
             self.send_error(404)  # as for a property that is not set
             return
+        if path == "/conf" and self.config == "endless":
+            self._endless()
+            return
         body = json.dumps({"beans": [bean]} if path == "/jmx" else {"property": {"value": value}}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _endless(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with suppress(OSError):
+            for _ in range(1 << 10):
+                self.wfile.write(b" " * (1 << 20))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (as the base class calls it)
         """Say nothing."""
@@ -476,3 +487,11 @@ def test_what_an_entry_of_the_roster_goes_by_must_be_there_too(
     file.write_text("engines:\n  a:\n" + "".join(lines), "utf-8")
     assert run(["policy", "check", str(file)]) == run(["policy", "check", str(history)])
     assert capsys.readouterr().err.count("goes by what is known of earlier runs") >= 1
+
+
+def test_who_answers_in_the_place_of_a_resource_manager_fills_no_memory(
+    rm: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Page, "config", "endless")
+    assert run(["policy", "use", "fifo", "--rm", rm]) == 2
+    assert "/conf answered more than 16777216 bytes" in capsys.readouterr().err

@@ -291,6 +291,7 @@ def test_the_front_has_what_no_other_is_better_than() -> None:
         (SWEEP.replace("srpt", "srtp"), "did you mean srpt?"),
         ("scenarios: [tiny.yaml, tiny.yaml]\npolicies: [fifo]\n", "scenarios: two are called 'tiny'"),
         ("scenarios: [tiny.yaml]\npolicies: [tree.yaml]\n", "tree: policy.share.tree: the tree names no leaf queue"),
+        ("scenarios: [tiny.yaml]\npolicies: [bomb.yaml]\n", "bomb.yaml:1: policy.gate: is an alias"),
         ("just words", "is no mapping"),
         ("scenarios: [5]\npolicies: [fifo]\n", "scenarios.0: 5; write a file, or {scenario: FILE"),
         ("scenarios: tiny.yaml\npolicies: [fifo]\n", "scenarios: 'tiny.yaml'; write a list: [...]"),
@@ -305,6 +306,7 @@ def test_the_front_has_what_no_other_is_better_than() -> None:
 def test_a_mistake_is_reported_before_anything_runs(
     folder: Path, text: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (folder / "bomb.yaml").write_text("policy: {order: &a {kind: fifo}, gate: *a}\n")
     (folder / "tree.yaml").write_text("policy: {share: {kind: hdrf, tree: {x: {queue: root.z}}}}\n")
     (folder / "sweep.yaml").write_text(text)
     assert sweep(folder) == 2

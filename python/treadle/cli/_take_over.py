@@ -80,23 +80,28 @@ def _property(rm: str, key: str, ca: Path | None) -> str:
     """
     import requests
 
+    from treadle.yarn.pages import content_of
     from treadle.yarn.web import open_session, why_failed, why_refused
 
     page = f"{address_of(rm)}/conf"
     try:
-        with open_session(ca) as session:
-            answer = session.get(page, params={"name": key}, headers={"Accept": "application/json"}, timeout=_TIMEOUT_S)
-        if answer.status_code == requests.codes.not_found:
-            return ""
-        if not answer.ok:
-            name = "the engine's treadle.yaml may also be named with --config" if key == CONFIG_KEY else ""
-            raise UserError("; ".join(filter(None, (f"{page}: {why_refused(answer)}", name))))
-        return str(json.loads(answer.text)["property"]["value"])
+        with (
+            open_session(ca) as session,
+            session.get(
+                page, params={"name": key}, headers={"Accept": "application/json"}, timeout=_TIMEOUT_S, stream=True
+            ) as answer,
+        ):
+            if answer.status_code == requests.codes.not_found:
+                return ""
+            if not answer.ok:
+                name = "the engine's treadle.yaml may also be named with --config" if key == CONFIG_KEY else ""
+                raise UserError("; ".join(filter(None, (f"{page}: {why_refused(answer)}", name))))
+            return str(json.loads(content_of(answer, page))["property"]["value"])
     except requests.RequestException as error:
         tls = isinstance(error, requests.exceptions.SSLError)
         question = "" if tls else "; is a ResourceManager there? (--rm)"
         raise UserError(f"{page}: {why_failed(error)}{question}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{page} is no ResourceManager's page; check --rm") from error
 
 

@@ -235,7 +235,7 @@ def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
             raise UserError(f"{said}: it answers others, or its host is too busy; ask again") from error
         except ConnectionRefusedError:
             problem = f"{place}: the sidecar that opened it has ended"
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             problem = f"{place}: {error}"
     raise NoSidecarError(
         f"no sidecar can be asked: {problem}; run this on the ResourceManager's host as the sidecar's user or as root. "

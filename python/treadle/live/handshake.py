@@ -21,7 +21,7 @@ import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from treadle.errors import UserError
-from treadle.files import write_whole
+from treadle.files import read_regular, write_whole
 
 VERSION: Final = 1
 """Of the handshake; both ends must have the same."""
@@ -206,12 +206,11 @@ class ConnectionFile:
         That of one that still runs is left to it: it goes on until its ResourceManager reads the next file.
         """
         try:
-            with self._path.open("rb") as stream:
-                said = json.loads(stream.read(CONNECTION_FILE_MAX_BYTES))
+            said = json.loads(read_regular(self._path, CONNECTION_FILE_MAX_BYTES))
             writer = said.get("pid") if isinstance(said, dict) else None
             if isinstance(writer, int) and (writer == os.getpid() or not psutil.pid_exists(writer)):
                 self._path.unlink()
-        except (OSError, ValueError, OverflowError):
+        except (OSError, ValueError, OverflowError, RecursionError):
             return
 
     def write(self, port: int, secret: str) -> None:
@@ -242,7 +241,7 @@ class ConnectionFile:
     def remove(self) -> None:
         """Remove the file, unless another sidecar has written its own since."""
         try:
-            if self._path.read_bytes() == self._content:
+            if read_regular(self._path, CONNECTION_FILE_MAX_BYTES) == self._content:
                 self._path.unlink()
         except OSError:
             return

@@ -14,6 +14,7 @@ from treadle.admin.install import find_policy, with_absolute_paths
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings
+from treadle.config.yaml_nodes import YamlDocument, text_of
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.simulate.policy_queues import check_trees
@@ -139,8 +140,9 @@ def _policies(sweep: Sweep, folder: Path, inputs: Inputs, trust_code: bool) -> l
     found, parse = [], partial(parse_settings, trust_code=trust_code)
     for at, entry in enumerate(sweep.policies):
         file = find_policy(entry.policy, folder)
-        text = with_absolute_paths(_read(file), file.parent)
-        document = yaml.safe_load(text) or {}
+        text = text_of(file)
+        YamlDocument(str(file), text)  # bounds what the text may grow to
+        document = yaml.safe_load(with_absolute_paths(text, file.parent)) or {}
         name = entry.name or file.stem
         for point in _points(entry.axes, sweep.search, sweep.search.policies, (2, at)):
             label = _label(name, point)
@@ -224,12 +226,3 @@ class _Plain(yaml.SafeDumper):
 
 def _dumped(document: Any) -> str:
     return yaml.dump(document, Dumper=_Plain, sort_keys=False, allow_unicode=True)
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror}; check the path and its permissions") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{file} is not UTF-8; save it in that encoding") from error

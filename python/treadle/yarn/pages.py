@@ -70,7 +70,7 @@ def read_page(
             session.get(page, params=dict(query), headers=headers, timeout=_TIMEOUT_S, stream=True) as answer,
         ):
             answer.raise_for_status()
-            content = _content(answer, page, bytes_max)
+            content = content_of(answer, page, bytes_max)
             date = answer.headers.get("Date")
         return Page(json.loads(content), _seconds(date))
     except requests.RequestException as error:
@@ -82,28 +82,30 @@ def read_page(
         )
         question = "" if there else "; is it the address of a ResourceManager's web pages? (--rm)"
         raise UserError(f"{page}: {why_failed(error)}{question}") from error
-    except HTTPError as error:
-        raise UserError(f"{page}: the answer broke off: {error}") from error
     except (ValueError, RecursionError) as error:
         raise UserError(f"{page} is no ResourceManager's page; check --rm") from error
 
 
-def _content(answer: requests.Response, page: str, bytes_max: int) -> bytes:
+def content_of(answer: requests.Response, page: str, bytes_max: int = _BYTES_MAX) -> bytes:
     """Return the content of an answer, piece by piece as it comes: a server that drips is not waited for without end.
 
     Raises:
-        UserError: it is too long, or takes too long.
+        UserError: it is too long, takes too long, or breaks off.
     """
     deadline_s = time.monotonic() + _WHOLE_S
     pieces, length = [], 0
     read = getattr(answer.raw, "read1", answer.raw.read)  # as much as there is, in releases of urllib3 that can
-    while piece := read(_PIECE_BYTES, decode_content=True):
-        pieces.append(piece)
-        length += len(piece)
-        if length > bytes_max:
-            raise UserError(f"{page} answered more than {bytes_max} bytes")
-        if time.monotonic() > deadline_s:
-            raise UserError(f"{page} had not answered whole after {_WHOLE_S:g} s; look at the ResourceManager's load")
+    try:
+        while piece := read(_PIECE_BYTES, decode_content=True):
+            pieces.append(piece)
+            length += len(piece)
+            if length > bytes_max:
+                raise UserError(f"{page} answered more than {bytes_max} bytes")
+            if time.monotonic() > deadline_s:
+                problem = f"{page} had not answered whole after {_WHOLE_S:g} s"
+                raise UserError(f"{problem}; look at the ResourceManager's load")
+    except HTTPError as error:
+        raise UserError(f"{page}: the answer broke off: {error}") from error
     return b"".join(pieces)
 
 

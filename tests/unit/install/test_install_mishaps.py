@@ -26,6 +26,7 @@ from treadle.admin.host import install, uninstall
 from treadle.admin.host.environment import RECORD
 from treadle.admin.host.install import plan_of
 from treadle.admin.host.manifest import Manifest
+from treadle.admin.host.place import BYTES_MAX, content_of
 from treadle.admin.host.plan import CLASS, CLASS_KEY, Options, _unit
 from treadle.admin.host.uninstall import plan_removal
 from treadle.cli.main import run
@@ -275,3 +276,21 @@ def test_a_prefix_that_cannot_be_locked_is_reported_by_uninstall(
     assert run(["uninstall", "--prefix", str(tmp_path / "opt")]) == 2
     assert f"{tmp_path}/opt/.lock: Is a directory; run treadle uninstall as root" in capsys.readouterr().err
     assert snapshot(tmp_path) == before
+
+
+def test_what_others_may_write_does_not_say_what_uninstall_removes(
+    conf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_in_place(conf)
+    (tmp_path / "opt" / "installed.json").chmod(0o666)
+    before = snapshot(tmp_path)
+    assert run(["uninstall", "--prefix", str(tmp_path / "opt")]) == 2
+    assert "installed.json may be written by everybody" in capsys.readouterr().err
+    assert snapshot(tmp_path) == before
+
+
+def test_a_file_of_settings_has_a_bound(tmp_path: Path) -> None:
+    with (tmp_path / "yarn-env.sh").open("wb") as file:
+        file.truncate(BYTES_MAX + 1)
+    with pytest.raises(UserError, match="too many for a file of settings"):
+        content_of(tmp_path / "yarn-env.sh")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from treadle.dag.dag import Dag, Stage
 from treadle.workload.formats import FORMATS, read_workload, recognised
 from treadle.workload.job import Job, Workload
+from treadle.workload.traces import reading
 from treadle.workload.traces.reading import WorkloadError
 from treadle.workload.traces.swim import SwimModel, swim_small
 
@@ -210,3 +211,16 @@ def test_a_workload_that_contradicts_itself(resources: tuple[str, ...], jobs: tu
 def test_arguments_out_of_bounds(call: Callable[[], object]) -> None:
     with pytest.raises(WorkloadError):
         call()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"), [("eagle", "0 1 1 1" + " " * 200, "line 1"), ("rumen", "[" * 200, "")]
+)
+def test_what_a_packed_file_unpacks_to_is_bounded(
+    name: str, text: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "CHARACTERS_MAX", 100)
+    path = tmp_path / "bomb.xz"
+    path.write_bytes(lzma.compress(text.encode()))
+    assert f"{path}: {told}{': ' * bool(told)}" in (found := said(path, name))
+    assert "than 100 characters" in found

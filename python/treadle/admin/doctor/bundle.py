@@ -27,6 +27,7 @@ from treadle.admin.doctor.run import Result
 from treadle.admin.host.environment import needed_distributions
 from treadle.admin.host.plan import CLASS_KEY
 from treadle.admin.host.running import sidecars
+from treadle.config.yaml_nodes import YamlDocument
 from treadle.errors import UserError, printable
 
 TAIL_BYTES: Final = 2 << 20
@@ -173,7 +174,7 @@ def _settings(facts: Facts, redactor: Redactor) -> str:
 def _treadle_yaml(facts: Facts, redactor: Redactor) -> str:
     if facts.config is None:
         return "no config.file is set\n"
-    value = yaml.safe_load(_text_of(facts.config))
+    value = YamlDocument(str(facts.config), _text_of(facts.config)).value
     return yaml.safe_dump(_known_values(value, redactor), sort_keys=False)
 
 

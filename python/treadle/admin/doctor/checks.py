@@ -17,7 +17,11 @@ from treadle.admin.host.where import installed_user
 from treadle.config.parts import PartRegistry
 from treadle.config.trust import trusted_owners, user_name
 from treadle.errors import UserError
+from treadle.files import read_regular
 from treadle.yarn.pairs import addresses, expanded
+
+SCRIPT_BYTES_MAX: Final = 1 << 20
+"""So much is looked at of a script of Hadoop's."""
 
 TROUBLE_REMEDY: Final = "put that file right, or name another folder with --hadoop-conf"
 
@@ -169,7 +173,7 @@ def text_of(path: Path) -> str:
         OSError: it cannot be read.
     """
     try:
-        return path.read_text("utf-8", "replace")
+        return read_regular(path, SCRIPT_BYTES_MAX).decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
 

@@ -11,16 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from treadle.admin.doctor.checks import TROUBLE_REMEDY, Facts, Finding, set_in_scripts
 from treadle.admin.host.plan import CLASS, CLASS_KEY
 from treadle.admin.jars import shim_jar
 from treadle.config.errors import ConfigError
 from treadle.config.parts import DEFAULTS
 from treadle.config.reader import check_settings
-from treadle.config.sections import section_values
 from treadle.config.trust import reason_against
+from treadle.config.yaml_nodes import YamlDocument, text_of
 from treadle.errors import UserError
 from treadle.words import nearest
 
@@ -237,11 +235,10 @@ def _parts(config: Path | None) -> tuple[tuple[str, str, str], str]:
     trouble = ""
     try:
         if config is not None:
-            chosen = section_values(config.read_text("utf-8")).get("policy") or {}
-    except OSError as error:
-        trouble = f"{config}: {error.strerror}"
-    except (ValueError, yaml.YAMLError) as error:
-        trouble = f"{config}: {' '.join(str(error).split())}"
+            value = YamlDocument(str(config), text_of(config)).value
+            chosen = value.get("policy") if isinstance(value, dict) else {}
+    except ConfigError as error:
+        trouble = " ".join(str(error).split())
 
     def kind(part: str) -> str:
         value = chosen.get(part) if isinstance(chosen, dict) else None

@@ -7,23 +7,30 @@ import pwd
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from treadle.errors import UserError
-from treadle.files import write_whole
+from treadle.files import read_regular, write_whole
+
+BYTES_MAX: Final = 16 << 20
+"""No file of settings is longer."""
 
 
 def content_of(path: Path) -> bytes | None:
     """Return a file's content; None if there is none.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: it cannot be read, or is longer than `BYTES_MAX`.
     """
     try:
-        return path.read_bytes()
+        content = read_regular(path, BYTES_MAX)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
+    if len(content) > BYTES_MAX:
+        raise UserError(f"{path} has more than {BYTES_MAX} bytes, too many for a file of settings; check the path")
+    return content
 
 
 def put(path: Path, data: bytes, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:

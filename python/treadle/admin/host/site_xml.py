@@ -10,6 +10,7 @@ from typing import Any, Final
 from xml.parsers import expat
 
 from treadle.errors import UserError
+from treadle.files import read_regular
 
 INCLUDES_MAX: Final = 8
 """Files that include each other so deep are taken for a circle."""
@@ -80,8 +81,7 @@ def read_site(path: Path) -> SiteFile:
         UserError: it is not there, or nothing that can be read and changed safely; the text has the line.
     """
     try:
-        with path.open("rb") as stream:
-            data = stream.read(_BYTES_MAX + 1)
+        data = read_regular(path, _BYTES_MAX)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; is its folder the ResourceManager's HADOOP_CONF_DIR?") from error
     if len(data) > _BYTES_MAX:

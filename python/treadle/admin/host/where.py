@@ -14,9 +14,11 @@ from typing import Final
 from treadle.admin.host.env_script import jar_in
 from treadle.admin.host.environment import JAR
 from treadle.admin.host.manifest import NAME, read_manifest
+from treadle.admin.host.place import BYTES_MAX
 from treadle.admin.host.plan import DEFAULT_PREFIX, DEFAULT_SYSTEMD, UNIT
 from treadle.config.trust import reason_against, trusted_owners
 from treadle.errors import UserError
+from treadle.files import read_regular
 
 _COMMAND: Final = "bin/treadle"
 _STARTS: Final = re.compile(rf"^ExecStart=(/\S+)/{_COMMAND} ", re.MULTILINE)
@@ -84,6 +86,6 @@ def _of_unit(unit: Path) -> Iterator[Path]:
 def _content(path: Path) -> bytes:
     """Return what is in a file; nothing if it is not there, or not for this user."""
     try:
-        return path.read_bytes()
+        return read_regular(path, BYTES_MAX)
     except OSError:
         return b""

@@ -9,6 +9,7 @@ import lzma
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -36,6 +37,8 @@ _XZ: Final = b"\xfd7zXZ\x00"
 _GZIP: Final = b"\x1f\x8b"
 _REPORT_LINES: Final = 2_000
 SAMPLE_CHARACTERS: Final = 20_000
+CHARACTERS_MAX: Final = 1 << 30
+"""Of a line, and of a file that is read whole: a packed one may unpack to thousands of times its size."""
 
 
 def read_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[int, str]]:
@@ -48,7 +51,11 @@ def read_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[i
     try:
         with path.open("rb") as raw, _unpacked(raw) as text:
             size = max(1, path.stat().st_size)
-            for number, line in enumerate(text, 1):
+            for number, line in enumerate(iter(partial(text.readline, CHARACTERS_MAX + 1), ""), 1):
+                if len(line) > CHARACTERS_MAX:
+                    raise wrong(
+                        path, f"line {number}", f"longer than {CHARACTERS_MAX} characters; no workload has such"
+                    )
                 if progress is not None and number % _REPORT_LINES == 0:
                     progress(min(1.0, raw.tell() / size))
                 if line := line.strip():
@@ -63,9 +70,12 @@ def read_text(path: Path, characters: int = -1) -> str:
     """Return a file's text, or the first of its characters; errors as of `read_lines`."""
     try:
         with path.open("rb") as raw, _unpacked(raw) as text:
-            return text.read(characters)
+            content = text.read(characters if characters >= 0 else CHARACTERS_MAX + 1)
     except (OSError, EOFError, UnicodeDecodeError, lzma.LZMAError, zlib.error) as error:
         raise _explained(path, 0, error) from None
+    if len(content) > CHARACTERS_MAX:
+        raise wrong(path, "", f"more than {CHARACTERS_MAX} characters; split it")
+    return content
 
 
 def find_file(folder: Path, name: str) -> Path | None:
