@@ -37,6 +37,9 @@ def test_the_comparison_is_shown_and_nothing_is_placed(tmp_path: Path) -> None:
         table = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
 
     observed = json.loads(shown.stdout)
-    assert observed["stock_placements"] > 0
+    total = observed["total"]
+    assert observed["stock_placements"] == total["same_node"] + total["other_node"] + total["stock_only"] > 0
+    assert total["earlier"] + total["later"] == total["same_node"] + total["other_node"]
+    assert total["waiting"] == 0, "nothing is asked for any more"
     assert "root.default" in shown.stdout
     assert "root.default" in table.stdout

@@ -28,13 +28,20 @@ TREADLE = {
     "Rejected": 2,
     "RejectedNodeFull": 2,
 }
-AGREEMENT = {"agreed": 3, "other_node": 1, "treadle_only": 0, "stock_only": 2}
+AGREEMENT = {
+    "same_node": 3,
+    "other_node": 1,
+    "stock_only": 2,
+    "earlier": 3,
+    "earlier_ms": 4500,
+    "later": 1,
+    "later_ms": 200,
+    "waiting": 5,
+}
 OBSERVATION = {
     "since_ms": 1_700_000_000_000,
-    "window_ms": 10_000,
-    "proposals": 6,
-    "would_commit": 4,
-    "would_reject": {"NODE_FULL": 2},
+    "window_ms": 1000,
+    "would_reject": {"NODE_FULL": 2, "QUEUE_MAXIMUM": 7},
     "stock_placements": 6,
     "forgotten": 0,
     "total": AGREEMENT,
@@ -192,12 +199,10 @@ def test_status_is_shown(capsys: pytest.CaptureFixture[str], rm: str) -> None:
     assert json.loads(capsys.readouterr().out) == TREADLE
 
 
-def test_what_was_only_observed_is_counted(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    assert run(["status", "--rm", rm]) == 0
-    assert "would have been committed" not in capsys.readouterr().out
+def test_status_does_not_count_proposals_that_observing_repeats(capsys: pytest.CaptureFixture[str], rm: str) -> None:
     Page.beans["Treadle"]["Observed"] = 8
     assert run(["status", "--rm", rm]) == 0
-    assert re.search(r"would have been committed \(observe_only\) *│ 8", capsys.readouterr().out)
+    assert "8" not in capsys.readouterr().out
 
 
 def test_a_sidecar_that_starts_is_no_error(capsys: pytest.CaptureFixture[str], rm: str) -> None:
@@ -243,16 +248,13 @@ def test_one_line_says_whether_treadle_schedules(bean: dict[str, Any], reason: s
 def test_an_observation_is_shown(capsys: pytest.CaptureFixture[str], rm: str) -> None:
     assert run(["observe", "--rm", rm]) == 0
     captured = capsys.readouterr()
-    words = (
-        "would have been committed",
-        "root.a",
-        "on another node",
-        "node full",
-        "TEZ",
-        "by queue",
-        "by Treadle only",
-    )
-    for text in (*words, "counted since", "2023-11-14 22:13:20 UTC"):
+    for text in (
+        "Since 2023-11-14 22:13:20 UTC the CapacityScheduler has placed 6 containers.",
+        "queue root.a",
+        "type TEZ",
+        "Proposed by Treadle now, and not placed yet: 5.",
+        "Would have been rejected: queue maximum 7, node full 2.",
+    ):
         assert text in captured.out
     assert not re.search(r"[a-z]_[a-z]|[A-Z]_[A-Z]", captured.out.replace("observe_only", "")), "no names of fields"
     assert captured.err == ""
@@ -260,32 +262,34 @@ def test_an_observation_is_shown(capsys: pytest.CaptureFixture[str], rm: str) ->
     assert json.loads(capsys.readouterr().out) == {"mode": "observe_only", **OBSERVATION}
 
 
-def test_an_observation_has_percentages(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+@pytest.mark.parametrize("name", ["root.a", "TEZ"])
+def test_each_container_is_in_one_column_of_an_observation(
+    name: str, capsys: pytest.CaptureFixture[str], rm: str
+) -> None:
     assert run(["observe", "--rm", rm]) == 0
-    shown = capsys.readouterr().out
-    row = next(line for line in shown.splitlines() if "root.a" in line)
+    row = next(line for line in capsys.readouterr().out.splitlines() if name in line)
     # of 6 placements by the stock scheduler 3 agreed, 1 went to another node, 2 were not proposed
-    for text in ("3 (50 %)", "1 (17 %)", "2 (33 %)"):
+    for text in ("3 (50 %)", "1 (17 %)", "2 (33 %)", "3, by 1.5 s", "1, by 0.2 s"):
         assert text in row
-    assert "4 (67 %)" in next(line for line in shown.splitlines() if "would have been committed" in line)
-    assert "2 (33 %)" in next(line for line in shown.splitlines() if "node full" in line)
 
 
-def test_nothing_has_no_percentages(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+def test_nothing_placed_is_one_sentence(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+    Page.beans["TreadleObservation"]["Observation"] = json.dumps(OBSERVATION | {"stock_placements": 0})
+    assert run(["observe", "--rm", rm]) == 0
+    assert capsys.readouterr().out == "The CapacityScheduler has placed nothing yet.\n"
+
+
+def test_placements_that_are_not_compared_yet_have_no_percentages(capsys: pytest.CaptureFixture[str], rm: str) -> None:
     none = dict.fromkeys(AGREEMENT, 0)
     rows = {"total": none, "by_queue": {"root.a": none}, "by_framework": {}}
-    empty = OBSERVATION | {"proposals": 0, "would_commit": 0, "would_reject": {}} | rows
-    Page.beans["TreadleObservation"]["Observation"] = json.dumps(empty)
+    Page.beans["TreadleObservation"]["Observation"] = json.dumps(OBSERVATION | rows)
     assert run(["observe", "--rm", rm]) == 0
     assert "%" not in capsys.readouterr().out
 
 
-def test_an_uptime_is_not_shown_as_a_date(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    Page.beans["TreadleObservation"]["Observation"] = json.dumps(OBSERVATION | {"since_ms": 3_700_000})
-    assert run(["observe", "--rm", rm]) == 0
-    shown = capsys.readouterr().out
-    assert "1970" not in shown
-    assert "not known: the jar is of an older version" in shown
+def test_an_observation_of_another_version_is_refused(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+    Page.beans["TreadleObservation"]["Observation"] = json.dumps(OBSERVATION | {"total": {"agreed": 3}})
+    assert "use the jar of this version" in mistake(capsys, "observe", "--rm", rm)
 
 
 def test_status_names_the_ready_made_policy(capsys: pytest.CaptureFixture[str], rm: str) -> None:
@@ -309,13 +313,13 @@ def test_status_shows_what_the_engine_warns_of(capsys: pytest.CaptureFixture[str
     assert "jobs are not remembered: /store: no space" in " ".join(capsys.readouterr().out.split())
 
 
-def test_in_another_mode_observe_names_it(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    Page.beans["Treadle"]["Mode"] = "enforce"
-    Page.beans["TreadleObservation"]["Observation"] = "{}"
+@pytest.mark.parametrize("mode", ["enforce", "off"])
+def test_in_another_mode_observe_is_one_sentence(mode: str, capsys: pytest.CaptureFixture[str], rm: str) -> None:
+    Page.beans["Treadle"]["Mode"] = mode
     assert run(["observe", "--rm", rm]) == 0
     captured = capsys.readouterr()
-    assert captured.err == "the mode is enforce, not observe_only: nothing is being compared now\n"
-    assert captured.out == "nothing has been compared yet\n"
+    assert captured.out == f"The mode is {mode}: treadle observe compares only in mode observe_only.\n"
+    assert captured.err == ""
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,6 @@ def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:
     said = [(text, _policy(value) if text == "policy" else value) for text, value in said]
     rows += [(text, value) for text, value in said if text not in _REASONS or value not in reason]
     rows += [(text, str(bean[key])) for key, text in _NUMBERS.items() if key in bean]
-    if bean.get("Observed"):
-        rows.append(("would have been committed (observe_only)", str(bean["Observed"])))
     reasons = sorted(key for key in bean if key.startswith("Rejected") and key != "Rejected" and bean[key])
     return rows + [(f"rejected, {_words(key.removeprefix('Rejected'))}", str(bean[key])) for key in reasons]
 

@@ -17,7 +17,7 @@ HEAD: Final = """\
 Why the ResourceManager turned a proposal down, and why `treadle explain` says that an ask waits.
 
 ```
-treadle observe --json         # would_reject: proposals by fate
+treadle observe --json         # would_reject: by fate, repeats left out
 treadle explain APPLICATION    # verdicts, causes, nodes
 ```
 

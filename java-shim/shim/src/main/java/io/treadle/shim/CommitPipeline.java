@@ -179,10 +179,8 @@ final class CommitPipeline implements AnswerHandler {
 
   @Override
   public void observe(ProposalFrame answer, Directory directory, int limit) {
-    long nowMs = Time.monotonicNow();
     CommitResult result = committer.judge(answer, directory, limit);
-    observer.judged(answer, result, directory, nowMs);
-    observer.expire(nowMs);
+    observer.judged(answer, result, directory);
     report(answer, result, directory);
   }
 

@@ -48,7 +48,7 @@ final class Upkeep {
     this.limits = new LeafLimits(port);
     this.headroom = new Headroom(port);
     this.rules = new FeatureRules(port);
-    this.observer = new Observer(port, Observer.DEFAULT_WINDOW_MS, Time.monotonicNow());
+    this.observer = new Observer(port, Observer.DEFAULT_WINDOW_MS, Time::monotonicNow);
   }
 
   /** Whether no rule for a feature forbade engines to schedule at the last check. Any thread. */

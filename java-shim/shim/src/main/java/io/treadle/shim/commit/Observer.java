@@ -7,14 +7,16 @@ import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
+import java.util.EnumMap;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Queue;
+import java.util.TreeMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.function.LongSupplier;
 import org.apache.hadoop.metrics2.MetricsCollector;
 import org.apache.hadoop.metrics2.MetricsRecordBuilder;
 import org.apache.hadoop.metrics2.MetricsSource;
@@ -28,89 +30,101 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
- * Compares what an engine would do with what the stock scheduler then does (observe_only). A would-be placement and a
- * stock one belong together if they are of the same application and request key and no more than a window apart;
- * docs/observe.md says how each is counted. Memory is bounded: of too many request keys the one proposed for first is
- * forgotten.
+ * Compares what an engine would do with what the stock scheduler does (observe_only). Each container of the stock
+ * scheduler counts once; docs/observe.md says how. Memory is bounded: of too many request keys the oldest is forgotten.
+ * The monitor is held for one comparison; no thread of the scheduler waits for it.
  */
 public final class Observer implements MetricsSource {
-  /** How long the stock scheduler gets to make a placement that was proposed, milliseconds. */
+  /** How long after the stock scheduler has placed a container a proposal is awaited for it, milliseconds. */
   public static final long DEFAULT_WINDOW_MS = 1000;
 
-  private static final int MOST_REQUESTS = 20_000;
+  private static final int MOST_ASKS = 20_000;
   private static final int MOST_NAMES = 1000;
   private static final int MOST_UNREAD = 100_000;
   private static final String OTHERS = "(others)";
 
   private final SchedulerPort port;
   private final long windowMs;
+  private final LongSupplier clock;
   /** When counting began, by the wall clock: administrators read it. */
-  private final long sinceMs;
-  private final Map<Ask, WouldBe> open = new LinkedHashMap<>();
-  private final AtomicLongArray fates = new AtomicLongArray(Fate.values().length);
-  private final LongAdder proposals = new LongAdder();
+  private final long sinceMs = Time.now();
+  private final Map<Ask, WouldBe> asks = new LinkedHashMap<>();
+  private final Map<Fate, Long> rejected = new EnumMap<>(Fate.class);
   private final LongAdder stockPlacements = new LongAdder();
   private final LongAdder forgotten = new LongAdder();
   private final Agreement total = new Agreement();
-  private final Map<String, Agreement> byQueue = new ConcurrentSkipListMap<>();
-  private final Map<String, Agreement> byFramework = new ConcurrentSkipListMap<>();
+  private final Map<String, Agreement> byQueue = new TreeMap<>();
+  private final Map<String, Agreement> byFramework = new TreeMap<>();
   /** What the stock scheduler placed and nobody has compared yet. */
-  private final Queue<Placed> unread = new ConcurrentLinkedQueue<>();
+  private final Queue<Runnable> unread = new ConcurrentLinkedQueue<>();
   private final AtomicInteger unreadSize = new AtomicInteger();
-  private long answers;
   private long expiredMs;
 
   /**
    * Makes an observer that has seen nothing.
    *
-   * @param windowMs how long the stock scheduler gets to make a placement that was proposed, milliseconds
-   * @param nowMs the time now; all times are of one clock, milliseconds
+   * @param windowMs how long a proposal may come after a placement, and how long one that is not repeated is remembered
+   * @param clock milliseconds that never go back
    */
-  public Observer(SchedulerPort port, long windowMs, long nowMs) {
+  public Observer(SchedulerPort port, long windowMs, LongSupplier clock) {
     this.port = port;
     this.windowMs = windowMs;
-    this.sinceMs = Time.now();
-    this.expiredMs = nowMs;
+    this.clock = clock;
+    this.expiredMs = clock.getAsLong();
   }
 
   /** Takes in an answer and what {@link Committer#judge} said of it. Link thread. */
-  public synchronized void judged(ProposalFrame answer, CommitResult result, Directory directory, long nowMs) {
+  public synchronized void judged(ProposalFrame answer, CommitResult result, Directory directory) {
     readPlaced();
-    answers++;
-    proposals.add(result.size());
-    for (Fate fate : Fate.values()) {
-      fates.addAndGet(fate.ordinal(), result.count(fate));
-    }
+    long nowMs = clock.getAsLong();
+    Map<WouldBe, Map<NodeId, Integer>> proposed = new HashMap<>();
     for (int position = 0; position < result.size(); position++) {
-      if (result.fate(position) == Fate.OBSERVED) {
-        int application = answer.application(position);
-        propose(directory.application(application),
-            directory.requestKey(application, answer.requestKey(position)),
-            directory.node(answer.node(position)), nowMs);
+      Fate fate = result.fate(position);
+      WouldBe ask = ask(answer.application(position), answer.requestKey(position), directory);
+      int index = answer.node(position);
+      NodeId node = index < 0 || index >= directory.nodes() ? null : directory.node(index);
+      if (fate == Fate.OBSERVED) {
+        if (ask != null && node != null) {
+          proposed.computeIfAbsent(ask, any -> new HashMap<>()).merge(node, 1, Integer::sum);
+        }
+      } else if (fate == Fate.NO_PENDING_ASK || fate == Fate.DUPLICATE) {
+        if (ask != null) {
+          ask.proposedLate(node, nowMs);
+        }
+      } else if (ask == null || ask.isRejectedAnew(fate, nowMs)) {
+        rejected.merge(fate, 1L, Long::sum);
       }
     }
-    expire(nowMs);
+    proposed.forEach((ask, nodes) -> ask.propose(nodes, nowMs));
+    expire();
   }
 
-  private void propose(ApplicationAttemptId attempt, SchedulerRequestKey key, NodeId node, long nowMs) {
-    if (attempt == null || node == null) {
-      return;
+  private WouldBe ask(int application, int key, Directory directory) {
+    ApplicationAttemptId attempt = directory.applicationOrNull(application);
+    if (attempt == null || key < 0 || key >= directory.requestKeys(application)) {
+      return null;
     }
-    Ask request = new Ask(attempt, key);
-    WouldBe wouldBe = open.get(request);
-    if (wouldBe == null) {
-      FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(attempt);
-      if (app == null) {
-        return;
-      }
-      if (open.size() >= MOST_REQUESTS) {
-        open.remove(open.keySet().iterator().next());
-        forgotten.increment();
-      }
-      wouldBe = new WouldBe(((CSQueue) app.getQueue()).getQueuePath(), framework(attempt));
-      open.put(request, wouldBe);
+    FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(attempt);
+    SchedulerRequestKey request = directory.requestKey(application, key);
+    return app == null || request == null ? null : ask(new Ask(attempt, request), queue(app), attempt);
+  }
+
+  private WouldBe ask(Ask ask, String queue, ApplicationAttemptId attempt) {
+    WouldBe known = asks.get(ask);
+    if (known != null) {
+      return known;
     }
-    wouldBe.propose(node, answers, nowMs);
+    if (asks.size() >= MOST_ASKS) {
+      asks.remove(asks.keySet().iterator().next());
+      forgotten.increment();
+    }
+    WouldBe made = new WouldBe(total, named(byQueue, queue), named(byFramework, framework(attempt)));
+    asks.put(ask, made);
+    return made;
+  }
+
+  private static String queue(FiCaSchedulerApp app) {
+    return ((CSQueue) app.getQueue()).getQueuePath();
   }
 
   /**
@@ -124,42 +138,31 @@ public final class Observer implements MetricsSource {
       return;
     }
     unreadSize.incrementAndGet();
-    unread.add(new Placed(((CSQueue) app.getQueue()).getQueuePath(), app.getApplicationAttemptId(),
-        new Ask(app.getApplicationAttemptId(), key), node));
+    long nowMs = clock.getAsLong();
+    ApplicationAttemptId attempt = app.getApplicationAttemptId();
+    String queue = queue(app);
+    unread.add(() -> ask(new Ask(attempt, key), queue, attempt).placed(node, nowMs));
   }
 
-  private synchronized void readPlaced() {
-    for (Placed placed = unread.poll(); placed != null; placed = unread.poll()) {
+  private void readPlaced() {
+    for (Runnable placed = unread.poll(); placed != null; placed = unread.poll()) {
       unreadSize.decrementAndGet();
-      WouldBe wouldBe = open.get(placed.ask);
-      if (wouldBe == null) {
-        wouldBe = new WouldBe(placed.queue, framework(placed.attempt));
-      }
-      wouldBe.placed(placed.node, tallies(wouldBe));
+      placed.run();
     }
   }
 
-  /** Counts what the stock scheduler has had time enough for. Does little if called often. */
-  public synchronized void expire(long nowMs) {
-    readPlaced();
-    if (nowMs - expiredMs < windowMs / 10) {
-      return;
+  /** Does little if called often. */
+  private void expire() {
+    long nowMs = clock.getAsLong();
+    if (nowMs - expiredMs >= windowMs / 10) {
+      expiredMs = nowMs;
+      asks.values().removeIf(ask -> ask.expire(nowMs, windowMs));
     }
-    expiredMs = nowMs;
-    open.values().removeIf(wouldBe -> wouldBe.expire(nowMs, windowMs, tallies(wouldBe)));
-  }
-
-  private Agreement[] tallies(WouldBe wouldBe) {
-    return new Agreement[] {total, named(byQueue, wouldBe.queue), named(byFramework, wouldBe.framework)};
   }
 
   private static Agreement named(Map<String, Agreement> tallies, String name) {
-    Agreement tally = tallies.get(name);
-    if (tally != null) {
-      return tally;
-    }
-    String kept = tallies.size() < MOST_NAMES ? name : OTHERS;
-    return tallies.computeIfAbsent(kept, any -> new Agreement());
+    return tallies.computeIfAbsent(
+        tallies.containsKey(name) || tallies.size() < MOST_NAMES ? name : OTHERS, any -> new Agreement());
   }
 
   private String framework(ApplicationAttemptId attempt) {
@@ -168,20 +171,24 @@ public final class Observer implements MetricsSource {
     return type == null || type.isEmpty() ? "YARN" : type;
   }
 
-  /** All of it as a JSON object, as in docs/observe.md. */
-  public String json() {
+  /** Compares what there is, and counts what waits. */
+  private void upToNow() {
     readPlaced();
+    expire();
+    total.clear(Agreement.Count.WAITING);
+    byQueue.values().forEach(tally -> tally.clear(Agreement.Count.WAITING));
+    byFramework.values().forEach(tally -> tally.clear(Agreement.Count.WAITING));
+    asks.values().forEach(WouldBe::addWaiting);
+  }
+
+  /** All of it as a JSON object, as in docs/observe.md. */
+  public synchronized String json() {
+    upToNow();
     ObjectNode json = JsonNodeFactory.instance.objectNode();
-    json.put("since_ms", sinceMs).put("window_ms", windowMs).put("proposals", proposals.sum())
-        .put("would_commit", fates.get(Fate.OBSERVED.ordinal()));
-    ObjectNode rejected = json.putObject("would_reject");
-    for (Fate fate : Fate.values()) {
-      long count = fates.get(fate.ordinal());
-      if (fate.isRejection() && count > 0) {
-        rejected.put(fate.toString(), count);
-      }
-    }
-    json.put("stock_placements", stockPlacements.sum()).put("forgotten", forgotten.sum());
+    json.put("since_ms", sinceMs).put("window_ms", windowMs).put("stock_placements", stockPlacements.sum())
+        .put("forgotten", forgotten.sum());
+    ObjectNode reasons = json.putObject("would_reject");
+    rejected.forEach((fate, count) -> reasons.put(fate.toString(), count));
     total.write(json.putObject("total"));
     ObjectNode queues = json.putObject("by_queue");
     byQueue.forEach((queue, tally) -> tally.write(queues.putObject(queue)));
@@ -191,42 +198,17 @@ public final class Observer implements MetricsSource {
   }
 
   @Override
-  public void getMetrics(MetricsCollector collector, boolean all) {
-    readPlaced();
-    tally(collector.addRecord("TreadleAgreement"), total)
-        .addCounter(Interns.info("Proposals", "Proposals judged"), proposals.sum())
-        .addCounter(Interns.info("WouldCommit", "Proposals that would be committed"),
-            fates.get(Fate.OBSERVED.ordinal()))
-        .addCounter(Interns.info("StockPlacements", "Containers placed by the stock scheduler"), stockPlacements.sum());
-    byQueue.forEach((queue, tally) -> tally(collector.addRecord("TreadleAgreementByQueue")
-        .tag(Interns.info("Queue", "A queue's path"), label(queue)), tally));
+  public synchronized void getMetrics(MetricsCollector collector, boolean all) {
+    upToNow();
+    MetricsRecordBuilder record = collector.addRecord("TreadleAgreement");
+    total.write(record);
+    record.addCounter(Interns.info("StockPlacements", "Containers placed by the stock scheduler"), stockPlacements.sum());
+    byQueue.forEach((queue, tally) -> tally.write(collector.addRecord("TreadleAgreementByQueue")
+        .tag(Interns.info("Queue", "A queue's path"), label(queue))));
   }
 
   /** The name of a queue, which may be an application's, in characters that need no escape in a label of Prometheus. */
   private static String label(String queue) {
     return Printable.line(queue).replace('"', '_').replace('\\', '_');
-  }
-
-  private static MetricsRecordBuilder tally(MetricsRecordBuilder record, Agreement tally) {
-    return record.setContext("yarn")
-        .addCounter(Interns.info("Agreed", "Placed by stock where Treadle would have"), tally.agreed.sum())
-        .addCounter(Interns.info("OtherNode", "Placed by stock on another node"), tally.otherNode.sum())
-        .addCounter(Interns.info("TreadleOnly", "Not placed by stock within the window"), tally.treadleOnly.sum())
-        .addCounter(Interns.info("StockOnly", "Placed by stock, not proposed"), tally.stockOnly.sum());
-  }
-
-  /** A placement by the stock scheduler. */
-  private static final class Placed {
-    private final String queue;
-    private final ApplicationAttemptId attempt;
-    private final Ask ask;
-    private final NodeId node;
-
-    Placed(String queue, ApplicationAttemptId attempt, Ask ask, NodeId node) {
-      this.queue = queue;
-      this.attempt = attempt;
-      this.ask = ask;
-      this.node = node;
-    }
   }
 }

@@ -20,7 +20,7 @@ import java.util.function.BooleanSupplier;
 /**
  * The thread that talks to an engine, one for a scheduler: what begins and ends conversations, and when the next of its
  * {@link Ticks} is. It is the only thread that waits for Python, but for the one that asks ahead for it. A tick comes at
- * once when something changed, but at least {@code tick-ms} after the last (200 ms if its answer was only observed), and
+ * once when something changed, but at least {@code tick-ms} after the last (up to 200 ms if its answer was only observed), and
  * every quarter of a lease when nothing does, so that the lease goes on.
  *
  * <p>Whatever goes wrong ends the conversation: the lease is given up, and after a pause that grows with each failure a
@@ -33,7 +33,6 @@ public final class Link implements Runnable {
   private static final long LONGEST_PAUSE_MS = 5000;
   private static final long CONNECT_PAUSE_MS = 50;
   /** Judging an answer takes the scheduler's read lock for each batch of it, and nothing of it is of use to anybody. */
-  private static final long OBSERVE_EVERY_MS = 200;
   private static final long STOP_TIMEOUT_MS = 10_000;
   private static final int FAILURES_COUNTED = 16;
   /** A connection that has lasted so long makes up for earlier failures. */
@@ -265,7 +264,7 @@ public final class Link implements Runnable {
   /** Waits until {@code pauseMs} after {@code begin}; in a conversation a signal shortens that to the tick. */
   private void pause(long begin, long pauseMs) {
     LinkSettings now = settings;
-    long least = begin + (conversation == null ? 0 : TimeUnit.MILLISECONDS.toNanos(tickMs(now.config)));
+    long least = begin + (conversation == null ? 0 : TimeUnit.MILLISECONDS.toNanos(ticks.leastMs(now.config)));
     long most = begin + TimeUnit.MILLISECONDS.toNanos(pauseMs);
     while (!wait.isStopping()) {
       long time = System.nanoTime();
@@ -276,11 +275,6 @@ public final class Link implements Runnable {
       LockSupport.parkNanos(this, end - time);
     }
     signalled = false;
-  }
-
-  /** The least time between two ticks. */
-  private long tickMs(ShimConfig config) {
-    return ticks.observed() ? Math.max(config.tickMs, Math.min(OBSERVE_EVERY_MS, config.leaseMs / 4)) : config.tickMs;
   }
 
   private void end() {

@@ -1,6 +1,7 @@
 package io.treadle.shim.link;
 
 import io.treadle.shim.commit.CommitTime;
+import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.FrameOptions;
@@ -25,6 +26,9 @@ import java.util.function.BooleanSupplier;
 final class Ticks {
   private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
 
+  /** How often an engine is observed at least while something changes or is proposed, milliseconds. */
+  private static final long OBSERVE_EVERY_MS = 200;
+
   private final Mirror mirror;
   private final Lease lease;
   private final AnswerHandler handler;
@@ -37,8 +41,9 @@ final class Ticks {
   private final Runnable signal;
   private final AnswerLimit answerLimit = new AnswerLimit();
   private boolean entered;
-  /** Whether the last answer was only observed. */
+  /** Whether the last answer was only observed; how long it took to get and to judge that one, nanoseconds. */
   private boolean observed;
+  private long observedNanos;
 
   /**
    * Ticks that have not begun.
@@ -62,9 +67,17 @@ final class Ticks {
     this.signal = signal;
   }
 
-  /** Whether the last answer was only observed. */
-  boolean observed() {
-    return observed;
+  /**
+   * The least time from one tick to the next, milliseconds. An engine that is observed repeats itself, so that it is asked
+   * less often: asking and judging take a twentieth of the time at most, unless they take longer than 10 ms.
+   */
+  long leastMs(ShimConfig config) {
+    return observed ? pauseMs(observedNanos, config) : config.tickMs;
+  }
+
+  static long pauseMs(long nanos, ShimConfig config) {
+    long most = Math.min(OBSERVE_EVERY_MS, config.leaseMs / 4);
+    return Math.max(config.tickMs, Math.min(most, TimeUnit.NANOSECONDS.toMillis(20 * nanos)));
   }
 
   /** The conversation is over: the next answer to commit is the first one of another. */
@@ -102,6 +115,7 @@ final class Ticks {
     reports.take(answer.proposals, answer.options.configuration);
     if (ready) {
       dealWith(conversation, answer, now, begin);
+      observedNanos = System.nanoTime() - begin;
     }
   }
 

@@ -149,7 +149,7 @@ public final class ShimMetrics {
   }
 
   /** {@code NODE_FULL} as {@code NodeFull}. */
-  private static String camelCase(Enum<?> constant) {
+  public static String camelCase(Enum<?> constant) {
     StringBuilder text = new StringBuilder();
     for (String word : constant.name().split("_")) {
       text.append(word.charAt(0)).append(word.substring(1).toLowerCase(Locale.ROOT));

@@ -43,6 +43,7 @@ class ObserverTest {
   private MockNM two;
   private MockAM am;
   private FiCaSchedulerApp app;
+  private long nowMs;
 
   @BeforeEach
   void startJob() throws Exception {
@@ -53,7 +54,7 @@ class ObserverTest {
     app = cluster.scheduler().getApplicationAttempt(am.getApplicationAttemptId());
     cluster.scheduler().setClosed(true);
     proposer = new Proposer(cluster);
-    observer = new Observer(cluster.scheduler(), 1000, 0);
+    observer = new Observer(cluster.scheduler(), 1000, () -> nowMs);
   }
 
   @AfterEach
@@ -64,16 +65,13 @@ class ObserverTest {
   @Test
   void saysByTheWallClockSinceWhenItCounts() throws Exception {
     long since = new ObjectMapper()
-        .readTree(new Observer(cluster.scheduler(), 1000, Time.monotonicNow()).json()).get("since_ms").asLong();
+        .readTree(new Observer(cluster.scheduler(), 1000, Time::monotonicNow).json()).get("since_ms").asLong();
     long now = System.currentTimeMillis();
     assertTrue(Math.abs(now - since) < TimeUnit.DAYS.toMillis(1), "since " + since + ", and it is " + now);
   }
 
-  private JsonNode seen() throws Exception {
-    return new ObjectMapper().readTree(observer.json());
-  }
-
-  private void propose(long nowMs, MockNM... nodes) {
+  /** An answer at a time; none of its proposals is placed. */
+  private void propose(long atMs, MockNM... nodes) {
     ApplicationAttemptId attempt = app.getApplicationAttemptId();
     SchedulerRequestKey key = Proposer.key(app, PRIORITY);
     NamedIndices names = proposer.indices();
@@ -81,12 +79,30 @@ class ObserverTest {
     for (int i = 0; i < nodes.length; i++) {
       rows[i] = new int[] {names.of(attempt), names.of(attempt, key), names.of(nodes[i].getNodeId())};
     }
+    nowMs = atMs;
     ProposalFrame answer = Answers.of(rows);
-    observer.judged(answer, proposer.committer().judge(answer, names, Integer.MAX_VALUE), names, nowMs);
+    observer.judged(answer, proposer.committer().judge(answer, names, Integer.MAX_VALUE), names);
   }
 
-  private void stockPlaces(MockNM node) {
-    observer.placed(app, Proposer.key(app, PRIORITY), node.getNodeId());
+  private void stockPlaces(long atMs, MockNM node) {
+    nowMs = atMs;
+    observer.placed(app, new SchedulerRequestKey(Priority.newInstance(PRIORITY), -1, null), node.getNodeId());
+  }
+
+  private JsonNode seen(long atMs) throws Exception {
+    nowMs = atMs;
+    return new ObjectMapper().readTree(observer.json());
+  }
+
+  /** Same node, other node, stock only; how many earlier and the sum of ms, the same of later; waiting. */
+  private void assertTotal(long atMs, String expected) throws Exception {
+    JsonNode seen = seen(atMs);
+    for (JsonNode tally : new JsonNode[] {seen.get("total"), seen.get("by_queue").get("root.a"),
+        seen.get("by_framework").get("MAPREDUCE")}) {
+      StringBuilder text = new StringBuilder();
+      tally.forEach(number -> text.append(' ').append(number.asLong()));
+      assertEquals(expected, text.substring(1));
+    }
   }
 
   @Test
@@ -112,46 +128,82 @@ class ObserverTest {
   }
 
   @Test
-  void sameNodeAgrees() throws Exception {
+  void eachContainerCountsOnceWhoeverWasFirst() throws Exception {
     am.allocate("*", 1024, 3, Collections.emptyList());
     propose(10, one, two);
-    stockPlaces(one);
-    stockPlaces(one);
-    stockPlaces(one);
-    JsonNode seen = seen();
-    assertEquals(2, seen.get("would_commit").asLong());
-    assertEquals(3, seen.get("stock_placements").asLong());
-    for (JsonNode tally : new JsonNode[] {seen.get("total"), seen.get("by_queue").get("root.a"),
-        seen.get("by_framework").get("MAPREDUCE")}) {
-      assertEquals(1, tally.get("agreed").asLong());
-      assertEquals(1, tally.get("other_node").asLong());
-      assertEquals(1, tally.get("stock_only").asLong());
-      assertEquals(0, tally.get("treadle_only").asLong());
+    stockPlaces(110, one);
+    stockPlaces(310, one);
+    stockPlaces(410, two);
+    assertTotal(1411, "1 1 1 2 400 0 0 0");
+    assertEquals(3, seen(1411).get("stock_placements").asLong());
+  }
+
+  /** In this mode nothing is placed, so an engine proposes the same in each answer, perhaps on other nodes. */
+  @Test
+  void repeatsAreNotCountedAgain() throws Exception {
+    am.allocate("*", 1024, 2, Collections.emptyList());
+    for (long now = 0; now <= 5000; now += 100) {
+      propose(now, one, now % 200 == 0 ? one : two);
     }
+    assertTotal(5000, "0 0 0 0 0 0 0 2");
+    stockPlaces(5050, one);
+    assertTotal(5050, "1 0 0 1 5050 0 0 1");
+    stockPlaces(5060, two);
+    assertTotal(7000, "1 1 0 2 10110 0 0 0");
   }
 
   @Test
-  void whatStockDoesNotPlaceIsCountedOnce() throws Exception {
-    am.allocate("*", 1024, 1, Collections.emptyList());
-    for (long now = 0; now <= 5000; now += 100) {
+  void moreOfTheSameIsNew() throws Exception {
+    am.allocate("*", 1024, 3, Collections.emptyList());
+    propose(0, one);
+    propose(100, one, two, two);
+    assertTotal(100, "0 0 0 0 0 0 0 3");
+    stockPlaces(150, two);
+    stockPlaces(160, two);
+    stockPlaces(170, one);
+    assertTotal(170, "3 0 0 3 280 0 0 0");
+  }
+
+  /** The engine decided on a frame that was written before stock placed the container. */
+  @Test
+  void aProposalThatComesAfterThePlacementIsLater() throws Exception {
+    am.allocate("*", 1024, 2, Collections.emptyList());
+    NamedIndices names = proposer.indices();
+    names.of(app.getApplicationAttemptId(), Proposer.key(app, PRIORITY));
+    am.allocate("*", 1024, 0, Collections.emptyList());
+    stockPlaces(100, one);
+    stockPlaces(120, two);
+    nowMs = 250;
+    int application = names.of(app.getApplicationAttemptId());
+    ProposalFrame late = Answers.of(new int[] {application, 0, names.of(two.getNodeId())},
+        new int[] {application, 0, names.of(two.getNodeId())}, new int[] {application, 0, names.of(one.getNodeId())});
+    observer.judged(late, proposer.committer().judge(late, names, Integer.MAX_VALUE), names);
+    assertTotal(5000, "1 1 0 0 0 2 280 0");
+    assertTrue(seen(5000).get("would_reject").isEmpty(), "they were placed");
+  }
+
+  @Test
+  void whatIsProposedNoLongerIsForgotten() throws Exception {
+    am.allocate("*", 1024, 2, Collections.emptyList());
+    propose(0, one, one);
+    propose(800, one);
+    propose(1600, one);
+    assertTotal(1600, "0 0 0 0 0 0 0 1");
+    stockPlaces(1700, one);
+    stockPlaces(1710, one);
+    assertTotal(3000, "1 0 1 1 1700 0 0 0");
+  }
+
+  @Test
+  void aRejectionIsCountedOnceUntilSomethingIsPlaced() throws Exception {
+    am.allocate("*", 8192, 1, Collections.emptyList());
+    for (long now = 0; now < 100_000; now += 500) {
       propose(now, one);
     }
-    assertEquals(1, seen().get("total").get("treadle_only").asLong());
-    stockPlaces(one);
-    assertEquals(1, seen().get("total").get("stock_only").asLong());
-  }
-
-  @Test
-  void changedMindIsNotCounted() throws Exception {
-    am.allocate("*", 1024, 1, Collections.emptyList());
-    propose(0, one);
-    for (long now = 100; now <= 800; now += 100) {
-      propose(now, two);
-    }
-    stockPlaces(two);
-    observer.expire(5000);
-    assertEquals(0, seen().get("total").get("treadle_only").asLong());
-    assertEquals(1, seen().get("total").get("agreed").asLong());
+    assertEquals(1, seen(100_000).get("would_reject").get("NODE_FULL").asLong());
+    stockPlaces(100_000, two);
+    propose(100_100, one);
+    assertEquals(2, seen(100_100).get("would_reject").get("NODE_FULL").asLong());
   }
 
   /** A queue that a placement rule creates may have an application's name; Hadoop's Prometheus sink escapes nothing. */
@@ -159,7 +211,7 @@ class ObserverTest {
   void metrics2GetsNoTextButNamesOfQueuesWithoutQuotes() throws Exception {
     cluster.close();
     cluster = ClusterFixture.cluster().queues("root", "a,q\"\\").capacity("root.a", 50).capacity("root.q\"\\", 50).start();
-    observer = new Observer(cluster.scheduler(), 1000, 0);
+    observer = new Observer(cluster.scheduler(), 1000, () -> nowMs);
     app = cluster.attempt(cluster.submit(MockRMAppSubmissionData.Builder.createWithMemory(1024, cluster.rm())
         .withQueue("q\"\\").withAppType("type \"t\"")));
     observer.placed(app, new SchedulerRequestKey(Priority.newInstance(1), 0, null), NodeId.newInstance("one", 1));
@@ -168,14 +220,5 @@ class ObserverTest {
     Set<String> tags = new HashSet<>();
     collector.getRecords().forEach(record -> record.tags().forEach(tag -> tags.add(tag.name() + "=" + tag.value())));
     assertEquals(new HashSet<>(Arrays.asList("Context=yarn", "Queue=root.q__")), tags);
-  }
-
-  @Test
-  void rejectionsAreCountedByReason() throws Exception {
-    am.allocate("*", 8192, 1, Collections.emptyList());
-    propose(0, one);
-    assertEquals(1, seen().get("would_reject").get("NODE_FULL").asLong());
-    assertEquals(1, seen().get("proposals").asLong());
-    assertTrue(seen().get("by_queue").isEmpty());
   }
 }
