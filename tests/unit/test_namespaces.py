@@ -132,6 +132,19 @@ def test_without_a_number_for_root_only_what_no_stranger_can_have_put_there_is_r
         assert f"{folder} belongs to" in reason(STRANGER + 1)
 
 
+def test_without_a_number_for_root_the_home_of_another_account_is_not_roots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = tmp_path / "home" / "policy.py"
+    policy.parent.mkdir()
+    policy.touch()
+    found = policy.parent.stat()
+    monkeypatch.setattr(trust, "_number_of_strangers", lambda: found.st_uid)
+    assert trust._is_roots(policy.parent, found)
+    monkeypatch.setattr(trust, "_homes_of_others", lambda: frozenset({str(policy.parent)}))
+    assert not trust._is_roots(policy.parent, found)
+
+
 def start(*options: str) -> int:
     return run(["minicluster", "start", "--folder", "/nowhere", *options])
 

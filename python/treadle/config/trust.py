@@ -63,9 +63,21 @@ def _is_roots(at: Path, found: os.stat_result) -> bool:
     """Say whether root owns what is at a path, in a user namespace without root.
 
     There root's files and those of all other users have one number. Where only root and this process's user may write
-    to the folder above, they are taken for root's.
+    to the folder above, they are taken for root's, except for homes of other accounts.
     """
-    return found.st_uid == _number_of_strangers() and not at.parent.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if found.st_uid != _number_of_strangers() or str(at) in _homes_of_others():
+        return False
+    return not at.parent.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+_FIRST_ACCOUNT: Final = 1000
+"""Accounts below are the system's; some of their homes are folders of root's."""
+
+
+@cache
+def _homes_of_others() -> frozenset[str]:
+    found = (each for each in pwd.getpwall() if each.pw_uid >= _FIRST_ACCOUNT and each.pw_uid != os.geteuid())
+    return frozenset(each.pw_dir for each in found)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from treadle.dag import tez_plan
 from treadle.dag.dag import Dag, DagError
 from treadle.dag.tez_plan import read_tez_plan
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 from treadle.history.dags import dag_of_profile, dag_of_run, dag_of_tez_plan, runs_alike
 from treadle.history.importers.sources import find_sources, read_source
 from treadle.history.profile import JobProfile, with_run
@@ -198,5 +199,5 @@ def test_a_broken_plan_is_reported(tmp_path: Path) -> None:
 def test_a_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     tez_plan.plan_class.cache_clear()
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
-    with pytest.raises(UserError, match=r"a tez-dag\.pb needs protobuf; pip install 'treadle\[history\]'"):
+    with pytest.raises(UserError, match=re.escape(f"a tez-dag.pb needs protobuf; {install_extra('history')}")):
         read_tez_plan(DATA / "dags" / "tez-dag.pb")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from tests.property.planner.schedules import check, check_ranks
 from tests.unit.planner.test_online_plans import MOTIVATING
 
 from treadle.dag.dag import Dag, Stage
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 from treadle.planner.cpsat import solve
 from treadle.planner.graphene import plan
 
@@ -22,7 +23,7 @@ PAIRS = Dag("pairs", (Stage(0, 3, 4, {"cpu": 1.0}), Stage(1, 3, 1, {"cpu": 1.0},
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
-    with pytest.raises(UserError, match=r"needs OR-Tools; pip install 'treadle\[cpsat\]'"):
+    with pytest.raises(UserError, match=re.escape(f"needs OR-Tools; {install_extra('cpsat')}")):
         solve(MOTIVATING, {"cpu": 3.0}, 1, 100)
 
 
