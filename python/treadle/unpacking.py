@@ -44,6 +44,11 @@ class Unpacker:
         self._packed_bytes = self._unpacked_bytes = 0
 
     @property
+    def room(self) -> int:
+        """How many bytes the part of the stream that was given so far may unpack to."""
+        return bound(self._packed_bytes)
+
+    @property
     def in_frame(self) -> bool:
         """Is the latest frame incomplete?"""
         return self._frame is not None
@@ -59,7 +64,7 @@ class Unpacker:
             UnpackError: they do not unpack, unpack to more than stated, or to more than `bound` allows the stream.
         """
         self._packed_bytes += len(packed)
-        room = bound(self._packed_bytes) - self._unpacked_bytes
+        room = self.room - self._unpacked_bytes
         found: list[bytes] = []
         length = 0
         for at in range(0, len(packed), _STEP_BYTES):

@@ -29,6 +29,9 @@ RECORD_HEADER: Final = Struct("<II")
 CHUNK_BYTES_MAX: Final = 1 << 30
 """A longer one is damaged, packed or unpacked: a frame and an answer have 256 MiB each at most."""
 
+HEAD_BYTES_MAX: Final = 4 << 20
+"""Of a head as JSON: a settings file of 1 MiB takes 3 MiB at most, and objects take many times their text."""
+
 LEVEL: Final = 1
 """Of zstd: with frames of a real ResourceManager faster ones save nothing, and pack into half as much again."""
 
@@ -93,8 +96,14 @@ class ChunkWriter:
         return self._unpacked
 
     def write(self, head: dict[str, Any], *body: bytes | memoryview) -> None:
-        """Put a record, its body in parts, into the chunk that is being made."""
+        """Put a record, its body in parts, into the chunk that is being made.
+
+        Raises:
+            RecordingError: its head is longer than `HEAD_BYTES_MAX`, so that no reader would accept it.
+        """
         text = json.dumps(head, separators=(",", ":")).encode()
+        if len(text) > HEAD_BYTES_MAX:
+            raise RecordingError(f"a record's head has {len(text)} bytes, and readers accept {HEAD_BYTES_MAX}")
         length = sum(len(part) for part in body)
         for part in (RECORD_HEADER.pack(len(text), length) + text, *body):
             self._packed.append(self._packer.compress(part))
@@ -155,6 +164,11 @@ class ChunkReader:
         self.damage = ""
         """Why nothing was read beyond some place; empty if all was."""
 
+    @property
+    def room(self) -> int:
+        """How many bytes the chunks that were read so far may unpack to: the most that a frame of theirs may become."""
+        return self._unpacker.room
+
     def records(self) -> Iterator[Record]:
         """Yield all records that are whole."""
         for chunk in self._chunks():
@@ -163,6 +177,9 @@ class ChunkReader:
                 head, body = RECORD_HEADER.unpack_from(chunk, at)
                 begin = at + RECORD_HEADER.size
                 end = begin + head + body
+                if head > HEAD_BYTES_MAX:
+                    self.damage = f"the head of a record at {at} of a chunk has more than {HEAD_BYTES_MAX >> 20} MiB"
+                    return
                 if end > len(chunk):
                     break
                 try:

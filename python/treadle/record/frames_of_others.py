@@ -6,14 +6,15 @@ does not know is left out, what the other did not have is 0.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from treadle.record.chunks import RecordingError
-from treadle.wire.frames import FRAME_HEADER, SECTION_HEADER
-from treadle.wire.schema import FRAME_MAGIC, SECTIONS, VERSION
+from treadle.wire.frames import FRAME_HEADER, RESOURCES_MAX, SECTION_HEADER
+from treadle.wire.schema import FRAME_MAGIC, SECTIONS, VERSION, plans
 
 _BYTES: Final = {"u8": 1, "i32": 4, "name": 4, "i64": 8}
 _STRINGS: Final = "STRINGS"
@@ -48,15 +49,21 @@ class Translator:
             found.append(f"its frames lack what this release has, which is taken for 0: {', '.join(self._added)}")
         return found
 
-    def frame(self, frame: bytes) -> bytes:
+    def frame(self, frame: bytes, room: int) -> bytes:
         """Return a frame of this release.
 
+        Args:
+            frame: the other release's
+            room: the most bytes that the sections of this release's may have
+
         Raises:
-            RecordingError: it is none of that schema.
+            RecordingError: it is none of that schema, or would be larger.
         """
         try:
             header = list(FRAME_HEADER.unpack_from(frame))
             resources, count = header[8], header[9]
+            if not 1 <= resources <= RESOURCES_MAX:
+                raise ValueError(f"{resources} resource types are not in 1 to {RESOURCES_MAX}")
             found: dict[int, bytes] = {}
             offset = FRAME_HEADER.size
             for _ in range(count):
@@ -69,9 +76,14 @@ class Translator:
                     self._unknown[name] = None
                     continue
                 section = SECTIONS[name]
+                if name != _STRINGS and rows and not columns:
+                    raise ValueError(f"{name} has {rows} rows and no columns")
+                room -= length if name == _STRINGS else rows * plans(resources)[section.kind].row_bytes
+                if room < 0:
+                    raise ValueError(f"{name} has {rows} rows, too many for a file of its size")
                 said = content if name == _STRINGS else self._columns(name, columns, content, rows, resources)
                 found[section.kind] = SECTION_HEADER.pack(section.kind, 0, rows, len(said)) + said
-        except (KeyError, IndexError, ValueError, TypeError) as error:
+        except (KeyError, IndexError, ValueError, TypeError, struct.error) as error:
             raise RecordingError(f"a frame that its schema does not describe: {error}") from error
         body = b"".join(found[kind] for kind in sorted(found))
         header[0], header[1] = FRAME_MAGIC, VERSION

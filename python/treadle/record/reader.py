@@ -117,7 +117,7 @@ def _ticks(found: RecordedSegment, chunks: ChunkReader, records: Iterator[Record
     for record in records:
         if record.kind == "tick":
             tick = read_tick(record)
-            yield tick if translator is None else replace(tick, frame=translator.frame(tick.frame))
+            yield tick if translator is None else replace(tick, frame=translator.frame(tick.frame, chunks.room))
         elif record.kind == "end":
             ended = str(record.head.get("why", ""))
             found.cost = read_cost(record)

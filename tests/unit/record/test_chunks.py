@@ -15,6 +15,7 @@ import pytest
 from treadle.record.chunks import (
     CHUNK_HEADER,
     FILE_HEADER,
+    HEAD_BYTES_MAX,
     MAGIC,
     RECORD_HEADER,
     VERSION,
@@ -131,6 +132,37 @@ def test_what_no_reader_would_accept_is_not_written() -> None:
 @pytest.mark.parametrize("head", [b"[" * 100_000, b"{", b'"\xff"'])
 def test_a_head_that_is_not_json_is_damage(head: bytes) -> None:
     assert read(file_of(RECORD_HEADER.pack(len(head), 0) + head))[1] == "a record at 0 of a chunk is not readable"
+
+
+def test_a_head_beyond_the_bound_is_damage_and_costs_no_memory() -> None:
+    head = b'{"x":[' + b"{}," * 5_000_000 + b"{}]}"
+    file = file_of(RECORD_HEADER.pack(len(head), 0) + head)
+    assert len(file) < 1 << 16
+    tracemalloc.start()
+    try:
+        found, damage = read(file)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (found, damage) == ([], "the head of a record at 0 of a chunk has more than 4 MiB")
+    assert peak < 128 << 20
+
+
+@pytest.mark.parametrize("text", ["é" * (1 << 19), "\n" * (1 << 20), "😀" * (1 << 18)])
+def test_the_longest_settings_fit_a_head(text: str) -> None:
+    assert len(text.encode()) == 1 << 20
+    stream = BytesIO()
+    writer = ChunkWriter(stream)
+    writer.write({"kind": "settings", "source": {"text": text}})
+    writer.flush()
+    (record,) = ChunkReader(BytesIO(stream.getvalue()), "a.rec").records()
+    assert record.head["source"]["text"] == text
+
+
+def test_a_head_that_no_reader_would_accept_is_not_written() -> None:
+    writer = ChunkWriter(BytesIO())
+    with pytest.raises(RecordingError, match="readers accept"):
+        writer.write({"kind": "tick", "known": "x" * HEAD_BYTES_MAX})
 
 
 def test_a_record_that_is_longer_than_its_chunk_is_damage() -> None:

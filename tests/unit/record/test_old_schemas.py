@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ from treadle.events import Nodes, Queues
 from treadle.record.chunks import RecordingError
 from treadle.record.frames_of_others import Translator
 from treadle.record.hashes import schema, schema_hash
+from treadle.unpacking import bound
 from treadle.wire.frames import FRAME_HEADER, SECTION_HEADER, FrameDecoder
 from treadle.wire.schema import SECTIONS
 
 GOLDEN = (Path(__file__).parents[2] / "golden" / "frame-snapshot.bin").read_bytes()
 R = FRAME_HEADER.unpack_from(GOLDEN)[8]
+ROOM = bound(0)
 
 
 def columns_of(other: dict[str, Any], name: str) -> list[list[str]]:
@@ -48,7 +51,7 @@ def changed(name: str, change: Any) -> bytes:
 
 def test_a_frame_of_this_schema_stays_as_it_is() -> None:
     translator = Translator(schema())
-    assert translator.frame(GOLDEN) == GOLDEN
+    assert translator.frame(GOLDEN, ROOM) == GOLDEN
     assert translator.notes() == []
 
 
@@ -60,7 +63,7 @@ def test_a_column_that_the_other_did_not_have_is_0_and_one_that_is_unknown_is_le
         "NODES", lambda rows, columns: [bytes(8 * rows), *(columns[name] for name in columns if name != "rack")]
     )
     translator = Translator(other)
-    found = FrameDecoder().decode(translator.frame(frame))
+    found = FrameDecoder().decode(translator.frame(frame, ROOM))
     expected = FrameDecoder().decode(GOLDEN)
     nodes = next(each for each in found.events if isinstance(each, Nodes))
     was = next(each for each in expected.events if isinstance(each, Nodes))
@@ -83,7 +86,7 @@ def test_columns_in_another_order_and_of_another_width_are_found_by_name() -> No
         columns["priority"] = np.frombuffer(columns["priority"], "<i4").astype("<i8").tobytes()
         return [columns[name] for name in reversed(columns)]
 
-    found = FrameDecoder().decode(Translator(other).frame(changed("QUEUES", change)))
+    found = FrameDecoder().decode(Translator(other).frame(changed("QUEUES", change), ROOM))
     queues, was = (
         next(each for each in frame.events if isinstance(each, Queues))
         for frame in (found, FrameDecoder().decode(GOLDEN))
@@ -104,10 +107,10 @@ def test_a_section_under_another_number_is_found_by_name_and_an_unknown_one_is_l
         SECTION_HEADER.pack_into(parts, offset, kind + 50, reserved, rows, length)
         offset += SECTION_HEADER.size + length
     translator = Translator(other)
-    assert translator.frame(bytes(parts)) == GOLDEN
+    assert translator.frame(bytes(parts), ROOM) == GOLDEN
     next(each for each in other["sections"] if each["name"] == "TAGS")["name"] = "STICKERS"
     translator = Translator(other)
-    FrameDecoder().decode(translator.frame(bytes(parts)))
+    FrameDecoder().decode(translator.frame(bytes(parts), ROOM))
     assert "STICKERS" in translator.notes()[0]
 
 
@@ -121,7 +124,44 @@ def test_a_frame_that_its_schema_does_not_describe_is_refused() -> None:
     other = copy.deepcopy(schema())
     columns_of(other, "NODES").pop()
     with pytest.raises(RecordingError, match="a frame that its schema does not describe"):
-        Translator(other).frame(GOLDEN)
+        Translator(other).frame(GOLDEN, ROOM)
+
+
+def of_rows(rows: int, content: bytes = b"", resources: int = R) -> bytes:
+    """Return a frame of one section, NODES, that states a number of rows."""
+    header = list(FRAME_HEADER.unpack_from(GOLDEN))
+    body = SECTION_HEADER.pack(SECTIONS["NODES"].kind, 0, rows, len(content)) + content
+    header[8:] = resources, 1, FRAME_HEADER.size + len(body)
+    return FRAME_HEADER.pack(*header) + body
+
+
+@pytest.mark.parametrize(
+    ("columns", "frame", "said"),
+    [
+        ([], of_rows(1_000_000), "NODES has 1000000 rows and no columns"),
+        ([["x", "u8"]], of_rows(1_000_000, bytes(1_000_000)), "too many for a file of its size"),
+        ([["x", "R*i64"]], of_rows(1_000_000, resources=0), "0 resource types"),
+    ],
+)
+def test_rows_that_the_file_has_no_bytes_for_are_refused_and_cost_no_memory(
+    columns: list[list[str]], frame: bytes, said: str
+) -> None:
+    other = copy.deepcopy(schema())
+    columns_of(other, "NODES")[:] = columns
+    translator = Translator(other)
+    tracemalloc.start()
+    try:
+        with pytest.raises(RecordingError, match=said):
+            translator.frame(frame, ROOM)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 << 20
+
+
+def test_a_frame_that_ends_early_is_refused() -> None:
+    with pytest.raises(RecordingError, match="a frame that its schema does not describe"):
+        Translator(schema()).frame(GOLDEN[: FRAME_HEADER.size + 3], ROOM)
 
 
 def test_the_hash_is_of_the_schema() -> None:
