@@ -79,7 +79,7 @@ test-all: ## the above, the long tests and Hadoop's own CapacityScheduler tests 
 	@$(MAKE) --no-print-directory fast-test PYTEST_OPTIONS='--hypothesis-profile explore'
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group browser
 	@$(BIN)/pytest --hypothesis-profile explore -m '(cluster or slow) and not kerberos'
-	@$(MVN) -Pstock-tests verify
+	@$(MVN) -Dstock.selection=capacity verify
 
 .PHONY: screenshots
 screenshots: build ## the pictures of the dashboard in docs/pictures, of a busy mini cluster (Debian: chromium)

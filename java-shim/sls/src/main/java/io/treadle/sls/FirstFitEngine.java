@@ -1,12 +1,11 @@
 package io.treadle.sls;
 
 import io.treadle.shim.link.Engine;
+import io.treadle.shim.wire.ProposalFrame;
 import io.treadle.sls.FirstFitModel.Application;
 import io.treadle.sls.FirstFitModel.Node;
 import io.treadle.sls.FirstFitModel.Request;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashSet;
@@ -20,11 +19,6 @@ import java.util.Set;
  * <p>It knows no locality, no shares and no user limits; asks that are bound to nodes or constrained it leaves alone.
  */
 public final class FirstFitEngine implements Engine {
-  private static final int PROPOSAL_HEADER_BYTES = 48;
-  private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'P' << 24;
-  private static final short VERSION = FrameReader.VERSION;
-  private static final short FLAG_RESEND = 1;
-
   private final FirstFitModel model = new FirstFitModel();
   private final List<int[]> proposals = new ArrayList<>();
   /** Sizes for which the current tick has found no node, by partition and amounts. */
@@ -129,15 +123,7 @@ public final class FirstFitEngine implements Engine {
   }
 
   private byte[] answer(FrameReader frame, boolean resend, long micros) {
-    ByteBuffer out = ByteBuffer.allocate(PROPOSAL_HEADER_BYTES + 12 * proposals.size()).order(ByteOrder.LITTLE_ENDIAN);
-    out.putInt(MAGIC).putShort(VERSION).putShort(resend ? FLAG_RESEND : 0);
-    out.putLong(frame.epoch()).putLong(frame.sequence()).putLong(resend ? 0 : frame.sequence()).putLong(micros);
-    out.putInt(proposals.size()).putInt(0);
-    for (int column = 0; column < 3; column++) {
-      for (int[] proposal : proposals) {
-        out.putInt(proposal[column]);
-      }
-    }
-    return out.array();
+    return ProposalFrame.encode(resend ? ProposalFrame.FLAG_RESEND : 0, frame.epoch(), frame.sequence(),
+        resend ? 0 : frame.sequence(), micros, "", proposals.toArray(new int[0][]));
   }
 }

@@ -1,5 +1,6 @@
 package io.treadle.sls;
 
+import io.treadle.shim.wire.FrameWriter;
 import java.io.IOException;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
@@ -24,11 +25,7 @@ final class FrameReader {
   static final int REQUESTS = 15;
   static final int FATES = 21;
 
-  /** Of the wire; the shim's is the same. */
-  static final short VERSION = 2;
-
   private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'F' << 24;
-  private static final int HEADER_BYTES = 48;
 
   private final int flags;
   private final long epoch;
@@ -45,8 +42,8 @@ final class FrameReader {
         throw new IOException("not a frame: the magic number is missing");
       }
       int version = bytes.getShort();
-      if (version != VERSION) {
-        throw new IOException("a frame of version " + version + ", not " + VERSION);
+      if (version != FrameWriter.VERSION) {
+        throw new IOException("a frame of version " + version + ", not " + FrameWriter.VERSION);
       }
       flags = bytes.getShort();
       epoch = bytes.getLong();
@@ -56,7 +53,7 @@ final class FrameReader {
       limit = bytes.getInt();
       resources = bytes.getShort();
       int count = bytes.getShort();
-      bytes.position(HEADER_BYTES);
+      bytes.position(FrameWriter.HEADER_BYTES);
       for (int i = 0; i < count; i++) {
         int kind = bytes.getShort();
         bytes.getShort();

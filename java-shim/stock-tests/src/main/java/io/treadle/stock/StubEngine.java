@@ -13,15 +13,12 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.StubbedS
  * comes.
  */
 public final class StubEngine implements Engine {
-  private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'P' << 24;
-  private static final short VERSION = 1;
   private static final int FLAG_MORE = 2;
   private static final int FLAG_OBSERVE = 4;
   private static final int FLAGS_AT = 6;
   private static final int EPOCH_AT = 8;
   private static final int SEQUENCE_AT = 16;
   private static final int LIMIT_AT = 36;
-  private static final int COLUMNS = 3;
 
   /** Made by the link, by this class's name. */
   public StubEngine() {
@@ -31,20 +28,11 @@ public final class StubEngine implements Engine {
   public byte[] decide(byte[] frame) throws IOException {
     ByteBuffer header = ByteBuffer.wrap(frame).order(ByteOrder.LITTLE_ENDIAN);
     int flags = header.getShort(FLAGS_AT);
+    long sequence = header.getLong(SEQUENCE_AT);
     int limit = header.getInt(LIMIT_AT);
     boolean mayPropose = (flags & (FLAG_MORE | FLAG_OBSERVE)) == 0 && limit > 0;
     int[][] proposals = mayPropose ? StubbedScheduler.ofThisLink().wishes() : new int[0][];
-    ByteBuffer answer = ByteBuffer.allocate(ProposalFrame.HEADER_BYTES + Integer.BYTES * COLUMNS * proposals.length)
-        .order(ByteOrder.LITTLE_ENDIAN);
-    answer.putInt(MAGIC).putShort(VERSION).putShort((short) 0);
-    answer.putLong(header.getLong(EPOCH_AT)).putLong(header.getLong(SEQUENCE_AT)).putLong(0);
-    answer.putInt(proposals.length).putInt(0);
-    for (int column = 0; column < COLUMNS; column++) {
-      for (int[] proposal : proposals) {
-        answer.putInt(proposal[column]);
-      }
-    }
-    return answer.array();
+    return ProposalFrame.encode(0, header.getLong(EPOCH_AT), sequence, sequence, 0, "", proposals);
   }
 
   @Override

@@ -9,9 +9,9 @@ import java.nio.charset.CodingErrorAction;
 import java.nio.charset.StandardCharsets;
 
 /**
- * An engine's answer, decoded: docs/wire-format.md, "A proposal frame". Reading checks the form only; what it
- * proposes is checked at commit time. Columns stay in the bytes of the answer, so a frame costs no memory of its own
- * but for the status text.
+ * An engine's answer: docs/wire-format.md, "A proposal frame". Reading checks the form only; what it proposes is
+ * checked at commit time. Columns stay in the bytes of the answer, so a frame costs no memory of its own but for the
+ * status text. Engines in the ResourceManager's JVM, as those of the benchmark and of tests, encode their answers here.
  */
 public final class ProposalFrame {
   /** Bytes before the columns. */
@@ -20,9 +20,11 @@ public final class ProposalFrame {
   /** A longer status is refused, unread. */
   public static final int STATUS_BYTES_MAX = 1 << 16;
 
+  /** The engine lost track and asks for a snapshot. */
+  public static final int FLAG_RESEND = 1;
+
   private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'P' << 24;
   private static final int VERSION_AT = 4;
-  private static final int FLAG_RESEND = 1;
   private static final int FLAG_BUSY = 2;
   private static final int FLAG_TRANSACTIONS = 4;
   private static final int COLUMNS = 3;
@@ -40,6 +42,37 @@ public final class ProposalFrame {
   /** The length of the longest answer with so many proposals, bytes. */
   public static int bytesMax(int rows) {
     return HEADER_BYTES + 4 * (COLUMNS + 1) * rows + STATUS_BYTES_MAX;
+  }
+
+  /**
+   * Encodes an answer; nothing of it is checked. Parameters are in the order of the header.
+   *
+   * @param flags the flags of the header
+   * @param epoch the epoch of the frame that is answered
+   * @param sequence the sequence number of that frame
+   * @param base the sequence number of the frame that was decided on, 0 for none
+   * @param micros time spent in the engine, microseconds
+   * @param status a JSON object, or empty
+   * @param rows each {application, request key, node}, and the transaction if the flags have it
+   */
+  public static byte[] encode(
+      int flags, long epoch, long sequence, long base, long micros, String status, int[]... rows) {
+    byte[] text = status.getBytes(StandardCharsets.UTF_8);
+    int columns = columns(flags);
+    ByteBuffer bytes = ByteBuffer.allocate(HEADER_BYTES + Integer.BYTES * columns * rows.length + text.length)
+        .order(ByteOrder.LITTLE_ENDIAN);
+    bytes.putInt(MAGIC).putShort((short) FrameWriter.VERSION).putShort((short) flags);
+    bytes.putLong(epoch).putLong(sequence).putLong(base).putLong(micros).putInt(rows.length).putInt(text.length);
+    for (int column = 0; column < columns; column++) {
+      for (int[] row : rows) {
+        bytes.putInt(row[column]);
+      }
+    }
+    return bytes.put(text).array();
+  }
+
+  private static int columns(int flags) {
+    return (flags & FLAG_TRANSACTIONS) != 0 ? COLUMNS + 1 : COLUMNS;
   }
 
   /**
@@ -61,7 +94,7 @@ public final class ProposalFrame {
     }
     int rows = buffer.getInt(40);
     int statusBytes = buffer.getInt(44);
-    int columns = (flags & FLAG_TRANSACTIONS) != 0 ? COLUMNS + 1 : COLUMNS;
+    int columns = columns(flags);
     long base = buffer.getLong(24);
     if (base < 0 || base > Math.max(0, buffer.getLong(16))) {
       throw new IOException("an answer decided on frame " + base + " to frame " + buffer.getLong(16));

@@ -1,5 +1,6 @@
 package io.treadle.shim.link;
 
+import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -81,15 +82,7 @@ public final class NamedEngine implements Engine {
 
   /** An answer with rows of {application, request key, node, transaction}. */
   public static byte[] inTransactions(ScriptedEngine.Frame frame, int[]... rows) {
-    ByteBuffer bytes = ByteBuffer.allocate(48 + 16 * rows.length).order(ByteOrder.LITTLE_ENDIAN);
-    bytes.put(ScriptedEngine.answer(frame.epoch(), frame.sequence(), 4, "")).putInt(40, rows.length);
-    bytes.putLong(24, rows.length == 0 ? 0 : frame.sequence());
-    for (int column = 0; column < 4; column++) {
-      for (int[] row : rows) {
-        bytes.putInt(row[column]);
-      }
-    }
-    return bytes.array();
+    return ProposalFrame.encode(4, frame.epoch(), frame.sequence(), rows.length == 0 ? 0 : frame.sequence(), 1, "", rows);
   }
 
   /** An answer that was decided on an earlier frame. */

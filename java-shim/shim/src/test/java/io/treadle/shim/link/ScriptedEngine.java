@@ -1,9 +1,10 @@
 package io.treadle.shim.link;
 
+import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -107,19 +108,13 @@ public final class ScriptedEngine implements Engine {
     return frame.limit() < 1 || frame.observe() ? frame.answer() : frame.answer(0, 0, 0);
   }
 
-  /** A proposal frame. */
+  /** A proposal frame; proposals as triples of application, key and node. */
   public static byte[] answer(long epoch, long sequence, int flags, String status, int... proposals) {
-    int rows = proposals.length / 3;
-    byte[] text = status.getBytes(StandardCharsets.UTF_8);
-    ByteBuffer bytes = ByteBuffer.allocate(48 + 12 * rows + text.length).order(ByteOrder.LITTLE_ENDIAN);
-    bytes.put((byte) 'T').put((byte) 'R').put((byte) 'D').put((byte) 'P').putShort((short) 2).putShort((short) flags);
-    bytes.putLong(epoch).putLong(sequence).putLong(rows == 0 ? 0 : sequence).putLong(1).putInt(rows).putInt(text.length);
-    for (int column = 0; column < 3; column++) {
-      for (int row = 0; row < rows; row++) {
-        bytes.putInt(proposals[3 * row + column]);
-      }
+    int[][] rows = new int[proposals.length / 3][];
+    for (int row = 0; row < rows.length; row++) {
+      rows[row] = Arrays.copyOfRange(proposals, 3 * row, 3 * row + 3);
     }
-    return bytes.put(text).array();
+    return ProposalFrame.encode(flags, epoch, sequence, rows.length == 0 ? 0 : sequence, 1, status, rows);
   }
 
   @Override

@@ -82,6 +82,19 @@ class GoldenFilesTest {
     }
   }
 
+  @Test
+  void writesTheGoldenProposals() throws Exception {
+    JsonNode json = json("proposals.json");
+    int[][] rows = new int[json.get("application").size()][];
+    for (int i = 0; i < rows.length; i++) {
+      rows[i] = new int[] {json.get("application").get(i).asInt(), json.get("key").get(i).asInt(),
+          json.get("node").get(i).asInt(), json.get("transaction").get(i).asInt()};
+    }
+    assertArrayEquals(bytes("proposals.bin"), ProposalFrame.encode(json.get("flags").asInt(),
+        json.get("epoch").asLong(), json.get("sequence").asLong(), json.get("base").asLong(),
+        json.get("decide_us").asLong(), json.get("status").asText(), rows));
+  }
+
   private static JsonNode json(String name) throws IOException {
     return new ObjectMapper().readTree(bytes(name));
   }

@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
@@ -17,13 +16,11 @@ class ProposalFrameTest {
 
   /** A right answer with some proposals with the status "{}". */
   static byte[] answer(int rows) {
-    ByteBuffer buffer = ByteBuffer.allocate(48 + 12 * rows + 2).order(ByteOrder.LITTLE_ENDIAN);
-    buffer.put("TRDP".getBytes(StandardCharsets.US_ASCII)).putShort((short) 2).putShort((short) 0);
-    buffer.putLong(5).putLong(6).putLong(6).putLong(7).putInt(rows).putInt(2);
-    for (int i = 0; i < 3 * rows; i++) {
-      buffer.putInt(i);
+    int[][] proposals = new int[rows][];
+    for (int row = 0; row < rows; row++) {
+      proposals[row] = new int[] {row, rows + row, 2 * rows + row};
     }
-    return buffer.put("{}".getBytes(StandardCharsets.US_ASCII)).array();
+    return ProposalFrame.encode(0, 5, 6, 6, 7, "{}", proposals);
   }
 
   @Test
@@ -42,12 +39,13 @@ class ProposalFrameTest {
   void everyWrongFieldIsNamed() {
     refused("shorter than its header", new byte[5]);
     refused("shorter than its header", Arrays.copyOf(answer(4), 47));
+    String versions = "the sidecar speaks version 1 of the wire, the shim version " + FrameWriter.VERSION
+        + ": give both the same release";
     byte[] old = Arrays.copyOf(answer(4), 40);
     old[4] = 1;
-    refused("the sidecar speaks version 1 of the wire, the shim version 2: give both the same release", old);
+    refused(versions, old);
     refused("does not begin with TRDP", changed(0, 'X'));
-    refused("the sidecar speaks version 1 of the wire, the shim version 2: give both the same release",
-        changed(4, 1));
+    refused(versions, changed(4, 1));
     refused("flags", changed(6, 8));
     refused("a busy engine's answer with 4 proposals", changed(6, 2));
     refused("decided on frame 7 to frame 6", changed(24, 7));
@@ -68,10 +66,9 @@ class ProposalFrameTest {
   }
 
   private static byte[] withStatus(int bytes) {
-    byte[] text = new byte[bytes];
-    Arrays.fill(text, (byte) ' ');
-    return ByteBuffer.allocate(48 + bytes).order(ByteOrder.LITTLE_ENDIAN).put(answer(0), 0, 48).putInt(44, bytes).put(text)
-        .array();
+    char[] text = new char[bytes];
+    Arrays.fill(text, ' ');
+    return ProposalFrame.encode(0, 5, 6, 6, 7, new String(text));
   }
 
   private static byte[] changed(int position, int value) {
@@ -99,13 +96,11 @@ class ProposalFrameTest {
   }
 
   private static byte[] withTransactions(int... numbers) {
-    ByteBuffer buffer = ByteBuffer.allocate(48 + 16 * numbers.length).order(ByteOrder.LITTLE_ENDIAN);
-    buffer.put(answer(numbers.length), 0, 48 + 12 * numbers.length);
-    for (int number : numbers) {
-      buffer.putInt(number);
+    int[][] rows = new int[numbers.length][];
+    for (int row = 0; row < rows.length; row++) {
+      rows[row] = new int[] {row, row, row, numbers[row]};
     }
-    buffer.putShort(6, (short) 4).putInt(44, 0);
-    return buffer.array();
+    return ProposalFrame.encode(4, 5, 6, 6, 7, "", rows);
   }
 
   @Test

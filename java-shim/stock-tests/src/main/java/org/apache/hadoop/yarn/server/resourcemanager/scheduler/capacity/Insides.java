@@ -9,15 +9,19 @@ final class Insides {
   private Insides() {
   }
 
-  /** The value of a field. */
-  static Object get(Class<?> owner, String name, Object object) {
-    try {
-      Field field = owner.getDeclaredField(name);
-      field.setAccessible(true);
-      return field.get(object);
-    } catch (ReflectiveOperationException e) {
-      throw new IllegalStateException(owner + " has no " + name + " any more: change the stub", e);
+  /** The value of a field of an object, of a field of that value, and so on. */
+  static Object get(Object object, String... fields) {
+    Object value = object;
+    for (String name : fields) {
+      try {
+        Field field = value.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        value = field.get(value);
+      } catch (ReflectiveOperationException e) {
+        throw new IllegalStateException(value.getClass() + " has no " + name + " any more: change the stub", e);
+      }
     }
+    return value;
   }
 
   /** What a method of CapacityScheduler answers, whose parameters have these types. */

@@ -9,6 +9,8 @@ final class Natives {
   static final String REFUSED = "refused: ";
   /** A test hands the scheduler itself what is to be committed. */
   static final String BY_TEST = "by a test: ";
+  /** With the handler placement-processor the ResourceManager's own processor places scheduling requests. */
+  static final String BY_PROCESSOR = "by the placement processor: ";
   /** None of these; who committed it follows. */
   static final String UNEXPLAINED = "unexplained: ";
 
@@ -34,6 +36,9 @@ final class Natives {
     String caller = text(frames[at + 1]);
     if (caller.startsWith("Test")) {
       return BY_TEST + caller;
+    }
+    if (caller.equals("CapacityScheduler#attemptAllocationOnNode")) {
+      return BY_PROCESSOR + state;
     }
     StringBuilder said = new StringBuilder(UNEXPLAINED).append(state);
     for (int i = at + 1; i < Math.min(frames.length, at + 1 + CALLERS); i++) {

@@ -61,7 +61,7 @@ public class StubbedScheduler extends TreadleScheduler {
     synchronized (ALL) {
       for (StubbedScheduler scheduler : ALL.keySet()) {
         Link link = scheduler.link();
-        if (link != null && Insides.get(Link.class, "thread", link) == Thread.currentThread()) {
+        if (link != null && Insides.get(link, "thread") == Thread.currentThread()) {
           return scheduler;
         }
       }
@@ -71,7 +71,7 @@ public class StubbedScheduler extends TreadleScheduler {
 
   private Link link() {
     Shim current = shim();
-    return current == null ? null : (Link) Insides.get(Shim.class, "link", current);
+    return current == null ? null : (Link) Insides.get(current, "engines", "first", "link");
   }
 
   private static void enforce(Configuration conf) {
@@ -115,6 +115,11 @@ public class StubbedScheduler extends TreadleScheduler {
       natives.count(reason);
     }
     return done;
+  }
+
+  /** The numbers of its shim's bean, once the ResourceManager has made it. */
+  public Map<String, Long> numbers() {
+    return shim().metrics().numbers();
   }
 
   private String nativeReason() {
@@ -250,7 +255,7 @@ public class StubbedScheduler extends TreadleScheduler {
 
   /** What the engine is to propose: asked by it at each frame, the first after a commit says that the commit is over. */
   public int[][] wishes() {
-    Directory directory = (Directory) Insides.get(Shim.class, "mirror", shim());
+    Directory directory = (Directory) Insides.get(shim(), "engines", "first", "mirror");
     synchronized (turn) {
       if (wished == null) {
         return new int[0][];
