@@ -81,9 +81,13 @@ def read_regular(path: Path, bytes_max: int) -> bytes:
         OSError: it cannot be read, or is a device, a pipe or anything else that might not end.
     """
     # Without O_NONBLOCK a pipe is waited for before it can be seen that it is one.
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY), "rb") as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(code, os.strerror(code) if code == errno.EISDIR else "not a regular file", str(path))
+    with os.fdopen(descriptor, "rb") as stream:
         return stream.read(bytes_max + 1)
 
 

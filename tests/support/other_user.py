@@ -34,8 +34,12 @@ class Starter:
             except OSError:
                 return
             with connected:
+                # an earlier test's process may have named a folder for this user's compiled code
+                environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
                 self.started.append(
-                    subprocess.Popen(self._command, stdin=connected.fileno(), stdout=connected.fileno())
+                    subprocess.Popen(
+                        self._command, stdin=connected.fileno(), stdout=connected.fileno(), env=environment
+                    )
                 )
 
     def close(self) -> None:

@@ -85,7 +85,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
     }
     beans: dict[str, dict[str, Any]] = {
         "Treadle": bean,
-        "TreadleObservation": {"Observation": json.dumps({"by_queue": {"root.swordfish": {"same_node": 5, "later_ms": 7}}})},
+        "TreadleObservation": {
+            "Observation": json.dumps({"by_queue": {"root.swordfish": {"same_node": 5, "later_ms": 7}}})
+        },
         "RMInfo": {"State": "active"},
         "Other": {"Secret": "hunter2"},
     }

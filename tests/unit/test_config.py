@@ -44,6 +44,9 @@ def problems(text: str, parts: PartRegistry) -> list[str]:
     return caught.value.lines()
 
 
+KEYS_OF_POLICY = "estimate, fit, gate, ignore_priority, order, share"
+
+
 @pytest.mark.parametrize("text", ["", "# nothing\n", "policy:\n", "policy: {}\nhold:\n", "{}"])
 def test_what_is_left_out_has_its_default(text: str, parts: PartRegistry) -> None:
     assert parse_settings("f", text, parts) == default_settings(parts)
@@ -86,7 +89,7 @@ def test_settings_are_taken(parts: PartRegistry) -> None:
         ),
         (
             "policy:\n  fot: {}\n",
-            "conf/t.yaml:2: policy.fot: 'fot' is not one of estimate, fit, gate, order, share; did you mean fit?",
+            f"conf/t.yaml:2: policy.fot: 'fot' is not one of {KEYS_OF_POLICY}; did you mean fit?",
         ),
         ("policy: {gate: {kind: all, x: 1}}", "conf/t.yaml:1: policy.gate.x: 'x' is not one of kind"),
         ("policy: packing\n", "conf/t.yaml:1: policy: 'packing' is not a mapping; write `key: value` lines"),

@@ -224,9 +224,9 @@ def test_a_bound_that_no_setting_keeps_is_the_reason_for_no_best_one(
     (folder / "tiny.yaml").write_text(yaml.safe_dump(document | {"report": {"window_s": 1}}))
     (folder / "sweep.yaml").write_text(text)
     assert sweep(folder, "--best", str(folder / "best.yaml")) == 1
-    said = capsys.readouterr().out
-    assert "No setting that ran everywhere keeps to share_error_max (0)" in said
-    assert "compiling, or reading compiled code" in said
+    said = capsys.readouterr()
+    assert "No setting that ran everywhere keeps to share_error_max (0)" in said.out
+    assert "compiling, or reading compiled code" in said.err
     assert not (folder / "best.yaml").exists()
 
 

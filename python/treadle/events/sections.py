@@ -383,8 +383,8 @@ class FateRuns:
 class AttemptKeys:
     """Keys of attempts for the plan listener ([tez-plugin.md](tez-plugin.md)).
 
-    Only if the engine's status asks for them (``keys_for``). What keeps frames leaves this section out; an engine is
-    never sent, nothing shows or records them.
+    Only if the engine's status asks for them (``keys_for``), and of the types TEZ and SPARK alone. What keeps frames
+    leaves this section out; an engine is never sent, nothing shows or records them.
     """
 
     SECTION: ClassVar = Section(22, "KEYS")
