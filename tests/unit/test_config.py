@@ -167,11 +167,17 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path, parts: PartRegistry
         ("seed: !!bool x\n", "not YAML: 'x'"),
         ("seed: !!timestamp x\n", "not YAML: "),
         ("a: b\nseed: 1" + ":1" * 200, ":2: seed: is too long for a number; write a text in quotes"),
+        ("a: b\n? 1" + ":1" * 200 + "\n: c\n", "a key that is not a text of at most 100 characters; write a name"),
+        ("a: b\n" + "k" * 1001 + ": c\n", "a key that is not a text of at most 1000 characters; write a name"),
+        (
+            f"? [&a0 [x], {', '.join(f'&a{n + 1} [*a{n}, *a{n}]' for n in range(60))}]\n: c\n",
+            "a key that is not a text",
+        ),
         ("a: b\nseed: 1" + ":1" * 200 + ".5", ":2: seed: is too long for a number; write a text in quotes"),
         ("[" + "a," * NODES_MAX + "]", f":1: more than {NODES_MAX} keys and values; shorten it"),
         ("#" * (BYTES_MAX + 1), f"longer than {BYTES_MAX} bytes; shorten the file"),
     ],
-    ids=["bool", "time", "integer", "float", "nodes", "bytes"],
+    ids=["bool", "time", "integer", "integer-key", "long-key", "list-key", "float", "nodes", "bytes"],
 )
 def test_what_would_take_long_or_end_with_a_stack_trace_is_refused(
     text: str, line: str, parts: PartRegistry, tmp_path: Path

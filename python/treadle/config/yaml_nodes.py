@@ -20,7 +20,10 @@ NODES_MAX: Final = 200_000
 
 _NUMBER_MAX: Final = 100
 _NUMBERS: Final = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
-"""A longer number is refused: YAML reads 1:1:1 to the base of 60, which takes the square of its length."""
+"""A longer number is refused, as a key too: YAML reads 1:1:1 to the base of 60, in the square of its length."""
+
+_KEY_MAX: Final = 1_000
+"""Characters of a key. One that is a list or a mapping is refused: as a text it may be longer than any memory."""
 
 
 def dotted(path: Path) -> str:
@@ -139,12 +142,19 @@ class YamlDocument:
                 self._note(item, (*path, index))
         elif isinstance(node, yaml.MappingNode):
             for key, value in node.value:
+                self._refuse_key(key, path)
                 below = (*path, str(key.value))
                 self._refuse_alias(value, key, below)
                 self._note(value, below)
                 self._lines[below] = key.start_mark.line + 1
                 if key.tag != "tag:yaml.org,2002:str":
                     self._no_names.setdefault(path, []).append(str(key.value))
+
+    def _refuse_key(self, key: yaml.Node, path: Path) -> None:
+        longest = _NUMBER_MAX if key.tag in _NUMBERS else _KEY_MAX
+        if not isinstance(key, yaml.ScalarNode) or len(key.value) > longest:
+            text = f"has a key that is not a text of at most {longest} characters; write a name"
+            raise ConfigError(self.file, [Problem(key.start_mark.line + 1, dotted(path), text)])
 
     def _refuse_alias(self, node: yaml.Node, before: yaml.Node, path: Path) -> None:
         # An alias is the very node that it names, which stands earlier in the file.
