@@ -327,6 +327,73 @@ def test_options_that_do_not_go_together_are_reported(folder: Path, capsys: pyte
     assert "name another folder for the runs with --cache" in capsys.readouterr().err
 
 
+def test_no_link_in_the_folder_of_runs_leads_a_copy_or_a_result_elsewhere(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "jobs.py").write_text("def jobs(seed):\n    return []\n", encoding="utf-8")
+    kept = Kept(folder / "sweep.runs")
+    name = Inputs(kept.files).file(folder / "jobs.py")
+    document = yaml.safe_load(TINY) | {"workload": {"own": {"file": "jobs.py", "function": "jobs"}}}
+    (folder / "tiny.yaml").write_text(json.dumps(document), encoding="utf-8")
+    home = folder / "home"
+    home.mkdir()
+    (home / "jobs.py").write_text("mine", encoding="utf-8")
+    for link in (kept.files / name).parent, kept.files, kept.folder / "runs", kept.folder / "failed", kept.folder:
+        shutil.rmtree(link)
+        link.symlink_to(home)
+        assert sweep(folder, "--trust-code") == 2, link
+        said = capsys.readouterr().err
+        assert f"{link} is a link" in said
+        assert "--cache" in said
+        assert [each.name for each in home.iterdir()] == ["jobs.py"]
+        assert (home / "jobs.py").read_text(encoding="utf-8") == "mine"
+        link.unlink()
+        Kept(folder / "sweep.runs")
+
+
+def test_a_result_is_neither_read_nor_written_through_a_link(tmp_path: Path) -> None:
+    kept, home = Kept(tmp_path / "runs"), tmp_path / "home"
+    home.mkdir()
+    (kept.folder / "runs" / "ab").symlink_to(home)
+    (home / "abc.json").write_text('{"key": "abc"}', encoding="utf-8")
+    assert kept.get("abc") is None
+    with pytest.raises(UserError, match="ab is a link or a file"):
+        kept.put("abc", b"{}", failed=False)
+    assert (home / "abc.json").read_text(encoding="utf-8") == '{"key": "abc"}'
+
+
+def test_a_folder_of_runs_that_others_may_change_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Kept(tmp_path / "runs")
+    (tmp_path / "runs" / "files").chmod(0o777)
+    with pytest.raises(UserError, match=r"runs/files: others may write to it; .* --cache"):
+        Kept(tmp_path / "runs")
+    (tmp_path / "runs" / "files").chmod(0o755)
+    monkeypatch.setattr("treadle.sweep.kept.trusted_owners", lambda: frozenset({-1}))
+    with pytest.raises(UserError, match=r"runs: belongs to .* --cache"):
+        Kept(tmp_path / "runs")
+
+
+@pytest.mark.parametrize("entry", ["policies: [{policy: /dev/zero}]", "policies: [fifo]"])
+def test_a_device_is_not_read(folder: Path, entry: str, capsys: pytest.CaptureFixture[str]) -> None:
+    document = yaml.safe_load(TINY) | {"workload": {"file": "/dev/zero", "format": "treadle"}}
+    (folder / "zero.yaml").write_text(json.dumps(document), encoding="utf-8")
+    scenario = "zero" if "fifo" in entry else "tiny"
+    (folder / "sweep.yaml").write_text(f"scenarios: [{scenario}.yaml]\n{entry}\nseeds: 1\n", encoding="utf-8")
+    assert sweep(folder) == 2
+    assert "/dev/zero: " in (said := capsys.readouterr().err)
+    assert "not a regular file" in said or "Invalid argument" in said
+
+
+def test_code_that_is_not_trusted_is_not_copied(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "odd.py").write_text(OWN, encoding="utf-8")
+    part = {"order": {"kind": "file", "path": "odd.py", "class": "Odd"}}
+    engines = {"one": {"select": {"queues": ["root.a"]}, "policy": part}, "rest": {}}
+    (folder / "tiny.yaml").write_text(json.dumps(yaml.safe_load(TINY) | {"engines": engines}), encoding="utf-8")
+    assert sweep(folder) == 2
+    assert "engines.one.policy.order.path: 'odd.py' is Python code" in capsys.readouterr().err
+    assert not list((folder / "sweep.runs" / "files").iterdir())
+
+
 def test_a_damaged_result_runs_again(folder: Path) -> None:
     kept = Kept(folder / "kept")
     kept.put("ab12", b'{"key":"ab12"}', failed=False)

@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.errors import UserError
-from treadle.sweep.kept import write_at_once
+from treadle.files import read_regular
+from treadle.sweep.kept import has_content, write_at_once
 from treadle.workload.formats import FORMATS, recognised
 from treadle.workload.own_code import GENERATORS, READERS, offered, place_of
 
 BESIDE: Final = ("google", "tpch", "omega")
 """Formats whose readers read other files of the same folder."""
+
+BYTES_MAX: Final = 4 << 30
+"""Files that a scenario reads together are no longer than this: they are copied by way of memory."""
 
 
 class Inputs:
@@ -61,7 +65,7 @@ class Inputs:
     def policy(self, document: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         """Return a document whose policies' parts are read from copies; arguments and errors as of `scenario`."""
         changed = copy.deepcopy(dict(document))
-        for part in parts_of_files(changed):
+        for _, part in parts_of_files(changed):
             part["path"] = self.file(folder / part["path"])
         return changed
 
@@ -82,13 +86,18 @@ class Inputs:
         return self.file(place)
 
     def _take(self, folder: Path, files: Sequence[Path]) -> str:
-        contents = []
+        contents, left = [], BYTES_MAX
         for file in files:
             name = file.relative_to(folder).as_posix()
             try:
-                contents.append((name, file.read_bytes()))
+                size = min(file.stat().st_size, left)
+                content = read_regular(file, size)
             except OSError as error:
                 raise UserError(f"{file}: {error.strerror}; check the path") from error
+            if len(content) > size:
+                raise UserError(f"{file}: longer than {BYTES_MAX} bytes with files beside it, or it grows; shorten it")
+            contents.append((name, content))
+            left -= size
         return self._keep(contents)
 
     def _keep(self, contents: Sequence[tuple[str, bytes]]) -> str:
@@ -99,20 +108,21 @@ class Inputs:
         for name, content in contents:
             place = self.folder / known / name
             try:
-                if not place.is_file() or place.read_bytes() != content:
-                    write_at_once(place, content)
+                if not has_content(place, content, self.folder):
+                    write_at_once(place, content, self.folder)
             except OSError as error:
                 raise UserError(f"{place}: {error.strerror}; make room, or name another folder by --cache") from error
         self.taken[known] = None
         return known
 
 
-def parts_of_files(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the parts from a user's files of a treadle.yaml or a scenario, those of its engines too."""
-    for place in (document, *(document.get("engines") or {}).values()):
-        for part in ((place or {}).get("policy") or {}).values():
+def parts_of_files(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the parts from a user's files of a treadle.yaml or a scenario, each with its path; those of engines too."""
+    engines = {f"engines.{name}.": engine for name, engine in (document.get("engines") or {}).items()}
+    for begin, place in ({"": document} | engines).items():
+        for slot, part in ((place or {}).get("policy") or {}).items():
             if isinstance(part, dict) and part.get("kind") == "file":
-                yield part
+                yield f"{begin}policy.{slot}", part
 
 
 def _entry_point(group: str, name: str) -> str:

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 import yaml
 
 from treadle.admin.install import find_policy, with_absolute_paths
-from treadle.config.errors import ConfigError
+from treadle.config.errors import ConfigError, Problem
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings
+from treadle.config.trust import untrusted
 from treadle.config.yaml_nodes import YamlDocument, text_of
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
@@ -25,7 +26,7 @@ from treadle.simulator.scenario_engines import with_engines
 from treadle.sweep import recordings
 from treadle.sweep.axes import Axis, Point, drawn, grid, with_settings
 from treadle.sweep.document import Search, Sweep, VariedScenario
-from treadle.sweep.inputs import Inputs
+from treadle.sweep.inputs import Inputs, parts_of_files
 from treadle.sweep.line import Line
 
 T = TypeVar("T")
@@ -86,8 +87,8 @@ def plan_of(sweep: Sweep, file: Path, inputs: Inputs, *, trust_code: bool = Fals
     register_parts()
     notes: list[str] = []
     parse = partial(parse_settings, trust_code=trust_code)
+    policies = _policies(sweep, file.parent, inputs, trust_code)  # first: without trust it copies nothing
     scenarios = _scenarios(sweep, file.parent, inputs, notes, trust_code)
-    policies = _policies(sweep, file.parent, inputs, trust_code)
     file_of_runs = str(inputs.folder / "treadle.yaml")
     settings = [_relabelled(each.name, parse, file_of_runs, each.text) for each in policies]
     for scenario in scenarios:
@@ -115,11 +116,22 @@ def _scenarios(sweep: Sweep, folder: Path, inputs: Inputs, notes: list[str], tru
             label = _label(name, point)
             changed = _changed(document, point, label)
             model = _relabelled(label, parse, label, _dumped(changed))
+            if not trust_code:
+                _refuse_code(label, changed)
             copied, code = inputs.scenario(changed, begin)
             seeds = sweep.seeds
             chosen = tuple(range(model.seed, model.seed + seeds)) if isinstance(seeds, int) else seeds
             found.append(Variant(label, name, point, _dumped(copied), code=code, seeds=chosen))
     return _distinct(found, "scenarios")
+
+
+def _refuse_code(label: str, document: dict[str, Any]) -> None:
+    """Refuse parts of engines that a scenario names, before they are copied."""
+    problems = [
+        Problem(0, f"{place}.path", untrusted(str(part.get("path")))) for place, part in parts_of_files(document)
+    ]
+    if problems:
+        raise ConfigError(label, problems)
 
 
 def _document(

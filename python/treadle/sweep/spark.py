@@ -20,7 +20,7 @@ from typing import Any, Final
 import treadle
 from treadle.errors import UserError, install_extra
 from treadle.sweep import worker
-from treadle.sweep.kept import write_at_once
+from treadle.sweep.kept import has_content, write_at_once
 from treadle.sweep.line import Line
 from treadle.sweep.local import Done, died
 
@@ -162,8 +162,8 @@ class Spark:
         """Give an archive to all executors; return its name."""
         known = f"treadle-{name}-{sha256(content).hexdigest()[:16]}.zip"
         place = folder / known
-        if not place.is_file():
-            write_at_once(place, content)
+        if not has_content(place, content, folder):
+            write_at_once(place, content, folder)
         self._context.addFile(str(place))
         return known
 
