@@ -100,6 +100,12 @@ campaign: build ## a slice of the campaign: make campaign PARTS=kills MINUTES=60
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group campaign
 	@$(BIN)/python -m tests.campaign $(PARTS) --minutes $(MINUTES)
 
+# Programs of other projects on a mini cluster: docs/reliability.md. PROGRAMS chooses some.
+PROGRAMS ?=
+.PHONY: real-programs
+real-programs: build ## programs of other projects under Treadle, 25 minutes: make real-programs PROGRAMS="skein spark-4"
+	@$(BIN)/python -m tests.real_programs $(if $(PROGRAMS),--only $(PROGRAMS))
+
 LOADS ?=
 .PHONY: bench-check
 bench-check: build ## this checkout's speed against a recorded commit's, some minutes: make bench-check LOADS=engine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from treadle.admin.jars import shim_jar
@@ -22,11 +23,18 @@ class PairOfResourceManagers(MiniCluster):
     over, as `yarn rmadmin` does.
     """
 
-    def __init__(self, folder: Path, lease_ms: int, policy: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        lease_ms: int,
+        policy: Path | None = None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> None:
         ports = free_ports(2 * len(SERVICES))
         self.ports = {"rm1": ports[: len(SERVICES)], "rm2": ports[len(SERVICES) :]}
         self.active = "rm1"
-        overrides = {
+        entries = {
+            **(overrides or {}),
             "yarn.resourcemanager.ha.enabled": "true",
             "yarn.resourcemanager.ha.automatic-failover.enabled": "false",
             "yarn.resourcemanager.ha.rm-ids": "rm1,rm2",
@@ -38,8 +46,8 @@ class PairOfResourceManagers(MiniCluster):
         }
         for identity, numbers in self.ports.items():
             for service, port in zip(SERVICES, numbers, strict=True):
-                overrides[f"yarn.resourcemanager.{service}.{identity}"] = f"{LOOPBACK}:{port}"
-        settings = ClusterSettings(nodes=2, memory_mb=4096, policy=policy, recovery=True, overrides=overrides)
+                entries[f"yarn.resourcemanager.{service}.{identity}"] = f"{LOOPBACK}:{port}"
+        settings = ClusterSettings(nodes=2, memory_mb=4096, policy=policy, recovery=True, overrides=entries)
         super().__init__(settings, folder)
 
     def start_rm(self, scheduler: Scheduler | None = None) -> None:

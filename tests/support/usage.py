@@ -99,7 +99,8 @@ class ReportedUsage:
     def __init__(self, cluster: Cluster) -> None:
         rm = cluster.rm
         self.applications = rm.applications(states="NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING")
-        self.nodes = [node for node in rm.nodes() if node["state"] == "RUNNING"]
+        # on a node that is being decommissioned containers go on, and count
+        self.nodes = [node for node in rm.nodes() if node["state"] in ("RUNNING", "DECOMMISSIONING")]
         self.scheduler: dict[str, Any] = rm.get("/ws/v1/cluster/scheduler")["scheduler"]["schedulerInfo"]
         self.metrics = rm.metrics()
         self.containers = [found for app in self.applications for found in _containers(cluster, app)]
