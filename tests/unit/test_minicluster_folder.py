@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 
 from treadle.lab.minicluster import ClusterError, ClusterSettings, MiniCluster
-from treadle.lab.minicluster.layout import make_anew
+from treadle.lab.minicluster.layout import free_ports, make_anew
 
 
 def test_what_an_earlier_cluster_left_is_removed(tmp_path: Path) -> None:
@@ -42,3 +43,9 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         make_anew(file)
     with pytest.raises(ClusterError, match="cannot be a cluster's folder"):
         make_anew(file / "below")
+
+
+def test_ports_that_were_chosen_a_moment_ago_are_not_chosen_again() -> None:
+    choices = [set(free_ports(30)) for _ in range(20)]
+    for before, after in itertools.pairwise(choices):
+        assert not before & after

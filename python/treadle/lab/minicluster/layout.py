@@ -58,8 +58,12 @@ SLICE = 200
 """Ports that a process tries first, other ones than its neighbours: what two choose at a time is not bound at once."""
 
 
+_chosen_in: dict[int, int] = {}
+"""The call in which this process chose a port last; the program that it is for may not listen yet."""
+
+
 def free_ports(count: int) -> list[int]:
-    """Choose `count` different ports that nothing listens on.
+    """Choose `count` different ports that nothing listens on; those of recent calls come last.
 
     Raises:
         ClusterError: there are not that many.
@@ -70,7 +74,7 @@ def free_ports(count: int) -> list[int]:
     random.shuffle(others)
     chosen: list[int] = []
     with ExitStack() as held:
-        for port in own + others:
+        for port in [*sorted(own, key=_last_chosen), *sorted(others, key=_last_chosen)]:
             if len(chosen) == count:
                 break
             probe = held.enter_context(socket.socket())
@@ -83,7 +87,12 @@ def free_ports(count: int) -> list[int]:
         raise ClusterError(
             f"fewer than {count} free ports between {FIRST} and {LAST}; stop something that listens there"
         )
+    _chosen_in.update(dict.fromkeys(chosen, 1 + max(_chosen_in.values(), default=0)))
     return chosen
+
+
+def _last_chosen(port: int) -> int:
+    return _chosen_in.get(port, 0)
 
 
 _RM_PORTS = 5
