@@ -12,23 +12,55 @@ import importlib
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from tests.real_programs import packages
 from tests.real_programs.account import Account
 
+from treadle.cli._isolation import isolate_if_possible
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the run.
+
+    Attributes:
+        function: MODULE:FUNCTION in this package.
+        jars: the file of poms/ that lists jars it needs.
+        python: the file of requirements/ that lists Python packages it needs.
+    """
+
+    function: str
+    jars: str = ""
+    python: str = ""
+
+    def fetch(self, say: Callable[[str], None]) -> None:
+        """Fetch what it needs unless that is here already."""
+        if self.jars:
+            packages.jars(self.jars, say)
+        if self.python:
+            packages.python(self.python, say)
+
+    def run(self, account: Account) -> None:
+        """Run it."""
+        module, _, function = self.function.partition(":")
+        getattr(importlib.import_module(f"tests.real_programs.{module}"), function)(account)
+
+
 PARTS = {
-    "flink-ha": "flink:run",
-    "skein": "skein:run",
-    "services": "services:run",
-    "hive-tez": "hive:run",
-    "spark-3.5": "spark:run_3_5",
-    "spark-4": "spark:run_4",
-    "kept-containers": "kept:run",
-    "moved": "moved:run",
-    "drained": "drained:run",
-    "queues": "queues:run",
-    "failover": "failover:run",
+    "flink-ha": Part("flink:run", jars="flink", python="flink"),
+    "skein": Part("skein:run", python="skein"),
+    "services": Part("services:run", jars="services"),
+    "hive-tez": Part("hive:run", jars="hive"),
+    "spark-3.5": Part("spark:run_3_5", python="spark-3.5"),
+    "spark-4": Part("spark:run_4"),
+    "kept-containers": Part("kept:run", jars="services"),
+    "moved": Part("moved:run", jars="services"),
+    "drained": Part("drained:run", jars="services"),
+    "queues": Part("queues:run", jars="services"),
+    "failover": Part("failover:run", jars="services"),
 }
-"""Each part, its module and function, in the order in which they run."""
+"""All parts, in the order in which they run."""
 
 
 def arguments(texts: Sequence[str] | None = None) -> argparse.Namespace:
@@ -42,27 +74,31 @@ def arguments(texts: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(texts)
 
 
-def function_of(place: str) -> Callable[[Account], None]:
-    """Return the function of a part, given as MODULE:FUNCTION."""
-    module, _, function = place.partition(":")
-    found: Callable[[Account], None] = getattr(importlib.import_module(f"tests.real_programs.{module}"), function)
-    return found
-
-
 def main(texts: Sequence[str] | None = None) -> int:
     """Run the parts one after another; returns 1 if one failed, else 0."""
-    failed = False
-    for name in arguments(texts).only:
-        account = Account(name)
-        reason = ""
+    chosen = arguments(texts).only
+    for name in chosen:
         try:
-            function_of(PARTS[name])(account)
+            PARTS[name].fetch(Account(name).say)
         except Exception as error:
-            traceback.print_exc()
-            reason = str(error) or type(error).__name__
-        print(account.line(reason), flush=True)
-        failed = failed or bool(reason)
-    return 1 if failed else 0
+            # the part tries again, and its line has the reason
+            Account(name).say(str(error))
+    isolate_if_possible()
+    reasons = [_run(name) for name in chosen]
+    return 1 if any(reasons) else 0
+
+
+def _run(name: str) -> str:
+    """Run a part and print its line; returns why it failed, or nothing."""
+    account = Account(name)
+    reason = ""
+    try:
+        PARTS[name].run(account)
+    except Exception as error:
+        traceback.print_exc()
+        reason = str(error) or type(error).__name__
+    print(account.line(reason), flush=True)
+    return reason
 
 
 if __name__ == "__main__":

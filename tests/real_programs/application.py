@@ -129,15 +129,16 @@ class Application:
             raise ClusterError(f"of {len(kept)} kept containers of {self.id} the next attempt lacks {sorted(missing)}")
 
     def kill_container(self, container: str) -> None:
-        """SIGKILL to the program of a container; its shells end by themselves.
+        """SIGKILL to the program of a container as soon as it runs; its shells end by themselves.
 
         Raises:
-            ClusterError: there is no such process.
+            ClusterError: it does not run in time.
         """
-        programs = [process for process in processes.members(self.cluster.layout) if _is_program(process, container)]
-        if not programs:
-            raise ClusterError(f"container {container} of {self.id} has no process")
-        for process in programs:
+
+        def programs() -> list[psutil.Process]:
+            return [process for process in processes.members(self.cluster.layout) if _is_program(process, container)]
+
+        for process in self.cluster.wait_for(f"program of {container}", programs, WAIT_S):
             process.send_signal(signal.SIGKILL)
 
     def move(self, queue: str) -> None:

@@ -17,7 +17,7 @@ from treadle.lab.minicluster import processes
 from treadle.lab.minicluster.cluster import MiniCluster
 from treadle.lab.minicluster.layout import LOOPBACK, free_ports
 from treadle.lab.minicluster.processes import JavaProgram
-from treadle.lab.minicluster.site import FRUGAL, write_site
+from treadle.lab.minicluster.site import FRUGAL, read_site, write_site
 
 START_S = 120.0
 ZOOKEEPER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -43,7 +43,7 @@ def zookeeper(cluster: MiniCluster) -> Iterator[str]:
 
 @contextmanager
 def hdfs(cluster: MiniCluster) -> Iterator[None]:
-    """Run a NameNode and a DataNode, as the default file system of clients and containers that start from now on."""
+    """Run a NameNode and a DataNode, as the default file system of clients and containers that start meanwhile."""
     folder = cluster.folder / "hdfs"
     conf = folder / "conf"
     conf.mkdir(parents=True)
@@ -62,6 +62,7 @@ def hdfs(cluster: MiniCluster) -> Iterator[None]:
         },
     )
     site = cluster.layout.conf / "core-site.xml"
+    local = read_site(site)["fs.defaultFS"]
     change(site, {"fs.defaultFS": f"hdfs://{LOOPBACK}:{port}"})
     shutil.copy(site, conf)
     shutil.copy(cluster.layout.conf / "log4j.properties", conf)
@@ -71,6 +72,7 @@ def hdfs(cluster: MiniCluster) -> Iterator[None]:
     with _running(cluster, "namenode", NAMENODE, conf), _running(cluster, "datanode", DATANODE, conf):
         cluster.wait_for("DataNode", lambda: _data_nodes(pages) == 1, START_S)
         yield
+    change(site, {"fs.defaultFS": local})
 
 
 @contextmanager

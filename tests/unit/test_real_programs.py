@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from types import ModuleType
 
 import pytest
 from tests.real_programs import __main__ as runner
+from tests.real_programs import packages
 from tests.real_programs.account import Account, ProgramError
 
 
-def part(monkeypatch: pytest.MonkeyPatch, name: str, error: Exception | None) -> None:
+def add_part(monkeypatch: pytest.MonkeyPatch, name: str, error: Exception | None) -> None:
     module = ModuleType(f"tests.real_programs.{name}")
 
     def run(account: Account) -> None:
@@ -21,14 +23,14 @@ def part(monkeypatch: pytest.MonkeyPatch, name: str, error: Exception | None) ->
 
     module.run = run  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(runner.PARTS, name, f"{name}:run")
+    monkeypatch.setitem(runner.PARTS, name, runner.Part(f"{name}:run"))
 
 
 def test_a_part_that_fails_is_named_with_its_reason_and_the_others_still_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    part(monkeypatch, "broken", ProgramError("books after AM killed:\nroot.default: 5 booked"))
-    part(monkeypatch, "sound", None)
+    add_part(monkeypatch, "broken", ProgramError("books after AM killed:\nroot.default: 5 booked"))
+    add_part(monkeypatch, "sound", None)
 
     assert runner.main(["--only", "broken", "sound"]) == 1
 
@@ -40,18 +42,21 @@ def test_a_part_that_fails_is_named_with_its_reason_and_the_others_still_run(
 
 
 def test_the_exit_code_is_0_if_no_part_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    part(monkeypatch, "sound", None)
+    add_part(monkeypatch, "sound", None)
     assert runner.main(["--only", "sound"]) == 0
 
 
 def test_an_error_without_words_is_a_failure_all_the_same(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    part(monkeypatch, "broken", AssertionError())
+    add_part(monkeypatch, "broken", AssertionError())
     assert runner.main(["--only", "broken"]) == 1
     assert "FAILED  AssertionError" in capsys.readouterr().out
 
 
-def test_every_part_has_its_function() -> None:
-    for place in runner.PARTS.values():
-        assert callable(runner.function_of(place)), place
+def test_every_part_has_its_function_and_the_lists_of_what_it_needs() -> None:
+    for part in runner.PARTS.values():
+        module, _, function = part.function.partition(":")
+        assert callable(getattr(importlib.import_module(f"tests.real_programs.{module}"), function)), part
+        assert not part.jars or (packages.HERE / "poms" / f"{part.jars}.xml").is_file(), part
+        assert not part.python or (packages.HERE / "requirements" / f"{part.python}.txt").is_file(), part
