@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -22,15 +23,14 @@ def restarted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyCluste
         wait_idle(cluster)
 
 
-def test_a_killed_rm_takes_its_sidecar_along_and_recovers_its_jobs(restarted: FaultyCluster) -> None:
+def test_a_killed_rm_takes_its_sidecar_along_and_restart_rm_recovers_its_jobs(restarted: FaultyCluster) -> None:
     job = sleep_job(restarted, "rm-killed", maps=6, map_ms=2000)
     job.wait_containers(3)
     orphan = restarted.sidecar_pid()
 
-    restarted.kill_rm()
+    restarted.signal_rm(signal.SIGKILL)
     restarted.wait_for("end of the sidecar", lambda: not restarted.sidecar_pids(), 30)
-    restarted.start_rm()
-    restarted.wait_ready()
+    restarted.restart_rm()
     wait_adds_up(restarted)
 
     assert job.wait() == "SUCCEEDED"

@@ -215,7 +215,7 @@ def restart_rm(
     folder: Folder = None,
     kill: Annotated[bool, typer.Option("--kill", help="By SIGKILL instead of SIGTERM.")] = False,
 ) -> None:
-    """Restart the ResourceManager of a cluster that runs, and wait until it is ready.
+    """Restart the ResourceManager of a cluster that runs, or start the one that has ended, and wait until it is ready.
 
     What ran goes on only in a cluster that was started with --recovery.
     """

@@ -176,8 +176,9 @@ class MiniCluster:
         self._finish(f"nm{number}", signal.SIGTERM)
 
     def restart_rm(self, kill: bool = False, scheduler: Scheduler | None = None) -> None:
-        """Stop or kill the RM, start it again and wait until the cluster is ready."""
-        self._finish(RM, signal.SIGKILL if kill else signal.SIGTERM)
+        """Stop or kill the RM unless it has ended, start it again and wait until the cluster is ready."""
+        if self._running(RM) is not None:
+            self._finish(RM, signal.SIGKILL if kill else signal.SIGTERM)
         self.start_rm(scheduler)
         self.wait_ready()
 
@@ -293,8 +294,7 @@ class MiniCluster:
         return ""
 
     def _launch(self, program: JavaProgram, cwd: Path) -> None:
-        running = [entry for entry in self.layout.processes if entry.name == program.name and processes.find(entry)]
-        if running:
+        if self._running(program.name) is not None:
             raise ClusterError(f"{program.name} is running already")
         child = processes.launch(self.layout, program, cwd)
         self._children[program.name] = child
@@ -302,11 +302,17 @@ class MiniCluster:
         self.layout.processes = [*others, processes.record(program.name, child)]
         self.layout.save()
 
-    def _process(self, name: str) -> psutil.Process:
+    def _running(self, name: str) -> psutil.Process | None:
         for entry in self.layout.processes:
             if entry.name == name and (process := processes.find(entry)):
                 return process
-        raise ClusterError(f"{name} is not running")
+        return None
+
+    def _process(self, name: str) -> psutil.Process:
+        process = self._running(name)
+        if process is None:
+            raise ClusterError(f"{name} is not running")
+        return process
 
     def _finish(self, name: str, number: signal.Signals) -> None:
         process = self._process(name)
