@@ -52,6 +52,16 @@ def test_fair_by_size_gives_more_to_those_who_ask_for_more() -> None:
     assert (equal.count(1), sized.count(1)) == (2, 1)
 
 
+def test_fair_by_size_weighs_by_memory_used_and_asked_for_as_yarn() -> None:
+    """10 / log2(31) is more than 6 / log2(9), though 10 / log2(21) is less than 6 / log2(3)."""
+    rm = leaf_with((10, (1, 1)), (6, (1, 1)))
+    engine = engine_with(order=("fair", {"size_based_weight": True}))
+    served(rm, engine, 16)
+    rm.ask(0, 0, 20, (1, 1))
+    rm.ask(1, 0, 2, (1, 1))
+    assert served(rm, engine, 1) == [1]
+
+
 def test_srpt_serves_the_least_sum_of_demands_when_nothing_is_known_of_durations() -> None:
     rm = leaf_with((4, (1, 1)), (1, (9, 3)), (2, (1, 3)))  # 8, 12 and 8 hundredths of the cluster
     assert served(rm, engine_with(order="srpt"), 10) == [0, 0, 0, 0, 2, 2, 1]

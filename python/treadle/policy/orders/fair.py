@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
 @inner
 def key(view: View, scratch: Scratch, leaf: int, app: int) -> float:
-    """Return memory used, divided by log2(1 + memory asked for) with size-based weight (YARN's FairOrderingPolicy)."""
+    """Return memory used; with size-based weight over log2(1 + memory used and asked for) (YARN's FairOrderingPolicy)."""
     magnitude = float(view.app_amounts[app, USED, 0] + view.app_amounts[app, ASSUMED, 0])
     if scratch.queues[leaf].sized and magnitude != 0.0:
-        weight = log1p(max(view.apps[app].demand - view.app_amounts[app, ASSUMED, 0], 0)) / log(2.0)
-        if weight != 0.0:
-            magnitude /= weight
+        pending = max(view.apps[app].demand - view.app_amounts[app, ASSUMED, 0], 0)
+        magnitude /= log1p(magnitude + pending) / log(2.0)
     return magnitude
 
 
@@ -35,7 +34,7 @@ class FairParameters(Parameters):
     """What can be set."""
 
     size_based_weight: bool = Field(
-        default=False, description="Divide what an application uses by log2(1 + the memory that it still asks for)."
+        default=False, description="Divide the memory used by log2(1 + the memory used and asked for)."
     )
 
 
