@@ -77,6 +77,20 @@ class Application:
 
         return list(self.cluster.wait_for(f"{count} live containers of {self.id}", there, WAIT_S))
 
+    def wait_programs(self) -> None:
+        """Wait until the program of each live container runs: its master has taken what the RM gave.
+
+        Raises:
+            ClusterError: one does not run in time, or the application ends.
+        """
+
+        def all_run() -> bool:
+            self.check_running()
+            members = processes.members(self.cluster.layout)
+            return all(any(_is_program(process, one.id) for process in members) for one in self.live())
+
+        self.cluster.wait_for(f"programs of {self.id}", all_run, WAIT_S)
+
     def wait_running(self) -> None:
         """Wait until its master has registered.
 

@@ -91,9 +91,12 @@ def _scale_and_restart(on: Stage, skein: Skein) -> None:
     application = skein.submit()
     application.wait_running()
     application.wait_live(MASTER + 5)
+    # a container that Skein has not fetched yet would be taken for one of the service that is scaled
+    application.wait_programs()
     on.compare("started")
     skein.call("container", "scale", application.id, "--service", "first", "--number", "8")
     application.wait_live(MASTER + 10)
+    application.wait_programs()
     on.compare("scaled up")
     killed = application.workers()[0]
     application.kill_container(killed.id)

@@ -15,12 +15,12 @@ from functools import cache
 from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
-import numpy.typing as npt
 
-U8 = npt.NDArray[np.uint8]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
+# not `numpy.typing.NDArray`: from numpy 2.5 on it is an alias whose type of elements cannot be read
+U8 = np.ndarray[Any, np.dtype[np.uint8]]
+I32 = np.ndarray[Any, np.dtype[np.int32]]
+I64 = np.ndarray[Any, np.dtype[np.int64]]
+F64 = np.ndarray[Any, np.dtype[np.float64]]
 
 INDEX_MAX: Final = 1 << 22
 """Indices of nodes, queues, applications, request keys and texts are below this; they begin at 0 with each snapshot.
@@ -141,7 +141,7 @@ def filled(kind: type[E], rows: int, resources: int = 0, **columns: Any) -> E:
     if columns:
         raise TypeError(f"{kind.__name__} has no column {', '.join(columns)}")
     width = next((value.shape[1] for value in given.values() if value.ndim == 2), resources)
-    values: dict[str, npt.NDArray[Any]] = {}
+    values: dict[str, np.ndarray[Any, Any]] = {}
     for field in fields_of:
         value = given.get(field.name)
         if value is None or value.ndim == 0:
