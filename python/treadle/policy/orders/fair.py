@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @inner
 def key(view: View, scratch: Scratch, leaf: int, app: int) -> float:
-    """Return memory used; with size-based weight over log2(1 + memory used and asked for) (YARN's FairOrderingPolicy)."""
+    """Return memory used; with size-based weight over log2(1 + used and asked for) (YARN's FairOrderingPolicy)."""
     magnitude = float(view.app_amounts[app, USED, 0] + view.app_amounts[app, ASSUMED, 0])
     if scratch.queues[leaf].sized and magnitude != 0.0:
         pending = max(view.apps[app].demand - view.app_amounts[app, ASSUMED, 0], 0)
