@@ -60,8 +60,8 @@ NATIVE_KINDS = {
 }
 """Reasons that are none of a defect, and what they are counted as."""
 
-NO_TESTS = ("TestUtils", "TestCapacitySchedulerAutoCreatedQueueBase")
-"""Named like tests, but only help others."""
+NO_TESTS = ("TestUtils", "TestCapacitySchedulerAutoCreatedQueueBase", "TestCapacitySchedulerPerf")
+"""Named like tests, but only help others, or run only where a property asks for performance tests."""
 
 
 def all_classes(jar: Path = JAR) -> list[str]:

@@ -36,7 +36,7 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  * have reserved a node proposes nothing: Treadle makes no reservations.
  */
 public class StubbedScheduler extends TreadleScheduler {
-  private static final long PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(10);
+  private static final long PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(60);
   private static final long LOOK_MS = 2;
   private static final Map<StubbedScheduler, Boolean> ALL = new WeakHashMap<>();
 
