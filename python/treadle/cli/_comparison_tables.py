@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 
 from treadle.lab.harness.tables import empty_table
-from treadle.simulate.comparison import pairs_of, slowdowns_of
+from treadle.simulate.comparison import against_of, pairs_of, slowdowns_of
 from treadle.simulator.results import Summary
 
 
@@ -40,3 +40,20 @@ def comparison_tables(summaries: Sequence[Summary], *, details: bool) -> Iterato
     for pair in pairs:
         table.add_row(pair.policy, pair.other, str(pair.jobs), str(pair.ratio), str(pair.p99_ratio), str(pair.sooner))
     yield table
+
+
+def baseline_table(summaries: Sequence[Summary], baseline: str) -> Table:
+    """Return what each policy changes against a baseline, paired by seed; below 0 it is quicker."""
+    table = empty_table(
+        f"Changes against {baseline}, paired by seed, on the jobs that ended under both",
+        ("policy", "figure"),
+        ("change", "95 %", "verdict", "draws", "draws for 2 %"),
+    )
+    for each in against_of(summaries, baseline):
+        for name, found in each.figures.items():
+            needed = "-" if found.needed is None else str(found.needed)
+            row = (found.change_text, found.interval_text, found.word, str(found.draws), needed)
+            table.add_row(each.policy, name, *row)
+        table.add_row(each.policy, "jobs over 10 % later", f"{each.late.mean:.1%}", *[""] * 4)
+        table.add_row(each.policy, "worst job, times as long", f"{each.worst.mean:.3g}", *[""] * 4)
+    return table

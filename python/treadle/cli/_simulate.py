@@ -16,7 +16,7 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from treadle.admin.install import find_policy
-from treadle.cli._comparison_tables import comparison_tables
+from treadle.cli._comparison_tables import baseline_table, comparison_tables
 from treadle.cli._console import compiling, console_for_tables, counted_progress, say
 from treadle.cli._engines_table import engines_tables
 from treadle.cli._results import check_results, make_folder, write_json, writing
@@ -45,6 +45,7 @@ class How:
 
     seed: int | None
     seeds: int
+    baseline: str | None
     jobs: int
     check: bool
     profile: bool
@@ -76,6 +77,7 @@ def simulate(scenario: Path, policy: list[str], places: Places, how: How) -> Non
             make_folder(folder, option)
     work = _Work(read, how, console_for_tables())
     policies = _policies(read, policy)
+    _check_baseline(how.baseline, [name for name, _ in policies])
     for _, settings in policies:
         check_trees(settings, read.model, read.file)
     try:
@@ -90,6 +92,13 @@ def simulate(scenario: Path, policy: list[str], places: Places, how: How) -> Non
         raise typer.Exit(INTERRUPTED) from None
     if work.stuck or any(isinstance(each, FailedRun) for each in work.results):
         raise typer.Exit(1)
+
+
+def _check_baseline(baseline: str | None, names: Sequence[str]) -> None:
+    if baseline is not None and baseline not in names:
+        raise UserError(
+            f"--baseline: {baseline!r} is not one of the policies: {', '.join(names)}; add --policy {baseline}"
+        )
 
 
 def _stopped(work: _Work, runs: int) -> str:
@@ -226,6 +235,8 @@ def _show(outcomes: Sequence[Summary | FailedRun], console: Console, how: How) -
         if how.seeds > 1:
             few = f"; use at least {FEW}" if how.seeds < FEW else ""
             say(console, f"95 % intervals over {how.seeds} seeds by Student's t{few}.")
+    if how.baseline is not None and any(each.policy == how.baseline for each in summaries):
+        console.print(baseline_table(summaries, how.baseline))
     if how.profile and summaries:
         console.print(_profile_table(summaries))
     for policy, failure in failed.items():

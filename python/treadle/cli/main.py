@@ -2,8 +2,8 @@
 
 A module ``treadle/cli/NAME.py`` is the command NAME: it has a Typer object called ``app``, and the first line of its
 docstring is "`treadle NAME`: what it does". A folder ``treadle/cli/NAME`` is a group of such commands, NAME_OF is
-NAME-OF on the command line. Only the module of the command that is called is imported, so that none pays for numba or
-for a plotting library that another needs.
+NAME-OF on the command line. ``treadle_lab/cli`` has more of them, if it lies beside this package. Only the module of
+the command that is called is imported, so that none pays for numba or for a plotting library that another needs.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from treadle.errors import UserError, printable
 
 EXIT_MISTAKE: Final = 2
 FOLDER: Final = Path(__file__).parent
+LABORATORY: Final = "treadle_lab"
+"""The package of experiments: a checkout has it beside this package, the wheel does not."""
 
 
 def main() -> None:
@@ -94,8 +96,19 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
-    _fill(app, FOLDER, "treadle.cli", [word for word in arguments if not word.startswith("-")])
+    words = [word for word in arguments if not word.startswith("-")]
+    for package, folder in sources().items():
+        _fill(app, folder, package, words)
     return app
+
+
+def sources() -> dict[str, Path]:
+    """Return the packages with commands, and their folders.
+
+    The laboratory counts only where it lies beside this package: never a folder of that name somewhere else.
+    """
+    beside = FOLDER.parent.parent / LABORATORY / "cli"
+    return {"treadle.cli": FOLDER} | ({f"{LABORATORY}.cli": beside} if beside.is_dir() else {})
 
 
 def _fill(app: typer.Typer, folder: Path, package: str, words: Sequence[str]) -> None:

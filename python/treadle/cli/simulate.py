@@ -28,6 +28,12 @@ def simulate(
         int | None, typer.Option(min=0, max=2**31, help="The first seed, instead of the scenario's.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from the first on; each is a run.")] = 1,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="One of the policies: show what each other one changes against it, with verdicts."
+        ),
+    ] = None,
     jobs: Annotated[int, typer.Option(min=0, max=1024, help="Processes that run at a time; 0: one a core.")] = 1,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
     csv: Annotated[Path | None, typer.Option(help="A folder for the results as comma-separated tables.")] = None,
@@ -62,6 +68,7 @@ def simulate(
     how = _simulate.How(
         seed=seed,
         seeds=seeds,
+        baseline=baseline,
         jobs=jobs or os.cpu_count() or 1,
         check=check,
         profile=profile,

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any
+from math import nan
+from typing import Any, Final
 
 import numpy as np
 
 from treadle.compiled.array_types import F64
-from treadle.simulate.figures import SIZES, Table, completion_s, size_classes, slowdown
+from treadle.simulate.figures import SIZES, STATISTICS, Table, completion_s, figures_of, size_classes, slowdown
 from treadle.simulate.run import Run
 from treadle.simulate.statistics import Interval, interval_of, interval_of_ratio
+from treadle.simulate.verdicts import Verdict, lateness, verdict_of
 from treadle.simulator.results import Summary
 
 
@@ -47,6 +49,29 @@ class Pair:
     """Fraction of jobs that ended sooner under ``policy``; of the rest some ended at the same instant."""
 
 
+COMPARED: Final = (
+    *(f"completion, {statistic}" for statistic in STATISTICS),
+    "wait, mean",
+    "slowdown, mean",
+    "bounded slowdown, mean",
+    "bounded slowdown, P99",
+)
+"""Figures for which a policy is compared with a baseline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """A policy against a baseline, on the jobs that ended well under both, draw by draw."""
+
+    policy: str
+    figures: dict[str, Verdict]
+    """By the names of `COMPARED`."""
+    late: Interval
+    """Share of jobs that took over 10 % longer than under the baseline."""
+    worst: Interval
+    """The largest ratio of a job's completion times."""
+
+
 def tables_of(runs: Sequence[Run | Summary]) -> dict[str, dict[int, Table]]:
     """Return the table of jobs by policy, in the order given, and by seed."""
     found: dict[str, dict[int, Table]] = {}
@@ -69,6 +94,39 @@ def pairs_of(runs: Sequence[Run | Summary]) -> list[Pair]:
     """Return each pair of policies, compared by the seeds that both have."""
     tables = tables_of(runs)
     return [_pair(one, two, tables[one], tables[two]) for one, two in combinations(tables, 2)]
+
+
+def against_of(runs: Sequence[Run | Summary], baseline: str) -> list[Against]:
+    """Return every policy but the baseline against the baseline, by the seeds that both have.
+
+    Raises:
+        ValueError: the runs are of different jobs.
+    """
+    tables = tables_of(runs)
+    return [_against(policy, tables[policy], tables[baseline]) for policy in tables if policy != baseline]
+
+
+def _against(policy: str, tables: Mapping[int, Table], others: Mapping[int, Table]) -> Against:
+    seeds = sorted(set(tables) & set(others))
+    pairs = [_well(tables[seed], others[seed]) for seed in seeds]
+    mine, its = ([figures_of(pair[at]) for pair in pairs] for at in (0, 1))
+    late = [lateness(completion_s(one), completion_s(two)) for one, two in pairs]
+    figures = {
+        name: verdict_of([each.get(name, nan) for each in mine], [each.get(name, nan) for each in its])
+        for name in COMPARED
+    }
+    return Against(
+        policy, figures, interval_of([share for share, _ in late]), interval_of([worst for _, worst in late])
+    )
+
+
+def _well(jobs: Table, others: Table) -> tuple[Table, Table]:
+    """Return the columns that figures need of the jobs that ended well in both tables."""
+    _check_same(jobs, others)
+    well = np.isfinite(completion_s(jobs)) & np.isfinite(completion_s(others))
+    columns = ("arrival_ms", "end_ms", "state", "tasks", "ideal_ms")
+    one, two = ({name: np.asarray(table[name])[well] for name in columns} for table in (jobs, others))
+    return one, two
 
 
 def _groups(tables: Mapping[int, Table]) -> Iterator[tuple[str, str, Any]]:
@@ -115,11 +173,15 @@ def _both(jobs: Table, others: Table) -> tuple[F64, F64]:
     Raises:
         ValueError: the tables are of different jobs.
     """
-    if list(jobs["id"]) != list(others["id"]):
-        raise ValueError("the runs are of different jobs: compare policies on the same scenario and seed")
+    _check_same(jobs, others)
     mine, its = completion_s(jobs), completion_s(others)
     well = np.isfinite(mine) & np.isfinite(its)
     return mine[well], its[well]
+
+
+def _check_same(jobs: Table, others: Table) -> None:
+    if list(jobs["id"]) != list(others["id"]):
+        raise ValueError("the runs are of different jobs: compare policies on the same scenario and seed")
 
 
 def _mean(values: F64) -> float:

@@ -12,6 +12,10 @@ from treadle.compiled.array_types import F64, Records
 SIZES: Final = ((1, "1 to 10 tasks"), (11, "11 to 100"), (101, "101 to 1,000"), (1001, "over 1,000"))
 """Classes of jobs: the least number of tasks, and what a class is called."""
 
+BOUNDED_S: Final = 10.0
+"""A bounded slowdown counts a job as if nothing could end it sooner than this."""
+STATISTICS: Final[Mapping[str, int | None]] = {"mean": None, "P50": 50, "P90": 90, "P99": 99}
+
 Table = Records | Mapping[str, Any]
 """The table of jobs, or its columns by name."""
 
@@ -40,3 +44,30 @@ def size_classes(jobs: Table) -> Any:
     """Return the name of each job's class by its number of tasks, shape (jobs,)."""
     at = np.searchsorted([least for least, _ in SIZES], np.asarray(jobs["tasks"]), side="right") - 1
     return np.array([name for _, name in SIZES], object)[np.maximum(at, 0)]
+
+
+def figures_of(jobs: Table) -> dict[str, float]:
+    """Return completion, wait (completion less bound), slowdown and bounded slowdown of jobs that ended well.
+
+    Each by `STATISTICS`, of all jobs and by class of their sizes: ``completion, mean`` and ``wait, P99, 11 to 100``.
+    """
+    took, ideal = completion_s(jobs), np.asarray(jobs["ideal_ms"], np.float64) / 1000.0
+    quantities = {
+        "completion": took,
+        "wait": took - ideal,
+        "slowdown": slowdown(jobs),
+        "bounded slowdown": np.maximum(took / np.maximum(ideal, BOUNDED_S), 1.0),
+    }
+    classes = size_classes(jobs)
+    groups = {"": np.ones(len(took), bool)} | {name: classes == name for _, name in SIZES}
+    return {
+        f"{what}, {statistic}{', ' * bool(name)}{name}": _statistic(values[inside & np.isfinite(values)], part)
+        for name, inside in groups.items()
+        for what, values in quantities.items()
+        for statistic, part in STATISTICS.items()
+        if (inside & np.isfinite(values)).any()
+    }
+
+
+def _statistic(values: F64, part: int | None) -> float:
+    return float(values.mean() if part is None else np.percentile(values, part))

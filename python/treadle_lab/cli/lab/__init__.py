@@ -1,0 +1,1 @@
+"""`treadle lab`: experiments on policies, in a checkout."""

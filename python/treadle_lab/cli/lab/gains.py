@@ -1,0 +1,39 @@
+"""`treadle lab gains`: compare policies with YARN's fair ordering on the workloads that clusters run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command()
+def gains(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One load, five policies, three draws of four-hour windows: ten minutes.")
+    ] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="The points whose names contain this; may be repeated.")
+    ] = None,
+    draws: Annotated[int, typer.Option(min=1, max=1000, help="Draws of each point, from seed 51 on.")] = 10,
+    cache: Annotated[Path, typer.Option(help="A folder for the results of cells; a run goes on from it.")] = Path(
+        "build/gains"
+    ),
+    jobs: Annotated[int, typer.Option(min=0, max=1024, help="Simulations that run at a time; 0: one a core.")] = 0,
+    no_run: Annotated[bool, typer.Option("--no-run", help="Take the results that the cache has; run nothing.")] = False,
+    kept: Annotated[
+        Path | None,
+        typer.Option("--from", help="A file of --json instead of simulations: docs/results/kept/gains.json."),
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="A file for the rows.")] = None,
+    page: Annotated[Path | None, typer.Option(help="A file for the page of results, in Markdown.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
+) -> None:
+    """Compare policies with YARN's fair ordering on the workloads that clusters run."""
+    from treadle_lab.gains.command import Places, Source, compare  # only here: it imports numba
+
+    places = Places(json_file, page, plot)
+    compare(Source(quick, tuple(only or ()), draws, cache, jobs, no_run, kept), places)

@@ -1,0 +1,179 @@
+"""The page "What you gain, and when you do not", from kept rows and from the heads of ready-made policies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import isnan
+from typing import Any, Final
+
+from treadle.simulate.verdicts import Verdict
+from treadle_lab.gains.figures import (
+    BOUND,
+    MEAN,
+    Results,
+    detail_table,
+    factor_table,
+    size_table,
+    workload_tables,
+)
+from treadle_lab.gains.policies import BASELINE, READY_MADE, file_of
+from treadle_lab.gains.workloads import POINTS
+from treadle_lab.render import Table, markdown
+from treadle_lab.rows import rows_of
+
+BUILDING_BLOCK: Final = "building block"
+DETAILED: Final = (
+    "Google 2011: load 0.95",
+    "Google 2011: load 1.2",
+    "Spark TPC-H: load 0.9, unlimited, idle 60 s",
+    "Tez TPC-H: load 0.9",
+    "Facebook 2009: load 0.9",
+    "Two departments: network binds",
+    "GPU tenant: maximum",
+)
+HEAD: Final = """\
+<!-- written by treadle lab gains --from docs/results/kept/gains.json --page docs/gains.md -->
+
+# What you gain, and when you do not
+
+YARN has a good order already: `ordering-policy: fair`, one line of capacity-scheduler.xml. This page compares it with
+each ready-made policy and with YARN's other orders, on simulated clusters. Negative numbers are gains: jobs end sooner
+than under `fair`. A verdict is *undecided* if its 95 % interval contains 0.
+
+"""
+METHOD: Final = """\
+## How it is measured
+
+- **Paired draws.** All policies run the same jobs at the same times. A draw is one seed. A verdict is Student's t over
+  the logarithms of the ratios to `fair`, one ratio a draw. With fewer than ten draws it says little; the table says so.
+- **Stock orders.** FIFO, fair and fair by size order jobs like YARN 3.4.3. Fair by size divides the memory used by
+  log2(1 + memory used and asked for). `fair` and fair by size choose nodes by packing, `fifo` takes the first fit.
+- **Google 2011.** Draws are windows of six hours from the second half of the trace's day. Whole jobs change places
+  among the arrival times of two-hour blocks. The number of machines sets the load of the binding resource until the
+  last arrival. Draws overlap, so their intervals are somewhat too narrow. Priorities of the trace are left out.
+- **Spark and Tez.** 100 TPC-H queries on 20 nodes of 16 cores; the same DAGs at the same times. Spark has dynamic
+  allocation, with executors of four cores, unlimited or at most a quarter of the cluster.
+- **Facebook.** Samples by SWIM, 2009 whole, of 2010 every tenth job, pressed together to the load. They have bytes
+  only: a map for each 128 MB of input, a reduce for each GB of shuffle, each 1 s and its bytes at 20 MB/s.
+- **AMs** have 2 GB and one core and start in 8 s, under the default AM limit of 10 %, except at "no AMs".
+- **References** know true durations. They are not bounds: SRPT orders by what is asked for, and a fixed finish order
+  does not pack. The bound is one: the larger of preemptive SRPT on one pooled machine and the mean longest path.
+- **Wait** is completion less the ideal: a job's longest path, or its work on the whole cluster. **Bounded slowdown**
+  counts a job as if it took at least 10 s. In brackets: undecided.
+- Seeds to 50 and the first half of Google's day are for tuning; this page uses neither.
+
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a ready-made policy's file says at its head."""
+
+    purpose: str
+    needs: str
+    shown: str
+    """``POINT; FIGURE`` of a verdict in its favour, or `BUILDING_BLOCK`."""
+
+
+def about(policy: str) -> About:
+    """Return the lines ``# for:``, ``# needs:`` and ``# shown by:`` of a ready-made policy's file.
+
+    Raises:
+        ValueError: one is missing.
+    """
+    text = file_of(policy).read_text("utf-8")
+    found = {}
+    for field in ("for", "needs", "shown by"):
+        line = re.search(rf"^# {field}: (.+)$", text, re.MULTILINE)
+        if line is None:
+            raise ValueError(f"{policy}.yaml has no line '# {field}: ...'")
+        found[field] = line[1].strip()
+    return About(found["for"], found["needs"], found["shown by"])
+
+
+def shown_by(results: Results, policy: str, own: About) -> Verdict | None:
+    """Return the verdict that a policy's file names; None if it names none, or the results lack it."""
+    x, _, figure = own.shown.partition("; ")
+    found = results.verdict(x, policy, figure)
+    return found if found.draws else None
+
+
+def page_of(document: Mapping[str, Any]) -> str:
+    """Return the page for the rows of a document."""
+    results = Results(rows_of(document))
+    parts = [HEAD, *_short(results), "## Workload by workload\n\n", _LEGEND]
+    for table in workload_tables(results):
+        parts += [f"### {table.title}\n\n", markdown(table), "\n"]
+    parts += _factors(results)
+    parts += ["## Who waits and who loses\n\n", _LOSERS]
+    for x in (x for x in DETAILED if x in results.xs):
+        parts += [f"### {x}\n\n", markdown(detail_table(results, x)), "\n", markdown(size_table(results, x)), "\n"]
+    return "".join([*parts, *_policies(results), METHOD, _costs(document)])
+
+
+_LEGEND: Final = """\
+Row `fair` has the mean completion time, the other rows its change, with half of the 95 % interval. In brackets: draws
+that an interval of 2 % to either side needs.
+
+"""
+_LOSERS: Final = """\
+Row `fair` has figures in seconds or ratios, the others changes; in brackets what is undecided. "Over 10 % later" is the
+share of jobs that end more than 10 % later than under `fair`, and the worst job is a ratio of completion times.
+
+"""
+
+
+def _short(results: Results) -> Iterator[str]:
+    """Yield the short answer, a line a point: the best ready-made policy of those that are better, or none."""
+    yield "## In short\n\n"
+    rows = []
+    for x in results.xs:
+        if POINTS[x].only:
+            continue
+        shelf = [name for name in results.series(x) if name in READY_MADE and name != BASELINE]
+        verdicts = {name: results.verdict(x, name, MEAN) for name in shelf}
+        better = sorted((name for name in shelf if verdicts[name].word == "less"), key=lambda n: verdicts[n].change)
+        worse = sorted(name for name in shelf if verdicts[name].word == "more")
+        best = f"`{better[0]}`: {verdicts[better[0]]}" if better else "none is better than `fair`"
+        bound = _gain_left(results, x)
+        rows.append((x, best, ", ".join(better[1:]) or "-", ", ".join(worse) or "-", bound))
+    heading = ("workload", "best ready-made policy", "also better", "worse than fair", "most that is possible")
+    yield markdown(Table("", heading, rows))
+    yield "\nThe last column is the change from `fair` to a bound that no scheduler can reach.\n\n"
+
+
+def _gain_left(results: Results, x: str) -> str:
+    found = results.verdict(x, BOUND, MEAN)
+    return "-" if isnan(found.change) else f"{found.change:+.0f} %"
+
+
+def _factors(results: Results) -> Iterator[str]:
+    table = factor_table(results)
+    if table.rows:
+        yield "## What matters more than the order\n\n"
+        yield "All under `fair`, on the same jobs; each change is against the line above that has none.\n\n"
+        yield markdown(table)
+        yield "\n"
+
+
+def _policies(results: Results) -> Iterator[str]:
+    yield "## Ready-made policies\n\n"
+    yield "Each policy's file has these lines at its head. A building block wins no row here; combine it.\n\n"
+    rows = []
+    for name in READY_MADE:
+        own = about(name)
+        found = shown_by(results, name, own)
+        evidence = own.shown if found is None else f"{own.shown}: {found}"
+        rows.append((f"`{name}`", own.purpose, own.needs, evidence))
+    yield markdown(Table("", ("policy", "for", "needs", "shown by"), rows))
+    yield "\n"
+
+
+def _costs(document: Mapping[str, Any]) -> str:
+    missing = f"; {document['missing']} cells have not run yet" if document["missing"] else ""
+    return (
+        f"`{document['command']}`, Treadle {document['version']}: {document['cells']:,} simulations, "
+        f"{document['cpu_hours']:.1f} CPU hours{missing}. `treadle lab gains --quick` takes ten minutes.\n"
+    )

@@ -1,0 +1,287 @@
+"""The workloads of `gains`, point by point: a cluster, its queues, what goes wrong, and jobs that a seed draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from treadle.dag.dag import Dag, Stage
+from treadle.dag.generate import Shape, generate
+from treadle.workload.generate import BoundedPareto, Lognormal, bag, poisson
+from treadle.workload.job import Framework, Job, Workload, arranged
+from treadle_lab.gains.traces import MACHINE, facebook, google_window, machines_for, queries
+
+MASTER: Final = {"memory-mb": 2048, "vcores": 1}
+AM_PERCENT: Final = 10
+"""The AM limit of YARN's default configuration; points of their own have others."""
+SPARK_NODES: Final = 20
+SPARK_CORES: Final = 16
+QUERIES: Final = 100
+QUARTER: Final = SPARK_NODES * SPARK_CORES // 4 // 4
+"""Executors of four cores that a quarter of the cluster has."""
+NETWORK: Final = 1000.0
+
+Drawn = tuple[dict[str, Any], Workload]
+"""A scenario without its workload, and the jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A workload under one load and one set of circumstances: an x of all plots."""
+
+    workload: str
+    name: str
+    draw: partial[Drawn]
+    """Returns what a seed draws, called with the seed and hours; the hours are the length of a window of a trace."""
+    cpu_s: float
+    """Of one simulation of six hours, about."""
+    by_hours: bool = False
+    """Does a simulation take longer with longer windows?"""
+    several_queues: bool = False
+    only: tuple[str, ...] = ()
+    """The policies that run here; empty: all."""
+
+    @property
+    def x(self) -> str:
+        """Return the name of the point among all points."""
+        return f"{self.workload}: {self.name}"
+
+
+def _frameworks(*, masters: bool = True, **more: Any) -> dict[str, Any]:
+    return ({"master": MASTER, "master_start_ms": 8000} if masters else {}) | more
+
+
+def _one_queue(am_percent: int = AM_PERCENT) -> dict[str, Any]:
+    return {"default": {"capacity": 100, "maximum_am_resource_percent": am_percent}}
+
+
+def _google(
+    load: float, seed: int, hours: float, *, reuse: bool = True, masters: bool = True, am_percent: int = AM_PERCENT
+) -> Drawn:
+    jobs = google_window(seed, hours)
+    scenario = {
+        "cluster": {"nodes": [{"count": machines_for(jobs, load), "resources": MACHINE, "racks": 10}]},
+        "queues": _one_queue(am_percent),
+        "frameworks": _frameworks(masters=masters, tez_reuse=reuse),
+        "decision": {"tick_ms": 1000},
+        "report": {"window_s": 600},
+    }
+    return scenario, arranged(jobs)
+
+
+def _queries(
+    load: float, framework: Framework, seed: int, hours: float, *, most: int | None = None, idle_s: int = 60
+) -> Drawn:
+    machine = {"memory-mb": 65_536, "vcores": SPARK_CORES}
+    limit: dict[str, Any] = {} if most is None else {"spark_max_executors": most}
+    scenario = {
+        "cluster": {"nodes": [{"count": SPARK_NODES, "resources": machine, "racks": 2}]},
+        "queues": _one_queue(),
+        "frameworks": _frameworks(launch_ms=2000, spark_idle_ms=1000 * idle_s, **limit),
+        "decision": {"tick_ms": 500},
+    }
+    capacity = {name: float(SPARK_NODES * amount) for name, amount in machine.items()}
+    return scenario, queries(seed, QUERIES, load, capacity, framework)
+
+
+def _facebook(year: int, load: float, machines: int, seed: int, hours: float) -> Drawn:
+    scenario = {
+        "cluster": {"nodes": [{"count": machines, "resources": MACHINE, "racks": 2}]},
+        "queues": _one_queue(),
+        "frameworks": _frameworks(),
+        "decision": {"tick_ms": 1000},
+    }
+    return scenario, facebook(seed, year, load, machines)
+
+
+def _departments(seed: int, hours: float) -> Drawn:
+    """Three stages of five ask for a quarter to half of a node's network, of which they use 60 to 80 %."""
+    network = {"name": "network", "counted": False, "usage": [0.6, 0.8]}
+    node = MACHINE | {"network": NETWORK}
+    scenario = {
+        "cluster": {
+            "resources": [{"name": "memory-mb"}, {"name": "vcores"}, network],
+            "nodes": [{"count": 20, "resources": node, "racks": 2}],
+            "contention": True,
+        },
+        "queues": {
+            "research": {"capacity": 60, "maximum_am_resource_percent": AM_PERCENT},
+            "production": {"capacity": 40, "maximum_am_resource_percent": AM_PERCENT},
+        },
+        "frameworks": _frameworks(),
+        "decision": {"tick_ms": 500},
+    }
+    capacity = {name: 20.0 * amount for name, amount in node.items()}
+    queues = {"research": 1.0, "production": 1.0}
+    shape = partial(_department_dag, node)
+    return scenario, poisson(seed, 80, shape=shape, capacity=capacity, load=1.0, queues=queues)
+
+
+def _department_dag(node: Mapping[str, float], chance: np.random.Generator, name: str) -> Dag:
+    tasks = round(float(np.exp(chance.uniform(np.log(30), np.log(600)))))
+    shape = Shape(machines=20, depth=(2, 5), stages=(5, 12), tasks=(tasks, tasks), duration_ms=(5000, 30_000))
+    stages = []
+    for stage in generate(int(chance.integers(2**31)), replace(shape, long_share=0.0)).dag.stages:
+        if chance.random() < 0.6:
+            parts = {"vcores": (0.03, 0.10), "memory-mb": (0.03, 0.12), "network": (0.25, 0.50)}
+        else:
+            parts = {"vcores": (0.10, 0.30), "memory-mb": (0.05, 0.30), "network": (0.02, 0.10)}
+        demand = {key: _part_of(node[key], float(chance.uniform(*part))) for key, part in parts.items()}
+        stages.append(replace(stage, demand=demand))
+    return Dag(name, tuple(stages))
+
+
+def _dags(seed: int, hours: float, *, planned: bool) -> Drawn:
+    """As many tasks as ten machines are busy with for long: a job's longest path is not what bounds it."""
+    node = MACHINE | {"network": NETWORK}
+    frameworks: dict[str, Any] = {"tez_order": "plan", "tez_reuse": False} if planned else {}
+    scenario = {
+        "cluster": {
+            "resources": [{"name": "memory-mb"}, {"name": "vcores"}, {"name": "network"}],
+            "nodes": [{"count": 10, "resources": node}],
+        },
+        "queues": _one_queue(),
+        "frameworks": _frameworks(**frameworks),
+        "decision": {"tick_ms": 500},
+    }
+    capacity = {name: 10.0 * amount for name, amount in node.items()}
+    return scenario, poisson(seed, 20, shape=partial(_wide_dag, node), capacity=capacity, load=0.7)
+
+
+def _wide_dag(node: Mapping[str, float], chance: np.random.Generator, name: str) -> Dag:
+    tasks = round(float(np.exp(chance.uniform(np.log(500), np.log(3000)))))
+    shape = Shape(10, (4, 8), (10, 30), (tasks, tasks), long_share=0.1, duration_ms=(10_000, 50_000))
+    names = {"cpu": "vcores", "memory": "memory-mb", "network": "network"}
+    stages = []
+    for stage in generate(int(chance.integers(2**31)), shape).dag.stages:
+        demand = {names[key]: _part_of(node[names[key]], part) for key, part in stage.demand.items()}
+        stages.append(replace(stage, demand=demand))
+    return Dag(name, tuple(stages))
+
+
+def _part_of(whole: float, part: float) -> float:
+    return float(max(1, round(whole * part)))
+
+
+def _unlike_nodes(seed: int, hours: float) -> Drawn:
+    """Two nodes of twenty have a GPU, four an SSD; a third of the jobs needs one or the other."""
+    node = {"memory-mb": 32_768, "vcores": 8}
+    kinds: tuple[tuple[int, dict[str, str]], ...] = ((2, {"gpu": "yes"}), (4, {"ssd": "yes"}), (14, {}))
+    scenario = {
+        "cluster": {
+            "nodes": [
+                {"count": count, "resources": node, "racks": 2, "attributes": attributes, "name": f"kind{at}-"}
+                for at, (count, attributes) in enumerate(kinds)
+            ]
+        },
+        "queues": _one_queue(),
+        "frameworks": _frameworks(),
+        "decision": {"tick_ms": 500},
+    }
+    shape = bag(BoundedPareto(1.1, 1, 400), Lognormal(30_000, 1.0))
+    capacity = {name: 20.0 * amount for name, amount in node.items()}
+    workload = poisson(seed, 1000, shape=shape, capacity=capacity, load=0.85)
+    chance = np.random.default_rng([seed, 1])
+    needs = chance.choice(["", "gpu=yes", "ssd=yes"], size=len(workload.jobs), p=[2 / 3, 1 / 9, 2 / 9])
+    jobs = [
+        replace(job, requires={0: str(need)} if need else {}) for job, need in zip(workload.jobs, needs, strict=True)
+    ]
+    return scenario, replace(workload, jobs=tuple(jobs))
+
+
+def _tenants(kind: str, seed: int, hours: float) -> Drawn:
+    """A leaf of GPUs beside a leaf of processors under one parent; the first asks for more than it can get."""
+    node = {"memory-mb": 8192, "vcores": 8}
+    research: dict[str, Any] = {"capacity": 30, "children": {"gpu": {"capacity": 50}, "nlp": {"capacity": 50}}}
+    if kind == "maximum":
+        research["maximum_capacity"] = 60
+    scenario = {
+        "cluster": {
+            "resources": [{"name": "memory-mb"}, {"name": "vcores"}, {"name": "gpu"}],
+            "nodes": [{"count": 3, "resources": node}, {"count": 2, "resources": node | {"gpu": 4}}],
+        },
+        "queues": {
+            "prod": {"capacity": 50, "children": {"etl": {"capacity": 60}, "serving": {"capacity": 40}}},
+            "research": research,
+            "adhoc": {"capacity": 20, "maximum_capacity": 25},
+        },
+        "report": {"window_s": 20},
+    }
+    chance = np.random.default_rng(seed)
+    single = kind == "single"
+    rows = (
+        ("prod.etl", 0, 800, 20, 0),
+        ("prod.serving", 30, 300, 30, 0),
+        ("adhoc", 60, 200, 15, 0),
+        ("research.nlp", 60, 60, 25, 0),
+        *((("research.gpu", 60 + at, 1, 300, 1) for at in range(16)) if single else ()),
+        *(
+            (("research.gpu", 60 + at, 1, 300, 4) for at in range(1 if kind == "satisfied" else 4))
+            if not single
+            else ()
+        ),
+    )
+    jobs = [_tenant_job(chance, f"{turn}-{at}", turn, *row) for turn in range(3) for at, row in enumerate(rows)]
+    return scenario, arranged(jobs)
+
+
+def _tenant_job(
+    chance: np.random.Generator, name: str, turn: int, queue: str, at_s: int, tasks: int, task_s: int, gpus: int
+) -> Job:
+    """Return a job of a turn of 800 s, its arrival and the times of its tasks drawn about what is given."""
+    demand = {"memory-mb": 512.0, "vcores": 1.0} | ({"gpu": float(gpus)} if gpus else {})
+    times = np.maximum(1000 * task_s * chance.lognormal(-0.03, 0.25, tasks), 1000).astype(np.int64)
+    stage = Stage(0, tasks, int(times.mean()), demand, durations_ms=times)
+    arrival_ms = 800_000 * turn + 1000 * at_s + round(float(chance.exponential(20_000)))
+    return Job(name, arrival_ms, Dag(name, (stage,)), Framework.MAPREDUCE, queue.rpartition(".")[2], queue=queue)
+
+
+def _points() -> list[Point]:
+    google = [
+        Point("Google 2011", f"load {load}", partial(_google, load), 16.0, by_hours=True)
+        for load in (0.8, 0.95, 1.1, 1.2, 1.4)
+    ]
+    without = {"no reuse": {"reuse": False}, "no AMs": {"masters": False}}
+    google += [
+        Point("Google 2011", f"load 0.95, {name}", partial(_google, 0.95, **what), 20.0, by_hours=True)
+        for name, what in without.items()
+    ]
+    limited = {f"load {load}, AM limit {limit} %": (load, limit) for load in (0.95, 1.2) for limit in (2, 50)}
+    google += [
+        Point("Google 2011", name, partial(_google, load, am_percent=limit), 16.0, by_hours=True, only=("fair",))
+        for name, (load, limit) in limited.items()
+    ]
+    spark = [
+        Point(
+            "Spark TPC-H",
+            f"load {load}, {'unlimited' if most is None else 'a quarter'}, idle {idle_s} s",
+            partial(_queries, load, Framework.SPARK, most=most, idle_s=idle_s),
+            2.0,
+        )
+        for load in (0.7, 0.9)
+        for most in (None, QUARTER)
+        for idle_s in (10, 60)
+    ]
+    tez = [Point("Tez TPC-H", f"load {load}", partial(_queries, load, Framework.TEZ), 2.5) for load in (0.7, 0.9)]
+    return [
+        *google,
+        *spark,
+        *tez,
+        *(Point("Facebook 2009", f"load {load}", partial(_facebook, 2009, load, 20), 10.0) for load in (0.7, 0.9)),
+        Point("Facebook 2010", "load 0.9", partial(_facebook, 2010, 0.9, 60), 40.0),
+        Point("Two departments", "network binds", partial(_departments), 5.0, several_queues=True),
+        Point("Generated DAGs", "Tez as it is", partial(_dags, planned=False), 5.0),
+        Point("Generated DAGs", "plan order, no reuse", partial(_dags, planned=True), 5.0),
+        Point("Unlike nodes", "a third constrained", partial(_unlike_nodes), 3.0),
+        *(
+            Point("GPU tenant", kind, partial(_tenants, kind), 1.0, several_queues=True)
+            for kind in ("maximum", "satisfied", "saturated", "single")
+        ),
+    ]
+
+
+POINTS: Final = {point.x: point for point in _points()}

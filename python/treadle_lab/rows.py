@@ -1,0 +1,89 @@
+"""The model of an experiment: its result is rows, a value each, and a document in which rows are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any, Final
+
+DIGITS: Final = 5
+"""Significant digits of a kept value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One value."""
+
+    figure: str
+    """The quantity."""
+    series: str
+    """A policy, a scheme: a line of a plot."""
+    x: str
+    """The point at which it was measured: a workload and its load."""
+    draw: int
+    """The seed; rows of one draw can be paired."""
+    value: float
+    unit: str
+    reference: float | None = None
+    """The value that it is compared with: a paper's, or the baseline's on the same draw."""
+
+
+def as_document(rows: Iterable[Row], baseline: str = "") -> dict[str, Any]:
+    """Return rows as JSON takes them, those of an x and a series together.
+
+    Args:
+        rows: the rows
+        baseline: the series that has the references; empty: each row's reference is kept
+    """
+    units: dict[str, str] = {}
+    groups: dict[tuple[str, str], dict[str, dict[int, Row]]] = {}
+    for row in rows:
+        units[row.figure] = row.unit
+        groups.setdefault((row.x, row.series), {}).setdefault(row.figure, {})[row.draw] = row
+    return {
+        "baseline": baseline,
+        "units": units,
+        "rows": [_group(*key, figures, references=not baseline) for key, figures in groups.items()],
+    }
+
+
+def rows_of(document: Mapping[str, Any]) -> list[Row]:
+    """Return the rows of a document that `as_document` made."""
+    found = [row for group in document["rows"] for row in _ungrouped(group, document["units"])]
+    return referred(found, document["baseline"]) if document["baseline"] else found
+
+
+def referred(rows: Sequence[Row], baseline: str) -> list[Row]:
+    """Return rows whose references are the values of the series ``baseline`` on the same figure, x and draw."""
+    values = {(row.figure, row.x, row.draw): row.value for row in rows if row.series == baseline}
+    return [replace(row, reference=values.get((row.figure, row.x, row.draw))) for row in rows]
+
+
+def _group(x: str, series: str, figures: Mapping[str, Mapping[int, Row]], *, references: bool) -> dict[str, Any]:
+    draws = sorted({draw for each in figures.values() for draw in each})
+
+    def column(field: str) -> dict[str, list[float | None]]:
+        return {
+            figure: [_kept(getattr(each[draw], field)) if draw in each else None for draw in draws]
+            for figure, each in figures.items()
+        }
+
+    group = {"x": x, "series": series, "draws": draws, "values": column("value")}
+    return group | ({"references": column("reference")} if references else {})
+
+
+def _ungrouped(group: Mapping[str, Any], units: Mapping[str, str]) -> list[Row]:
+    nothing = [None] * len(group["draws"])
+    return [
+        Row(figure, group["series"], group["x"], draw, value, units[figure], reference)
+        for figure, values in group["values"].items()
+        for draw, value, reference in zip(
+            group["draws"], values, group.get("references", {}).get(figure, nothing), strict=True
+        )
+        if value is not None
+    ]
+
+
+def _kept(value: float | None) -> float | None:
+    return None if value is None or not isfinite(value) else float(f"{value:.{DIGITS}g}")
