@@ -8,6 +8,7 @@ from inspect import getsource
 from typing import Any, Final
 
 import numpy as np
+import yaml
 
 from treadle.errors import UserError
 from treadle.simulate import Scenario
@@ -38,9 +39,9 @@ class Simulated:
 
     @property
     def key(self) -> str:
-        """The digest of what draws the jobs, the policy's file, the seed and, of a trace, the length of its window."""
+        """The digest of what draws the jobs, the policy, the seed and, of a trace, the length of its window."""
         hours = self.hours if POINTS[self.x].by_hours else None
-        return digest(self.x, _source(self.x), self.policy, _text(self.policy), self.seed, hours)
+        return digest(self.x, _source(self.x), self.policy, _content(self.policy), self.seed, hours)
 
     @property
     def title(self) -> str:
@@ -55,8 +56,9 @@ class Simulated:
 
 
 @cache
-def _text(policy: str) -> str:
-    return file_of(policy).read_text("utf-8")
+def _content(policy: str) -> Any:
+    """Return what a policy's file says, without its comments."""
+    return yaml.safe_load(file_of(policy).read_text("utf-8"))
 
 
 @cache
