@@ -41,8 +41,9 @@ class Application:
         return self.cluster.rm.application(self.id)
 
     def attempts(self) -> list[dict[str, Any]]:
-        """Return its attempts, the first one first."""
-        found = self.cluster.rm.get(f"/ws/v1/cluster/apps/{self.id}/appattempts")["appAttempts"]["appAttempt"]
+        """Return its attempts, the first one first; none of one that has just been submitted."""
+        answer = self.cluster.rm.get(f"/ws/v1/cluster/apps/{self.id}/appattempts")
+        found = (answer.get("appAttempts") or {}).get("appAttempt") or []
         return sorted(found, key=lambda attempt: int(attempt["id"]))
 
     def master(self) -> str:
@@ -51,7 +52,10 @@ class Application:
 
     def live(self) -> list[Live]:
         """Return its live containers, its master's included, in the order of their ids."""
-        last = self.attempts()[-1]["appAttemptId"]
+        attempts = self.attempts()
+        if not attempts:
+            return []
+        last = attempts[-1]["appAttemptId"]
         answer = self.cluster.rm.get(f"/ws/v1/cluster/apps/{self.id}/appattempts/{last}/containers")
         found = answer.get("container") or []
         listed = found if isinstance(found, list) else [found]

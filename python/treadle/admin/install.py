@@ -63,12 +63,13 @@ def summary(file: Path) -> str:
     return ". ".join([first, *(each for each in others if "preemption monitor" in each)])
 
 
-def find_policy(wanted: str, folder: Path = Path()) -> Path:
+def find_policy(wanted: str, folder: Path = Path(), where: str = "") -> Path:
     """Return the file of a ready-made policy's name or of a path; a file of such a name is meant by ``./NAME``.
 
     Args:
         wanted: the name or path
         folder: where a relative path begins
+        where: the file and field that name it, for errors
 
     Raises:
         UserError: there is neither.
@@ -78,7 +79,8 @@ def find_policy(wanted: str, folder: Path = Path()) -> Path:
         return known[wanted]
     if file.is_file() or file.suffix or "/" in wanted:
         return file
-    raise UserError(f"no file {file}, and as a ready-made policy {unknown(wanted, known)}")
+    place = where and f"{where}: "
+    raise UserError(f"{place}no file {file}, and as a ready-made policy {unknown(wanted, known)}")
 
 
 def with_absolute_paths(text: str, folder: Path) -> str:

@@ -53,7 +53,7 @@ def progress_console() -> Console:
 @contextmanager
 def compiling() -> Iterator[None]:
     """Say that something is compiled, as long as it is; a log has a line of it."""
-    text, console = "compiling, or reading compiled code: a minute or two, once a version", progress_console()
+    text, console = "reading compiled code; compiling it takes a minute or two, once a version", progress_console()
     if not console.is_terminal:
         say(console, text)
         yield
@@ -77,7 +77,7 @@ def compiling_task(bar: Progress, *, visible: bool = True) -> TaskID:
     """Add a bar that says that something is compiled, until it gets another text; a log has a line of it."""
     text = "compiling, or reading compiled code"
     if not bar.console.is_terminal and visible:
-        say(bar.console, f"{text}: a minute or two, once a version")
+        say(bar.console, "reading compiled code; compiling it takes a minute or two, once a version")
     return bar.add_task(text, total=None, visible=visible)
 
 
@@ -86,4 +86,6 @@ def counted_progress(unit: str = "") -> Progress:
     columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
     if unit:
         columns.append(TextColumn(unit))
-    return Progress(*columns, TimeElapsedColumn(), console=progress_console(), transient=True)
+    console = progress_console()
+    # a file would get an empty line for each
+    return Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal)

@@ -249,7 +249,9 @@ def _policies(scenario: Scenario, given: list[str]) -> list[tuple[str, Settings]
     """Return each policy, and the scenario's engines with it, with a name of its own: its file's, or the whole path."""
     register_parts()
     files = [find_policy(name) for name in given]
-    files = files or [find_policy(name, scenario.folder) for name in scenario.model.policies]
+    files = files or [
+        find_policy(name, scenario.folder, f"{scenario.file}: policies") for name in scenario.model.policies
+    ]
     if not files:
         return [("default", with_scenario(default_settings(), scenario))]
     stems = [file.stem for file in files]

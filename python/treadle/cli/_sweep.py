@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from treadle.cli._console import compiling, console_for_tables, counted_progress, say
+from treadle.cli._console import compiling, console_for_tables, counted_progress, progress_console, say
 from treadle.cli._results import check_results, check_writable, write_json, writing
 from treadle.cli._runs import INTERRUPTED
 from treadle.policy.failed import PolicyFailedError
@@ -85,17 +85,20 @@ def _run(plan: Plan, kept: Kept, inputs: Inputs, console: Console, jobs: int, on
     """Return the result of each run of a plan, in its order; runs with a kept result are skipped."""
     runs = Runs([each.line for each in plan.runs], kept)
     total = len(runs.missing)
-    say(console, f"{counted(len(plan.runs), 'run')}, {runs.kept} of them kept")
+    progress = progress_console()
+    say(progress, f"{counted(len(plan.runs), 'run')}, {runs.kept} of them done before and taken from {kept.folder}")
     begun_s = perf_counter()
     try:
         if runs.missing:
             with _backend(plan, runs.missing, kept, inputs, console, jobs, on_spark) as running:
                 runs.take(running)
     except KeyboardInterrupt:
-        say(console, f"stopped; {runs.done} of {total} runs are kept in {kept.folder}: the same command goes on", "red")
+        say(
+            progress, f"stopped; {runs.done} of {total} runs are kept in {kept.folder}: the same command goes on", "red"
+        )
         raise typer.Exit(INTERRUPTED) from None
     if total:
-        say(console, f"{counted(runs.done, 'run')} in {perf_counter() - begun_s:.1f} s")
+        say(progress, f"{counted(runs.done, 'run')} in {perf_counter() - begun_s:.1f} s")
     return runs.results
 
 

@@ -7,7 +7,7 @@ and remedy of all that is wrong at once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_origin
+from typing import Annotated, Any, Final, Literal, get_origin
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -88,16 +88,34 @@ class Cluster(Model):
     )
 
 
+ORDERING_POLICIES: Final = (
+    "fifo",
+    "fair",
+    "fifo-with-partitions",
+    "fifo-for-pending-apps",
+    "utilization",
+    "priority-utilization",
+)
+"""YARN's names of ordering policies, of leaves and of parents."""
+
+
 class Queue(Model):
     """A queue, as in capacity-scheduler.xml."""
 
     capacity: Percent | None = Field(default=None, description="Of the parent; siblings without share what is left.")
     maximum_capacity: Percent = 100.0
     maximum_am_resource_percent: Percent = 10.0
-    ordering_policy: str = "fifo"
+    ordering_policy: str = Field(default="fifo", description="fifo, fair, another of YARN's names, or a class.")
     size_based_weight: bool = False
     priority: int = 0
     children: dict[str, Queue] = {}
+
+    @field_validator("ordering_policy")
+    @classmethod
+    def _is_of_yarn(cls, value: str) -> str:
+        if "." not in value and value not in ORDERING_POLICIES:
+            raise ValueError(f"{unknown(value, ORDERING_POLICIES)}; write one of these, or a class with its package")
+        return value
 
 
 class Frameworks(Model):

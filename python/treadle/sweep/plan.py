@@ -151,7 +151,7 @@ def _document(
 def _policies(sweep: Sweep, folder: Path, inputs: Inputs, trust_code: bool) -> list[Variant]:
     found, parse = [], partial(parse_settings, trust_code=trust_code)
     for at, entry in enumerate(sweep.policies):
-        file = find_policy(entry.policy, folder)
+        file = find_policy(entry.policy, folder, f"policies[{at}]")
         text = text_of(file)
         YamlDocument(str(file), text)  # bounds what the text may grow to
         document = yaml.safe_load(with_absolute_paths(text, file.parent)) or {}
