@@ -76,7 +76,10 @@ def test_a_policy_may_ignore_priorities() -> None:
 
 
 def test_the_key_is_read_and_checked() -> None:
-    assert parse_settings("x", "policy: {ignore_priority: true}\n").policy.ignore_priority
+    assert parse_settings("x", "policy: {order: {kind: srpt}, ignore_priority: true}\n").policy.ignore_priority
+    for order in ("fifo", "queue"):
+        with pytest.raises(ConfigError, match=rf"policy\.ignore_priority: has no effect: the order {order} compares"):
+            parse_settings("x", f"policy: {{order: {{kind: {order}}}, ignore_priority: true}}\n")
     assert not parse_settings("x", "policy: {order: {kind: srpt}}\n").policy.ignore_priority
     with pytest.raises(ConfigError, match=r"policy\.ignore_priority: 'yes, please' is neither true nor false"):
         parse_settings("x", "policy: {ignore_priority: 'yes, please'}\n")

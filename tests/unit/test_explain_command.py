@@ -314,7 +314,7 @@ def test_another_user_gets_no_answer(
 ) -> None:
     monkeypatch.setattr(explain_door, "answers", lambda user: False)
     assert explain(door, "0001") == 2
-    assert "run this as its user or as root" in capsys.readouterr().err
+    assert "or does not answer this user; run this on" in capsys.readouterr().err
 
 
 RUBBISH = [

@@ -343,3 +343,8 @@ def test_the_history_is_bounded_and_numbers_are_not_used_again(target: Path, mon
     ]
     (History(target).folder / "000004.json").write_text("{")
     assert [version.number for version in History(target).versions()] == [3, 5]
+
+
+def test_a_version_that_ignores_priorities_is_read() -> None:
+    text = "policy: {order: {kind: srpt}, ignore_priority: true}\n"
+    assert _policy_use._policy_in(text) == "order=srpt ignore_priority"

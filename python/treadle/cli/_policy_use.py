@@ -403,7 +403,11 @@ def _policy_in(text: str) -> str:
     """Return the kinds of the parts that a text chooses, as far as it can be read."""
     try:
         policy = section_values(text).get("policy") or {}
-        return " ".join(f"{part}={(value or {}).get('kind', 'default')}" for part, value in policy.items())
+        return " ".join(
+            part if value is True else f"{part}={(value or {}).get('kind', 'default')}"
+            for part, value in policy.items()
+            if value is not False
+        )
     except (yaml.YAMLError, AttributeError, ValueError, RecursionError):
         return "cannot be read"
 

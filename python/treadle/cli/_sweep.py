@@ -86,7 +86,7 @@ def _run(plan: Plan, kept: Kept, inputs: Inputs, console: Console, jobs: int, on
     runs = Runs([each.line for each in plan.runs], kept)
     total = len(runs.missing)
     progress = progress_console()
-    say(progress, f"{counted(len(plan.runs), 'run')}, {runs.kept} of them done before and taken from {kept.folder}")
+    say(progress, f"{counted(len(plan.runs), 'run')}, {runs.kept} of them done before")
     begun_s = perf_counter()
     try:
         if runs.missing:

@@ -90,12 +90,23 @@ def explain(
         raise UserError(str(found["error"]))
     if "note" in found:
         typer.echo(printable(str(found["note"])), err=True)
+    if socket_ is None and config is None and (reason := _why_not_now(rm, ca)):
+        text = f"the CapacityScheduler places containers now: {reason}. What follows is what the engine would do"
+        typer.echo(printable(text), err=True)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:
         _show(found, ask)
     if any(each["verdict"] != "waiting" for each in found["asks"]):
         raise typer.Exit(EXIT_NEVER)
+
+
+def _why_not_now(rm: str, ca: Path | None) -> str:
+    """Return why Treadle does not schedule, as its ResourceManager says; empty if it does, or that is not known."""
+    try:
+        return why_not(read_bean(rm, "Treadle", ca))
+    except UserError:
+        return ""
 
 
 def why_none_answers(error: NoSidecarError, rm: str, ca: Path | None) -> str:
@@ -226,8 +237,8 @@ def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
             return dict(json.loads(line))
         except FileNotFoundError:
             continue
-        except (ConnectionResetError, BrokenPipeError) as error:
-            raise UserError(f"{place}: the sidecar does not answer you; run this as its user or as root") from error
+        except (ConnectionResetError, BrokenPipeError):
+            problem = f"{place}: the sidecar has ended before it answered, or does not answer this user"
         except BlockingIOError as error:  # as many wait for it as may
             raise UserError(f"{place}: too many ask the sidecar at once; ask again") from error
         except TimeoutError as error:

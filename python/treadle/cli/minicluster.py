@@ -148,7 +148,9 @@ def status(folder: Folder = None, as_json: Annotated[bool, typer.Option("--json"
         table.add_row("sidecar", str(pid), "")
     console = console_for_tables()
     console.print(table)
-    console.print(f"scheduler {layout.scheduler}; {missing or 'ready'}", highlight=False)
+    if "rm" not in running:
+        missing = "the ResourceManager has ended; start it: treadle minicluster restart-rm"
+    console.print(f"scheduler {layout.scheduler}; {missing or 'ready'}", highlight=False, soft_wrap=True)
     console.print(_how_to_use(cluster), highlight=False, soft_wrap=True)
 
 

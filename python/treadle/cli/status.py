@@ -54,6 +54,9 @@ def status(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption =
     from rich.table import Table
 
     table = Table(show_header=False)
+    table.add_column()
+    # a key that is to be changed stands there whole
+    table.add_column(overflow="fold")
     for name, value in _rows(bean):
         table.add_row(name, value)
     console_for_tables().print(table, markup=False)

@@ -48,7 +48,7 @@ def places(lengths: Sequence[int]) -> Iterator[int]:
 
 def unknown_application(application: str) -> str:
     """Return what is answered about an application that the engine does not know, or no more."""
-    return f"the engine has no application {application} that runs"
+    return f"the engine has no application {application} that runs; give the whole id, or its last number"
 
 
 def answer_to(situation: Situation, application: str, ask: int | None, node: str) -> dict[str, Any]:

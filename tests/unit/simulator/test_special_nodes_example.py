@@ -15,7 +15,7 @@ from treadle.simulator.results import completion_s
 from treadle.simulator.simulation import Simulation
 
 DOCS = Path(__file__).parents[3] / "docs"
-ROW = re.compile(r"^\| (srpt|phoenix) \| ([\d.]+) s \| ([\d.]+) s \| ([\d.]+) s \|$", re.M)
+ROW = re.compile(r"^\| (fair|srpt|phoenix) \| ([\d.]+) s \| ([\d.]+) s \| ([\d.]+) s \|$", re.M)
 
 
 def test_the_table_is_what_the_simulation_gives() -> None:
