@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +15,16 @@ import pytest
 from treadle.cli import main
 from treadle.dag.dag import Dag, Stage
 from treadle.lab.harness.data import GOOGLE, given_or_found
+from treadle.simulate.statistics import FEW
 from treadle.workload.job import Job, arranged
 from treadle.workload.traces.google import google_jobs
 from treadle_lab.cells import digest, kept_only, run_cells
 from treadle_lab.gains.bounds import bound_ms, fair_finish, finish_tags, srpt_mean
 from treadle_lab.gains.cell import Simulated
-from treadle_lab.gains.policies import READY_MADE
+from treadle_lab.gains.cell import run as run_cell
+from treadle_lab.gains.figures import MEAN, Results, rows_from
+from treadle_lab.gains.page import BUILDING_BLOCK, about, page_of, shown_by
+from treadle_lab.gains.policies import BASELINE, READY_MADE
 from treadle_lab.gains.run import quick, whole
 from treadle_lab.gains.traces import (
     BLOCK_MS,
@@ -33,9 +38,12 @@ from treadle_lab.gains.traces import (
     queries,
 )
 from treadle_lab.gains.workloads import POINTS
+from treadle_lab.plots import intervals, lines
+from treadle_lab.render import Table, json_text, markdown
 from treadle_lab.rows import Row, as_document, referred, rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
+KEPT = ROOT / "docs" / "results" / "kept" / "gains.json"
 
 
 def test_the_product_does_not_import_the_laboratory() -> None:
@@ -209,3 +217,63 @@ def test_the_bound_is_the_larger_of_pooled_work_and_longest_paths() -> None:
 
 def test_every_point_is_of_a_workload_and_has_a_name() -> None:
     assert len(POINTS) == len({(point.workload, point.name) for point in POINTS.values()}) > 25
+
+
+def test_a_cell_has_figures_and_the_baseline_s_has_the_bound() -> None:
+    cell = Simulated("GPU tenant: satisfied", BASELINE, FIRST_SEED, 1.0)
+    found = run_cell(cell)
+    assert len(found["completion_ms"]) == 15
+    assert 0 < found["bound_s"] <= found["figures"][MEAN]
+    assert 0 < found["share_error"] < 1
+    slower = found | {"completion_ms": [2 * each for each in found["completion_ms"]]}
+    rows = rows_from([cell, Simulated(cell.x, "srpt", FIRST_SEED, 1.0)], [found, slower])
+    results = Results(rows)
+    assert results.values(cell.x, "srpt", "jobs over 10 % later") == {FIRST_SEED: 1.0}
+    assert results.series(cell.x) == ["fair", "srpt", "bound"]
+    assert {row.reference for row in rows if row.figure == MEAN} == {found["figures"][MEAN]}
+
+
+def test_renderers_write_markdown_and_json() -> None:
+    assert markdown(Table("t", ("a", "b"), [("1", "2")])) == "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+    assert set(rows_of(json.loads(json_text({"day": 1} | as_document(ROWS))))) == set(ROWS)
+
+
+def test_plots_of_equal_rows_are_equal_files(tmp_path: Path) -> None:
+    rows = [row for row in ROWS if row.figure == "mean"]
+    for draw in (lines, intervals):
+        draw(rows, tmp_path / "one.svg")
+        draw(rows, tmp_path / "two.svg")
+        assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+
+
+def test_the_page_is_what_the_kept_rows_say(tmp_path: Path) -> None:
+    page = tmp_path / "gains.md"
+    assert main.run(["lab", "gains", "--from", str(KEPT), "--page", str(page)]) == 0
+    assert page.read_bytes() == (ROOT / "docs" / "gains.md").read_bytes()
+    assert page_of(json.loads(KEPT.read_text("utf-8"))) == page.read_text("utf-8")
+
+
+@pytest.mark.parametrize("policy", READY_MADE)
+def test_a_policy_s_file_names_the_row_that_shows_it_or_is_a_building_block(policy: str) -> None:
+    results, own = Results(rows_of(json.loads(KEPT.read_text("utf-8")))), about(policy)
+    if own.shown == BUILDING_BLOCK:
+        wins = [x for x in results.xs if _decided(results, x, policy)]
+        assert wins == [], "name one of these rows"
+    elif policy != BASELINE:
+        found = shown_by(results, policy, own)
+        assert found is not None, f"the kept rows have no {own.shown}"
+        assert found.word == "less"
+
+
+def _decided(results: Results, x: str, policy: str) -> bool:
+    found = results.verdict(x, policy, MEAN)
+    return found.word == "less" and found.draws >= FEW
+
+
+def test_a_file_that_is_not_of_rows_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other.json"
+    other.write_text("[]")
+    assert main.run(["lab", "gains", "--from", str(other)]) == 2
+    assert f"--from: {other}: not rows of --json" in capsys.readouterr().err
+    assert main.run(["lab", "gains", "--only", "no such point"]) == 2
+    assert "--only: no point has 'no such point' in its name" in capsys.readouterr().err

@@ -87,6 +87,10 @@ def _simulated(source: Source) -> dict[str, Any]:
                 lambda done, _: bar.update(task, completed=done),
             )
     done = [document for document in documents if document is not None]
+    builds = len({document["code"] for document in done})
+    if builds > 1:
+        what = "if a change between them altered results, raise MODEL in treadle_lab/cells.py and run again"
+        say(Console(stderr=True), f"cells are of {builds} builds of the engine; {what}", "yellow")
     head = {
         "command": "treadle lab gains" + " --quick" * source.quick,
         "version": __version__,
@@ -94,7 +98,7 @@ def _simulated(source: Source) -> dict[str, Any]:
         "cells": len(done),
         "missing": len(cells) - len(done),
         "hours": plan.hours,
-        "builds": len({document["code"] for document in done}),
+        "builds": builds,
     }
     return head | as_document(rows_from(cells, documents), BASELINE)
 

@@ -40,7 +40,8 @@ HEAD: Final = """\
 
 YARN has a good order already: `ordering-policy: fair`, one line of capacity-scheduler.xml. This page compares it with
 each ready-made policy and with YARN's other orders, on simulated clusters. Negative numbers are gains: jobs end sooner
-than under `fair`. A verdict is *undecided* if its 95 % interval contains 0.
+than under `fair`. A verdict is *undecided* if its 95 % interval contains 0. Points with fewer than ten draws decide
+little.
 
 """
 METHOD: Final = """\
@@ -134,14 +135,16 @@ def _short(results: Results) -> Iterator[str]:
             continue
         shelf = [name for name in results.series(x) if name in READY_MADE and name != BASELINE]
         verdicts = {name: results.verdict(x, name, MEAN) for name in shelf}
-        better = sorted((name for name in shelf if verdicts[name].word == "less"), key=lambda n: verdicts[n].change)
-        worse = sorted(name for name in shelf if verdicts[name].word == "more")
-        best = f"`{better[0]}`: {verdicts[better[0]]}" if better else "none is better than `fair`"
-        bound = _gain_left(results, x)
-        rows.append((x, best, ", ".join(better[1:]) or "-", ", ".join(worse) or "-", bound))
-    heading = ("workload", "best ready-made policy", "also better", "worse than fair", "most that is possible")
+        better, worse, open_ = (
+            sorted((name for name in shelf if verdicts[name].word == word), key=lambda name: verdicts[name].change)
+            for word in ("less", "more", "undecided")
+        )
+        best = f"`{better[0]}`: {verdicts[better[0]]}" if better else "undecided" if open_ else "none: use `fair`"
+        others = (", ".join(names) or "-" for names in (better[1:], open_, worse))
+        rows.append((x, str(results.draws(x)), best, *others, _gain_left(results, x)))
+    heading = ("workload", "draws", "best ready-made policy", "also better", "undecided", "worse", "bound")
     yield markdown(Table("", heading, rows))
-    yield "\nThe last column is the change from `fair` to a bound that no scheduler can reach.\n\n"
+    yield "\nThe column *bound* is the change from `fair` to a bound below which no mean completion time is.\n\n"
 
 
 def _gain_left(results: Results, x: str) -> str:
@@ -172,8 +175,13 @@ def _policies(results: Results) -> Iterator[str]:
 
 
 def _costs(document: Mapping[str, Any]) -> str:
-    missing = f"; {document['missing']} cells have not run yet" if document["missing"] else ""
+    missing = f"; {document['missing']:,} cells have not run yet" if document["missing"] else ""
     return (
-        f"`{document['command']}`, Treadle {document['version']}: {document['cells']:,} simulations, "
-        f"{document['cpu_hours']:.1f} CPU hours{missing}. `treadle lab gains --quick` takes ten minutes.\n"
+        "## Run it\n\n"
+        "In a checkout, after `make build`:\n\n"
+        "    .venv/bin/treadle lab gains --quick         # ten minutes on two cores\n"
+        "    .venv/bin/treadle lab gains --cache DIR     # all of it; goes on where it stopped\n\n"
+        f"This page is of `{document['command']}`, Treadle {document['version']}: {document['cells']:,} simulations, "
+        f"{document['cpu_hours']:.1f} CPU hours{missing}. `--no-run --json FILE` writes the rows of the cells that the "
+        "cache has, `--from FILE --page FILE` a page of them, `--plot DIR` plots.\n"
     )
