@@ -10,10 +10,10 @@ from tests.engine.sleepers import Sleepers, sharing
 TWO = {"n1": {"n1.1": None}, "n2": {"n2.1": None, "n2.2": None}}
 
 
-def near(tasks: dict[str, int], expected: Mapping[str, float]) -> None:
-    """Fail unless each leaf has what is expected, to one task."""
+def near(tasks: dict[str, int], expected: Mapping[str, float], most: int = 1) -> None:
+    """Fail unless each leaf has what is expected, to one task or another number."""
     assert tasks.keys() == expected.keys()
-    assert all(abs(tasks[leaf] - share) <= 1 for leaf, share in expected.items()), tasks
+    assert all(abs(tasks[leaf] - share) <= most for leaf, share in expected.items()), tasks
 
 
 def test_a() -> None:
@@ -83,17 +83,29 @@ def test_b2() -> None:
     near(cluster.tasks(), {"n1.1": 5, "n2.1": 5, "n2.2": 995})
 
 
-def test_b2_with_gpus_left_over() -> None:
-    """A counterexample for whole tasks: 995 of 10,000 GPUs that n2.2 has no use for count as not saturated.
+@pytest.mark.parametrize(("algorithm", "in_the_end"), [("paper", (9, 1, 9)), ("repaired", (5, 5, 9))])
+def test_b2_with_gpus_left_over(algorithm: str, in_the_end: tuple[int, int, int]) -> None:
+    """A counterexample for the paper's algorithm: 995 of 10,000 GPUs that n2.2 has no use for are not saturated.
 
     So what n2.2 holds counts in full for n2, and n1.1 takes the CPUs of n2.1 up to as much. (With servers and whole
-    tasks `treadle share` says the same.)
+    tasks `treadle share` says the same.) The repaired one stays where it is filled from empty.
     """
-    cluster = Sleepers(TWO, nodes=1, cpu=10_000, gpu=10_000, settings=sharing("hdrf"))
+    cluster = Sleepers(TWO, nodes=1, cpu=10_000, gpu=10_000, settings=sharing("hdrf", **{"as": algorithm}))
     cluster.begin({"n1.1": (1000, 0), "n2.1": (1000, 1), "n2.2": (0, 1000)})
     assert cluster.tasks() == {"n1.1": 5, "n2.1": 5, "n2.2": 9}
     cluster.churn(200)
-    assert cluster.tasks() == {"n1.1": 9, "n2.1": 1, "n2.2": 9}
+    assert cluster.tasks() == dict(zip(("n1.1", "n2.1", "n2.2"), in_the_end, strict=True))
+
+
+@pytest.mark.parametrize(("algorithm", "in_the_end"), [("paper", (5, 5, 5, 5)), ("repaired", (7, 3, 5, 5))])
+def test_a_saturated_resource_as_tasks_end(algorithm: str, in_the_end: tuple[int, int, int, int]) -> None:
+    """docs/examples/share/counterexample-tasks-end.yaml: filled, two thirds of the CPUs are n1.1's."""
+    tree = {"n1": {"n1.1": None}, "n2": {"n2.1": None, "n2.2": None, "n2.3": None}}
+    cluster = Sleepers(tree, nodes=1, cpu=10, gpu=10, settings=sharing("hdrf", **{"as": algorithm}))
+    cluster.begin({"n1.1": (1, 0), "n2.1": (1, 0), "n2.2": (0, 1), "n2.3": (0, 1)})
+    assert cluster.tasks() == {"n1.1": 7, "n2.1": 3, "n2.2": 5, "n2.3": 5}
+    cluster.churn(400)
+    near(cluster.tasks(), dict(zip(("n1.1", "n2.1", "n2.2", "n2.3"), in_the_end, strict=True)), 0)
 
 
 def test_c() -> None:
@@ -104,7 +116,7 @@ def test_c() -> None:
     near(cluster.tasks(), {"n1.1": 20, "n2.1": 30, "n2.2": 10})
     cluster.leave("n2.2")
     cluster.churn(300)
-    near(cluster.tasks(), {"n1.1": 50 / 3, "n2.1": 50, "n2.2": 0})
+    near(cluster.tasks(), {"n1.1": 50 / 3, "n2.1": 50, "n2.2": 0}, most=2)
 
 
 def test_d() -> None:

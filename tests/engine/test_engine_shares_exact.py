@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +16,16 @@ from tests.engine.sleepers import sharing
 from tests.property.fairness.trees import trees
 
 from treadle.engine import Engine
+from treadle.fairness.document import read_problem
+from treadle.fairness.fluid import fill
 from treadle.fairness.incremental import ShareTree
 from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree, flattened
+from treadle.policy.share_state import AIM
 
 COMMON = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 ENDLESS = 10_000
-EXACT = {"hdrf": HDRF, "static": NAIVE, "drf": NAIVE}
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "share"
+EXACT = {"hdrf": HDRF, "repaired": HDRF, "static": NAIVE, "drf": NAIVE}
 
 
 class Exact(ShareTree):
@@ -47,7 +54,8 @@ class Pair:
             self.rm.application(self.rm.queue(root, tuple(size)))
             self.rm.ask(position, 0, ENDLESS if leaf.tasks is None else leaf.tasks, demand)
         given_tree = {child.name: self._given(child) for child in tree.root.children}
-        parameters = {"static": True} if kind == "static" else {}
+        of_kinds: dict[str, dict[str, Any]] = {"static": {"static": True}, "hdrf": {"as": "paper"}}
+        parameters = of_kinds.get(kind, {})
         self.engine = Engine(sharing("drf" if kind == "drf" else "hdrf", tree=given_tree, **parameters))
         self.exact = Exact(flattened(tree) if kind == "drf" else tree, EXACT[kind])
 
@@ -101,6 +109,27 @@ class Pair:
         self.exact.set_pending(leaf, tasks)
 
 
+@given(tree=trees(finite=True, whole=True))
+@COMMON
+def test_leaves_aim_where_the_exact_filling_takes_them(tree: Tree) -> None:
+    """Of what every leaf asks for, from empty; a leaf whose tasks no node can hold counts as one that asks nothing."""
+    pair = Pair(tree, "repaired", nodes=1)
+    pair.decide(1)
+    inside = pair.engine.inside()
+    assert inside is not None and inside[1] is not None
+    shares = inside[1].shares
+    size = {name: int(amount) for name, amount in tree.capacity.items()}
+    none = {
+        leaf.name: replace(leaf, tasks=0)
+        for leaf in tree.leaves
+        if any(amount > size[name] for name, amount in leaf.demand.items())
+    }
+    exact = fill(tree.with_leaves(none), HDRF)
+    for position, leaf in enumerate(tree.leaves):
+        expected = float(exact[leaf.name] * max(tree.demand_share(leaf)))
+        assert shares.aims[0, shares.leaf_node[1 + position], AIM] == pytest.approx(expected, abs=1e-7)
+
+
 @pytest.mark.parametrize("kind", ["hdrf", "static", "drf"])
 @given(tree=trees(finite=True, whole=True), nodes=st.integers(1, 3), data=st.data())
 @COMMON
@@ -115,6 +144,20 @@ def test_each_container_goes_to_the_leaf_owed_it(kind: str, tree: Tree, nodes: i
             pair.end(data.draw(st.integers(0, len(pair.rm.containers) - 1)), data.draw(st.booleans()))
         elif step == "ask":
             pair.ask(data.draw(st.integers(0, len(tree.leaves) - 1)), data.draw(st.integers(0, 5)))
+
+
+@pytest.mark.parametrize(("kind", "in_the_end"), [("hdrf", [10, 5, 5, 0]), ("repaired", [8, 5, 5, 2])])
+def test_a_leaf_beside_a_blocked_sibling_as_tasks_end(kind: str, in_the_end: list[int]) -> None:
+    pair = Pair(read_problem(EXAMPLES / "counterexample-starvation.yaml").tree, kind, nodes=1)
+    pair.decide(100)
+    rng = random.Random(1)
+    for _ in range(600):
+        ended = rng.randrange(len(pair.rm.containers))
+        pair.rm.applications[pair.rm.containers[ended][0]].asks[0].count += 1
+        pair.rm.complete(ended)
+        pair.decide(100)
+    running = [leaf for leaf, *_ in pair.rm.containers]
+    assert [running.count(leaf) for leaf in range(4)] == in_the_end
 
 
 def unit(tree: Tree) -> Tree:

@@ -230,7 +230,7 @@ def test_tables_of_graphene_and_hdrf_show_what_commands_write() -> None:
     hdrf = {"schemes": schemes, "paper": {"median_tasks": {"hdrf": [83]}}}
     assert TABLES["hdrf-tasks"](hdrf).splitlines()[2:] == [
         f"| naive H-DRF (Pareto CS) | {shown} |",
-        f"| H-DRF | {shown} |",
+        f"| H-DRF (as: paper) | {shown} |",
         "| paper, H-DRF | 83 |",
     ]
     assert TABLES["hdrf-responses"](hdrf).splitlines()[2:] == [f"| naive H-DRF (Pareto CS) | {shown} |"]
@@ -238,9 +238,9 @@ def test_tables_of_graphene_and_hdrf_show_what_commands_write() -> None:
     names = ("hdrf", "capacity-scheduler", "simulator-hdrf", "simulator-capacity")
     played = {"schemes": {name: {"n1.1": leaf} for name in names}, "paper": papers}
     assert TABLES["hdrf-tasks"](played).splitlines()[2:] == [
-        f"| H-DRF | {shown} |",
+        f"| H-DRF (as: paper) | {shown} |",
         f"| stock capacity scheduler | {shown} |",
-        f"| H-DRF, in the simulator | {shown} |",
+        f"| H-DRF (as: paper), in the simulator | {shown} |",
         f"| capacity share, in the simulator | {shown} |",
         "| paper, capacity scheduler of Hadoop 2.0.2 | 79 |",
     ]
@@ -285,7 +285,7 @@ def test_tables_of_loads_and_workloads_have_a_row_for_each_scheme() -> None:
     assert TABLES["hdrf-large"](large).splitlines() == [
         "| load |  | tasks at a time | jobs ended (%) | gain of H-DRF, jobs of 0-20 tasks (%) |",
         "| --- | --- | --- | --- | --- |",
-        f"| 0.6 | H-DRF | {shown} | {shown} |  |",
+        f"| 0.6 | H-DRF (as: paper) | {shown} | {shown} |  |",
         f"| 0.6 | slots, 10 | {shown} | {shown} | {shown} |",
         "| paper | slots, 10 |  |  | 83 |",
     ]

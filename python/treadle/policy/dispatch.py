@@ -47,6 +47,7 @@ SORTS: Final = {
         "shares",
         "parameters.share",
         (
+            Step("aim", "Work out, now and then, where leaves are to be in the partition.", ("partition",)),
             Step("begin", "Work out what every queue is owed in the partition.", ("partition",)),
             Step("pick", "Return the leaf queue that is served next, or -1.", ("partition",), "int", "-1"),
             Step("lets_order_decide", "Say whether the order alone decides which queue is next.", (), "bool", "False"),

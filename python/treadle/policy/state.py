@@ -207,6 +207,7 @@ class Scratch(NamedTuple):
     list: Records  # the applications of each leaf, in fifo order, and the leaf's heap or levels
     turns: I32  # a tournament of each queue's children, beside theirs; nothing unless the share walks the queues
     open_asks: Records  # leaf by leaf in the order of `list`; nothing unless the share counts asks
+    user_asks: I64  # user, resource: what was counted of the user's asks, where leaves have aims; else nothing
     sizes: Records
     levels: Records  # queue x level, nothing unless a leaf is served by levels
     weights: F64  # of the levels
@@ -279,6 +280,7 @@ def scratch_for(
         list=_listed(cluster),
         turns=np.zeros(0 if counts_asks else 2 * len(cluster.queues.children), np.int32),
         open_asks=_room("open_asks", OPEN_ASK, len(cluster.requests.at) if counts_asks else 0, old),
+        user_asks=np.zeros((len(cluster.users.amounts) if len(shares.aims) else 0, resources), np.int64),
         sizes=np.zeros(SIZES, SIZE),
         levels=np.zeros(len(queues) * len(weights), LEVEL),
         weights=np.array(weights, np.float64),

@@ -47,6 +47,16 @@ def test_nobody_starves(rule: Rule, tree: Tree) -> None:
     assert all(tasks > 0 for tasks in fill(tree, rule).values())
 
 
+@RULES
+@given(tree=trees(finite=True), data=st.data())
+def test_a_leaf_that_asks_for_more_has_no_less(rule: Rule, tree: Tree, data: st.DataObject) -> None:
+    leaf = data.draw(st.sampled_from(tree.leaves))
+    few = data.draw(st.integers(0, 6))
+    for many in (few + 1, None):
+        less, more = (fill(tree.with_leaves({leaf.name: replace(leaf, tasks=each)}), rule) for each in (few, many))
+        assert more[leaf.name] >= less[leaf.name]
+
+
 @given(tree=trees(), data=st.data())
 def test_theorem_4_a_subtree_may_have_another_scheduler(tree: Tree, data: st.DataObject) -> None:
     """With first in, first out inside one group, the group and all nodes outside it keep their guarantees."""

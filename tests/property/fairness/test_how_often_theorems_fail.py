@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 
+from treadle.fairness.algorithms import churn
 from treadle.fairness.fluid import fill
 from treadle.fairness.tree import HDRF, NAIVE, Leaf, Tree
 
@@ -62,6 +63,17 @@ def test_theorem_5_somebody_loses_when_another_leaves() -> None:
         before, after = fill(tree, HDRF), fill(tree.without({gone}), HDRF)
         losing += any(after[name] < before[name] for name in after)
     assert losing == NOT_MONOTONIC
+
+
+def test_a_leaf_that_asks_for_more_ends_with_no_less_as_tasks_end() -> None:
+    for seed in range(TREES // 8):
+        rng, tree = sample(seed)
+        leaf, before = rng.choice(tree.leaves), Fraction(0)
+        for tasks in (1, 2, 4, None) if len(tree.leaves) <= 5 else ():
+            asking = tree.with_leaves({leaf.name: replace(leaf, tasks=tasks)})
+            ended = churn(asking, HDRF, fill(asking, HDRF))
+            assert not ended.settled or ended.tasks[leaf.name] >= before
+            before = ended.tasks[leaf.name] if ended.settled else before
 
 
 def test_theorem_2_the_guarantee_never_fails() -> None:

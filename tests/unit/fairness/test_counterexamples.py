@@ -1,4 +1,4 @@
-"""Where the H-DRF paper's theorems fail, exactly. docs/results/hdrf.md tells what follows."""
+"""Where the H-DRF paper's theorems fail, exactly. docs/hdrf-counterexamples.md describes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from treadle.fairness.algorithms import churn
 from treadle.fairness.document import read_problem
 from treadle.fairness.fluid import fill
 from treadle.fairness.incremental import ShareTree
-from treadle.fairness.servers import ServerClass, WholeTasks
+from treadle.fairness.servers import ServerClass, WholeTasks, allocate_whole
 from treadle.fairness.steps import compute_steps
 from treadle.fairness.tree import HDRF, NAIVE, Rule, Tree
 
@@ -85,6 +85,15 @@ def test_a_leaf_starves_under_dynamic_hdrf_as_tasks_end() -> None:
     assert cluster.tasks() == [8, 5, 5, 2]
     assert cluster.churn()
     assert cluster.tasks() == [10, 5, 5, 0]
+
+
+def test_gpus_left_over_count_for_a_group_as_tasks_end() -> None:
+    problem = read_problem(EXAMPLES / "counterexample-leftovers.yaml")
+    filled, ended = (
+        [int(tasks) for tasks in allocate_whole(problem.tree, problem.servers, algorithm).tasks.values()]
+        for algorithm in ("hdrf", "hdrf-dynamic")
+    )
+    assert (filled, ended) == ([5, 5, 9], [9, 1, 9])
 
 
 def test_theorem_1_dynamic_and_static_filling_differ() -> None:

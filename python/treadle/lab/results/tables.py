@@ -37,10 +37,11 @@ SCHEMES: Final = {
 
 HDRF_SCHEMES: Final = {
     "naive": "naive H-DRF (Pareto CS)",
-    "hdrf": "H-DRF",
+    "hdrf": "H-DRF (as: paper)",
+    "repaired": "H-DRF, repaired",
     "capacity": "capacity share",
     "naive-headroom": "naive H-DRF, headroom",
-    "hdrf-headroom": "H-DRF, headroom",
+    "hdrf-headroom": "H-DRF (as: paper), headroom",
     "stock": "capacity scheduler of Hadoop 2.0.2",
     "capacity-scheduler": "stock capacity scheduler",
 }
@@ -124,7 +125,7 @@ def _hdrf_responses(figures: Figures) -> str:
 
 def _hdrf_paper(scheme: str) -> str:
     """Return what the paper's row of a scheme is of: its stock scheduler is an old one."""
-    return HDRF_SCHEMES["stock" if scheme == "capacity-scheduler" else scheme]
+    return HDRF_SCHEMES["stock" if scheme == "capacity-scheduler" else scheme].removesuffix(" (as: paper)")
 
 
 def _hdrf_test(figures: Figures) -> str:

@@ -15,8 +15,9 @@ from treadle.compiled.functions import inner
 from treadle.policy.asks import drop_application, drop_saturated
 from treadle.policy.node_search import headroom_needed
 from treadle.policy.open_asks import begin_resources, count_all_asks
-from treadle.policy.share_state import SATURATED
+from treadle.policy.share_state import AIMS_AT, SATURATED, SERVED
 from treadle.policy.shares import capacity, rules
+from treadle.policy.shares.aims import STEPS
 from treadle.policy.state import BIG_COUNT, PLACED
 
 if TYPE_CHECKING:
@@ -28,12 +29,19 @@ if TYPE_CHECKING:
 NOBODY = -1.0
 """As `served_rank`: no child was served."""
 
+FIRST = STEPS
+"""What a leaf that has nothing waits for, if a container takes it beyond its aim."""
+
+BEYOND = 1e299
+"""A leaf was served that is not below its aim."""
+
 
 @inner
 def forget_served(shares: Shares) -> None:
     """Begin anew: nobody was served."""
     for at in range(len(shares.nodes)):
         shares.nodes[at].served_rank = NOBODY
+    shares.clock[SERVED] = NOBODY
 
 
 @inner
@@ -41,8 +49,9 @@ def note_served(scratch: Scratch, leaf: int) -> None:
     """Remember with what ranks a leaf of the tree and the groups above it were served."""
     if scratch.counters[BIG_COUNT] == 0:
         return
-    nodes, at = scratch.shares.nodes, leaf
-    while at > 0:
+    shares, nodes, at = scratch.shares, scratch.shares.nodes, leaf
+    shares.clock[SERVED] = max(shares.clock[SERVED], nodes[leaf].wait if shares.counters[AIMS_AT] else BEYOND)
+    while at > 0 and not shares.counters[AIMS_AT]:
         parent = nodes[at].parent
         nodes[parent].served_rank = max(nodes[parent].served_rank, nodes[at].rank)
         at = parent
@@ -50,7 +59,12 @@ def note_served(scratch: Scratch, leaf: int) -> None:
 
 @inner
 def comes_before_served(shares: Shares, leaf: int) -> bool:
-    """Has the leaf, or a group above it, a lower share than a sibling that was served?"""
+    """Has the leaf, or a group above it, a lower share than a sibling that was served?
+
+    Where leaves have aims: has it a lower part of its aim, of which the next container is a part or the first?
+    """
+    if len(shares.aims) > 0:
+        return bool(shares.nodes[leaf].wait <= FIRST and shares.nodes[leaf].wait < shares.clock[SERVED])
     at = leaf
     while at > 0:
         parent = shares.nodes[at].parent
@@ -84,6 +98,7 @@ def begin_shares(view: View, scratch: Scratch, parameters: DecideParameters, par
         begin_resources(view, scratch, parameters, partition)
         count_all_asks(view, scratch, parameters, partition)
         scratch.shares.counters[SATURATED] = 0
+        rules.aim(view, scratch, parameters, partition)
     rules.begin(view, scratch, parameters, partition)
 
 

@@ -22,7 +22,8 @@ from treadle.compiled.functions import inner
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, GUARANTEED, USED
 from treadle.policy.parts import PlainShare
-from treadle.policy.share_state import BLOCKED, FROM_QUEUE, LAST, OWED, PART, USE, Shares
+from treadle.policy.share_state import AIMS_AT, BLOCKED, FROM_QUEUE, LAST, OWED, PART, USE, Shares
+from treadle.policy.shares.aims import aims_there, begin_aims, find_aims, is_due, nearest, replay_aim
 from treadle.policy.shares.tree import ShareTree, TreeParameters
 from treadle.policy.state import PARTITION
 
@@ -167,11 +168,38 @@ def remove_part(shares: Shares, at: int) -> None:
 
 
 @inner
+def aim(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
+    """Compute the leaves' aims, if that is due."""
+    if is_due(view, scratch, parameters, partition):
+        weigh(view, scratch, partition)
+        find_aims(view, scratch, parameters, partition)
+
+
+@inner
 def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
+    """Find the leaves below their aims; if there is none that may be served, follow the tree."""
+    weigh(view, scratch, partition)
+    aimed = aims_there(scratch.shares, parameters, partition) and begin_aims(view, scratch, partition)
+    scratch.shares.counters[AIMS_AT] = aimed
+    if not aimed:
+        begin_tree(view, scratch, parameters, partition)
+
+
+@inner
+def weigh(view: View, scratch: Scratch, partition: int) -> None:
+    """Find all weights, and what those on its path give each node."""
+    nodes = scratch.shares.nodes
+    for group in range(len(nodes)):
+        weigh_children(view, scratch, group, partition)
+    nodes[0].entitled = 1.0
+    for at in range(1, len(nodes)):
+        nodes[at].entitled = nodes[nodes[at].parent].entitled * max(nodes[at].weight, 0.0)
+
+
+@inner
+def begin_tree(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Compute everything anew, from the leaves up."""
     shares, rescale = scratch.shares, parameters.rescales
-    for group in range(len(shares.nodes)):
-        weigh_children(view, scratch, group, partition)
     for at in range(len(shares.nodes) - 1, -1, -1):
         if shares.nodes[at].leaf:
             measure_leaf(view, scratch, at, partition)
@@ -194,6 +222,9 @@ def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition:
 def update(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> None:
     """Follow a change of a leaf's use or asks up to the root."""
     shares, rescale = scratch.shares, parameters.rescales
+    if shares.counters[AIMS_AT]:
+        replay_aim(view, scratch, leaf, partition)
+        return
     measure_leaf(view, scratch, leaf, partition)
     blocked, at = shares.nodes[leaf].asks <= 0, leaf
     while at > 0:
@@ -207,8 +238,14 @@ def update(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int
 
 @inner
 def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> int:
-    """Walk down from the root, at each level to the child that is served first; return the queue, -1 if all blocked."""
+    """Return the queue that is nearest to its aim; else walk down the tree, to the child served first; -1: none."""
     shares, at = scratch.shares, 0
+    if shares.counters[AIMS_AT]:
+        leaf = nearest(shares)
+        if leaf >= 0:
+            return int(shares.nodes[leaf].queue)
+        shares.counters[AIMS_AT] = 0
+        begin_tree(view, scratch, parameters, partition)
     while not shares.nodes[at].leaf:
         at = first_child(shares, at)
         if at < 0:
@@ -219,6 +256,12 @@ def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: 
 class HdrfParameters(TreeParameters):
     """What can be set."""
 
+    algorithm: str = Field(
+        default="repaired",
+        alias="as",
+        pattern="^(repaired|paper)$",
+        description="paper: Algorithms 2 to 4 alone; leaves may starve beside siblings (docs/hdrf-counterexamples.md).",
+    )
     static: bool = Field(
         default=False,
         description="Algorithm 1, without rescaling, not 2 to 4. As tasks end, leaves may starve (section 3.3).",
@@ -230,7 +273,8 @@ class HdrfShare(PlainShare):
 
     def __init__(self, parameters: HdrfParameters) -> None:
         self.rescales = not parameters.static
-        self._tree = ShareTree(parameters, flat=False)
+        aims = parameters.algorithm == "repaired" and not parameters.static
+        self._tree = ShareTree(parameters, flat=False, aims=aims)
 
     def shares(self, cluster: Cluster) -> Shares:
         """Return the tree of the queues, or the given one."""

@@ -16,6 +16,13 @@ RULES: Final = {"capacity": 0, "deficit": 1, "hdrf": 2, "none": 3}
 
 
 @inner
+def aim(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
+    """Work out, now and then, where leaves are to be in the partition."""
+    if parameters.share == 2:
+        hdrf.aim(view, scratch, parameters, partition)
+
+
+@inner
 def begin(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
     """Work out what every queue is owed in the partition."""
     if parameters.share == 0:

@@ -75,16 +75,23 @@ class ShareTree:
     """Lays the tree out for kernels, and does so again only when the queues have changed."""
 
     def __init__(
-        self, parameters: TreeParameters, *, flat: bool, kappa: float | None = None, slots: bool = False
+        self,
+        parameters: TreeParameters,
+        *,
+        flat: bool,
+        kappa: float | None = None,
+        slots: bool = False,
+        aims: bool = False,
     ) -> None:
         """Prepare for ``flat``, all leaves directly below the root, or for the tree as it is.
 
-        With ``kappa`` there are deficits: in slots, or in dominant shares.
+        With ``kappa`` there are deficits: in slots, or in dominant shares. With ``aims`` leaves have aims.
         """
         self._parameters = parameters
         self._flat = flat
         self._kappa = kappa
         self._slots = slots
+        self._aims = aims
         self._children: I32 | None = None
         self._paths: tuple[str, ...] = ()
         """Of the queue of each node of the tree; empty for a group that is no queue."""
@@ -95,14 +102,18 @@ class ShareTree:
 
     def shares(self, cluster: Cluster) -> Shares:
         """Return the tree of a cluster's queues, with what kernels kept on it."""
-        partitions = 0 if self._kappa is None else len(cluster.names.partitions)
+        partitions = len(cluster.names.partitions)
+        deficits, aims = (0 if self._kappa is None else partitions), (partitions if self._aims else 0)
         known = self._shares
-        if known is None or self._children is not cluster.queues.children or len(known.deficits) < partitions:
+        stale = known is None or len(known.deficits) < deficits or len(known.aims) < aims
+        if known is None or stale or self._children is not cluster.queues.children:
             self._children = cluster.queues.children
             layout = _Layout(cluster, self._parameters, flat=self._flat)
             self.warnings = tuple(layout.warnings)
             nodes, leaf_node = layout.records()
-            made = shares_for(nodes, leaf_node, len(cluster.counted), partitions, self._kappa or 0.0, int(self._slots))
+            made = shares_for(
+                nodes, leaf_node, len(cluster.counted), deficits, self._kappa or 0.0, int(self._slots), aims
+            )
             texts = cluster.names.texts
             queues = nodes["queue"].tolist()
             paths = tuple(texts[cluster.queues.at["path"][queue]] if queue >= 0 else "" for queue in queues)

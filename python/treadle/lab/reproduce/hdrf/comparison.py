@@ -24,20 +24,23 @@ NODE: Final = {"memory-mb": 6144, "vcores": 4, "gpu": 1}
 HDRF: Final = "hdrf"
 SHARES: Final[Mapping[str, Any]] = {
     "naive": ("hdrf", {"static": True}),
-    HDRF: "hdrf",
+    HDRF: ("hdrf", {"as": "paper"}),
+    "repaired": "hdrf",
     "capacity": "capacity",
 }
 """By scheme. `naive` is the paper's Pareto-efficient capacity scheduler, which it calls exactly naive H-DRF.
+`hdrf` is the paper's algorithm, `repaired` the one that a policy gets unless it says otherwise.
 `capacity` is the order of the stock scheduler, without the headroom that it keeps back."""
 HEADROOM: Final[Mapping[str, str]] = {"naive-headroom": "naive", "hdrf-headroom": HDRF}
 """Shares whose servers keep room for the largest task, as both of the paper's do (section 5)."""
 SCHEMES: Final = (*SHARES, *HEADROOM)
 TITLES: Final = {
     "naive": "naive H-DRF (Pareto CS)",
-    HDRF: "H-DRF",
+    HDRF: "H-DRF (as: paper)",
+    "repaired": "H-DRF, repaired",
     "capacity": "capacity share",
     "naive-headroom": "naive H-DRF, headroom",
-    "hdrf-headroom": "H-DRF, headroom",
+    "hdrf-headroom": "H-DRF (as: paper), headroom",
 }
 
 

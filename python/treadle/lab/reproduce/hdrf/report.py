@@ -19,7 +19,7 @@ __all__ = ["TOLERANCE", "document", "faults", "off", "table"]
 TOLERANCE = 1.0
 """How many containers a leaf may have more or fewer than the paper's share of it."""
 SCHEDULERS = {
-    "treadle": "Treadle, H-DRF",
+    "treadle": "Treadle, H-DRF (repaired)",
     "capacity": "stock CapacityScheduler",
 }
 

@@ -32,7 +32,7 @@ HEARTBEAT_MS: Final = 100
 NAIVE: Final = "naive"
 STOCK: Final = "capacity-scheduler"
 SCHEMES: Final = (HDRF, NAIVE, STOCK)
-"""H-DRF as conf/policies/hdrf.yaml ships; naive H-DRF, with `static: true`; the stock scheduler."""
+"""The paper's H-DRF, `as: paper`; naive H-DRF, with `static: true`; the stock scheduler."""
 CPU: Final = "cpu"
 GPU: Final = "gpu"
 PLENTY_VCORES: Final = 4096
@@ -89,6 +89,8 @@ def scheduling(scheme: str) -> Scheduling:
     settings = yaml.safe_load(ready_made()[HDRF].read_text("utf-8"))
     if scheme == NAIVE:
         settings["policy"]["share"]["static"] = True
+    else:
+        settings["policy"]["share"]["as"] = "paper"
     return Scheduling(scheme, yaml.safe_dump(settings))
 
 

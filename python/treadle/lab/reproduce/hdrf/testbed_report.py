@@ -26,7 +26,7 @@ __all__ = ["SIMULATED", "PlayedComparison"]
 
 SIMULATED: Final[Mapping[str, str]] = {HDRF: HDRF, NAIVE: NAIVE, STOCK: "capacity"}
 """The simulator's schemes beside those of the testbed. Its `capacity` orders queues alone (`comparison.SHARES`)."""
-TITLES: Final = {HDRF: "H-DRF", NAIVE: "naive H-DRF (Pareto CS)", STOCK: "stock capacity scheduler"}
+TITLES: Final = {HDRF: "H-DRF (as: paper)", NAIVE: "naive H-DRF (Pareto CS)", STOCK: "stock capacity scheduler"}
 _PAPER_TASKS: Final = {**PAPER_TASKS, STOCK: PAPER_STOCK}
 _PAPER_GAIN: Final = {NAIVE: PAPER_GAIN, STOCK: PAPER_GAIN_STOCK}
 
