@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Final
+
+STARVED: Final = "starved: queue "
+"""How the engine's line on a queue begins that stays below what it is entitled to; the queue's path follows."""
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -69,6 +69,9 @@ class Thinker:
     def switches(self) -> Sequence[PolicySwitch]:
         return ()
 
+    def starved(self) -> Sequence[str]:
+        return ()
+
     def warnings(self) -> Sequence[str]:
         return ()
 

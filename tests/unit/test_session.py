@@ -46,6 +46,7 @@ class Recorder:
         self.decided: list[tuple[int, int, int, bool]] = []
         self.fail: Exception | None = None
         self.said: tuple[str, ...] = ()
+        self.short: tuple[str, ...] = ()
         self.waiting = ""
         self.part_failure: PartFailure | None = None
         self.sampled: Samples | None = None
@@ -79,6 +80,9 @@ class Recorder:
 
     def warnings(self) -> Sequence[str]:
         return self.said
+
+    def starved(self) -> Sequence[str]:
+        return self.short
 
     def diagnostics(self) -> list[tuple[int, str]]:
         return []
@@ -311,8 +315,12 @@ def test_the_status_is_sent_when_it_changed_and_with_each_snapshot() -> None:
     assert caller.send(2).status == ""
     caller.engines[0].said = ("odd",)
     assert caller.status(caller.send(3))["warnings"] == ["odd"]
-    assert caller.send(4).status == ""
-    assert caller.status(caller.send(5, SNAPSHOT))["warnings"] == ["odd"]
+    caller.engines[0].short = ("starved: queue root.a",)
+    assert caller.status(caller.send(4))["warnings"] == ["starved: queue root.a", "odd"]
+    caller.engines[0].short = ()
+    assert caller.status(caller.send(5))["warnings"] == ["odd"]
+    assert caller.send(6).status == ""
+    assert caller.status(caller.send(7, SNAPSHOT))["warnings"] == ["odd"]
 
 
 def test_a_policy_that_goes_by_a_store_that_is_not_there_is_a_warning() -> None:

@@ -293,6 +293,8 @@ def _show(found: dict[str, Any], ask: int | None) -> None:
             f"the queue uses {facts['used_share']:.0%} of its partition, of {facts['guaranteed_share']:.0%} guaranteed"
         )
         say(console, f"{text} (share {facts['share']})")
+    if facts.get("turn"):
+        say(console, facts["turn"])
     if found["turned_down"]:
         reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in found["turned_down"].items())
         say(console, f"turned down by the ResourceManager so far: {reasons}")

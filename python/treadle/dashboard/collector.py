@@ -26,6 +26,7 @@ from treadle.dashboard.metrics import exposition
 from treadle.dashboard.reading import COUNTERS, Decisions, Reader
 from treadle.dashboard.views import EVENTS_SHOWN_MAX, View, documents, overview
 from treadle.errors import UserError, printable
+from treadle.words import STARVED
 from treadle.yarn import pages
 from treadle.yarn.pairs import active_of
 
@@ -289,6 +290,9 @@ def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
         ("RequirementsUnkept", "warn", "requirements not kept"),
     ):
         text_now = decisions.texts[name]
+        if name == "Warnings":
+            starved, text_now = _starved(text_now)
+            found |= starved
         if text_now and text_now not in decisions.why_not:
             found[name] = Trouble(severity, f"{text}: {printable(text_now)}")
     if decisions.numbers.get("Escapes", 0):
@@ -300,6 +304,14 @@ def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
             state = "is dead" if each["has_answered"] else "has not answered yet"
             found[f"engine {each['engine']}"] = Trouble("fail", f"the engine {each['engine']} {state}{by}")
     return found
+
+
+def _starved(warnings: str) -> tuple[dict[str, Trouble], str]:
+    """Return each queue that is starved, and the engine's other warnings."""
+    lines = warnings.split("; ")
+    mine = [line for line in lines if line.startswith(STARVED)]
+    found = {f"starved {line.removeprefix(STARVED).split(' ')[0]}": Trouble("warn", printable(line)) for line in mine}
+    return found, "; ".join(line for line in lines if not line.startswith(STARVED))
 
 
 def _shares(nodes: Nodes, queues: list[Queue]) -> dict[str, float]:

@@ -15,6 +15,7 @@ from treadle.constraints.tags import GANG
 from treadle.engine.attempts import Attempts, Divided
 from treadle.engine.guarantees import Guarantees
 from treadle.engine.invented_cluster import small_cluster, small_events
+from treadle.engine.starved import Starved
 from treadle.events import (
     Event,
     Fate,
@@ -85,6 +86,7 @@ class Engine:
         self._tries_again = tries_again
         self._attempts: Attempts | None = None
         self._guarantees = Guarantees()
+        self._starved = Starved()
         self._settings = settings
         self._running = settings
         self._good = good
@@ -220,6 +222,8 @@ class Engine:
         due = self._attempts is not None and self._attempts.begin(
             cluster, view, now_ms, self._settings.limits.proposals_max
         )
+        latest = self._policy.latest
+        self._starved.look(cluster, view, None if latest is None else latest.shares, now_ms, commits=assume)
         in_backoff = cluster.rejections.last_backoff >= cluster.decide
         if not (cluster.changed or read or expired or released or in_backoff or due or self._policy.waits(now_ms)):
             cluster.decide += 1
@@ -341,6 +345,10 @@ class Engine:
             return found
         constrained = _of_constraints(cluster, self._unmet_now(cluster))
         return (*found, *cluster.queues.warnings, *self._lost(cluster), *self._policy.warnings(), *constrained)
+
+    def starved(self) -> Sequence[str]:
+        """Return which queues have stayed below what they are entitled to, and why."""
+        return self._starved.conditions()
 
     def _lost(self, cluster: Cluster) -> tuple[str, ...]:
         """Return what selectors of the roster name that is no queue: nobody is served by that."""

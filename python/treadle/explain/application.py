@@ -12,6 +12,7 @@ from treadle.explain.causes import ORDER, AskExplained, Cause, Explanation, Why
 from treadle.explain.limits import queue_causes, queues_of_all, share_of, user_causes
 from treadle.explain.nodes import WORDS, NodesOfAsk, in_words
 from treadle.explain.situation import Situation
+from treadle.explain.turns import turn_of
 from treadle.explain.ways import Running, ways_of
 from treadle.policy.state import FIFO, KEYED
 from treadle.words import counted
@@ -256,4 +257,5 @@ def _facts(situation: Situation, application: int) -> dict[str, Any]:
         facts["key"] = key if np.isfinite(key) else None  # None: last, as one without a key
     if row["queue"] >= 0:
         facts |= share_of(situation, int(row["queue"]), int(row["partition"]))
+        facts["turn"] = turn_of(situation, int(row["queue"]), int(row["partition"])) if situation.commits else ""
     return facts

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from treadle.compiled.array_types import I32, I64, U8, Records
+from treadle.compiled.array_types import F64, I32, I64, U8, Records
 from treadle.compiled.pair_map import find
 from treadle.config.settings import Settings
 from treadle.engine import Engine
@@ -61,6 +61,9 @@ class Decided(NamedTuple):
     available: I64
     bound: U8
     tags: OwnTags
+    share_nodes: Records
+    aims: F64
+    """These two of the tree that the policy shares by (`treadle.policy.share_state.Shares`); empty without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +223,11 @@ def _tables(cluster: Cluster) -> Tables:
 
 
 def _decided(scratch: Scratch | None) -> Decided | None:
-    return None if scratch is None else Decided(*(getattr(scratch, name) for name in Decided._fields))
+    if scratch is None:
+        return None
+    beside = {"share_nodes": scratch.shares.nodes, "aims": scratch.shares.aims}
+    fields: list[Any] = [beside.get(name, getattr(scratch, name, None)) for name in Decided._fields]
+    return Decided(*fields)
 
 
 def copied(column: Any) -> Any:

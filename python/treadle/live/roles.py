@@ -48,6 +48,9 @@ class DecisionEngine(Protocol):
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know: what in the cluster is followed otherwise than configured."""
 
+    def starved(self) -> Sequence[str]:
+        """Return which queues have stayed below what they are entitled to, and why."""
+
     def diagnostics(self) -> Sequence[tuple[int, str]]:
         """Return what applications should know, by their index."""
 

@@ -302,7 +302,7 @@ class Session:
     def _note_warnings(self) -> None:
         others = (self._observer, self._event_source, self._recorder)
         self._warned = tuple(warning for other in others if other is not None for warning in other.warnings())
-        self._status.warnings = (*self._missing, *self._engine.warnings(), *self._warned)
+        self._status.warnings = (*self._missing, *self._engine.starved(), *self._engine.warnings(), *self._warned)
 
     def _hear(self) -> None:
         if self._event_source is None:

@@ -159,9 +159,22 @@ def with_an_engine_that_starts(cluster: FakeCluster) -> None:
     cluster.beans["TreadleEngine-batch"] = {"Committed": 0, "LeaseFlips": 0}
 
 
+def with_a_starved_queue(cluster: FakeCluster) -> None:
+    starved = (
+        "starved: queue root.research.nlp has 2.5% of the 15.0% that it is entitled to: root.research counts as 50%"
+    )
+    cluster.beans["Treadle"] = {**TREADLE, "Warnings": f"{starved}; an old name"}
+
+
 @pytest.mark.parametrize(
     ("hurt", "name", "says"),
     [
+        (
+            with_a_starved_queue,
+            "starved root.research.nlp",
+            "15.0% that it is entitled to: root.research counts as 50%",
+        ),
+        (with_a_starved_queue, "Warnings", "the engine warns: an old name"),
         (without_state, "lost", "does not answer"),
         (another_daemon, "lost", "no bean RMInfo, so it is no ResourceManager's; check --rm"),
         (on_standby, "standby", "is on standby, where nothing is scheduled"),

@@ -1,0 +1,248 @@
+"""Queues that stay below what they are entitled to though more of theirs could be placed, under any policy."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from treadle.compiled.array_types import F64, I64
+from treadle.compiled.pair_map import find
+from treadle.events import ApplicationState, NodeState
+from treadle.model.cluster import Cluster
+from treadle.model.tables import ASSUMED, FREE, GUARANTEED, LIMIT, MAX_PARTITIONS, MAXIMUM, TOTAL, USED, View
+from treadle.policy.share_state import FROM_QUEUE, Shares
+from treadle.words import STARVED
+
+LASTS_MS: Final = 120_000
+"""So long a queue is below before that is a condition."""
+LOOKS_MS: Final = 10_000
+PART: Final = 0.8
+"""Below this part of what it is entitled to a queue is short."""
+LOOKED_AT_MAX: Final = 64
+NAMED_MAX: Final = 4
+"""Queues that are named at a time."""
+
+Mask = npt.NDArray[np.bool_]
+
+
+class _Asks(NamedTuple):
+    """What a leaf asks for in a partition, as far as nodes, maxima and limits would let it have that."""
+
+    needs: Mask
+    """Resources that its asks need."""
+    wants: F64
+    """All of them together, as fractions of the partition."""
+    step: float
+    """The dominant share of the smallest ask."""
+    has_room: bool
+    """Whether a node has room for one now."""
+
+
+class Starved:
+    """Since when which queues are short, by path and label; whatever snapshots come."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._since_ms: dict[tuple[str, str], int] = {}
+        self._texts: dict[tuple[str, str], str] = {}
+        self._looked_ms = -LOOKS_MS
+
+    def conditions(self) -> Sequence[str]:
+        """Return a line for each queue that is starved; it stays the same as long as the queue is."""
+        return list(self._texts.values())[:NAMED_MAX]
+
+    def look(self, cluster: Cluster, view: View, shares: Shares | None, now_ms: int, *, commits: bool) -> None:
+        """Look for queues that are short, now and then.
+
+        Args:
+            cluster: the model
+            view: its tables
+            shares: the tree that the policy shares by, if it has one
+            now_ms: the RM's time
+            commits: whether the policy places; without, the stock scheduler does
+        """
+        if 0 <= now_ms - self._looked_ms < LOOKS_MS:
+            return
+        self._looked_ms = now_ms
+        since, texts = {}, {}
+        for key, text in _Look(cluster, view, shares, commits=commits).short():
+            since[key] = min(self._since_ms.get(key, now_ms), now_ms)
+            if now_ms - since[key] >= LASTS_MS:
+                texts[key] = self._texts.get(key, text)
+        self._since_ms, self._texts = since, texts
+
+
+class _Look:
+    """One look at a model."""
+
+    def __init__(self, cluster: Cluster, view: View, shares: Shares | None, *, commits: bool) -> None:
+        self._view, self._shares = view, shares
+        self._goes_by_groups = not commits or shares is None or not len(shares.nodes) or _compares_groups(shares)
+        self._names, self._types = cluster.names, cluster.types.names
+        self._counted = view.counted == 1
+        self._exists = np.flatnonzero(view.queues["exists"] == 1)
+        self._entitlements: dict[int, F64] = {}
+        self._rates: list[F64] = []
+        for partition in range(len(cluster.names.partitions)):
+            mine = (view.nodes["partition"] == partition) & (view.nodes["state"] != NodeState.GONE)
+            total = np.where(self._counted, view.node_amounts[mine, TOTAL].sum(axis=0), 0).astype(np.float64)
+            self._rates.append(np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0))
+
+    def short(self) -> Iterator[tuple[tuple[str, str], str]]:
+        """Yield each queue that is short, with its label, and what to say of it; at most `LOOKED_AT_MAX` queues."""
+        view, texts = self._view, self._names.texts
+        for leaf, partition, rows in itertools.islice(self._low(), LOOKED_AT_MAX):
+            asks = self._asks(leaf, partition, rows)
+            if asks is None:
+                continue
+            used, entitled = self._used(leaf, partition), float(self._entitled(partition)[leaf])
+            has = float(used[asks.needs].max())
+            due = min(entitled, float((used + asks.wants)[asks.needs].max()))
+            if has < PART * due and has + asks.step <= due:
+                label = texts[self._names.partitions[partition]]
+                path = texts[int(view.queues["path"][leaf])]
+                yield (path, label), self._text(leaf, partition, asks, (has, due), label)
+
+    def _low(self) -> Iterator[tuple[int, int, I64]]:
+        """Yield leaves that have less than they are entitled to of what they ask for, a partition, and their rows."""
+        view, apps = self._view, self._view.apps
+        rows = np.flatnonzero((view.rows["application"] >= 0) & (view.rows["count"] > view.rows["assumed"]))
+        app = apps[view.rows["application"][rows]]
+        rows = rows[(app["state"] == ApplicationState.ACTIVE) & (app["queue"] >= 0)]
+        key = apps["queue"][view.rows["application"][rows]].astype(np.int64) * MAX_PARTITIONS
+        key += view.rows["partition"][rows]
+        order = np.argsort(key, kind="stable")
+        rows = rows[order]
+        keys, starts = np.unique(key[order], return_index=True)
+        if not len(keys):
+            return
+        needs = np.logical_or.reduceat(view.capability[rows] > 0, starts, axis=0) & self._counted
+        ends = np.append(starts[1:], len(rows))
+        for partition in range(len(self._rates)):
+            mine = np.flatnonzero(keys % MAX_PARTITIONS == partition)
+            leaves = keys[mine] // MAX_PARTITIONS
+            amounts = view.limit_amounts[leaves, partition]
+            used = np.where(needs[mine], (amounts[:, USED] + amounts[:, ASSUMED]) * self._rates[partition], 0.0)
+            low = used.max(axis=1) < PART * self._entitled(partition)[leaves] if len(mine) else mine > 0
+            for at in mine[low].tolist():
+                yield int(keys[at]) // MAX_PARTITIONS, partition, rows[starts[at] : ends[at]]
+
+    def _asks(self, leaf: int, partition: int, rows: I64) -> _Asks | None:
+        """Return what of a leaf's asks could be placed; None if nothing could."""
+        view, counted, rate = self._view, self._counted, self._rates[partition]
+        nodes = (view.nodes["partition"] == partition) & (view.nodes["state"] == NodeState.USABLE)
+        if not nodes.any() or not view.limit_known[leaf, partition]:
+            return None
+        largest = view.node_amounts[nodes, TOTAL].max(axis=0)
+        ask = view.capability[rows]
+        could = (ask <= np.minimum(largest, self._headroom(leaf, partition)))[:, counted].all(axis=1)
+        could &= ~np.isin(rows, [row for row in rows if self._is_limited(leaf, partition, int(row))])
+        rows, ask = rows[could], ask[could]
+        if not len(rows):
+            return None
+        left = (view.rows["count"][rows] - view.rows["assumed"][rows])[:, None]
+        free = (view.node_amounts[:, FREE] - view.node_amounts[:, ASSUMED])[nodes]
+        least = ask[np.argmin((ask * rate).max(axis=1))]
+        return _Asks(
+            needs=((ask > 0) & counted).any(axis=0),
+            wants=(left * ask * rate).sum(axis=0),
+            step=float((least * rate).max()),
+            has_room=bool((free >= least)[:, counted].all(axis=1).any()),
+        )
+
+    def _headroom(self, leaf: int, partition: int) -> F64:
+        """Return the least that any queue from the leaf to the root may still get."""
+        left = np.full(len(self._counted), np.inf)
+        for queue in self._up(leaf):
+            if self._view.limit_known[queue, partition]:
+                amounts = self._view.limit_amounts[queue, partition]
+                left = np.minimum(left, amounts[MAXIMUM] - amounts[USED] - amounts[ASSUMED])
+        return left
+
+    def _is_limited(self, leaf: int, partition: int, row: int) -> bool:
+        """Say whether the row's user has reached the limit of the leaf."""
+        view = self._view
+        name = int(view.apps["user"][view.rows["application"][row]])
+        user = int(find(view.user_index, ((leaf * MAX_PARTITIONS + partition) << 32) | name))
+        if user < 0:
+            return False
+        used = view.user_amounts[user, USED] + view.user_amounts[user, ASSUMED]
+        return bool((used >= view.user_amounts[user, LIMIT])[self._counted & (view.capability[row] > 0)].any())
+
+    def _up(self, queue: int) -> Iterator[int]:
+        while queue >= 0:
+            yield queue
+            queue = int(self._view.queues["parent"][queue])
+
+    def _used(self, queue: int, partition: int) -> F64:
+        amounts = self._view.limit_amounts[queue, partition]
+        return np.asarray((amounts[USED] + amounts[ASSUMED]) * self._rates[partition], np.float64)
+
+    def _guaranteed(self, queue: int, partition: int) -> float:
+        return float((self._view.limit_amounts[queue, partition, GUARANTEED] * self._rates[partition]).max())
+
+    def _entitled(self, partition: int) -> F64:
+        """Return by queue what the weights of the policy's tree give it; without such, what the RM guarantees it."""
+        if partition not in self._entitlements:
+            guaranteed = self._view.limit_amounts[:, partition, GUARANTEED] * self._rates[partition]
+            self._entitlements[partition] = _by_weights(self._shares, guaranteed.max(axis=1))
+        return self._entitlements[partition]
+
+    def _text(self, leaf: int, partition: int, asks: _Asks, shares: tuple[float, float], label: str) -> str:
+        path = self._path(leaf)
+        where = f" with label {label}" if label else ""
+        what = f"has {shares[0]:.1%} of the {shares[1]:.1%} that it is entitled to{where}"
+        room = (
+            "nodes have room for it now"
+            if asks.has_room
+            else "no node has room now, and until containers end only preemption could give it more"
+        )
+        return f"{STARVED}{path} {what}: {self._cause(leaf, partition, asks)}, {room}"
+
+    def _cause(self, leaf: int, partition: int, asks: _Asks) -> str:
+        """Return why others go first: a queue above counts for what others below it hold, or others hold more."""
+        above = [*self._up(leaf)][-2:0:-1] if self._goes_by_groups else []  # below the root, the topmost first
+        for queue in above:
+            used, guaranteed = self._used(queue, partition), self._guaranteed(queue, partition)
+            most = int(np.argmax(used))
+            if guaranteed > 0 and used[most] >= guaranteed and used[most] > float(used[asks.needs].max()):
+                counts = f"{self._path(queue)} counts as {used[most]:.0%} of {guaranteed:.0%}"
+                return f"{counts} because of its {self._types[most]}, which it does not ask for"
+        most_over, over = 0.0, -1
+        for queue in self._exists[self._view.queues["leaf"][self._exists] == 1].tolist():
+            beyond = float(self._used(queue, partition)[asks.needs].max()) - self._guaranteed(queue, partition)
+            if queue != leaf and beyond > most_over:
+                most_over, over = beyond, queue
+        if over < 0:
+            return "other queues are within what they are guaranteed"
+        has, guaranteed = float(self._used(over, partition)[asks.needs].max()), self._guaranteed(over, partition)
+        return f"{self._path(over)} has {has:.0%}, and is guaranteed {guaranteed:.0%}"
+
+    def _path(self, queue: int) -> str:
+        return self._names.texts[int(self._view.queues["path"][queue])]
+
+
+def _compares_groups(shares: Shares) -> bool:
+    """Say whether groups of queues are compared by all that they hold: in a tree, and where leaves have no aims."""
+    return not len(shares.aims) and bool((shares.nodes["leaf"][1:] == 0).any())
+
+
+def _by_weights(shares: Shares | None, guaranteed: F64) -> F64:
+    """Return what given weights on leaves' paths give them; what is guaranteed, where the weights are those."""
+    nodes = None if shares is None else shares.nodes
+    if shares is None or nodes is None or len(nodes) < 2 or (nodes["given"][1:] == FROM_QUEUE).all():
+        return guaranteed
+    given, parent = nodes["given"], nodes["parent"]
+    sums = np.zeros(len(nodes))
+    np.add.at(sums, parent[1:], given[1:])
+    parts = np.ones(len(nodes))
+    for at in range(1, len(nodes)):
+        parts[at] = parts[parent[at]] * given[at] / max(sums[parent[at]], 1e-12)
+    entitled = np.zeros(len(guaranteed))
+    leaves = nodes["leaf"] == 1
+    entitled[nodes["queue"][leaves]] = parts[leaves]
+    return entitled
