@@ -85,6 +85,8 @@ class Traits:
     """Of a share: it compares queues that are siblings, and keeps no tree of its own."""
     compares_shares: bool = False
     """Of a share: in its tree the lower weighted share is served first."""
+    compares_priorities: bool = False
+    """Of an order: application priorities are a part of it, as of YARN's fifo."""
     ranks_asks: bool = False
     """Of an order: it ranks asks, not only applications."""
     chooses_nodes: bool = False

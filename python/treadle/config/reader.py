@@ -18,7 +18,6 @@ from treadle.config.part_files import FilePart, PartFileError
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, Part, PartRegistry
 from treadle.config.renamed import kind_now, old_names, parameters_now, policies
 from treadle.config.settings import (
-    COMPARES_PRIORITIES,
     IGNORE_PRIORITY,
     KEYS,
     OWN_KEYS,
@@ -262,7 +261,7 @@ class _Reader:
             ignore_priority = self._flag(chosen.get(IGNORE_PRIORITY, False), (*at, "policy", IGNORE_PRIORITY))
             parts = {part: self._part(part, chosen.get(part), (*at, "policy", part)) for part in QUESTIONS}
             policy = {part: choice for part, choice in parts.items() if choice is not None}
-            if ignore_priority and parts["order"] is not None and parts["order"].kind.name in COMPARES_PRIORITIES:
+            if ignore_priority and parts["order"] is not None and parts["order"].kind.traits.compares_priorities:
                 text = f"has no effect: the order {parts['order'].kind.name} compares priorities itself, as YARN's fifo"
                 self._wrong((*at, "policy", IGNORE_PRIORITY), f"{text}; take it out, or choose another order")
             if len(policy) == len(QUESTIONS):

@@ -241,8 +241,6 @@ class Record(Parameters):
 
 
 IGNORE_PRIORITY: Final = "ignore_priority"
-COMPARES_PRIORITIES: Final = ("fifo", "queue")
-"""Orders of which priorities are a part, as YARN has it: ignoring them would have no effect."""
 """The key of `policy:` beside its five parts."""
 
 IGNORES_PRIORITY: Final = (

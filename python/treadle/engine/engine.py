@@ -421,9 +421,11 @@ def _forget_values(failure: PartFailure) -> None:
 def _of_constraints(cluster: Cluster, unmet: Unmet) -> list[str]:
     """Return what the administrator should know about asks that only some nodes can serve."""
     classes, texts, found = cluster.classes, cluster.names.texts, []
-    if unmet.applications:
-        application, why = unmet.told[0]
-        more = f" (and {unmet.applications - 1} more applications)" if unmet.applications > 1 else ""
+    waiting = [(application, why) for application, why in unmet.told if cluster.apps.at["pending"][application] > 0]
+    if waiting:
+        application, why = waiting[0]
+        others = len(waiting) - 1 + unmet.applications - len(unmet.told)
+        more = f" (and {others} more applications)" if others else ""
         found.append(f"application {texts[cluster.apps.at['name'][application]]!r} waits: {why}{more}")
     if classes.left_out:
         found.append(

@@ -389,8 +389,7 @@ class Classes:
         rows = rows[~masters]
         applications, first = np.unique(cluster.requests.at["application"][rows], return_index=True)
         row_of = dict(zip(applications.tolist(), rows[first].tolist(), strict=True))
-        asking = cluster.apps.at["pending"]
-        found = sorted(row_of.keys() | {app for app in self.errors if asking[app] > 0})
+        found = sorted(row_of.keys() | self.errors.keys())
         some = found[:UNMET_NAMED_MAX]
         named = tuple((each, self.errors.get(each) or self._unmet_by(row_of[each])) for each in some)
         return Unmet(named, len(found))

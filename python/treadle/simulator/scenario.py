@@ -7,7 +7,7 @@ and remedy of all that is wrong at once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, get_origin
+from typing import Annotated, Any, Literal, get_origin
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -18,6 +18,7 @@ from treadle.config.trust import untrusted
 from treadle.config.yaml_nodes import NO_NAME, YamlDocument, holder_of_key
 from treadle.constraints.expression import ExpressionError, parse
 from treadle.errors import UserError
+from treadle.simulator.ordering_policies import OrderingPolicy
 from treadle.workload.own_code import place_of
 
 Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
@@ -88,34 +89,16 @@ class Cluster(Model):
     )
 
 
-ORDERING_POLICIES: Final = (
-    "fifo",
-    "fair",
-    "fifo-with-partitions",
-    "fifo-for-pending-apps",
-    "utilization",
-    "priority-utilization",
-)
-"""YARN's names of ordering policies, of leaves and of parents."""
-
-
 class Queue(Model):
     """A queue, as in capacity-scheduler.xml."""
 
     capacity: Percent | None = Field(default=None, description="Of the parent; siblings without share what is left.")
     maximum_capacity: Percent = 100.0
     maximum_am_resource_percent: Percent = 10.0
-    ordering_policy: str = Field(default="fifo", description="fifo, fair, another of YARN's names, or a class.")
+    ordering_policy: OrderingPolicy = "fifo"
     size_based_weight: bool = False
     priority: int = 0
     children: dict[str, Queue] = {}
-
-    @field_validator("ordering_policy")
-    @classmethod
-    def _is_of_yarn(cls, value: str) -> str:
-        if "." not in value and value not in ORDERING_POLICIES:
-            raise ValueError(f"{unknown(value, ORDERING_POLICIES)}; write one of these, or a class with its package")
-        return value
 
 
 class Frameworks(Model):
@@ -132,9 +115,7 @@ class Frameworks(Model):
     tez_max_fraction: Fraction = 0.75
     tez_preemption: Fraction = 0.1
     tez_reuse: bool = True
-    tez_order: Literal["natural", "critical_path", "plan"] = Field(
-        default="natural", description="Which vertices have the better priorities: Tez's own order, or another."
-    )
+    tez_order: Literal["natural", "critical_path", "plan"] = Field(default="natural", description="Of priorities.")
     spark_tasks_per_executor: int = Field(default=4, ge=1, le=1024)
     spark_dynamic: bool = True
     spark_initial_executors: int = Field(default=1, ge=0, le=1_000_000)
