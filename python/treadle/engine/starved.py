@@ -97,7 +97,7 @@ class _Look:
         view, texts = self._view, self._names.texts
         for leaf, partition, rows in itertools.islice(self._low(), LOOKED_AT_MAX):
             asks = self._asks(leaf, partition, rows)
-            if asks is None:
+            if asks is None or not asks.needs.any():
                 continue
             used, entitled = self._used(leaf, partition), float(self._entitled(partition)[leaf])
             has = float(used[asks.needs].max())
