@@ -39,6 +39,11 @@ FACTORS: Final = {
         "Google 2011: load 0.95, AM limit 50 %",
     ),
     "Google 2011: load 1.2": ("Google 2011: load 1.2, AM limit 2 %", "Google 2011: load 1.2, AM limit 50 %"),
+    "Facebook 2009: load 0.8": (
+        "Facebook 2009: load 0.8, AM limit 10 %",
+        "Facebook 2009: load 0.8, slow start 5 %",
+        "Facebook 2009: load 0.8, slow start 100 %",
+    ),
     "Spark TPC-H: load 0.9, unlimited, idle 60 s": (
         "Spark TPC-H: load 0.9, unlimited, idle 10 s",
         "Spark TPC-H: load 0.9, a quarter, idle 60 s",
@@ -81,7 +86,8 @@ def _rows(cell: Simulated, document: Mapping[str, Any], other: Mapping[str, Any]
 
 def title_of(policy: str) -> str:
     """Return what tables call a policy."""
-    return STOCK.get(policy, REFERENCES.get(policy, "bound: no scheduler" if policy == BOUND else policy))
+    named = STOCK | REFERENCES | {BOUND: "bound: no scheduler", "graphene": "graphene, true durations"}
+    return named.get(policy, policy)
 
 
 class Results:

@@ -88,11 +88,14 @@ def _queries(
     return scenario, queries(seed, QUERIES, load, capacity, framework)
 
 
-def _facebook(year: int, load: float, machines: int, seed: int, hours: float) -> Drawn:
+def _facebook(
+    year: int, load: float, machines: int, seed: int, hours: float, *, am_percent: int = 50, slow_start: float = 0.8
+) -> Drawn:
+    """Jobs under a higher AM limit and a later start of reduces than the defaults, which would outweigh any order."""
     scenario = {
         "cluster": {"nodes": [{"count": machines, "resources": MACHINE, "racks": 2}]},
-        "queues": _one_queue(),
-        "frameworks": _frameworks(),
+        "queues": _one_queue(am_percent),
+        "frameworks": _frameworks(slow_start=slow_start),
         "decision": {"tick_ms": 1000},
     }
     return scenario, facebook(seed, year, load, machines)
@@ -240,6 +243,13 @@ def _tenant_job(
     return Job(name, arrival_ms, Dag(name, (stage,)), Framework.MAPREDUCE, queue.rpartition(".")[2], queue=queue)
 
 
+_FACEBOOK_FACTORS: Final[dict[str, dict[str, Any]]] = {
+    "AM limit 10 %": {"am_percent": 10},
+    "slow start 5 %": {"slow_start": 0.05},
+    "slow start 100 %": {"slow_start": 1.0},
+}
+
+
 def _points() -> list[Point]:
     google = [
         Point("Google 2011", f"load {load}", partial(_google, load), 16.0, by_hours=True)
@@ -271,8 +281,12 @@ def _points() -> list[Point]:
         *google,
         *spark,
         *tez,
-        *(Point("Facebook 2009", f"load {load}", partial(_facebook, 2009, load, 20), 10.0) for load in (0.7, 0.9)),
-        Point("Facebook 2010", "load 0.9", partial(_facebook, 2010, 0.9, 60), 40.0),
+        *(Point("Facebook 2009", f"load {load}", partial(_facebook, 2009, load, 20), 15.0) for load in (0.6, 0.8)),
+        *(
+            Point("Facebook 2009", f"load 0.8, {name}", partial(_facebook, 2009, 0.8, 20, **what), 20.0, only=("fair",))
+            for name, what in _FACEBOOK_FACTORS.items()
+        ),
+        Point("Facebook 2010", "load 0.8", partial(_facebook, 2010, 0.8, 60), 25.0),
         Point("Two departments", "network binds", partial(_departments), 5.0, several_queues=True),
         Point("Generated DAGs", "Tez as it is", partial(_dags, planned=False), 5.0),
         Point("Generated DAGs", "plan order, no reuse", partial(_dags, planned=True), 5.0),
