@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,10 +11,14 @@ from treadle.compiled.array_types import F64, I32
 from treadle.explain.situation import Decided, Situation
 from treadle.model.tables import ASSUMED, GUARANTEED, TOTAL, USED
 from treadle.policy.share_state import AIM, AIMS, STEP
+from treadle.policy.shares.aims import turn
 
 AIMING: Final = (
     "goes first: it has {has:.1%} of the {goal:.1%} that the share aims at, {own} {own_has:.1%} of {own_goal:.1%}"
 )
+
+_turn: Any = getattr(turn, "py_func")  # noqa: B009
+"""The compiled rule, as Python calls it."""
 
 
 def turn_of(situation: Situation, leaf: int, partition: int) -> str:
@@ -52,22 +56,23 @@ def _by_aims(situation: Situation, scratch: Decided, leaf: int, partition: int) 
     if leaf not in places:
         return ""
 
-    def standing(queue: int) -> tuple[bool, float, float, float]:
-        """Return whether the next container goes beyond the aim, the part of the aim, what the queue has, the aim."""
+    def standing(queue: int) -> tuple[float, float, float]:
+        """Return the queue's turn, what it has and its aim."""
         aims = scratch.aims[partition, places[queue]]
-        goal = max(float(aims[AIM]), float(nodes["entitled"][places[queue]]))
+        entitled = float(nodes["entitled"][places[queue]])
+        goal = max(float(aims[AIM]), entitled, 1e-12)
         amounts = situation.view.limit_amounts[queue, partition]
         used = (amounts[USED] + amounts[ASSUMED]) * rates
         needed = (aims[AIMS:] > 0) | (aims[STEP] == 0)
         has = float(used[needed].max(initial=0.0))
-        return has + float(aims[STEP]) > goal * (1 + 1e-9), has / max(goal, 1e-12), has, goal
+        return float(_turn(has, float(aims[STEP]), entitled, goal)), has, goal
 
     own, path = standing(leaf), situation.queue_path(leaf)
     ahead = [(standing(queue), queue) for queue in _waiting(situation).tolist() if queue != leaf and queue in places]
     first = min(ahead, default=None)
-    if first is None or own[:2] <= first[0][:2]:
-        return f"{path} goes before all other queues: it has {own[2]:.1%} of the {own[3]:.1%} that the share aims at"
-    text = AIMING.format(has=first[0][2], goal=first[0][3], own=path, own_has=own[2], own_goal=own[3])
+    if first is None or own[0] <= first[0][0]:
+        return f"{path} goes before all other queues: it has {own[1]:.1%} of the {own[2]:.1%} that the share aims at"
+    text = AIMING.format(has=first[0][1], goal=first[0][2], own=path, own_has=own[1], own_goal=own[2])
     return f"{situation.queue_path(first[1])} {text}"
 
 

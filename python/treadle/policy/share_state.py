@@ -50,7 +50,7 @@ SHARE_NODE: Final = np.dtype(
         (
             "wait",
             "f8",
-        ),  # of a leaf below its aim: what part of it it has, plus 1 if a container takes it beyond; else `NEVER`
+        ),  # of a leaf: its turn by its aim (`treadle.policy.shares.aims.turn`), in steps; `NEVER`: by the tree
         ("served_rank", "f8"),  # of a group: the highest rank with which a child was served; -1: none was
         ("asks", "i8"),  # of a leaf: containers that it could still get as far as is known
         ("parent", "i4"),

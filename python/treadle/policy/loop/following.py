@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NOBODY = -1.0
 """As `served_rank`: no child was served."""
 
-FIRST = STEPS
+FIRST = 2.0 * STEPS
 """What a leaf that has nothing waits for, if a container takes it beyond its aim."""
 
 BEYOND = 1e299

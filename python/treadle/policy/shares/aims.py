@@ -1,9 +1,10 @@
 """Aims: where H-DRF, filled from empty for what leaves run and ask for now, takes each of them.
 
-Leaves below their aims are served before all others, the one with the least part of its aim first; those that the next
-container would take beyond come after those that it would not. So each leaf has its aim, but for less than a container,
-before any goes beyond. What the weights on its path give a leaf is the least that it aims at. When no leaf below its
-aim can be served, the tree decides (`treadle.policy.shares.hdrf`).
+What the weights on its path give a leaf is the least that it aims at. Leaves that the next container leaves within that
+are served first; then those that it leaves within their aims; then those that it takes beyond; then those that have
+their aim and no container more. Of equals the one with the least part comes first. So each leaf has its part and its
+aim, but for less than a container, before any goes beyond. When none of these can be served, the tree decides
+(`treadle.policy.shares.hdrf`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ STEPS: Final = 2.0**36
 RARELY: Final = 50
 """Aims are computed when decides have worked so many times as much, in asks and nodes that they have looked at."""
 
-DECIDES: Final = 4000
+DECIDES: Final = 6000
 """What a decide takes besides, in the same."""
 
 REACHED: Final = 1.0 - 1e-9
@@ -194,10 +195,17 @@ def enter_aim(view: View, scratch: Scratch, at: int, partition: int) -> None:
             used = max(used, amount * scratch.rates[PARTITION, r])
     shares.nodes[at].wait = NEVER
     if goal > 0.0 and used < (goal + step) * REACHED:
-        beyond = (used + step) * REACHED > goal
-        shares.nodes[at].wait = floor((used / goal + beyond + (used >= goal * REACHED)) * STEPS + 0.5)
+        shares.nodes[at].wait = floor(turn(used, step, shares.nodes[at].entitled, goal) * STEPS + 0.5)
         if shares.nodes[at].asks > 0:
             shares.matches[len(shares.nodes) + at].owed = at
+
+
+@inner
+def turn(used: float, step: float, entitled: float, goal: float) -> float:
+    """Return the turn of a leaf that has less than a container more than its aim: the smallest comes first."""
+    if (used + step) * REACHED <= entitled:
+        return used / entitled
+    return 1.0 + ((used + step) * REACHED > goal) + (used >= goal * REACHED) + used / goal
 
 
 @inner

@@ -1,0 +1,60 @@
+"""H-DRF while queues come and go, on random clusters: nobody starves, and at rest it is where it fills from empty."""
+
+from __future__ import annotations
+
+import pytest
+
+from .worlds import World
+
+QUICK = 40
+ALL = 10_000
+SEEDS = pytest.mark.parametrize(
+    "seeds", [range(QUICK), pytest.param(range(QUICK, ALL), marks=pytest.mark.slow)], ids=["quick", "all"]
+)
+
+
+def begun(world: World) -> None:
+    """Let some leaves ask, some containers end, and the demands change."""
+    world.change_demands()
+    world.tick()
+    for _ in range(world.rng.randint(0, 2)):
+        world.live()
+    world.change_demands()
+    world.tick()
+
+
+@SEEDS
+def test_each_leaf_has_its_guarantee_when_what_ran_has_ended_and_at_rest_all_are_static(seeds: range) -> None:
+    """Each ask needs one resource: all that is free can be used, so that the fluid theorems hold but for a container."""
+    for seed in seeds:
+        world = World(seed, "repaired", one_resource=True)
+        begun(world)
+        for _ in range(4):
+            world.live()
+            assert (seed, world.below()) == (seed, [])
+        assert (seed, world.away()) == (seed, [])
+
+
+@SEEDS
+def test_no_leaf_beyond_its_guarantee_is_served_before_one_below_with_room(seeds: range) -> None:
+    """Asks need any resources; what a node has left may be of no use to a leaf, and then is given to others."""
+    for seed in seeds:
+        world = World(seed, "repaired", one_resource=False)
+        begun(world)
+        for _ in range(2):
+            for before in world.turn_over():
+                assert (seed, world.passed(before)) == (seed, [])
+
+
+def test_the_algorithm_of_the_paper_keeps_neither() -> None:
+    below = passed = 0
+    for seed in range(QUICK):
+        world = World(seed, "paper", one_resource=True)
+        begun(world)
+        world.live()
+        below += bool(world.below())
+        world = World(seed, "paper", one_resource=False)
+        begun(world)
+        passed += any(world.passed(before) for before in world.turn_over())
+    assert below >= 1
+    assert passed >= 1

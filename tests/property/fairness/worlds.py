@@ -1,0 +1,180 @@
+"""Random clusters of equal nodes whose queues come, are satisfied, stop and come back, with containers that end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tests.engine.fake_rm import FakeRM
+
+from treadle.config.settings import default_settings, with_parts
+from treadle.engine import Engine
+from treadle.policy.catalogue import register_parts
+from treadle.policy.share_state import AIM
+
+PLENTY = 1 << 20
+ENDLESS = 10_000
+ROUNDING = 1e-9
+
+
+@dataclass
+class Leaf:
+    """A leaf queue, with an application for each of its users in each partition."""
+
+    queue: int
+    guarantee: float
+    """Of each partition."""
+    demand: tuple[int, ...]
+    applications: dict[str, list[int]] = field(default_factory=dict)
+
+
+class World:
+    """A cluster by a seed: up to four levels, 2 to 40 leaves, 2 to 4 resources; maxima, limits of users, labels."""
+
+    def __init__(self, seed: int, share: str, *, one_resource: bool) -> None:
+        """Make it; with ``one_resource`` each ask needs one resource alone, so that whatever is free can be used."""
+        self.rng = rng = random.Random(seed)
+        self.one_resource = one_resource
+        self.resources = rng.randint(2, 4)
+        self.rm = FakeRM(counted=(1,) * self.resources)
+        self.partitions = ["", "x"] if rng.random() < 0.2 else [""]
+        size, nodes = rng.choice((4, 8, 16)), rng.randint(1, 8)
+        for partition in self.partitions:
+            for at in range(nodes):
+                self.rm.node(f"n{partition}{at}", (size,) * self.resources, partition=partition)
+        self.total = nodes * size
+        self.has_maxima, self.has_limits = rng.random() < 0.5, rng.random() < 0.3
+        if self.has_limits:
+            self.rm.user_limit["b"] = (max(self.total // 8, 1),) * self.resources
+        self.leaves: list[Leaf] = []
+        self._grow(self.rm.queue(-1, (PLENTY,) * self.resources), rng.randint(2, 6), 1.0, 3)
+        self.leaf_of = {app: leaf for leaf in self.leaves for apps in leaf.applications.values() for app in apps}
+        self.endless: set[int] = set()
+        register_parts()
+        self.engine = Engine(with_parts(default_settings(), {"share": ("hdrf", {"as": share})}))
+        self._now_ms = 0
+
+    def _grow(self, parent: int, children: int, part: float, levels: int) -> None:
+        rng = self.rng
+        weights = [rng.randint(1, 4) for _ in range(children)]
+        for weight in weights:
+            mine = part * weight / sum(weights)
+            most = None
+            if self.has_maxima and rng.random() < 0.3:
+                most = (
+                    max(int(self.total * min(1.0, mine * rng.choice((1.0, 1.5, 2.0, 3.0)))) + 1, 2),
+                ) * self.resources
+            queue = self.rm.queue(parent, (int(PLENTY * mine),) * self.resources, most)
+            if levels and rng.random() < 0.4 and len(self.leaves) < 30:
+                self._grow(queue, rng.randint(1, 4), mine, levels - 1)
+            else:
+                self._add_leaf(queue, mine)
+
+    def _add_leaf(self, queue: int, guarantee: float) -> None:
+        rng, at = self.rng, self.rng.randrange(self.resources)
+        demand = tuple(int(r == at or (not self.one_resource and rng.random() < 0.5)) for r in range(self.resources))
+        leaf = Leaf(queue, guarantee, demand)
+        users = ["a", "b"] if self.has_limits and rng.random() < 0.5 else ["a"]
+        for partition in self.partitions:
+            leaf.applications[partition] = [self.rm.application(queue, user=user) for user in users]
+        self.leaves.append(leaf)
+
+    def ask(self, leaf: Leaf, tasks: int) -> None:
+        """Let each application of a leaf ask for so many tasks; of `ENDLESS` each that ends is asked for again."""
+        for partition, applications in leaf.applications.items():
+            for application in applications:
+                self.rm.ask(application, 0, tasks, leaf.demand, partition=partition)
+                self.endless -= {application}
+                self.endless |= {application} if tasks == ENDLESS else set()
+
+    def change_demands(self) -> None:
+        """Let leaves begin to ask, stop, ask for a few tasks or go on."""
+        for leaf in self.leaves:
+            kind = self.rng.choice(("endless", "endless", "stop", "few", "on"))
+            if kind != "on":
+                self.ask(leaf, {"endless": ENDLESS, "stop": 0, "few": self.rng.randint(1, 6)}[kind])
+
+    def tick(self) -> int:
+        """Let the engine decide and the RM commit; return how many containers ran before."""
+        self._now_ms += 5000
+        before = len(self.rm.containers)
+        self.engine.apply(self.rm.frame())
+        self.rm.commit(self.engine.decide(self._now_ms, 100_000, sequence=self.rm.sequence))
+        return before
+
+    def turn_over(self) -> Iterator[int]:
+        """End all that runs now, some at a time, in random order; yield what `tick` returns after each."""
+        old = list(self.rm.containers)
+        self.rng.shuffle(old)
+        while old:
+            for _ in range(min(len(old), 1 + len(old) // 4)):
+                at = self.rm.containers.index(old.pop())
+                application = self.rm.containers[at][0]
+                self.rm.complete(at)
+                self.rm.applications[application].asks[0].count += application in self.endless
+            yield self.tick()
+
+    def live(self) -> None:
+        """Let all that runs now end."""
+        for _ in self.turn_over():
+            pass
+
+    def used(self, leaf: Leaf, partition: str) -> float:
+        """Return the leaf's dominant share of a partition."""
+        return max(self.rm.queues[leaf.queue].used.get(partition, self.rm.none)) / self.total
+
+    def step(self, leaf: Leaf) -> float:
+        """Return the dominant share of one of the leaf's containers."""
+        return max(leaf.demand) / self.total
+
+    def wants(self, leaf: Leaf, partition: str) -> bool:
+        """Say whether the leaf has endless asks that maxima and users' limits would let it place, were there room."""
+        apps = ((at, self.rm.applications[at]) for at in leaf.applications[partition])
+        return any(at in self.endless and not self.rm._over_limit(app, app.asks[0]) for at, app in apps)
+
+    def aim(self, leaf: Leaf, partition: str) -> float:
+        """Return where static H-DRF takes the leaf, by the engine."""
+        inside = self.engine.inside()
+        assert inside is not None and inside[1] is not None
+        names, shares = inside[0].names, inside[1].shares
+        number = [names.texts[name] for name in names.partitions].index(partition)
+        return float(shares.aims[number, shares.leaf_node[leaf.queue], AIM])
+
+    def below(self) -> list[tuple[int, str]]:
+        """Return leaves and partitions that are more than a container below their guarantee."""
+        return [
+            (self.leaves.index(leaf), partition)
+            for leaf in self.leaves
+            for partition in self.partitions
+            if self.wants(leaf, partition) and self.used(leaf, partition) + self.step(leaf) < leaf.guarantee - ROUNDING
+        ]
+
+    def away(self) -> list[tuple[int, str]]:
+        """Return leaves and partitions that are more than two containers from static H-DRF."""
+        return [
+            (self.leaves.index(leaf), partition)
+            for leaf in self.leaves
+            for partition in self.partitions
+            if self.wants(leaf, partition)
+            and abs(self.used(leaf, partition) - self.aim(leaf, partition)) > 2 * self.step(leaf) + ROUNDING
+        ]
+
+    def passed(self, before: int) -> list[tuple[int, int]]:
+        """Return pairs of leaves: the latest decide served one beyond its guarantee before one far below its own.
+
+        The second had room on the same node.
+        """
+        last = {self.rm.containers[at][0]: at for at in range(before, len(self.rm.containers))}
+        found = []
+        for application, at in last.items():
+            _, node, capability, partition = self.rm.containers[at]
+            served = self.leaf_of[application]
+            if self.used(served, partition) - self.step(served) < served.guarantee - ROUNDING:
+                continue
+            room = [free + taken for free, taken in zip(self.rm.nodes[node].free, capability, strict=True)]
+            for number, where in self.below():
+                fits = all(a <= b for a, b in zip(self.leaves[number].demand, room, strict=True))
+                if where == partition and fits and self.leaves[number] is not served:
+                    found.append((self.leaves.index(served), number))
+        return found
