@@ -24,7 +24,7 @@ from treadle_lab.gains.cell import Simulated
 from treadle_lab.gains.cell import run as run_cell
 from treadle_lab.gains.figures import MEAN, Results, rows_from
 from treadle_lab.gains.page import BUILDING_BLOCK, about, page_of, shown_by
-from treadle_lab.gains.policies import BASELINE, READY_MADE
+from treadle_lab.gains.policies import BASELINE, ONE_QUEUE, READY_MADE, names_at
 from treadle_lab.gains.run import quick, whole
 from treadle_lab.gains.traces import (
     BLOCK_MS,
@@ -231,6 +231,16 @@ def test_a_cell_has_figures_and_the_baseline_s_has_the_bound() -> None:
     assert results.values(cell.x, "srpt", "jobs over 10 % later") == {FIRST_SEED: 1.0}
     assert results.series(cell.x) == ["fair", "srpt", "bound"]
     assert {row.reference for row in rows if row.figure == MEAN} == {found["figures"][MEAN]}
+
+
+@pytest.mark.slow
+def test_policies_that_are_left_out_decide_as_those_that_run() -> None:
+    """With one queue, no MapReduce, no constraints and no store."""
+    x = "Tez TPC-H: load 0.7"
+    same = ONE_QUEUE | {"mapreduce-workers": "capacity", "phoenix": "srpt", "slearn-history": "slearn"}
+    assert set(READY_MADE) - set(names_at(POINTS[x])) == set(same)
+    ran = {name: run_cell(Simulated(x, name, FIRST_SEED, 1.0))["completion_ms"] for name in {*same, *same.values()}}
+    assert {name: ran[name] for name in same} == {name: ran[other] for name, other in same.items()}
 
 
 def test_renderers_write_markdown_and_json() -> None:
