@@ -25,7 +25,7 @@ def begun(world: World) -> None:
 
 @SEEDS
 def test_each_leaf_has_its_guarantee_when_what_ran_has_ended_and_at_rest_all_are_static(seeds: range) -> None:
-    """Each ask needs one resource: all that is free can be used, so that the fluid theorems hold but for a container."""
+    """Each ask needs one resource: all that is free can be used, so fluid theorems hold but for a container."""
     for seed in seeds:
         world = World(seed, "repaired", one_resource=True)
         begun(world)
