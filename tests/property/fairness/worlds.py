@@ -54,6 +54,7 @@ class World:
         register_parts()
         self.engine = Engine(with_parts(default_settings(), {"share": ("hdrf", {"as": share})}))
         self._now_ms = 0
+        self._held: list[int] = []
 
     def _grow(self, parent: int, children: int, part: float, levels: int) -> None:
         rng = self.rng
@@ -98,6 +99,8 @@ class World:
     def tick(self) -> int:
         """Let the engine decide and the RM commit; return how many containers ran before."""
         self._now_ms += 5000
+        inside = self.engine.inside()
+        self._held = [] if inside is None else inside[0].nodes.at["hold_row"].tolist()
         before = len(self.rm.containers)
         self.engine.apply(self.rm.frame())
         self.rm.commit(self.engine.decide(self._now_ms, 100_000, sequence=self.rm.sequence))
@@ -119,6 +122,10 @@ class World:
         """Let all that runs now end."""
         for _ in self.turn_over():
             pass
+
+    def rests(self) -> bool:
+        """Say whether whatever runs is asked for again when it ends."""
+        return all(application in self.endless for application, *_ in self.rm.containers)
 
     def used(self, leaf: Leaf, partition: str) -> float:
         """Return the leaf's dominant share of a partition."""
@@ -163,14 +170,18 @@ class World:
     def passed(self, before: int) -> list[tuple[int, int]]:
         """Return pairs of leaves: the latest decide served one beyond its guarantee before one far below its own.
 
-        The second had room on the same node.
+        The second had room on the same node, which was not held for an ask.
         """
-        last = {self.rm.containers[at][0]: at for at in range(before, len(self.rm.containers))}
+        last = {}
+        for at in range(before, len(self.rm.containers)):
+            application, *_, partition = self.rm.containers[at]
+            last[self.leaf_of[application].queue, partition] = at
         found = []
-        for application, at in last.items():
-            _, node, capability, partition = self.rm.containers[at]
+        for at in last.values():
+            application, node, capability, partition = self.rm.containers[at]
             served = self.leaf_of[application]
-            if self.used(served, partition) - self.step(served) < served.guarantee - ROUNDING:
+            held = node < len(self._held) and self._held[node] >= 0
+            if held or self.used(served, partition) - self.step(served) < served.guarantee - ROUNDING:
                 continue
             room = [free + taken for free, taken in zip(self.rm.nodes[node].free, capability, strict=True)]
             for number, where in self.below():
