@@ -36,7 +36,7 @@ public final class Caps {
     String text = ((keys ? KEYS : "") + (names ? NAMES : "")).trim();
     RMApp app = text.isEmpty() && text.equals(shown) ? null : context.getRMApps().get(attempt.getApplicationId());
     if (app != null) {
-      String now = String.valueOf(app.getDiagnostics());
+      String now = app.getDiagnostics().toString();
       if (now.isEmpty() || now.startsWith(KEYS.trim()) || now.startsWith(NAMES.trim())) {
         Requirements.report(app, attempt.getApplicationAttemptId(), text.isEmpty() ? null : text);
       }
