@@ -296,6 +296,8 @@ class MiniCluster:
     def _launch(self, program: JavaProgram, cwd: Path) -> None:
         if self._running(program.name) is not None:
             raise ClusterError(f"{program.name} is running already")
+        if (ended := self._children.pop(program.name, None)) is not None:
+            ended.wait()
         child = processes.launch(self.layout, program, cwd)
         self._children[program.name] = child
         others = [entry for entry in self.layout.processes if entry.name != program.name]
