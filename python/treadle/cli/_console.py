@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import (
@@ -50,10 +50,13 @@ def progress_console() -> Console:
     return _PrintableConsole(stderr=True)
 
 
+COMPILING: Final = "reading compiled code; compiling it takes a minute or two, once a version"
+
+
 @contextmanager
 def compiling() -> Iterator[None]:
     """Say that something is compiled, as long as it is; a log has a line of it."""
-    text, console = "reading compiled code; compiling it takes a minute or two, once a version", progress_console()
+    text, console = COMPILING, progress_console()
     if not console.is_terminal:
         say(console, text)
         yield
@@ -77,7 +80,7 @@ def compiling_task(bar: Progress, *, visible: bool = True) -> TaskID:
     """Add a bar that says that something is compiled, until it gets another text; a log has a line of it."""
     text = "compiling, or reading compiled code"
     if not bar.console.is_terminal and visible:
-        say(bar.console, "reading compiled code; compiling it takes a minute or two, once a version")
+        say(bar.console, COMPILING)
     return bar.add_task(text, total=None, visible=visible)
 
 

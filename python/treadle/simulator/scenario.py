@@ -115,7 +115,8 @@ class Frameworks(Model):
     tez_max_fraction: Fraction = 0.75
     tez_preemption: Fraction = 0.1
     tez_reuse: bool = True
-    tez_order: Literal["natural", "critical_path", "plan"] = Field(default="natural", description="Of priorities.")
+    tez_order: Literal["natural", "critical_path", "plan"] = "natural"
+    """Which vertices have the better priorities: Tez's own order, or another."""
     spark_tasks_per_executor: int = Field(default=4, ge=1, le=1024)
     spark_dynamic: bool = True
     spark_initial_executors: int = Field(default=1, ge=0, le=1_000_000)
