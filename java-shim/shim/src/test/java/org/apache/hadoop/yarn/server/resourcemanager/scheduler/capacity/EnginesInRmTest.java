@@ -378,8 +378,7 @@ class EnginesInRmTest {
   /** Coarse conflicts: what others have committed since the frame that was decided on, whether or not it would fit. */
   @Test
   void aNodeOnWhichAnotherEngineHasCommittedMeanwhileIsAConflict() throws Exception {
-    start();
-    change(TWO.replace("\"fallback\": \"fast\"", "\"fallback\": \"fast\", \"coarse\": true"));
+    start(TWO.replace("\"fallback\": \"fast\"", "\"fallback\": \"fast\", \"coarse\": true"));
     MockAM mapReduce = launch("MAPREDUCE");
     await("slow", "Committed", 1);
     ask(mapReduce, 2);
