@@ -52,7 +52,7 @@ class Simulated:
     def cpu_s(self) -> float:
         """About how long it takes."""
         point = POINTS[self.x]
-        return point.cpu_s * SLOW.get(self.policy, 1.0) * (self.hours / 6.0 if point.by_hours else 1.0)
+        return point.cpu_s * SLOW.get(self.policy, 1.0) * (self.hours / 4.0 if point.by_hours else 1.0)
 
 
 @cache
