@@ -493,6 +493,18 @@ def test_a_place_in_a_queue_is_said_only_where_the_order_is_fixed(order: str) ->
     assert (facts["ahead_in_queue"] is None) == (order == "fair")
 
 
+@pytest.mark.parametrize("order", ["fair", "fifo", "srpt"])
+def test_who_comes_first_for_a_priority_is_said(order: str) -> None:
+    at = Planted(2)
+    at.parts = {"order": order, "estimate": "observed"} if order == "srpt" else {"order": order}
+    leaf = at.rm.applications[at.app].queue
+    at.fill((0, 0))
+    for priority in (5, 0):
+        at.rm.ask(at.rm.application(leaf, user="bob", priority=priority), 0, 1, (512, 1))
+    at.ask()
+    assert at.explained().facts["with_higher_priority"] == 1
+
+
 @pytest.mark.parametrize(
     ("requirement", "said"),
     [("zone=z9", "no usable node meets zone=z9; change the requirement"), ("zone", "expected one of = != >= > <= <")],

@@ -273,9 +273,11 @@ def _refuse_peer(connected: socket.socket, place: Path, users: Collection[int]) 
 def _place(facts: dict[str, Any]) -> str:
     """Return where an application stands in its queue."""
     ahead, among, order = facts["ahead_in_queue"], facts["asking_in_queue"], facts["order"]
+    higher = facts.get("with_higher_priority", 0)
+    by = f"order {order}" + (f"; {higher} of them first for their priority" if higher else "")
     if ahead is None:
-        return f"{among} applications of its queue ask (order {order})"
-    return f"{ahead} of {among} applications of its queue are before it (order {order})"
+        return f"{among} applications of its queue ask ({by})"
+    return f"{ahead} of {among} applications of its queue are before it ({by})"
 
 
 def _show(found: dict[str, Any], ask: int | None) -> None:

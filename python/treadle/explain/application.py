@@ -238,6 +238,16 @@ def _place(situation: Situation, application: int) -> tuple[int | None, int]:
     return (asking.index(application) if application in asking else 0), len(asking)
 
 
+def _with_higher_priority(situation: Situation, application: int) -> int:
+    """Return how many applications of a queue that ask come first for their priority, whatever the order says."""
+    apps, scratch = situation.view.apps, situation.scratch
+    if scratch is None or len(scratch.apps) < len(apps):
+        return 0
+    asks = (apps["queue"] == apps["queue"][application]) & (apps["pending"] > apps["assumed_count"])
+    bands = scratch.apps["band"][: len(apps)]
+    return int(np.count_nonzero(asks & (bands < bands[application])))
+
+
 def _facts(situation: Situation, application: int) -> dict[str, Any]:
     """Return where an application stands."""
     view, scratch = situation.view, situation.scratch
@@ -249,6 +259,7 @@ def _facts(situation: Situation, application: int) -> dict[str, Any]:
         "proposed": int(row["assumed_count"]),
         "ahead_in_queue": ahead,
         "asking_in_queue": among,
+        "with_higher_priority": _with_higher_priority(situation, application),
         "order": situation.followed.order,
         "share": situation.followed.share,
     }
