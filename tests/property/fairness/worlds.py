@@ -10,6 +10,7 @@ from tests.engine.fake_rm import FakeRM
 
 from treadle.config.settings import default_settings, with_parts
 from treadle.engine import Engine
+from treadle.events import Fate
 from treadle.policy.catalogue import register_parts
 from treadle.policy.share_state import AIM
 
@@ -54,7 +55,8 @@ class World:
         register_parts()
         self.engine = Engine(with_parts(default_settings(), {"share": ("hdrf", {"as": share})}))
         self._now_ms = 0
-        self._held: list[int] = []
+        self.passed: list[tuple[int, int]] = []
+        """Pairs of leaves: the latest decide served the first, at its guarantee, before the second, below its own."""
 
     def _grow(self, parent: int, children: int, part: float, levels: int) -> None:
         rng = self.rng
@@ -96,18 +98,41 @@ class World:
             if kind != "on":
                 self.ask(leaf, {"endless": ENDLESS, "stop": 0, "few": self.rng.randint(1, 6)}[kind])
 
-    def tick(self) -> int:
-        """Let the engine decide and the RM commit; return how many containers ran before."""
+    def tick(self) -> None:
+        """Let the engine decide and the RM commit; note in `passed` who was served before whom."""
         self._now_ms += 5000
-        inside = self.engine.inside()
-        self._held = [] if inside is None else inside[0].nodes.at["hold_row"].tolist()
-        before = len(self.rm.containers)
+        held = self._held()
         self.engine.apply(self.rm.frame())
-        self.rm.commit(self.engine.decide(self._now_ms, 100_000, sequence=self.rm.sequence))
-        return before
+        made = self.engine.decide(self._now_ms, 100_000, sequence=self.rm.sequence)
+        nodes = [node for node, (a, b) in enumerate(zip(held, self._held(), strict=True)) if max(a, b) < 0]
+        places = list(zip(made.application.tolist(), made.node.tolist(), strict=True))
+        self.passed.clear()
 
-    def turn_over(self) -> Iterator[int]:
-        """End all that runs now, some at a time, in random order; yield what `tick` returns after each."""
+        def look(position: int) -> Fate:
+            application, node = places[position]
+            self._look(self.leaf_of[application], self.rm.nodes[node].partition, nodes)
+            return Fate.COMMITTED
+
+        self.rm.commit(made, look, sequence=self.rm.sequence)
+
+    def _held(self) -> list[int]:
+        """Return the row that each node is held for, -1 for none."""
+        inside = self.engine.inside()
+        rows = [] if inside is None else inside[0].nodes.at["hold_row"].tolist()
+        return [*rows, *[-1] * len(self.rm.nodes)][: len(self.rm.nodes)]
+
+    def _look(self, served: Leaf, partition: str, nodes: list[int]) -> None:
+        """Note leaves below their guarantee for which a node has room that is not held, if one at its own is served."""
+        if self.used(served, partition) < served.guarantee - ROUNDING:
+            return
+        free = [self.rm.nodes[node].free for node in nodes if self.rm.nodes[node].partition == partition]
+        for number, where in self.below():
+            demand = self.leaves[number].demand
+            if where == partition and any(all(a <= b for a, b in zip(demand, room, strict=True)) for room in free):
+                self.passed.append((self.leaves.index(served), number))
+
+    def turn_over(self) -> Iterator[None]:
+        """End all that runs now, some at a time, in random order; yield after each `tick`."""
         old = list(self.rm.containers)
         self.rng.shuffle(old)
         while old:
@@ -116,7 +141,8 @@ class World:
                 application = self.rm.containers[at][0]
                 self.rm.complete(at)
                 self.rm.applications[application].asks[0].count += application in self.endless
-            yield self.tick()
+            self.tick()
+            yield
 
     def live(self) -> None:
         """Let all that runs now end."""
@@ -166,26 +192,3 @@ class World:
             if self.wants(leaf, partition)
             and abs(self.used(leaf, partition) - self.aim(leaf, partition)) > 2 * self.step(leaf) + ROUNDING
         ]
-
-    def passed(self, before: int) -> list[tuple[int, int]]:
-        """Return pairs of leaves: the latest decide served one beyond its guarantee before one far below its own.
-
-        The second had room on the same node, which was not held for an ask.
-        """
-        last = {}
-        for at in range(before, len(self.rm.containers)):
-            application, *_, partition = self.rm.containers[at]
-            last[self.leaf_of[application].queue, partition] = at
-        found = []
-        for at in last.values():
-            application, node, capability, partition = self.rm.containers[at]
-            served = self.leaf_of[application]
-            held = node < len(self._held) and self._held[node] >= 0
-            if held or self.used(served, partition) - self.step(served) < served.guarantee - ROUNDING:
-                continue
-            room = [free + taken for free, taken in zip(self.rm.nodes[node].free, capability, strict=True)]
-            for number, where in self.below():
-                fits = all(a <= b for a, b in zip(self.leaves[number].demand, room, strict=True))
-                if where == partition and fits and self.leaves[number] is not served:
-                    found.append((self.leaves.index(served), number))
-        return found
