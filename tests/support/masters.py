@@ -143,11 +143,11 @@ class Master:
         self.give_back()
         return len(self.keep())
 
-    def give_back(self) -> None:
-        """Release all that it holds, with the next heartbeat."""
-        for container in self._held:
+    def give_back(self, count: int | None = None) -> None:
+        """Release all that it holds, or so many that it got first, with the next heartbeat."""
+        given, self._held = self._held[:count], [] if count is None else self._held[count:]
+        for container in given:
             self._client.releaseAssignedContainer(container)
-        self._held = []
 
     def keep(self) -> list[str]:
         """Send a heartbeat, and return the hosts of what was placed, which it holds until it is taken back or ends."""

@@ -23,11 +23,17 @@ def begun(world: World) -> None:
     world.tick()
 
 
+@pytest.mark.parametrize("one_node", [False, True], ids=["one resource an ask", "one node"])
 @SEEDS
-def test_each_leaf_has_its_guarantee_when_what_ran_has_ended_and_at_rest_all_are_static(seeds: range) -> None:
-    """Each ask needs one resource: all that is free can be used, so fluid theorems hold but for a container."""
+def test_each_leaf_has_its_guarantee_when_what_ran_has_ended_and_at_rest_all_are_static(
+    seeds: range, one_node: bool
+) -> None:
+    """Room is not split up: each ask needs one resource, or there is one node. Fluid theorems hold but for a container.
+
+    Where leaves are more than containers that a resource has room for, rounding adds up: they rest farther off.
+    """
     for seed in seeds:
-        world = World(seed, "repaired", one_resource=True)
+        world = World(seed, "repaired", one_resource=not one_node, one_node=one_node)
         begun(world)
         lives = 0
         while lives < 4 or (lives < 50 and not world.rests()):
@@ -35,7 +41,8 @@ def test_each_leaf_has_its_guarantee_when_what_ran_has_ended_and_at_rest_all_are
             lives += 1
             assert (seed, world.below()) == (seed, [])
         world.live()
-        assert (seed, world.away()) == (seed, [])
+        if not one_node or world.total >= len(world.leaves):
+            assert (seed, world.away()) == (seed, [])
 
 
 @SEEDS

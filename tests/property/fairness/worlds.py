@@ -33,14 +33,18 @@ class Leaf:
 class World:
     """A cluster by a seed: up to four levels, 2 to 40 leaves, 2 to 4 resources; maxima, limits of users, labels."""
 
-    def __init__(self, seed: int, share: str, *, one_resource: bool) -> None:
-        """Make it; with ``one_resource`` each ask needs one resource alone, so that whatever is free can be used."""
+    def __init__(self, seed: int, share: str, *, one_resource: bool, one_node: bool = False) -> None:
+        """Make it; with ``one_resource`` each ask needs one resource alone, so that whatever is free can be used.
+
+        With ``one_node`` a partition is one node as large as all together.
+        """
         self.rng = rng = random.Random(seed)
         self.one_resource = one_resource
         self.resources = rng.randint(2, 4)
         self.rm = FakeRM(counted=(1,) * self.resources)
         self.partitions = ["", "x"] if rng.random() < 0.2 else [""]
         size, nodes = rng.choice((4, 8, 16)), rng.randint(1, 8)
+        size, nodes = (size * nodes, 1) if one_node else (size, nodes)
         for partition in self.partitions:
             for at in range(nodes):
                 self.rm.node(f"n{partition}{at}", (size,) * self.resources, partition=partition)
