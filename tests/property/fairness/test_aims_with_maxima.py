@@ -16,7 +16,7 @@ from .naive_filling import Node, fill, random_tree
 
 CAPACITY = 900
 SEEDS = pytest.mark.parametrize(
-    "seeds", [range(30), pytest.param(range(30, 2000), marks=pytest.mark.slow)], ids=["quick", "all"]
+    "seeds", [range(30), pytest.param(range(30, 1500), marks=pytest.mark.slow)], ids=["quick", "all"]
 )
 
 
@@ -59,7 +59,7 @@ def test_leaves_aim_where_whole_small_tasks_take_them_below_maxima(seeds: range)
         )
         for number, (leaf, aim) in enumerate(zip(leaves, found, strict=True)):
             expected = max(leaf.real) / CAPACITY
-            assert (seed, number, aim) == (seed, number, pytest.approx(expected, abs=(len(leaves) + 4) * 3 / CAPACITY))
+            assert (seed, number, aim) == (seed, number, pytest.approx(expected, abs=(len(leaves) + 4) * 2 / CAPACITY))
     assert bound > len(seeds) // 3  # in so many a maximum bound
 
 

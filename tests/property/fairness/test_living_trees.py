@@ -30,10 +30,12 @@ def test_each_leaf_has_its_guarantee_when_what_ran_has_ended_and_at_rest_all_are
 ) -> None:
     """Room is not split up: each ask needs one resource, or there is one node. Fluid theorems hold but for a container.
 
-    Where leaves are more than containers that a resource has room for, rounding adds up: they rest farther off.
+    Where one node has more leaves than a resource has room for containers, roundings add up; those are left out.
     """
     for seed in seeds:
         world = World(seed, "repaired", one_resource=not one_node, one_node=one_node)
+        if one_node and world.total < len(world.leaves):
+            continue
         begun(world)
         lives = 0
         while lives < 4 or (lives < 50 and not world.rests()):
@@ -41,8 +43,7 @@ def test_each_leaf_has_its_guarantee_when_what_ran_has_ended_and_at_rest_all_are
             lives += 1
             assert (seed, world.below()) == (seed, [])
         world.live()
-        if not one_node or world.total >= len(world.leaves):
-            assert (seed, world.away()) == (seed, [])
+        assert (seed, world.away()) == (seed, [])
 
 
 @SEEDS
