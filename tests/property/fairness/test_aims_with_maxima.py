@@ -59,7 +59,7 @@ def test_leaves_aim_where_whole_small_tasks_take_them_below_maxima(seeds: range)
         )
         for number, (leaf, aim) in enumerate(zip(leaves, found, strict=True)):
             expected = max(leaf.real) / CAPACITY
-            assert (seed, number, aim) == (seed, number, pytest.approx(expected, abs=(len(leaves) + 4) * 2 / CAPACITY))
+            assert aim == pytest.approx(expected, abs=(len(leaves) + 4) * 2 / CAPACITY), (seed, number)
     assert bound > len(seeds) // 3  # in so many a maximum bound
 
 
