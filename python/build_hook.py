@@ -1,4 +1,4 @@
-"""Puts the jars into the wheel: hatchling calls this, this calls Maven."""
+"""Puts policies and jars into the wheel: hatchling calls this, this calls Maven."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ JAR_SWITCH = "TREADLE_BUILD_JAR"
 
 
 class ShimJarHook(BuildHookInterface):  # type: ignore[misc]
-    """Builds the jars of this very version and includes them in ``treadle/java``."""
+    """Includes the ready-made policies, and the jars of this very version in ``treadle/java``."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Name the files to add; hatchling calls this before it gathers those of a wheel."""
+        # by name: beside a policy lies the state of a sidecar that ran it from here
+        for policy in sorted(Path(self.root, "conf", "policies").glob("*.yaml")):
+            build_data["force_include"][str(policy)] = f"treadle/policies/{policy.name}"
         if version == "editable" or os.environ.get(JAR_SWITCH) == "skip":
             return
         jars = self._jars()

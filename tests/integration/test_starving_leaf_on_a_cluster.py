@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,13 +55,15 @@ def queues(folder: Path) -> Path:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[MiniCluster]:
+    policy = tmp_path / "treadle.yaml"
+    shutil.copy(ready_made()["hdrf-srpt"], policy)
     settings = ClusterSettings(
         nodes=2,
         memory_mb=16_384,
         vcores=VCORES,
         resources={"gpu": GPUS},
         queues=queues(tmp_path),
-        policy=ready_made()["hdrf-srpt"],
+        policy=policy,
         overrides={"yarn.scheduler.treadle.lease-ms": "4000"},
     )
     with MiniCluster(settings, tmp_path / "cluster") as started:
