@@ -188,11 +188,29 @@ class World:
         ]
 
     def away(self) -> list[tuple[int, str]]:
-        """Return leaves and partitions that are more than two containers from static H-DRF."""
-        return [
-            (self.leaves.index(leaf), partition)
-            for leaf in self.leaves
-            for partition in self.partitions
-            if self.wants(leaf, partition)
-            and abs(self.used(leaf, partition) - self.aim(leaf, partition)) > 2 * self.step(leaf) + ROUNDING
-        ]
+        """Return leaves and partitions that are more than two containers from static H-DRF.
+
+        Where an ask needs several resources, roundings leave room in some of them that no other leaf has a use for: a
+        leaf may have that above its aim.
+        """
+        found = []
+        for number, leaf in enumerate(self.leaves):
+            for partition in self.partitions:
+                if self.wants(leaf, partition):
+                    over = (self.used(leaf, partition) - self.aim(leaf, partition)) / self.step(leaf)
+                    far = abs(over) > 2 + ROUNDING / self.step(leaf)
+                    if far and (over < 0 or self.one_resource or self._others_lack(leaf, int(over), partition)):
+                        found.append((number, partition))
+        return found
+
+    def _others_lack(self, leaf: Leaf, containers: int, partition: str) -> bool:
+        """Say whether another leaf, below its aim, had room for a container without so many of a leaf's containers."""
+        free = [node.free for node in self.rm.nodes if node.partition == partition]
+        room = [sum(each) + containers * own for each, own in zip(zip(*free, strict=True), leaf.demand, strict=True)]
+        return any(
+            all(need <= has for need, has in zip(other.demand, room, strict=True))
+            for other in self.leaves
+            if other is not leaf
+            and self.wants(other, partition)
+            and self.used(other, partition) < self.aim(other, partition) - ROUNDING
+        )
