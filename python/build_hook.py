@@ -14,7 +14,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 JAR_SWITCH = "TREADLE_BUILD_JAR"
 
 
-class ShimJarHook(BuildHookInterface):  # type: ignore[misc]
+class WheelHook(BuildHookInterface):  # type: ignore[misc]
     """Includes the ready-made policies, and the jars of this very version in ``treadle/java``."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from treadle.config.parts import PARTS, QUESTIONS
 from treadle.config.settings import Hold, Settings, default_settings, with_parts
 from treadle.engine import Engine
 from treadle.events import ContainerEvent
+from treadle.policy.share_state import AIM
 from treadle.policy.slearn.keeper import PilotKeeper
 from treadle.policy.slearn.table import PilotTable
 
@@ -34,6 +35,15 @@ def settings_with(**parts: Any) -> Settings:
 def engine_with(**parts: Any) -> Engine:
     """Return an engine with these kinds of parts and no holds."""
     return Engine(settings_with(**parts))
+
+
+def aim_of(engine: Engine, queue: int, partition: str = "") -> float:
+    """Return where repaired H-DRF takes a leaf in a partition: its dominant share."""
+    inside = engine.inside()
+    assert inside is not None and inside[1] is not None
+    names, shares = inside[0].names, inside[1].shares
+    number = [names.texts[name] for name in names.partitions].index(partition)
+    return float(shares.aims[number, shares.leaf_node[queue], AIM])
 
 
 def pilot_table(engine: Engine) -> PilotTable:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.engine.fake_rm import FakeRM, add
+from tests.engine.parts import aim_of
 from tests.engine.sleepers import sharing
 from tests.property.fairness.trees import trees
 
@@ -20,7 +21,6 @@ from treadle.fairness.document import read_problem
 from treadle.fairness.fluid import fill
 from treadle.fairness.incremental import ShareTree
 from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree, flattened
-from treadle.policy.share_state import AIM
 
 COMMON = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 ENDLESS = 10_000
@@ -115,9 +115,6 @@ def test_leaves_aim_where_the_exact_filling_takes_them(tree: Tree) -> None:
     """Of what every leaf asks for, from empty; a leaf whose tasks no node can hold counts as one that asks nothing."""
     pair = Pair(tree, "repaired", nodes=1)
     pair.decide(1)
-    inside = pair.engine.inside()
-    assert inside is not None and inside[1] is not None
-    shares = inside[1].shares
     size = {name: int(amount) for name, amount in tree.capacity.items()}
     none = {
         leaf.name: replace(leaf, tasks=0)
@@ -127,7 +124,7 @@ def test_leaves_aim_where_the_exact_filling_takes_them(tree: Tree) -> None:
     exact = fill(tree.with_leaves(none), HDRF)
     for position, leaf in enumerate(tree.leaves):
         expected = float(exact[leaf.name] * max(tree.demand_share(leaf)))
-        assert shares.aims[0, shares.leaf_node[1 + position], AIM] == pytest.approx(expected, abs=1e-7)
+        assert aim_of(pair.engine, 1 + position) == pytest.approx(expected, abs=1e-7)
 
 
 @pytest.mark.parametrize("kind", ["hdrf", "static", "drf"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -480,29 +480,28 @@ def test_limits_on_an_applications_own_tags_are_named(tree: dict[str, Any], node
     assert not ask.ways
 
 
-@pytest.mark.parametrize("order", ["fair", "fifo", "srpt"])
-def test_a_place_in_a_queue_is_said_only_where_the_order_is_fixed(order: str) -> None:
+def beside(order: str, *priorities: int) -> Mapping[str, Any]:
+    """Return where an application stands that asks beside others of its queue, each with a priority, on full nodes."""
     at = Planted(2)
     at.parts = {"order": order, "estimate": "observed"} if order == "srpt" else {"order": order}
     leaf = at.rm.applications[at.app].queue
     at.fill((0, 0))
-    at.rm.ask(at.rm.application(leaf, user="bob"), 0, 1, (512, 1))
+    for priority in priorities:
+        at.rm.ask(at.rm.application(leaf, user="bob", priority=priority), 0, 1, (512, 1))
     at.ask()
-    facts = at.explained().facts
+    return at.explained().facts
+
+
+@pytest.mark.parametrize("order", ["fair", "fifo", "srpt"])
+def test_a_place_in_a_queue_is_said_only_where_the_order_is_fixed(order: str) -> None:
+    facts = beside(order, 0)
     assert facts["asking_in_queue"] == 2
     assert (facts["ahead_in_queue"] is None) == (order == "fair")
 
 
 @pytest.mark.parametrize("order", ["fair", "fifo", "srpt"])
 def test_who_comes_first_for_a_priority_is_said(order: str) -> None:
-    at = Planted(2)
-    at.parts = {"order": order, "estimate": "observed"} if order == "srpt" else {"order": order}
-    leaf = at.rm.applications[at.app].queue
-    at.fill((0, 0))
-    for priority in (5, 0):
-        at.rm.ask(at.rm.application(leaf, user="bob", priority=priority), 0, 1, (512, 1))
-    at.ask()
-    assert at.explained().facts["with_higher_priority"] == 1
+    assert beside(order, 5, 0)["with_higher_priority"] == 1
 
 
 @pytest.mark.parametrize(

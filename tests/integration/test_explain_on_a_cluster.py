@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.support.accounts import wait_settled
+from tests.support.clusters import explain
 from tests.support.masters import Master, Masters
 
 from treadle.lab.minicluster.cluster import MiniCluster
@@ -142,14 +139,6 @@ class Live:
 
     def _allocated_mb(self, master: Master) -> int:
         return int(self.cluster.rm.application(master.application_id)["allocatedMB"])
-
-
-def explain(cluster: MiniCluster, application: str) -> dict[str, Any]:
-    """Run the command in a process of its own."""
-    command = [sys.executable, "-m", "treadle", "explain", application, "--rm", cluster.layout.rm_url, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_S, env=os.environ)
-    assert done.returncode in (0, 1), done.stderr
-    return dict(json.loads(done.stdout))
 
 
 @pytest.fixture(scope="module")

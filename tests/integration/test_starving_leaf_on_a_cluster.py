@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.clusters import explain
 from tests.support.masters import Master, Masters
 
 from treadle.admin.install import ready_made
@@ -70,14 +67,6 @@ def cluster(tmp_path: Path) -> Iterator[MiniCluster]:
         yield started
 
 
-def turn(cluster: MiniCluster, application: str) -> str:
-    """Return which queue goes first and why, by a command in a process of its own."""
-    command = [sys.executable, "-m", "treadle", "explain", application, "--rm", cluster.layout.rm_url, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_S, env=os.environ)
-    assert done.returncode in (0, 1), done.stderr
-    return str(json.loads(done.stdout)["facts"].get("turn", ""))
-
-
 def vcores(cluster: MiniCluster, master: Master) -> int:
     return max(int(cluster.rm.application(master.application_id)["allocatedVCores"]), 0)
 
@@ -100,7 +89,7 @@ def test_a_leaf_beside_one_with_half_of_the_gpus_gets_its_guarantee_as_tasks_end
         nlp.keep()
 
         def named() -> str:
-            found = turn(cluster, nlp.application_id)
+            found = str(explain(cluster, nlp.application_id)["facts"].get("turn", ""))
             return found if "that the share aims at" in found else ""
 
         text = cluster.wait_for("explanation", named, ANSWER_S, 0.5)

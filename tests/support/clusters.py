@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from treadle.lab.harness.distributed_shell import node_environment
 from treadle.lab.minicluster.cluster import MiniCluster
@@ -28,6 +32,14 @@ QUEUES = """<configuration>
 def for_shell_jobs(folder: Path) -> dict[str, str]:
     """Return what a cluster in a folder has in yarn-site.xml for jobs of the distributed shell."""
     return {"yarn.nodemanager.admin-env": node_environment(str(folder.resolve()))}
+
+
+def explain(cluster: MiniCluster, application: str) -> dict[str, Any]:
+    """Return what `treadle explain --json` prints, run in a process of its own."""
+    command = [sys.executable, "-m", "treadle", "explain", application, "--rm", cluster.layout.rm_url, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120.0, env=os.environ)
+    assert done.returncode in (0, 1), done.stderr
+    return dict(json.loads(done.stdout))
 
 
 class FaultyCluster(MiniCluster):

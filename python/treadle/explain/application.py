@@ -222,10 +222,9 @@ def _place(situation: Situation, application: int) -> tuple[int | None, int]:
     """
     view = situation.view
     leaf = int(view.apps["queue"][application])
-    if leaf < 0 or leaf + 1 >= len(view.leaf_first):
+    asking = _asking(situation, leaf)
+    if not asking:
         return 0, 0
-    listed = view.leaf_applications[view.leaf_first[leaf] : view.leaf_first[leaf + 1]]
-    asking = [int(app) for app in listed if view.apps["pending"][app] > view.apps["assumed_count"][app]]
     scratch = situation.scratch
     order = FIFO if scratch is None or leaf >= len(scratch.queues) else int(scratch.queues["order"][leaf])
     if order not in (FIFO, KEYED) and len(asking) > 1:
@@ -238,14 +237,23 @@ def _place(situation: Situation, application: int) -> tuple[int | None, int]:
     return (asking.index(application) if application in asking else 0), len(asking)
 
 
+def _asking(situation: Situation, leaf: int) -> list[int]:
+    """Return the applications of a leaf that ask for something not proposed yet, as the leaf lists them."""
+    view = situation.view
+    if leaf < 0 or leaf + 1 >= len(view.leaf_first):
+        return []
+    listed = view.leaf_applications[view.leaf_first[leaf] : view.leaf_first[leaf + 1]]
+    return [int(app) for app in listed if view.apps["pending"][app] > view.apps["assumed_count"][app]]
+
+
 def _with_higher_priority(situation: Situation, application: int) -> int:
     """Return how many applications of a queue that ask come first for their priority, whatever the order says."""
-    apps, scratch = situation.view.apps, situation.scratch
-    if scratch is None or len(scratch.apps) < len(apps):
+    view, scratch = situation.view, situation.scratch
+    if scratch is None or len(scratch.apps) < len(view.apps):
         return 0
-    asks = (apps["queue"] == apps["queue"][application]) & (apps["pending"] > apps["assumed_count"])
-    bands = scratch.apps["band"][: len(apps)]
-    return int(np.count_nonzero(asks & (bands < bands[application])))
+    bands = scratch.apps["band"]
+    asking = _asking(situation, int(view.apps["queue"][application]))
+    return int(np.count_nonzero(bands[asking] < bands[application]))
 
 
 def _facts(situation: Situation, application: int) -> dict[str, Any]:

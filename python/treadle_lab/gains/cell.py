@@ -22,7 +22,7 @@ from treadle_lab.cells import digest
 from treadle_lab.gains import traces
 from treadle_lab.gains.bounds import bound_ms, fair_finish
 from treadle_lab.gains.policies import BASELINE, chosen, file_of
-from treadle_lab.gains.workloads import POINTS
+from treadle_lab.gains.workloads import HOURS, POINTS
 
 SLOW: Final = {"slearn": 3.0, "slearn-history": 3.0, "graphene": 3.0, "tetris": 1.5, "phoenix": 2.0}
 """How many times as long as others simulations under a policy take, about."""
@@ -52,7 +52,7 @@ class Simulated:
     def cpu_s(self) -> float:
         """About how long it takes."""
         point = POINTS[self.x]
-        return point.cpu_s * SLOW.get(self.policy, 1.0) * (self.hours / 4.0 if point.by_hours else 1.0)
+        return point.cpu_s * SLOW.get(self.policy, 1.0) * (self.hours / HOURS if point.by_hours else 1.0)
 
 
 @cache

@@ -21,7 +21,7 @@ from treadle_lab.gains.figures import BOUND, MEAN, Results, factor_table, rows_f
 from treadle_lab.gains.page import page_of
 from treadle_lab.gains.policies import BASELINE, REFERENCES
 from treadle_lab.gains.run import quick, whole
-from treadle_lab.gains.workloads import POINTS
+from treadle_lab.gains.workloads import HOURS, POINTS
 from treadle_lab.render import json_text, show
 from treadle_lab.rows import Row, as_document, rows_of
 
@@ -97,7 +97,7 @@ def _simulated(source: Source) -> dict[str, Any]:
         "cpu_hours": round(sum(document["cpu_s"] for document in done) / 3600, 2),
         "cells": len(done),
         "missing": len(cells) - len(done),
-        "hours": plan.hours,
+        "hours": HOURS,
         "builds": builds,
     }
     return head | as_document(rows_from(cells, documents), BASELINE)

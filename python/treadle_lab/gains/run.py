@@ -10,13 +10,11 @@ from treadle.errors import UserError
 from treadle_lab.gains.cell import Simulated
 from treadle_lab.gains.policies import QUICK, names_at
 from treadle_lab.gains.traces import FIRST_SEED
-from treadle_lab.gains.workloads import POINTS
+from treadle_lab.gains.workloads import HOURS, POINTS
 
 QUICK_X: Final = ("Google 2011: load 0.95", "Spark TPC-H: load 0.9, unlimited, idle 60 s")
 QUICK_DRAWS: Final = 3
 DRAWS: Final = 10
-HOURS: Final = 4.0
-"""Of a window of a trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +24,11 @@ class Plan:
     xs: tuple[str, ...]
     policies: Callable[[str], Sequence[str]]
     draws: int
-    hours: float
 
     def cells(self) -> list[Simulated]:
         """Return all cells; those of a point and a seed one after another, which then draw their jobs once."""
         return [
-            Simulated(x, policy, seed, self.hours)
+            Simulated(x, policy, seed, HOURS)
             for seed in range(FIRST_SEED, FIRST_SEED + self.draws)
             for x in self.xs
             for policy in self.policies(x)
@@ -48,9 +45,9 @@ def whole(only: Sequence[str] = (), draws: int = DRAWS) -> Plan:
         if not any(text in x for x in POINTS):
             raise UserError(f"--only: no point has {text!r} in its name; there are {', '.join(POINTS)}")
     xs = tuple(x for x in POINTS if not only or any(text in x for text in only))
-    return Plan(xs, lambda x: names_at(POINTS[x]), draws, HOURS)
+    return Plan(xs, lambda x: names_at(POINTS[x]), draws)
 
 
 def quick() -> Plan:
     """Return what takes ten minutes on two cores."""
-    return Plan(QUICK_X, lambda x: QUICK, QUICK_DRAWS, HOURS)
+    return Plan(QUICK_X, lambda x: QUICK, QUICK_DRAWS)

@@ -15,6 +15,8 @@ from treadle.workload.generate import BoundedPareto, Lognormal, bag, poisson
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle_lab.gains.traces import MACHINE, facebook, google_window, machines_for, queries
 
+HOURS: Final = 4.0
+"""Of a window of a trace."""
 MASTER: Final = {"memory-mb": 2048, "vcores": 1}
 AM_PERCENT: Final = 10
 """The AM limit of YARN's default configuration; points of their own have others."""
@@ -38,7 +40,7 @@ class Point:
     draw: partial[Drawn]
     """Returns what a seed draws, called with the seed and hours; the hours are the length of a window of a trace."""
     cpu_s: float
-    """Of one simulation under a policy that is not slow, about; of a trace's window, four hours."""
+    """Of one simulation under a policy that is not slow, about; a trace's window has `HOURS`."""
     by_hours: bool = False
     """Does a simulation take longer with longer windows?"""
     several_queues: bool = False

@@ -1,4 +1,4 @@
-"""H-DRF with maxima by whole small tasks: the leaf served next is found anew from all that leaves have, each time.
+"""H-DRF with maxima by whole small tasks: the leaf served next is found from all that leaves have, each time.
 
 It shares nothing with the compiled filling: no clocks, no events, no rates. A resource in which a node is at its
 maximum is saturated for that node and all below it; at the root the maximum is the cluster.

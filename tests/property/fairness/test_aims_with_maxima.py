@@ -6,11 +6,11 @@ import random
 
 import pytest
 from tests.engine.fake_rm import FakeRM
+from tests.engine.parts import aim_of
 
 from treadle.config.settings import default_settings, with_parts
 from treadle.engine import Engine
 from treadle.policy.catalogue import register_parts
-from treadle.policy.share_state import AIM
 
 from .naive_filling import Node, fill, random_tree
 
@@ -40,10 +40,7 @@ def aims(root: Node) -> list[float]:
     engine = Engine(with_parts(default_settings(), {"share": "hdrf"}))
     engine.apply(rm.frame())
     engine.decide(5000, 1, sequence=rm.sequence)
-    inside = engine.inside()
-    assert inside is not None and inside[1] is not None
-    shares = inside[1].shares
-    return [float(shares.aims[0, shares.leaf_node[queue], AIM]) for queue in queues]
+    return [aim_of(engine, queue) for queue in queues]
 
 
 @SEEDS

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.engine.fake_rm import FakeRM
+from tests.engine.parts import aim_of
 
 from treadle.config.settings import default_settings, with_parts
 from treadle.engine import Engine
 from treadle.events import Fate
 from treadle.policy.catalogue import register_parts
-from treadle.policy.share_state import AIM
 
 PLENTY = 1 << 20
 ENDLESS = 10_000
@@ -28,6 +28,10 @@ class Leaf:
     """Of each partition."""
     demand: tuple[int, ...]
     applications: dict[str, list[int]] = field(default_factory=dict)
+
+    def fits(self, room: Sequence[int]) -> bool:
+        """Say whether a container of the leaf fits into what is free."""
+        return all(need <= has for need, has in zip(self.demand, room, strict=True))
 
 
 class World:
@@ -131,8 +135,7 @@ class World:
             return
         free = [self.rm.nodes[node].free for node in nodes if self.rm.nodes[node].partition == partition]
         for number, where in self.below():
-            demand = self.leaves[number].demand
-            if where == partition and any(all(a <= b for a, b in zip(demand, room, strict=True)) for room in free):
+            if where == partition and any(self.leaves[number].fits(room) for room in free):
                 self.passed.append((self.leaves.index(served), number))
 
     def turn_over(self) -> Iterator[None]:
@@ -172,19 +175,14 @@ class World:
 
     def aim(self, leaf: Leaf, partition: str) -> float:
         """Return where static H-DRF takes the leaf, by the engine."""
-        inside = self.engine.inside()
-        assert inside is not None and inside[1] is not None
-        names, shares = inside[0].names, inside[1].shares
-        number = [names.texts[name] for name in names.partitions].index(partition)
-        return float(shares.aims[number, shares.leaf_node[leaf.queue], AIM])
+        return aim_of(self.engine, leaf.queue, partition)
 
     def below(self) -> list[tuple[int, str]]:
         """Return leaves and partitions that are more than a container below their guarantee."""
         return [
-            (self.leaves.index(leaf), partition)
-            for leaf in self.leaves
-            for partition in self.partitions
-            if self.wants(leaf, partition) and self.used(leaf, partition) + self.step(leaf) < leaf.guarantee - ROUNDING
+            (number, partition)
+            for number, leaf, partition in self._wanting()
+            if self.used(leaf, partition) + self.step(leaf) < leaf.guarantee - ROUNDING
         ]
 
     def away(self) -> list[tuple[int, str]]:
@@ -194,23 +192,28 @@ class World:
         leaf may have that above its aim.
         """
         found = []
+        for number, leaf, partition in self._wanting():
+            over = (self.used(leaf, partition) - self.aim(leaf, partition)) / self.step(leaf)
+            far = abs(over) > 2 + ROUNDING / self.step(leaf)
+            if far and (over < 0 or self.one_resource or self._others_lack(leaf, int(over), partition)):
+                found.append((number, partition))
+        return found
+
+    def _wanting(self) -> Iterator[tuple[int, Leaf, str]]:
+        """Yield each leaf with its number and a partition in which it wants containers."""
         for number, leaf in enumerate(self.leaves):
             for partition in self.partitions:
                 if self.wants(leaf, partition):
-                    over = (self.used(leaf, partition) - self.aim(leaf, partition)) / self.step(leaf)
-                    far = abs(over) > 2 + ROUNDING / self.step(leaf)
-                    if far and (over < 0 or self.one_resource or self._others_lack(leaf, int(over), partition)):
-                        found.append((number, partition))
-        return found
+                    yield number, leaf, partition
 
     def _others_lack(self, leaf: Leaf, containers: int, partition: str) -> bool:
         """Say whether another leaf, below its aim, had room for a container without so many of a leaf's containers."""
         free = [node.free for node in self.rm.nodes if node.partition == partition]
         room = [sum(each) + containers * own for each, own in zip(zip(*free, strict=True), leaf.demand, strict=True)]
         return any(
-            all(need <= has for need, has in zip(other.demand, room, strict=True))
-            for other in self.leaves
+            other.fits(room)
+            for _, other, where in self._wanting()
             if other is not leaf
-            and self.wants(other, partition)
+            and where == partition
             and self.used(other, partition) < self.aim(other, partition) - ROUNDING
         )

@@ -230,10 +230,9 @@ async function showApplication(id) {
   if (why) {
     const facts = why.facts;
     const among = `${facts.asking_in_queue} applications of its queue`;
+    const first = facts.with_higher_priority ? `; ${facts.with_higher_priority} of them first for their priority` : "";
     const line = (facts.ahead_in_queue === null ? `${among} ask ` : `${facts.ahead_in_queue} of ${among} that ask are before it `) +
-      `(order ${facts.order}, share ${facts.share}` +
-      `${facts.with_higher_priority ? `; ${facts.with_higher_priority} of them first for their priority` : ""}); ` +
-      `${facts.containers} containers, ${facts.asked_for} asked for, ` +
+      `(order ${facts.order}, share ${facts.share}${first}); ${facts.containers} containers, ${facts.asked_for} asked for, ` +
       `${facts.proposed} proposed`;
     parts.push(wide(section(`${why.application} (${why.name}) of ${why.user} in ${why.queue}: ${why.state}`,
       html("p", {}, line), html("p", { className: "soft" }, `as of ${when(found.asked_s)}`))));
