@@ -16,6 +16,9 @@ from treadle.words import counted, nearest
 GANG: Final = "treadle:gang="
 """A tag that begins so says how many containers of an application are placed together or not at all."""
 
+GANG_BOUND: Final = 513
+"""One more than one transaction may have: so many can never be had together."""
+
 WORKERS: Final = "treadle:workers="
 """A tag that begins so says how many tasks of a MapReduce job run at a time."""
 
@@ -25,6 +28,15 @@ _RECURRING: Final = re.compile(r"treadle:[a-z0-9._-]{1,90}")
 _VALUE_SHOWN_MAX: Final = 40
 _NAMED_MAX: Final = 8
 """Different tags that are warned of, at most."""
+
+
+def gang_of(tags: Collection[str]) -> int:
+    """Return how many containers a tag wants together, the most of several; 0 without one, and for what is no number.
+
+    What is more than `GANG_BOUND` is returned as that.
+    """
+    wanted = [tag.removeprefix(GANG) for tag in tags if tag.startswith(GANG)]
+    return max((min(int(each), GANG_BOUND) for each in wanted if each.isascii() and each.isdigit()), default=0)
 
 
 def miscounted(tags: Iterable[str]) -> str:

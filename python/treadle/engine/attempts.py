@@ -13,7 +13,7 @@ import numpy as np
 
 from treadle.compiled.array_types import I32, U8, Records
 from treadle.config.engines import GANG_MAX, RosterEngine
-from treadle.engine.roster import gang_of
+from treadle.constraints.tags import gang_of
 from treadle.events import ApplicationState, Fate
 from treadle.model.cluster import Cluster
 from treadle.model.in_flight import Batch

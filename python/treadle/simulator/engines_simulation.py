@@ -14,9 +14,9 @@ from enum import IntEnum
 
 from treadle.config.engines import STEADY_MS, lost_queues
 from treadle.config.settings import Settings
-from treadle.engine.roster import Asking, Move, Roster
 from treadle.errors import UserError
 from treadle.policy.stopwatch import PartTimes
+from treadle.sidecar.roster import Asking, Move, Roster
 from treadle.simulator.attempts import Phase, Waiting
 from treadle.simulator.build import build
 from treadle.simulator.cluster.state import AppState

@@ -10,9 +10,10 @@ import numpy as np
 
 from treadle.compiled.array_types import I32, I64, U8
 from treadle.config.engines import GANG_MAX, RosterEngine
-from treadle.engine.roster import Roster, gang_of
+from treadle.constraints.tags import gang_of
 from treadle.events import Fate, Fates
 from treadle.proposals import Proposals
+from treadle.sidecar.roster import Roster
 from treadle.simulator.build import Built
 from treadle.simulator.cluster.state import SimulationParameters, State
 from treadle.simulator.cluster.transactions import OVER_CLAIM, TO_JUDGE, commit_transactions

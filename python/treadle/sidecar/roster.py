@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from treadle.config.engines import GANG_MAX, STEADY_MS, RosterEngine, Select
-from treadle.constraints.tags import GANG
+from treadle.config.engines import STEADY_MS, RosterEngine, Select
 
 NEVER: Final = -1
 
@@ -67,15 +66,6 @@ def matches(select: Select, asking: Asking) -> bool:
     if select.users and asking.user not in select.users:
         return False
     return asking.tasks >= select.tasks_min and (not select.tasks_max or asking.tasks <= select.tasks_max)
-
-
-def gang_of(tags: Collection[str]) -> int:
-    """Return how many containers a tag wants together, the most of several; 0 without one, and for what is no number.
-
-    More than `GANG_MAX` can never be had together, and are returned as they are.
-    """
-    wanted = [tag.removeprefix(GANG) for tag in tags if tag.startswith(GANG)]
-    return max((min(int(each), GANG_MAX + 1) for each in wanted if each.isascii() and each.isdigit()), default=0)
 
 
 class Roster:

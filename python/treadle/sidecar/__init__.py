@@ -1,0 +1,1 @@
+"""Several engines behind one sidecar: which serves what, what each hears, and what their answers become."""
