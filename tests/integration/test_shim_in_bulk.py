@@ -19,7 +19,6 @@ TIMEOUT_S = 3600
     [
         ("GangsInRmTest#noGangIsCommittedInPart", "-Dtreadle.gangs=10000"),
         ("NotOwnerTest", "-Dtreadle.foreign=1000000"),
-        ("EnginesSurviveTest", "-Dtreadle.commits=20000"),
     ],
 )
 def test_in_bulk(test: str, how_many: str) -> None:

@@ -71,8 +71,8 @@ def golden_answer() -> bytes:
     """Return the answer that proposals.json describes."""
     described = description("proposals")
     columns = [np.array(described[name], np.int32) for name in ("application", "key", "node", "transaction")]
-    named = {name: described[name] for name in ("epoch", "sequence", "decide_us", "status", "base")}
-    return encode_answer(Answer(**named, resend=True, proposals=Proposals(*columns)))
+    named = {name: described[name] for name in ("epoch", "sequence", "decide_us", "status")}
+    return encode_answer(Answer(**named, resend=True, proposals=Proposals(*columns), unserved=True))
 
 
 if __name__ == "__main__":

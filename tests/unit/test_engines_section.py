@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,17 +9,14 @@ import pytest
 from treadle.admin.install import with_absolute_paths
 from treadle.cli._policy_use import change_of, target_of
 from treadle.cli.main import run
-from treadle.config.engines import ROSTER_BYTES_MAX, roster_json
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_engines, parse_settings, peek_source, read_roster, refuse_engines
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
-from treadle.live.own_settings import roster_of
 from treadle.policy.catalogue import register_parts
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
-from treadle.wire.answer import Status
 
 register_parts()
 
@@ -58,41 +54,6 @@ def test_copies_are_engines_and_sections_of_an_entry_replace_the_files() -> None
     assert settings.warnings == ()
     with pytest.raises(UserError, match=r"'batch' is not one of batch-1, batch-2, batch-3, service"):
         settings.for_engine("batch")
-
-
-def test_the_roster_as_json_has_every_field() -> None:
-    found = roster_json(parse_settings("conf/t.yaml", WORKED).engines)
-    assert json.loads(json.dumps(found)) == found
-    service, *batch = found["engines"]
-    assert service == {
-        "name": "service",
-        "entry": "service",
-        "copy": 0,
-        "copies": 1,
-        "select": {
-            "queues": ["root.prod"],
-            "types": ["SPARK"],
-            "tags": [],
-            "users": [],
-            "tasks_min": 0,
-            "tasks_max": 100,
-        },
-        "coarse": True,
-        "gang": False,
-        "decision_max_ms": 2500,
-        "backoff_ms": 1000,
-        "backoff_max_ms": 30000,
-        "attempts_max": 7,
-        "claim": 1.0,
-        "precedence": 0,
-        "fallback": "batch",
-    }
-    assert [(each["name"], each["copy"], each["copies"], each["fallback"]) for each in batch] == [
-        (f"batch-{copy + 1}", copy, 3, "batch") for copy in range(3)
-    ]
-    assert all((each["claim"], each["gang"], each["precedence"]) == (0.5, True, -1) for each in batch)
-    assert roster_json(parse_settings("f", "engines: {one: {}}").engines)["engines"][0]["fallback"] == ""
-    assert roster_json(default_settings().engines) == {}
 
 
 @pytest.mark.parametrize("text", ["", "engines:\n", "engines: {}\n"])
@@ -314,33 +275,6 @@ def test_policy_check_checks_the_roster_and_shows_it(treadle_yaml: Path, capsys:
     treadle_yaml.write_text("engines:\n  service:\n    fallback: batch\n", encoding="utf-8")
     assert run(["policy", "check", str(treadle_yaml)]) == 2
     assert f"{treadle_yaml}:3: engines.service.fallback: 'batch' is not one of none" in capsys.readouterr().err
-
-
-def with_users(count: int) -> str:
-    """Return a text whose roster repeats so many users for each of seven copies."""
-    users = ", ".join(f"a-user-of-20-bytes-{number}" for number in range(100, 100 + count))
-    return f"seed: 1\nengines:\n  many:\n    copies: 7\n    select: {{users: [{users}]}}\n  rest: {{}}\n"
-
-
-def test_policy_check_refuses_a_roster_whose_status_would_be_too_long(
-    treadle_yaml: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The ResourceManager takes statuses of 64 KiB; half of that is for the roster and what stands beside it."""
-
-    def status(users: int) -> int:
-        settings = parse_settings("t.yaml", with_users(users))
-        return len(Status(settings.policy.name(), engines=roster_of(settings)).changed())
-
-    each = status(101) - status(100)
-    most = 100 + (ROSTER_BYTES_MAX + 256 - status(100)) // each
-    assert 30 << 10 < status(most - 3) <= 32 << 10
-    treadle_yaml.write_text(with_users(most + 3), encoding="utf-8")
-    assert run(["policy", "check", str(treadle_yaml)]) == 2
-    said = capsys.readouterr().err
-    assert f"{treadle_yaml}:2: engines: " in said
-    assert f"at most {ROSTER_BYTES_MAX}; name fewer queues, types, tags and users" in said
-    with pytest.raises(ConfigError, match="name fewer queues"):
-        read_roster(treadle_yaml)
 
 
 def test_a_part_from_a_file_in_an_entry_is_tried_out_and_among_what_settings_were_read_from(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from treadle import events
 from treadle.engine.invented_cluster import Texts, request, resource_types, rows
 from treadle.model.cluster import Cluster
@@ -67,5 +65,3 @@ def test_a_narrow_row_changes_what_is_free_alone() -> None:
     assert nodes.amounts[1, FREE].tolist() == [-2, 3]
     assert nodes.amounts[1, TOTAL].tolist() == [8, 4]
     assert nodes.amounts[0, FREE].tolist() == [8, 4]
-    mirror.tell(events.NodeSequences, {"node": 1, "sequence": 7})
-    assert np.array_equal(nodes.at["sequence"][:2], [0, 7])

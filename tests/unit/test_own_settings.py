@@ -10,7 +10,7 @@ import pytest
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings, default_settings
-from treadle.live.own_settings import own_settings, roster_of
+from treadle.live.own_settings import own_settings
 from treadle.live.policies import LivePolicies
 from treadle.live.policy_memory import state_folder
 from treadle.policy.catalogue import register_parts
@@ -37,18 +37,15 @@ def settings(text: str = TWO) -> Settings:
 def test_without_engines_everything_is_as_it_was() -> None:
     one = default_settings()
     assert own_settings(one, "", "t.yaml") is one
-    assert roster_of(one) == ()
     assert "engines" not in json.loads(Status("p").changed())
 
 
-def test_the_first_engine_keeps_the_roster_and_says_it() -> None:
+def test_the_first_engine_keeps_the_roster() -> None:
     own = own_settings(settings(), "", "t.yaml")
     assert "order=srpt" in own.policy.name()
     assert own.listener.address == "127.0.0.1"
     assert own.profiles.store == "/var/lib/treadle/profiles.db"
-    assert [engine["name"] for engine in roster_of(own)] == ["service", "batch-1", "batch-2"]
-    said = json.loads(Status("p", engines=roster_of(own)).changed())["engines"]
-    assert (said[0]["fallback"], said[2]["copy"], said[2]["decision_max_ms"]) == ("batch", 1, 30_000)
+    assert [engine.name for engine in own.engines] == ["service", "batch-1", "batch-2"]
 
 
 def test_another_engine_has_its_own_policy_and_store_and_no_listener() -> None:
@@ -56,7 +53,7 @@ def test_another_engine_has_its_own_policy_and_store_and_no_listener() -> None:
     assert "order=fifo" in own.policy.name()
     assert own.listener.address == ""
     assert own.profiles.store == "/var/lib/treadle/profiles-batch-2.db"
-    assert roster_of(own) == ()
+    assert own.engines == ()
     assert own.seed == 2
 
 

@@ -13,7 +13,7 @@ from treadle.model.tables import ModelError, largest
 from treadle.proposals import Proposals
 from treadle.wire.answer import Answer, decode_answer, encode_answer
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.schema import SECTIONS, FrameFlag, TooManyError, VersionError, WireError
+from treadle.wire.schema import SECTIONS, VERSION, FrameFlag, TooManyError, VersionError, WireError
 
 SNAPSHOT = FrameHeader(int(FrameFlag.SNAPSHOT), 7, 1, 1000, 0, 10, 2)
 DELTA = SNAPSHOT._replace(flags=0, sequence=2)
@@ -235,28 +235,27 @@ def test_adjacent_fates_are_one_row() -> None:
 def test_another_version_is_named_with_ours() -> None:
     frame = bytearray(snapshot())
     pack_into("<H", frame, 4, 1)
-    with pytest.raises(VersionError, match="1, this engine speaks 2: use the jar and the wheel of one release"):
+    with pytest.raises(VersionError, match=f"1, this engine speaks {VERSION}: use the jar and the wheel"):
         FrameDecoder().decode(bytes(frame))
     answer = bytearray(encode_answer(Answer(1, 1, 0, False, Proposals.none(), "")))
     pack_into("<H", answer, 4, 1)
-    with pytest.raises(VersionError, match="1 instead of 2"):
+    with pytest.raises(VersionError, match=f"1 instead of {VERSION}"):
         decode_answer(bytes(answer), 0)
 
 
-def answer_of(transaction: list[int] | None = None, base: int = 0, busy: bool = False) -> bytes:
+def answer_of(transaction: list[int] | None = None, **flags: bool) -> bytes:
     numbers = np.zeros(2, np.int32)
     proposals = Proposals(numbers, numbers, numbers, None if transaction is None else np.array(transaction, np.int32))
-    return encode_answer(Answer(1, 5, 0, False, proposals, "", base, busy))
+    return encode_answer(Answer(1, 5, 0, False, proposals, "", **flags))
 
 
-def test_what_several_engines_say_is_bounded() -> None:
-    decoded = decode_answer(answer_of([3, 3], 4), 2)
-    assert decoded.base == 4
+def test_an_answer_has_transactions_and_flags() -> None:
+    decoded = decode_answer(answer_of([3, 3], again=True), 2)
     assert decoded.proposals.transaction is not None
     assert decoded.proposals.transaction.tolist() == [3, 3]
-    assert decode_answer(encode_answer(Answer(1, 5, 0, False, Proposals.none(), "", 0, True)), 0).busy
-    refused = {"base": answer_of(base=6), "transaction": answer_of([1, 0]), "rows": answer_of(busy=True)}
-    for field, frame in refused.items():
-        with pytest.raises(WireError) as caught:
-            decode_answer(frame, 2)
-        assert caught.value.field == field
+    assert (decoded.again, decoded.unserved) == (True, False)
+    decoded = decode_answer(answer_of(unserved=True), 2)
+    assert (decoded.again, decoded.unserved) == (False, True)
+    with pytest.raises(WireError) as caught:
+        decode_answer(answer_of([1, 0]), 2)
+    assert caught.value.field == "transaction"

@@ -12,7 +12,7 @@ from tests.support.golden import GOLDEN, described_events, description, golden_a
 from treadle import events
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.schema import SECTIONS
+from treadle.wire.schema import SECTIONS, VERSION, ProposalFlag
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +59,9 @@ def test_the_golden_answer_is_read_and_written() -> None:
     described = description("proposals")
     columns = [np.array(described[name], np.int32) for name in ("application", "key", "node", "transaction")]
     decoded = decode_answer(encoded, 100)
-    named = ("flags", "epoch", "sequence", "decide_us", "base")
-    assert (decoded.resend + 4, *decoded[:3], decoded.base) == tuple(described[name] for name in named)
-    assert not decoded.busy
+    assert decoded[:3] == tuple(described[name] for name in ("epoch", "sequence", "decide_us"))
+    flags = ProposalFlag.RESEND | ProposalFlag.TRANSACTIONS | ProposalFlag.UNSERVED
+    assert (described["flags"], decoded.resend, decoded.again, decoded.unserved) == (flags, True, False, True)
     assert decoded.status == described["status"]
     proposals = decoded.proposals
     said = (proposals.application, proposals.key, proposals.node, proposals.transaction)
@@ -69,6 +69,11 @@ def test_the_golden_answer_is_read_and_written() -> None:
         assert ours is not None
         assert np.array_equal(ours, theirs)
     assert golden_answer() == encoded
+
+
+def test_the_golden_files_are_of_this_version(frame: bytes) -> None:
+    for golden in (frame, (GOLDEN / "proposals.bin").read_bytes()):
+        assert int.from_bytes(golden[4:6], "little") == VERSION
 
 
 def test_an_event_that_is_not_on_the_wire_is_refused() -> None:

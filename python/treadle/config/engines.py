@@ -7,11 +7,10 @@ treadle.yaml that stand in an entry are that entry's instead of the file's (`tre
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
@@ -21,9 +20,6 @@ from treadle.words import nearest
 
 ENGINES_MAX: Final = 8
 """Engines on one cluster, copies counted: each reads all nodes and queues, and conflicts grow with their number."""
-
-ROSTER_BYTES_MAX: Final = 31 << 10
-"""A longer roster, as `roster_json` writes it, is refused: a status of 32 KiB has room for it and for a few texts."""
 
 GANG_MAX: Final = 512
 """Containers that one transaction may have, since it is committed under one hold of the scheduler's lock."""
@@ -190,10 +186,6 @@ def problems(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], st
     count = sum(entry.copies for entry in entries.values())
     if count > ENGINES_MAX:
         yield (), f"{count} engines with copies; at most {ENGINES_MAX} may be on one cluster"
-    length = len(json.dumps(roster_json(engines_of(entries)))) if count <= ENGINES_MAX else 0
-    if length > ROSTER_BYTES_MAX:
-        text = f"{length} bytes as the status of an engine carries it, at most {ROSTER_BYTES_MAX}"
-        yield (), f"{text}; name fewer queues, types, tags and users, or fewer copies of what names many"
     last = list(entries)[-1]
     if not entries[last].select.matches_all:
         text = "the last entry must serve what no other does; take its select out, or add an entry without one"
@@ -250,28 +242,3 @@ def unused(value: object) -> Iterator[tuple[tuple[str, ...], str]]:
     for name, entry in list(value.items())[1:] if isinstance(value, dict) else ():
         if isinstance(entry, dict) and "listener" in entry:
             yield ("engines", str(name), "listener"), "is not used: only the first engine has the plan listener"
-
-
-def roster_json(engines: Sequence[RosterEngine]) -> dict[str, Any]:
-    """Return a roster as the primary's status carries it to the ResourceManager; empty if there is none."""
-    return {"engines": [_as_json(engine) for engine in engines]} if engines else {}
-
-
-def _as_json(engine: RosterEngine) -> dict[str, Any]:
-    entry = engine.entry
-    return {
-        "name": engine.name,
-        "entry": engine.entry_name,
-        "copy": engine.copy,
-        "copies": entry.copies,
-        "select": entry.select.model_dump(mode="json"),
-        "coarse": entry.conflicts == "coarse",
-        "gang": entry.transactions == "gang",
-        "decision_max_ms": round(1000 * entry.decision_max_s),
-        "backoff_ms": entry.retry.backoff_ms,
-        "backoff_max_ms": entry.retry.backoff_max_ms,
-        "attempts_max": entry.retry.attempts_max,
-        "claim": entry.claim,
-        "precedence": entry.precedence,
-        "fallback": engine.fallback,
-    }

@@ -27,7 +27,6 @@ from treadle.events.sections import (
     Names,
     NodeAttributes,
     Nodes,
-    NodeSequences,
     NodesFree,
     QueueLimits,
     Queues,
@@ -50,7 +49,6 @@ Event = (
     | Nodes
     | NodesFree
     | NodeAttributes
-    | NodeSequences
     | Applications
     | ApplicationUsage
     | Tags
@@ -100,7 +98,6 @@ __all__ = [
     "Localities",
     "Names",
     "NodeAttributes",
-    "NodeSequences",
     "NodeState",
     "Nodes",
     "NodesFree",

@@ -60,6 +60,8 @@ class Section(NamedTuple):
 
     kind: int
     name: str
+    whole: bool = False
+    """Do its rows replace all earlier ones, so that it is never split over two frames?"""
 
 
 def index(absent: str = "") -> Column:

@@ -63,7 +63,7 @@ class ResourceTypes:
     those of an allocation.
     """
 
-    SECTION: ClassVar = Section(2, "RESOURCE_TYPES")
+    SECTION: ClassVar = Section(2, "RESOURCE_TYPES", whole=True)
 
     names: Annotated[tuple[str, ...], Column("name", 0, NAMES, name="name")]
     units: Annotated[tuple[str, ...], Column("name", 0, NAMES, name="units")]
@@ -76,7 +76,7 @@ class ResourceTypes:
 class Settings:
     """Replaces all settings of the RM that the engine follows; see below."""
 
-    SECTION: ClassVar = Section(3, "SETTINGS")
+    SECTION: ClassVar = Section(3, "SETTINGS", whole=True)
 
     values: Annotated[dict[str, str], Column("name", 0, NAMES, name="key"), Column("name", 0, NAMES, name="value")]
 
@@ -85,7 +85,7 @@ class Settings:
 class Queues:
     """Replaces the tree: a queue not in it is gone; parents before children."""
 
-    SECTION: ClassVar = Section(4, "QUEUES")
+    SECTION: ClassVar = Section(4, "QUEUES", whole=True)
 
     queue: Index
     parent: Annotated[I32, index(absent="the root")]
@@ -167,16 +167,6 @@ class NodeAttributes:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSequences:
-    """How often others than this engine have committed on nodes since the snapshot, absolute; 0 where never sent."""
-
-    SECTION: ClassVar = Section(10, "NODE_SEQUENCES")
-
-    node: Index
-    sequence: Count
-
-
-@dataclass(frozen=True, slots=True)
 class Applications:
     """Application attempts, absolute.
 
@@ -185,7 +175,7 @@ class Applications:
     ``partition`` is the default of its asks.
     """
 
-    SECTION: ClassVar = Section(11, "APPLICATIONS")
+    SECTION: ClassVar = Section(10, "APPLICATIONS")
 
     application: Index
     cluster_timestamp: Long
@@ -213,7 +203,7 @@ class ApplicationUsage:
     `USERS`.
     """
 
-    SECTION: ClassVar = Section(12, "APPLICATION_USAGE")
+    SECTION: ClassVar = Section(11, "APPLICATION_USAGE")
 
     application: Index
     containers: Count
@@ -225,7 +215,7 @@ class ApplicationUsage:
 class Tags:
     """Tags of applications."""
 
-    SECTION: ClassVar = Section(13, "TAGS")
+    SECTION: ClassVar = Section(12, "TAGS")
 
     application: Index
     tag_name: NameIndex
@@ -235,7 +225,7 @@ class Tags:
 class Blacklist:
     """Nodes and racks that applications do not want."""
 
-    SECTION: ClassVar = Section(14, "BLACKLIST")
+    SECTION: ClassVar = Section(13, "BLACKLIST")
 
     application: Index
     name_name: NameIndex
@@ -248,7 +238,7 @@ class Requests:
     ``constrained`` 1: a SchedulingRequest, whose node only the RM can judge.
     """
 
-    SECTION: ClassVar = Section(15, "REQUESTS")
+    SECTION: ClassVar = Section(14, "REQUESTS")
 
     application: Index
     key: KeyIndex
@@ -268,7 +258,7 @@ class Localities:
     Sent when it changed, or all of them with ``replaces`` 1.
     """
 
-    SECTION: ClassVar = Section(16, "LOCALITIES")
+    SECTION: ClassVar = Section(15, "LOCALITIES")
 
     application: Index
     key: KeyIndex
@@ -286,7 +276,7 @@ class Constraints:
     form, and ``text`` is empty. The allocation tags that were sent of the key are dropped.
     """
 
-    SECTION: ClassVar = Section(17, "CONSTRAINTS")
+    SECTION: ClassVar = Section(16, "CONSTRAINTS")
 
     application: Index
     key: KeyIndex
@@ -298,7 +288,7 @@ class Constraints:
 class AllocationTags:
     """Tags that the containers of constrained request keys will have; gone with the key."""
 
-    SECTION: ClassVar = Section(18, "ALLOCATION_TAGS")
+    SECTION: ClassVar = Section(17, "ALLOCATION_TAGS")
 
     application: Index
     key: KeyIndex
@@ -333,7 +323,7 @@ class ContainerRows(Containers):
     alive, by which `CONTAINER_STEPS` names it; a slot is used again only after a frame in which its container ended.
     """
 
-    SECTION: ClassVar = Section(19, "CONTAINERS")
+    SECTION: ClassVar = Section(18, "CONTAINERS")
 
     slot: Index
 
@@ -346,7 +336,7 @@ class ContainerSteps:
     back is a full row.
     """
 
-    SECTION: ClassVar = Section(20, "CONTAINER_STEPS")
+    SECTION: ClassVar = Section(19, "CONTAINER_STEPS")
 
     slot: Index
     event: Annotated[U8, code(ContainerEvent)]
@@ -371,7 +361,7 @@ class Fates:
 class FateRuns:
     """Fates of proposals: ``count`` in a row from ``position`` on, decided on frame ``sequence``."""
 
-    SECTION: ClassVar = Section(21, "FATES")
+    SECTION: ClassVar = Section(20, "FATES")
 
     sequence: Long
     position: Count
@@ -387,7 +377,7 @@ class AttemptKeys:
     leaves this section out; an engine is never sent, nothing shows or records them.
     """
 
-    SECTION: ClassVar = Section(22, "KEYS")
+    SECTION: ClassVar = Section(21, "KEYS")
 
     application: Index
     number: Number

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from treadle.config.engines import roster_json
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.settings import Listener, Profiles, Settings
 
@@ -15,7 +12,7 @@ from treadle.config.settings import Listener, Profiles, Settings
 def own_settings(settings: Settings, engine: str, file: str) -> Settings:
     """Return what an engine follows of the settings of a file.
 
-    The first engine, whose name is not said, keeps the roster, which it says to the ResourceManager. Others have none,
+    The first engine, whose name is not said, keeps the roster. Others have none,
     no plan listener, and a store of profiles of their own.
 
     Args:
@@ -38,11 +35,6 @@ def own_settings(settings: Settings, engine: str, file: str) -> Settings:
         raise ConfigError(file, [Problem(0, "engines", text)])
     own = settings.for_engine(engine)
     return replace(own, listener=Listener(), profiles=_own_store(own.profiles, engine))
-
-
-def roster_of(settings: Settings) -> tuple[Mapping[str, Any], ...]:
-    """Return the roster that a status has; empty for one engine."""
-    return tuple(roster_json(settings.engines).get("engines", ()))
 
 
 def _own_store(profiles: Profiles, engine: str) -> Profiles:

@@ -195,7 +195,6 @@ def loading() -> Iterator[None]:
 def _start(greeting: Greeting, config: Path | None, engine: str = "", closing: list[Close] | None = None) -> Serving:
     _log.info("loading the engine")
     # Imported here: numpy and numba take seconds, and a wrong greeting should be reported at once.
-    from treadle.live.busy_session import BusySession
     from treadle.live.explain_door import held_nodes, open_door, shown
     from treadle.live.policies import LivePolicies, without_file_parts
     from treadle.live.policy_memory import state_folder
@@ -208,7 +207,6 @@ def _start(greeting: Greeting, config: Path | None, engine: str = "", closing: l
     session = policies.session(settings, LIMIT_MIN, time.perf_counter_ns)
     if closing is not None:
         closing.append(policies.close)
-    answering = BusySession(session, one_of_several=bool(engine))
     folder = None if config is None else state_folder(config, engine=engine)
     open_door(
         folder,
@@ -217,7 +215,7 @@ def _start(greeting: Greeting, config: Path | None, engine: str = "", closing: l
     )
     serving: list[Serving] = []
     server = LoopbackServer(
-        bytes.fromhex(greeting.secret), answering.decide, on_failure=lambda: serving[0].end(EXIT_FAILED)
+        bytes.fromhex(greeting.secret), session.decide, on_failure=lambda: serving[0].end(EXIT_FAILED)
     )
     server.start()
     serving.append(Serving(server.chosen_port()))

@@ -15,7 +15,6 @@ from treadle.config.errors import ConfigError
 from treadle.config.needs import missing
 from treadle.config.settings import Settings
 from treadle.events import Applications, ApplicationState, AttemptKeys, PolicySwitch
-from treadle.live.own_settings import roster_of
 from treadle.live.roles import DecisionEngine, EventSource, FrameObserver, PolicyKeeper, TickRecorder
 from treadle.live.waits import Waits
 from treadle.policy.user_parts import PartFailure
@@ -218,10 +217,9 @@ class Session:
             self._lose(header, error)
         epoch, sequence = (header.epoch, header.sequence) if header else (0, 0)
         micros = (self._clock_ns() - began_ns) // 1000
-        base = 0 if self._lost else sequence
         # of the answers to the parts of a frame only the last is read
         status = "" if header is not None and header.more and not self._lost else self._status.changed()
-        answer = encode_answer(Answer(epoch, sequence, micros, self._lost, proposals, status, base))
+        answer = encode_answer(Answer(epoch, sequence, micros, self._lost, proposals, status))
         if recorder is not None:
             recorder.end(answer, micros, self._known, self._warned, self._engine)
         return answer
@@ -323,13 +321,14 @@ class Session:
         """Say what one of several engines has to say of conflicts, waits and transactions."""
         attempts, status = self._engine.attempts, self._status
         if attempts is None:
-            status.given_up, status.figures = (), {}
+            status.engines = {}
             return
         self._waits.attempted(now_ms)
-        status.diagnostics, status.given_up = (*attempts.diagnostics(), *status.diagnostics), attempts.given_up()
-        status.figures = self._waits.figures(
+        status.diagnostics = (*attempts.diagnostics(), *status.diagnostics)
+        figures = self._waits.figures(
             now_ms, {"Retries": attempts.retries, "GaveUp": attempts.gave_up, "TooLarge": attempts.too_large}
         )
+        status.engines = {"figures": figures, "given_up": attempts.given_up()}
 
     def _limit(self, wanted: int) -> int:
         row = PROPOSAL_ROW_BYTES + (TRANSACTION_BYTES if self._engine.attempts is not None else 0)
@@ -357,7 +356,6 @@ class Session:
             self._status.policy = running.policy.name()
             self._status.overrides_guarantees = running.policy.overrides_guarantees()
             self._status.overrides_order = running.policy.overrides_order()
-            self._status.engines = roster_of(self._settings)
         if failure is None or failure is self._failure:
             return
         self._failure = failure

@@ -180,22 +180,18 @@ class Cluster:
                 return
             case events.TaskInputs() | events.StageInputs():
                 self._apply_inputs(event)
-            case events.NodeAttributes() | events.NodeSequences() | events.Constraints() | events.AllocationTags():
+            case events.NodeAttributes() | events.Constraints() | events.AllocationTags():
                 self._apply_bounds(event)
             case _:
                 raise ModelError(f"{type(event).__name__} must not come after the start of a snapshot")
         self.changed = True
 
-    def _apply_bounds(
-        self, event: events.NodeAttributes | events.NodeSequences | events.Constraints | events.AllocationTags
-    ) -> None:
-        """Take what asks may be bound to, and what others did to nodes."""
+    def _apply_bounds(self, event: events.NodeAttributes | events.Constraints | events.AllocationTags) -> None:
+        """Take what asks may be bound to."""
         match event:
             case events.NodeAttributes():
                 self.attributes.apply(event, self.names)
                 self.classes.attributes_reported(event)
-            case events.NodeSequences():
-                self.nodes.apply_sequences(event)
             case events.Constraints():
                 self.constraints.apply(event, self.names)
                 self.classes.constraints_changed(event.application)

@@ -17,7 +17,6 @@ NODE: Final = np.dtype(
         ("partition", "i4"),  # number of the partition
         ("next_same_name", "i4"),  # another node of that name (several NodeManagers on a host), or -1
         ("hold_row", "i4"),  # the request row that the node is held for, or -1
-        ("sequence", "i4"),  # how often others have committed on it since the snapshot
         ("state", "u1"),
         ("hold_until_ms", "i8"),
         ("backoff_until", "i8"),  # no proposals before this decide
@@ -51,11 +50,6 @@ class NodeTable(Table):
         """Take what is free on nodes, absolute."""
         self.cover(event.node, "node")
         self.amounts[event.node, FREE] = event.free
-
-    def apply_sequences(self, event: events.NodeSequences) -> None:
-        """Take how often others have committed on nodes, absolute."""
-        self.cover(event.node, "node")
-        self.at["sequence"][event.node] = event.sequence
 
     def _rename(self, node: int, name: int, first_node: I32) -> None:
         """Move ``node`` from the list of nodes of its old name to that of ``name``."""

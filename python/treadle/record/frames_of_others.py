@@ -13,11 +13,13 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.record.chunks import RecordingError
+from treadle.wire.answer import PROPOSAL_HEADER
 from treadle.wire.frames import FRAME_HEADER, RESOURCES_MAX, SECTION_HEADER
 from treadle.wire.schema import FRAME_MAGIC, SECTIONS, VERSION, plans
 
 _BYTES: Final = {"u8": 1, "i32": 4, "name": 4, "i64": 8}
 _STRINGS: Final = "STRINGS"
+_HEADER_OF_2: Final = struct.Struct("<4sHHqqqqii")
 
 
 class Translator:
@@ -89,6 +91,13 @@ class Translator:
         header[0], header[1] = FRAME_MAGIC, VERSION
         header[9], header[10] = len(found), FRAME_HEADER.size + len(body)
         return FRAME_HEADER.pack(*header) + body
+
+    def answer(self, answer: bytes) -> bytes:
+        """Return the answer to a frame as this release writes it: that of wire 2 also named the frame decided on."""
+        if self._wire != 2 or len(answer) < _HEADER_OF_2.size:
+            return answer
+        magic, _, flags, epoch, sequence, _, *rest = _HEADER_OF_2.unpack_from(answer)
+        return PROPOSAL_HEADER.pack(magic, VERSION, flags, epoch, sequence, *rest) + answer[_HEADER_OF_2.size :]
 
     def _columns(self, name: str, columns: list[tuple[str, str]], content: bytes, rows: int, resources: int) -> bytes:
         """Return the columns of a section in this release's order and types."""

@@ -14,7 +14,7 @@ import numba
 import numpy
 
 import treadle
-from treadle.wire.schema import SECTIONS, VERSION
+from treadle.wire.page import document
 
 DECIDES: Final = ("compiled", "config", "constraints", "engine", "events", "model", "policy", "wire")
 """The parts of the package that a decision goes through; with the files beside them that they share."""
@@ -40,17 +40,7 @@ def engine_hash() -> str:
 @cache
 def schema() -> dict[str, Any]:
     """Return the wire's schema as JSON takes it: what frames of another release are read by."""
-    return {
-        "wire": VERSION,
-        "sections": [
-            {
-                "name": section.name,
-                "kind": section.kind,
-                "columns": [[each.name, each.type] for each in section.columns],
-            }
-            for section in SECTIONS.values()
-        ],
-    }
+    return document()
 
 
 def hash_of(document: Any) -> str:

@@ -117,7 +117,10 @@ def _ticks(found: RecordedSegment, chunks: ChunkReader, records: Iterator[Record
     for record in records:
         if record.kind == "tick":
             tick = read_tick(record)
-            yield tick if translator is None else replace(tick, frame=translator.frame(tick.frame, chunks.room))
+            if translator is not None:
+                frame, answer = translator.frame(tick.frame, chunks.room), translator.answer(tick.answer)
+                tick = replace(tick, frame=frame, answer=answer)
+            yield tick
         elif record.kind == "end":
             ended = str(record.head.get("why", ""))
             found.cost = read_cost(record)

@@ -184,7 +184,7 @@ def compare(segment: str, number: int, tick: Tick, answer: bytes) -> Difference:
 
 
 def _field(was: Answer, now: Answer) -> tuple[str, str, str]:
-    for name in ("epoch", "sequence", "resend", "busy", "base", "decide_us"):
+    for name in ("epoch", "sequence", "resend", "again", "unserved", "decide_us"):
         if getattr(was, name) != getattr(now, name):
             return name, str(getattr(was, name)), str(getattr(now, name))
     if len(was.proposals) != len(now.proposals):

@@ -15,7 +15,7 @@ from treadle.wire.schema import PROPOSAL_MAGIC, VERSION, ProposalFlag, VersionEr
 
 _TEXT_MAX: Final = 400
 _TEXT_MIN: Final = 100
-"""Characters of a text, and so many where a long roster leaves no room for more."""
+"""Characters of a text, and so many where there is no room for more."""
 _WARNINGS_MAX: Final = 8
 _SAID_MAX: Final = 16
 """Applications of which a status says something; fewer if their texts are long."""
@@ -49,16 +49,14 @@ class Status:
     """Applications whose asks are held back on purpose, by their index, and for what."""
     diagnostics: tuple[tuple[int, str], ...] = ()
     """What applications should know, by their index."""
-    given_up: tuple[tuple[int, str], ...] = ()
-    """Applications that another engine should serve, by their index, and why; of several engines only."""
-    figures: Mapping[str, int] = field(default_factory=dict)
-    """What one of several engines measures of itself."""
-    engines: tuple[Mapping[str, Any], ...] = ()
-    """The roster, if this is the first of several engines; docs/wire-format.md, "The roster"."""
+    engines: Mapping[str, Any] = field(default_factory=dict)
+    """What there is to show of several engines, which the ResourceManager passes on unread; empty for one."""
     _sent: str = ""
 
     BYTES_MAX: ClassVar[int] = 65_536
     """No status is longer: each character of its texts takes at most 12 bytes."""
+    ENGINES_BYTES_MAX: ClassVar[int] = 8192
+    """What is shown of several engines is left out if its text is longer."""
 
     def changed(self) -> str:
         """Return the JSON text if it differs from the last one returned, else an empty text."""
@@ -74,18 +72,15 @@ class Status:
 
     def _text(self) -> str:
         """Return the JSON text; what has no room is cut, holds and diagnostics first, and a warning says so."""
-        text = self._json(_SAID_MAX, _TEXT_MAX, self.warnings)
+        fits = len(json.dumps(self.engines)) <= self.ENGINES_BYTES_MAX
+        text = self._json(_SAID_MAX, _TEXT_MAX, self.warnings if fits else (_CUT, *self.warnings), fits)
         for most, text_max in ((4, _TEXT_MAX), (0, _TEXT_MAX), (0, _TEXT_MIN)):
             if len(text) > self.BYTES_MAX:
-                text = self._json(most, text_max, (_CUT, *self.warnings))
+                text = self._json(most, text_max, (_CUT, *self.warnings), fits)
         return text
 
-    def _json(self, most: int, text_max: int, warnings: tuple[str, ...]) -> str:
+    def _json(self, most: int, text_max: int, warnings: tuple[str, ...], engines: bool) -> str:
         error = "; ".join(filter(None, (self.frame_error, self.config_error, self.policy_error, self.engine_error)))
-        engines: dict[str, Any] = {"engines": list(self.engines)} if self.engines else {}
-        if self.figures:
-            given_up = [[application, text[:_SAID_TEXT_MAX]] for application, text in self.given_up[:most]]
-            engines |= {"figures": dict(self.figures), "given_up": given_up}
         return json.dumps(
             {
                 "policy": self.policy[:text_max],
@@ -100,18 +95,18 @@ class Status:
                 "diagnostics": [[application, text[:_SAID_TEXT_MAX]] for application, text in self.diagnostics[:most]],
                 "warnings": [warning[:text_max] for warning in warnings[:_WARNINGS_MAX]],
             }
-            | engines
+            | ({"engines": self.engines} if engines and self.engines else {})
         )
 
 
-PROPOSAL_HEADER: Final = Struct("<4sHHqqqqii")
+PROPOSAL_HEADER: Final = Struct("<4sHHqqqii")
 
 PROPOSAL_ROW_BYTES: Final = 12
 """Of a proposal without a transaction."""
 TRANSACTION_BYTES: Final = 4
 """More with one."""
 _I32: Final = np.dtype("<i4")
-_ALL_FLAGS: Final = int(ProposalFlag.RESEND | ProposalFlag.BUSY | ProposalFlag.TRANSACTIONS)
+_ALL_FLAGS: Final = sum(ProposalFlag)
 
 
 class Answer(NamedTuple):
@@ -119,7 +114,7 @@ class Answer(NamedTuple):
 
     epoch: int
     sequence: int
-    """Of the frame that is answered."""
+    """Of the frame that is answered, and was decided on."""
     decide_us: int
     """Time spent in the engine."""
     resend: bool
@@ -127,10 +122,10 @@ class Answer(NamedTuple):
     proposals: Proposals
     status: str
     """A JSON object, or empty if nothing changed."""
-    base: int = 0
-    """The sequence of the frame that was decided on; 0: none."""
-    busy: bool = False
-    """The engine still decides on an earlier frame."""
+    again: bool = False
+    """There is more to come: ask again after a tick."""
+    unserved: bool = False
+    """An application that asks for something has no living engine: this answer does not renew the lease."""
 
 
 def encode_answer(answer: Answer) -> bytes:
@@ -139,7 +134,8 @@ def encode_answer(answer: Answer) -> bytes:
     status = answer.status.encode("utf-8")
     flags = ProposalFlag(0)
     flags |= ProposalFlag.RESEND if answer.resend else flags
-    flags |= ProposalFlag.BUSY if answer.busy else flags
+    flags |= ProposalFlag.AGAIN if answer.again else flags
+    flags |= ProposalFlag.UNSERVED if answer.unserved else flags
     columns = [proposals.application, proposals.key, proposals.node]
     if proposals.transaction is not None:
         flags |= ProposalFlag.TRANSACTIONS
@@ -150,7 +146,6 @@ def encode_answer(answer: Answer) -> bytes:
         int(flags),
         answer.epoch,
         answer.sequence,
-        answer.base,
         answer.decide_us,
         len(proposals),
         len(status),
@@ -166,7 +161,7 @@ def decode_answer(frame: bytes, rows_max: int) -> Answer:
     """
     if len(frame) < PROPOSAL_HEADER.size:
         raise WireError("header", f"{len(frame)} bytes, a header has {PROPOSAL_HEADER.size}")
-    magic, version, bits, epoch, sequence, base, decide_us, rows, status_bytes = PROPOSAL_HEADER.unpack_from(frame)
+    magic, version, bits, epoch, sequence, decide_us, rows, status_bytes = PROPOSAL_HEADER.unpack_from(frame)
     if magic != PROPOSAL_MAGIC:
         raise WireError("magic", f"{magic!r} instead of {PROPOSAL_MAGIC!r}")
     if version != VERSION:
@@ -174,12 +169,8 @@ def decode_answer(frame: bytes, rows_max: int) -> Answer:
     if bits & ~_ALL_FLAGS:
         raise WireError("flags", f"{bits:#x} has bits of no meaning")
     flags = ProposalFlag(bits)
-    if not 0 <= base <= max(sequence, 0):
-        raise WireError("base", f"{base} is not in 0 to {sequence}, the frame that is answered")
     if not 0 <= rows <= rows_max:
         raise WireError("rows", f"{rows} is not in 0 to {rows_max}")
-    if flags & ProposalFlag.BUSY and rows:
-        raise WireError("rows", f"{rows} in an answer that says BUSY")
     count = 4 if flags & ProposalFlag.TRANSACTIONS else 3
     end = PROPOSAL_HEADER.size + rows * count * 4
     if status_bytes < 0 or end + status_bytes != len(frame):
@@ -192,5 +183,7 @@ def decode_answer(frame: bytes, rows_max: int) -> Answer:
     except UnicodeDecodeError as error:
         raise WireError("status", "not UTF-8") from error
     proposals = Proposals(*columns)
-    resend, busy = bool(flags & ProposalFlag.RESEND), bool(flags & ProposalFlag.BUSY)
-    return Answer(epoch, sequence, decide_us, resend, proposals, status, base, busy)
+    resend, again, unserved = (
+        bool(flags & flag) for flag in (ProposalFlag.RESEND, ProposalFlag.AGAIN, ProposalFlag.UNSERVED)
+    )
+    return Answer(epoch, sequence, decide_us, resend, proposals, status, again, unserved)

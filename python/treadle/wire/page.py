@@ -1,12 +1,18 @@
-"""The tables of docs/wire-format.md, printed from the schema: `python -m treadle.wire.page FILE` puts them into it."""
+"""The schema for other readers: the tables of docs/wire-format.md, and the JSON file from which Java reads it.
+
+`python -m treadle.wire.page FILE` puts the tables into a page, or writes the file if its name ends with ``.json``.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
-from treadle.wire.schema import SECTIONS, SectionColumn, SectionSchema
+from treadle.events import Fate
+from treadle.wire.schema import SECTIONS, VERSION, ProposalFlag, SectionColumn, SectionSchema
 
 BEGIN = "<!-- from here on printed by python -m treadle.wire.page -->"
 END = "<!-- to here -->"
@@ -30,6 +36,32 @@ def with_tables(page: str) -> str:
     return f"{head}{BEGIN}\n\n{section_table()}\n{END}{rest.split(END)[1]}"
 
 
+def document() -> dict[str, Any]:
+    """Return the schema as JSON takes it: what frames of another release, and Java, are read by."""
+    return {
+        "wire": VERSION,
+        "flags": {str(flag.name): int(flag) for flag in ProposalFlag},
+        "fates": [fate.name for fate in Fate],
+        "sections": [
+            {
+                "name": section.name,
+                "kind": section.kind,
+                "whole": section.whole,
+                "columns": [[each.name, each.type] for each in section.columns],
+            }
+            for section in SECTIONS.values()
+        ],
+    }
+
+
+def document_text() -> str:
+    """Return the schema's file: a section a line."""
+    found = document()
+    sections = ",\n".join(f"  {json.dumps(section)}" for section in found.pop("sections"))
+    head = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in found.items())
+    return f'{{{head},\n"sections": [\n{sections}\n]}}\n'
+
+
 def _row(section: SectionSchema) -> str:
     columns = ", ".join(map(_column, section.columns))
     meaning = re.sub(r"\s+", " ", (section.event.__doc__ or "").replace("``", "`")).strip()
@@ -43,4 +75,4 @@ def _column(column: SectionColumn) -> str:
 
 if __name__ == "__main__":
     file = Path(sys.argv[1])
-    file.write_text(with_tables(file.read_text("utf-8")), "utf-8")
+    file.write_text(document_text() if file.suffix == ".json" else with_tables(file.read_text("utf-8")), "utf-8")

@@ -36,7 +36,7 @@ class VersionError(WireError):
     """The other end speaks another version of the wire; no snapshot is a remedy."""
 
 
-VERSION: Final = 2
+VERSION: Final = 3
 FRAME_MAGIC: Final = b"TRDF"
 PROPOSAL_MAGIC: Final = b"TRDP"
 
@@ -53,8 +53,9 @@ class ProposalFlag(IntFlag):
     """What a proposal frame's header says of the whole answer."""
 
     RESEND = 1
-    BUSY = 2
+    AGAIN = 2
     TRANSACTIONS = 4
+    UNSERVED = 8
 
 
 class SectionColumn(NamedTuple):
@@ -80,6 +81,8 @@ class SectionSchema(NamedTuple):
     kind: int
     event: type[events.Event]
     columns: tuple[SectionColumn, ...]
+    whole: bool
+    """Is it never split over two frames?"""
 
 
 def _columns(event: type[Any]) -> Iterator[SectionColumn]:
@@ -95,7 +98,7 @@ def _sections() -> Iterator[SectionSchema]:
     for event in get_args(events.Event):
         section = getattr(event, "SECTION", None)
         if section is not None:
-            yield SectionSchema(section.name, section.kind, event, tuple(_columns(event)))
+            yield SectionSchema(section.name, section.kind, event, tuple(_columns(event)), section.whole)
 
 
 SECTIONS: Final[dict[str, SectionSchema]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import struct
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import numpy as np
 import pytest
 
 from treadle.events import Nodes, Queues
+from treadle.proposals import Proposals
 from treadle.record.chunks import RecordingError
 from treadle.record.frames_of_others import Translator
 from treadle.record.hashes import schema, schema_hash
 from treadle.unpacking import bound
+from treadle.wire.answer import Answer, encode_answer
 from treadle.wire.frames import FRAME_HEADER, SECTION_HEADER, FrameDecoder
 from treadle.wire.schema import SECTIONS
 
@@ -53,6 +56,15 @@ def test_a_frame_of_this_schema_stays_as_it_is() -> None:
     translator = Translator(schema())
     assert translator.frame(GOLDEN, ROOM) == GOLDEN
     assert translator.notes() == []
+
+
+def test_an_answer_of_wire_2_loses_the_frame_that_it_was_decided_on() -> None:
+    now = encode_answer(Answer(1, 5, 7, True, Proposals.none(), "{}"))
+    header = struct.Struct("<4sHHqqqqii")
+    before = header.pack(b"TRDP", 2, 1, 1, 5, 4, 7, 0, 2) + b"{}"
+    assert Translator({**schema(), "wire": 2}).answer(before) == now
+    assert Translator(schema()).answer(now) == now
+    assert Translator({**schema(), "wire": 2}).answer(b"TRDP") == b"TRDP"
 
 
 def test_a_column_that_the_other_did_not_have_is_0_and_one_that_is_unknown_is_left_out() -> None:

@@ -83,21 +83,6 @@ final class CommitPipeline implements AnswerHandler {
   }
 
   @Override
-  public long decisionMaxMs() {
-    return engine.decisionMaxMs();
-  }
-
-  @Override
-  public int proposalsLeast() {
-    return engine.several() ? Committer.TRANSACTION_MAX : 0;
-  }
-
-  @Override
-  public void busy() {
-    guard.held();
-  }
-
-  @Override
   public void answered() {
     onEngines.apply(null, 0);
   }
@@ -171,7 +156,9 @@ final class CommitPipeline implements AnswerHandler {
     } else {
       metrics.decided(answer.decideMicros(), result.size(), result.count(Fate.COMMITTED));
     }
-    if (guard.answered(result.count(Fate.COMMITTED))) {
+    if (answer.again() && answer.size() == 0) {
+      guard.held();
+    } else if (guard.answered(result.count(Fate.COMMITTED))) {
       entered();
     }
     return result.size() > 0 && result.count(Fate.INTERNAL_ERROR) == result.size() ? commitError : null;
@@ -185,8 +172,7 @@ final class CommitPipeline implements AnswerHandler {
   }
 
   private void report(ProposalFrame answer, CommitResult result, Directory directory) {
-    // where nothing was decided there are no fates
-    long sequence = answer.base();
+    long sequence = answer.sequence();
     for (int position = 0; position < result.size(); position++) {
       metrics.fate(result.fate(position));
       directory.fate(sequence, position, result.fate(position));

@@ -124,6 +124,6 @@ public final class FirstFitEngine implements Engine {
 
   private byte[] answer(FrameReader frame, boolean resend, long micros) {
     return ProposalFrame.encode(resend ? ProposalFrame.FLAG_RESEND : 0, frame.epoch(), frame.sequence(),
-        resend ? 0 : frame.sequence(), micros, "", proposals.toArray(new int[0][]));
+        micros, "", proposals.toArray(new int[0][]));
   }
 }

@@ -152,7 +152,7 @@ final class Checks {
       return found.refusal;
     }
     // not once a batch: requests with constraints are committed without the scheduler's lock
-    return served.changed(found.node.getNodeID(), directory.baseCommits()) ? Fate.CHANGED
+    return served.changed(found.node.getNodeID(), 0) ? Fate.CHANGED
         : checkPlace(placement, assumed);
   }
 

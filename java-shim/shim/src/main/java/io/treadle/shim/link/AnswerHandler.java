@@ -36,20 +36,6 @@ public interface AnswerHandler {
   default void answered() {
   }
 
-  /** How long one of several engines may answer that it decides, milliseconds; 0 for the only one, which must not. */
-  default long decisionMaxMs() {
-    return 0;
-  }
-
-  /** How many proposals an answer may hold in any case: what is committed together must not be cut. */
-  default int proposalsLeast() {
-    return 0;
-  }
-
-  /** The engine reports that it is deciding: it is not idle. */
-  default void busy() {
-  }
-
   /** What the engine is called, empty for the only one. Any thread. */
   default String engine() {
     return "";

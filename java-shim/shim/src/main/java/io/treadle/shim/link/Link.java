@@ -215,7 +215,7 @@ public final class Link implements Runnable {
     }
     epoch = Math.max(epoch + 1, System.currentTimeMillis());
     conversingSinceNanos = System.nanoTime();
-    conversation = new Conversation(new WatchedEngine(engine), epoch, mirror, metrics, handler::decisionMaxMs, resends);
+    conversation = new Conversation(new WatchedEngine(engine), epoch, mirror, metrics, resends);
     return true;
   }
 

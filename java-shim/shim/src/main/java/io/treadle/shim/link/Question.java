@@ -15,7 +15,7 @@ final class Question {
   private final long epoch;
   private final List<byte[]> frames;
   private final long firstSequence;
-  private final int maxRows;
+  private final long writtenMs;
   private final long writingNanos;
 
   /**
@@ -24,18 +24,18 @@ final class Question {
    * @param frames at least one
    * @param firstSequence the number of the first of them
    * @param options what they say
-   * @param maxRows the most proposals that an answer may hold
+   * @param writtenMs when they were written, {@code Time.monotonicNow()}, milliseconds
    * @param writingNanos how long it took to write them
    */
   Question(Engine engine, ShimMetrics metrics, long epoch, List<byte[]> frames, long firstSequence,
-      FrameOptions options, int maxRows, long writingNanos) {
+      FrameOptions options, long writtenMs, long writingNanos) {
     this.engine = engine;
     this.metrics = metrics;
     this.epoch = epoch;
     this.frames = frames;
     this.firstSequence = firstSequence;
     this.options = options;
-    this.maxRows = maxRows;
+    this.writtenMs = writtenMs;
     this.writingNanos = writingNanos;
   }
 
@@ -55,7 +55,7 @@ final class Question {
       throw new IllegalStateException("the mirror wrote no frame");
     }
     long came = System.nanoTime();
-    return new Answer(answer, options, writingNanos + came - begin, came, ahead);
+    return new Answer(answer, options, writtenMs, writingNanos + came - begin, came, ahead);
   }
 
   private ProposalFrame ask(byte[] frame, long sequence) throws IOException {
@@ -63,10 +63,10 @@ final class Question {
     byte[] reply = engine.decide(frame);
     long nanos = System.nanoTime() - begin;
     metrics.answered(frame.length, reply == null ? 0 : reply.length, nanos);
-    if (TimeUnit.NANOSECONDS.toMillis(nanos) > options.leaseMs) {
-      throw new IOException("an answer later than the lease of " + options.leaseMs + " ms");
+    if (TimeUnit.NANOSECONDS.toMillis(nanos) > options.config.leaseMs) {
+      throw new IOException("an answer later than the lease of " + options.config.leaseMs + " ms");
     }
-    ProposalFrame answer = ProposalFrame.parse(reply, maxRows);
+    ProposalFrame answer = ProposalFrame.parse(reply, options.limit);
     if (answer.epoch() != epoch || answer.sequence() != sequence) {
       throw new IOException("an answer to frame " + answer.sequence() + " of epoch " + answer.epoch()
           + " instead of frame "

@@ -99,8 +99,7 @@ final class Ticks {
     String refusal = now.enforce() ? handler.refusal() : null;
     refused(refusal);
     boolean ready = handler.ready();
-    Answer answer = exchange(conversation, options(now, ready, now.enforce() && refusal == null),
-        now.config.proposalsMax);
+    Answer answer = exchange(conversation, options(now, ready, now.enforce() && refusal == null));
     wait.checkNotStopping();
     answerLimit.answered(answer.exchangeNanos);
     if (answer.askedAhead || answer.proposals.resend()) {
@@ -120,15 +119,14 @@ final class Ticks {
   }
 
   private FrameOptions options(LinkSettings now, boolean ready, boolean enforce) {
-    int limit = ready ? Math.max(answerLimit.next(now.config.proposalsMax, now.config.leaseMs),
-        Math.min(now.config.proposalsMax, handler.proposalsLeast())) : 0;
-    return new FrameOptions(!enforce, now.configuration, limit, now.config.mode.text(), now.config.leaseMs);
+    int limit = ready ? answerLimit.next(now.config.proposalsMax, now.config.leaseMs) : 0;
+    return new FrameOptions(!enforce, now.configuration, limit, now.config);
   }
 
-  private Answer exchange(Conversation conversation, FrameOptions options, int most) throws IOException {
+  private Answer exchange(Conversation conversation, FrameOptions options) throws IOException {
     wait.begin();
     try {
-      return conversation.exchange(options, most);
+      return conversation.exchange(options);
     } finally {
       wait.end();
     }
@@ -141,35 +139,17 @@ final class Ticks {
     }
     ProposalFrame proposals = answer.proposals;
     boolean schedules = !answer.options.observe && stillMay();
-    if (proposals.busy()) {
-      busy(answer, now, schedules);
-      return;
-    }
-    if (handler.decisionMaxMs() > 0 && mirror.isFresh()) {
-      // one of several decides on a snapshot only when it is asked again
-      signal.run();
-    }
-    if (renewed(answer, now.enforce(), schedules) && schedules) {
+    if (keepsLease(answer, now.enforce(), schedules) && schedules) {
       commit(conversation, answer, now, begin);
     } else {
       entered = false;
       handler.observe(proposals, mirror, answer.options.limit);
       observed = true;
     }
-    if (proposals.size() > 0) {
-      // the engine must learn the fates of its proposals
+    if (proposals.size() > 0 || proposals.again()) {
+      // the engine must learn the fates of its proposals, or has more to say
       signal.run();
     }
-  }
-
-  /** An engine that says that it decides keeps the lease, and does not get it; it is asked again soon. */
-  private void busy(Answer answer, LinkSettings now, boolean schedules) {
-    handler.busy();
-    if (lease.held()) {
-      renewed(answer, now.enforce(), schedules);
-    }
-    observed = !schedules;
-    signal.run();
   }
 
   /** What may have come up since the engine was asked. */
@@ -179,15 +159,22 @@ final class Ticks {
     return refusal == null;
   }
 
-  /** Renews the lease for an engine that answered, unless it places nothing: then it is given up, and this is false. */
-  private boolean renewed(Answer answer, boolean enforce, boolean schedules) {
+  /**
+   * Renews the lease for an engine that answered, unless it places nothing: then it is given up, and this is false. So it
+   * is where nobody serves an application, if the lease has run out: such an answer neither renews nor takes it.
+   */
+  private boolean keepsLease(Answer answer, boolean enforce, boolean schedules) {
     if (enforce && handler.starving()) {
       lease.release();
       states.leaseLost("it places nothing");
       return false;
     }
     if (!lease.held()) {
-      states.leaseLost("it ran out, the engine or the commits of its last answer took too long");
+      states.leaseLost(answer.proposals.unserved() ? "an application that asks for containers has no engine that lives"
+          : "it ran out, the engine or the commits of its last answer took too long");
+    }
+    if (answer.proposals.unserved()) {
+      return lease.held();
     }
     // first, so that nobody who sees the lease held sees an earlier error
     metrics.troubles().note(Troubles.Kind.LINK, "");
@@ -211,7 +198,7 @@ final class Ticks {
     }
     long wall = System.nanoTime();
     long cpu = THREADS.getCurrentThreadCpuTime();
-    mirror.decidedOn(proposals.base());
+    mirror.decidedOn(answer.writtenMs);
     // the other half is for the next frame and its answer
     CommitTime time = new CommitTime(System::nanoTime, lease.leftNanos() / 2);
     String failure = handler.commit(proposals, mirror, answer.options.limit, mayCommit, time);
@@ -230,8 +217,8 @@ final class Ticks {
   private void askAhead(Conversation conversation, int proposals, LinkSettings now, long begin) {
     long tick = TimeUnit.MILLISECONDS.toNanos(now.config.tickMs);
     long usual = answerLimit.usualNanos(proposals);
-    if (handler.decisionMaxMs() == 0 && usual >= tick / 4 && System.nanoTime() - begin + usual >= tick) {
-      conversation.askAhead(options(now, handler.ready(), true), now.config.proposalsMax, asking, lease::release);
+    if (usual >= tick / 4 && System.nanoTime() - begin + usual >= tick) {
+      conversation.askAhead(options(now, handler.ready(), true), asking, lease::release);
     }
   }
 

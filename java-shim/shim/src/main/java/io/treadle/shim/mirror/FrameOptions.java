@@ -1,17 +1,17 @@
 package io.treadle.shim.mirror;
 
+import io.treadle.shim.config.ShimConfig;
+
 /** What the link says with each frame. */
 public final class FrameOptions {
   /** Whether nothing of the answer will be committed. */
   public final boolean observe;
   /** A number raised by each -refreshQueues. */
   public final int configuration;
-  /** The most proposals that the answer may hold. */
+  /** The most proposals that the answer may hold, but for the end of its last transaction. */
   public final int limit;
-  /** The mode's name. */
-  public final String mode;
-  /** The lease time, milliseconds. */
-  public final long leaseMs;
+  /** The settings that the frame says. */
+  public final ShimConfig config;
   /** Whether there must not be a snapshot: nothing is written if one is due. */
   public final boolean noSnapshot;
 
@@ -21,24 +21,22 @@ public final class FrameOptions {
    * @param observe nothing of the answer will be committed
    * @param configuration raised by each -refreshQueues
    * @param limit the most proposals that the answer may hold
-   * @param mode the setting {@code mode}, as the administrator wrote it
-   * @param leaseMs the setting {@code lease-ms}
+   * @param config mode, lease, tick and batch are said
    */
-  public FrameOptions(boolean observe, int configuration, int limit, String mode, long leaseMs) {
-    this(observe, configuration, limit, mode, leaseMs, false);
+  public FrameOptions(boolean observe, int configuration, int limit, ShimConfig config) {
+    this(observe, configuration, limit, config, false);
   }
 
-  private FrameOptions(boolean observe, int configuration, int limit, String mode, long leaseMs, boolean noSnapshot) {
+  private FrameOptions(boolean observe, int configuration, int limit, ShimConfig config, boolean noSnapshot) {
     this.observe = observe;
     this.configuration = configuration;
     this.limit = limit;
-    this.mode = mode;
-    this.leaseMs = leaseMs;
+    this.config = config;
     this.noSnapshot = noSnapshot;
   }
 
   /** The same for a frame that must not be a snapshot. */
   public FrameOptions withoutSnapshot() {
-    return new FrameOptions(observe, configuration, limit, mode, leaseMs, true);
+    return new FrameOptions(observe, configuration, limit, config, true);
   }
 }

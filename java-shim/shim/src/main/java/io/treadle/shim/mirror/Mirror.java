@@ -36,8 +36,7 @@ public final class Mirror implements Directory {
   private final FateSection fates = new FateSection();
   private long epoch;
   private long sequence;
-  private final Bases bases = new Bases();
-  private long snapshotSequence;
+  private long baseMs;
   private volatile long snapshots;
   private int indicesAtSnapshot;
   /** That of {@link #served} as of which applications were looked at last. */
@@ -56,8 +55,6 @@ public final class Mirror implements Directory {
   public void start(long newEpoch) {
     epoch = newEpoch;
     sequence = 0;
-    snapshotSequence = 0;
-    bases.clear();
     // Another engine: it has to ask for them itself.
     sections.keys.types(Collections.emptySet());
     feed.snapshotNeeded();
@@ -98,8 +95,6 @@ public final class Mirror implements Directory {
         || sections.types.changed(port.scheduler())) {
       feed.snapshotNeeded();
     }
-    // before anything is read: what is committed meanwhile may not be in the frame
-    long commits = served.commits();
     Changes changes = feed.take();
     if (changes.snapshot() && frameOptions.noSnapshot) {
       feed.snapshotNeeded();
@@ -119,10 +114,7 @@ public final class Mirror implements Directory {
           frameOptions.configuration, frameOptions.limit), sequence + 1);
       sequence += frames.size();
       fates.clear();
-      bases.wrote(sequence, changes.snapshot(), monotonicMs, commits);
-      if (changes.snapshot()) {
-        snapshotSequence = sequence;
-      }
+      baseMs = monotonicMs;
       done = true;
       return frames;
     } finally {
@@ -132,19 +124,9 @@ public final class Mirror implements Directory {
     }
   }
 
-  /** Whether an engine may have decided on a frame: it is in memory, and its indices mean what they meant. */
-  public boolean mayBaseOn(long base) {
-    return bases.has(base);
-  }
-
-  /** Whether the last frame was a snapshot. */
-  public boolean isFresh() {
-    return sequence == snapshotSequence;
-  }
-
-  /** The engine decided on a frame, and will not on an earlier one; {@link #baseMs} is as of it from now on. */
-  public void decidedOn(long base) {
-    bases.decidedOn(base);
+  /** The engine decided on a frame that was written then, which need not be the last; {@link #baseMs} from now on. */
+  public void decidedOn(long writtenMs) {
+    baseMs = writtenMs;
   }
 
   private Draft draft(boolean snapshot, long rmTimeMs, long monotonicMs) {
@@ -217,12 +199,7 @@ public final class Mirror implements Directory {
 
   @Override
   public long baseMs() {
-    return bases.latest().ms;
-  }
-
-  @Override
-  public long baseCommits() {
-    return bases.latest().commits;
+    return baseMs;
   }
 
   @Override

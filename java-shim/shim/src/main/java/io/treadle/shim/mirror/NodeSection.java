@@ -59,7 +59,6 @@ final class NodeSection {
     private final long[] free;
     /** By prefix, a slash and the name. */
     private Map<String, String> attributes = Collections.emptyMap();
-    private int sequence;
     /** Until then it is passed over unless the journal names it. */
     private long dueMs;
     /** The frame in which a narrow row of it was written last. */
@@ -116,17 +115,6 @@ final class NodeSection {
   private boolean miscounted(Draft draft, boolean someChanged) {
     return present != draft.scheduler.getNumClusterNodes()
         && (!someChanged || draft.monotonicMs - countedMs >= RECOUNT_MS);
-  }
-
-  /** Writes how often others than the engine have committed on nodes; the numbers are those since the last frame. */
-  void others(Draft draft, Map<NodeId, Integer> commits) {
-    for (Map.Entry<NodeId, Integer> entry : commits.entrySet()) {
-      Row row = rows.get(entry.getKey());
-      if (row != null && row.state != GONE) {
-        row.sequence += entry.getValue();
-        draft.section(Section.NODE_SEQUENCES).i32(row.index).i32(row.sequence & Integer.MAX_VALUE).end();
-      }
-    }
   }
 
   /** The scheduler's set of attributes is a view of a map that other threads change. */

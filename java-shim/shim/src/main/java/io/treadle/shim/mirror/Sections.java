@@ -104,7 +104,6 @@ final class Sections {
   /** Writes what changed; {@code otherOwners}: who serves applications did, too. */
   void delta(Draft draft, Changes changes, boolean otherOwners, FrameOptions frameOptions) {
     nodes.update(draft, changes.nodes(), changes.attributes(), changes.allNodes());
-    nodes.others(draft, changes.othersCommits());
     applications.begin();
     List<ContainerStep> waited = containers.begin();
     Set<ApplicationId> all = draft.scheduler.getSchedulerApplications().keySet();
@@ -161,9 +160,6 @@ final class Sections {
       containers.elsewhere(step);
       if (step.kind != ContainerStep.Kind.LAUNCHED) {
         touch(draft, attempt.getApplicationId());
-      }
-      if (step.kind == ContainerStep.Kind.ALLOCATED && step.byTreadle) {
-        nodes.others(draft, Collections.singletonMap(step.node, 1));
       }
       return;
     }
@@ -273,7 +269,7 @@ final class Sections {
       queues.markChanged();
     }
     boolean walked = queues.update(draft);
-    if (walked || !frameOptions.mode.equals(lastOptions.mode) || frameOptions.leaseMs != lastOptions.leaseMs) {
+    if (walked || frameOptions.config != lastOptions.config) {
       options.update(draft, frameOptions);
     }
     if (walked) {

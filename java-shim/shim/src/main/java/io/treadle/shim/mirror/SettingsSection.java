@@ -43,8 +43,10 @@ final class SettingsSection {
         YarnConfiguration.DEFAULT_RM_SCHEDULER_ENABLE_MONITORS)));
     settings.put("nm-heartbeat-ms", String.valueOf(yarn.getLong(YarnConfiguration.RM_NM_HEARTBEAT_INTERVAL_MS,
         YarnConfiguration.DEFAULT_RM_NM_HEARTBEAT_INTERVAL_MS)));
-    settings.put("mode", options.mode);
-    settings.put("lease-ms", String.valueOf(options.leaseMs));
+    settings.put("mode", options.config.mode.text());
+    settings.put("lease-ms", String.valueOf(options.config.leaseMs));
+    settings.put("tick-ms", String.valueOf(options.config.tickMs));
+    settings.put("batch-size", String.valueOf(options.config.batchSize));
     settings.put("cluster-id",
         yarn.get(YarnConfiguration.RM_CLUSTER_ID, YarnConfiguration.DEFAULT_RM_CLUSTER_ID));
     settings.put("shared-partitions", sharedPartitions(draft));

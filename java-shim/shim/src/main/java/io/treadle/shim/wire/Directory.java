@@ -35,11 +35,6 @@ public interface Directory {
   /** When the frame was written that the engine decided on, {@code Time.monotonicNow()}, milliseconds; before an answer the last one. */
   long baseMs();
 
-  /** How much anybody had committed when the frame was written that the engine decided on. */
-  default long baseCommits() {
-    return 0;
-  }
-
   /**
    * The fate of a proposal; the engine's next frame has it.
    *

@@ -17,7 +17,7 @@ public final class FrameWriter {
 
   private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'F' << 24;
   /** Version of frames and of proposal frames; the sidecar must have the same. */
-  public static final int VERSION = 2;
+  public static final int VERSION = WireSchema.version();
 
   private static final int FLAG_SNAPSHOT = 1;
   private static final int FLAG_MORE = 2;

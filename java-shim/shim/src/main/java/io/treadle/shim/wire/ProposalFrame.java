@@ -15,18 +15,22 @@ import java.nio.charset.StandardCharsets;
  */
 public final class ProposalFrame {
   /** Bytes before the columns. */
-  public static final int HEADER_BYTES = 48;
+  public static final int HEADER_BYTES = 40;
+
+  /** So many proposals at most are committed together: an answer may have that many, less one, beyond its limit. */
+  public static final int TRANSACTION_MAX = 512;
 
   /** A longer status is refused, unread. */
   public static final int STATUS_BYTES_MAX = 1 << 16;
 
   /** The engine lost track and asks for a snapshot. */
-  public static final int FLAG_RESEND = 1;
+  public static final int FLAG_RESEND = WireSchema.flag("RESEND");
 
   private static final int MAGIC = 'T' | 'R' << 8 | 'D' << 16 | 'P' << 24;
   private static final int VERSION_AT = 4;
-  private static final int FLAG_BUSY = 2;
-  private static final int FLAG_TRANSACTIONS = 4;
+  private static final int FLAG_AGAIN = WireSchema.flag("AGAIN");
+  private static final int FLAG_TRANSACTIONS = WireSchema.flag("TRANSACTIONS");
+  private static final int FLAG_UNSERVED = WireSchema.flag("UNSERVED");
   private static final int COLUMNS = 3;
 
   private final ByteBuffer bytes;
@@ -39,9 +43,14 @@ public final class ProposalFrame {
     this.status = status;
   }
 
-  /** The length of the longest answer with so many proposals, bytes. */
-  public static int bytesMax(int rows) {
-    return HEADER_BYTES + 4 * (COLUMNS + 1) * rows + STATUS_BYTES_MAX;
+  /** The length of the longest answer to a frame with such a limit, bytes. */
+  public static int bytesMax(int limit) {
+    return HEADER_BYTES + 4 * (COLUMNS + 1) * rowsMax(limit) + STATUS_BYTES_MAX;
+  }
+
+  /** The most proposals in an answer: its limit bounds where transactions begin, not where they end. */
+  private static int rowsMax(int limit) {
+    return limit == 0 ? 0 : (int) Math.min(Integer.MAX_VALUE, limit + (long) TRANSACTION_MAX - 1);
   }
 
   /**
@@ -50,19 +59,18 @@ public final class ProposalFrame {
    * @param flags the flags of the header
    * @param epoch the epoch of the frame that is answered
    * @param sequence the sequence number of that frame
-   * @param base the sequence number of the frame that was decided on, 0 for none
    * @param micros time spent in the engine, microseconds
    * @param status a JSON object, or empty
    * @param rows each {application, request key, node}, and the transaction if the flags have it
    */
   public static byte[] encode(
-      int flags, long epoch, long sequence, long base, long micros, String status, int[]... rows) {
+      int flags, long epoch, long sequence, long micros, String status, int[]... rows) {
     byte[] text = status.getBytes(StandardCharsets.UTF_8);
     int columns = columns(flags);
     ByteBuffer bytes = ByteBuffer.allocate(HEADER_BYTES + Integer.BYTES * columns * rows.length + text.length)
         .order(ByteOrder.LITTLE_ENDIAN);
     bytes.putInt(MAGIC).putShort((short) FrameWriter.VERSION).putShort((short) flags);
-    bytes.putLong(epoch).putLong(sequence).putLong(base).putLong(micros).putInt(rows.length).putInt(text.length);
+    bytes.putLong(epoch).putLong(sequence).putLong(micros).putInt(rows.length).putInt(text.length);
     for (int column = 0; column < columns; column++) {
       for (int[] row : rows) {
         bytes.putInt(row[column]);
@@ -79,31 +87,24 @@ public final class ProposalFrame {
    * Decodes an answer.
    *
    * @param bytes the whole answer; not to be changed afterwards
-   * @param maxRows the most proposals that are taken, at least 0
-   * @throws IOException if the bytes are not exactly one proposal frame, or hold more than {@code maxRows}
+   * @param limit the most proposals that are taken, at least 0, but for the end of the last transaction
+   * @throws IOException if the bytes are not exactly one proposal frame, or hold more than that
    */
-  public static ProposalFrame parse(byte[] bytes, int maxRows) throws IOException {
+  public static ProposalFrame parse(byte[] bytes, int limit) throws IOException {
     ByteBuffer buffer = ByteBuffer.wrap(bytes == null ? new byte[0] : bytes).order(ByteOrder.LITTLE_ENDIAN);
     checkVersion(buffer);
     if (buffer.capacity() < HEADER_BYTES) {
       throw new IOException("an answer of " + buffer.capacity() + " bytes, shorter than its header");
     }
     int flags = buffer.getShort(6) & 0xffff;
-    if ((flags & ~(FLAG_RESEND | FLAG_BUSY | FLAG_TRANSACTIONS)) != 0) {
+    if ((flags & ~(FLAG_RESEND | FLAG_AGAIN | FLAG_TRANSACTIONS | FLAG_UNSERVED)) != 0) {
       throw new IOException("unknown flags in an answer: " + flags);
     }
-    int rows = buffer.getInt(40);
-    int statusBytes = buffer.getInt(44);
+    int rows = buffer.getInt(32);
+    int statusBytes = buffer.getInt(36);
     int columns = columns(flags);
-    long base = buffer.getLong(24);
-    if (base < 0 || base > Math.max(0, buffer.getLong(16))) {
-      throw new IOException("an answer decided on frame " + base + " to frame " + buffer.getLong(16));
-    }
-    if (rows < 0 || rows > maxRows) {
-      throw new IOException("an answer with " + rows + " proposals, allowed are 0 to " + maxRows);
-    }
-    if ((flags & FLAG_BUSY) != 0 && rows > 0) {
-      throw new IOException("a busy engine's answer with " + rows + " proposals");
+    if (rows < 0 || rows > (columns == COLUMNS ? limit : rowsMax(limit))) {
+      throw new IOException("an answer with " + rows + " proposals, allowed are 0 to " + limit);
     }
     if (statusBytes < 0 || HEADER_BYTES + 4L * columns * rows + statusBytes != bytes.length) {
       throw new IOException("an answer of " + bytes.length + " bytes for " + rows
@@ -114,10 +115,10 @@ public final class ProposalFrame {
       throw new IOException("an answer with a status of " + statusBytes + " bytes; at most "
           + STATUS_BYTES_MAX + " are taken");
     }
-    if (buffer.getLong(32) < 0) {
-      throw new IOException("an answer that took " + buffer.getLong(32) + " microseconds");
+    if (buffer.getLong(24) < 0) {
+      throw new IOException("an answer that took " + buffer.getLong(24) + " microseconds");
     }
-    checkTransactions(buffer, columns, rows);
+    checkTransactions(buffer, columns, rows, limit);
     return new ProposalFrame(buffer, rows, text(bytes, bytes.length - statusBytes, statusBytes));
   }
 
@@ -136,12 +137,15 @@ public final class ProposalFrame {
     }
   }
 
-  private static void checkTransactions(ByteBuffer buffer, int columns, int rows) throws IOException {
+  private static void checkTransactions(ByteBuffer buffer, int columns, int rows, int limit) throws IOException {
     int last = 0;
     for (int row = 0; columns > COLUMNS && row < rows; row++) {
       int transaction = buffer.getInt(HEADER_BYTES + 4 * (COLUMNS * rows + row));
       if (transaction < last) {
         throw new IOException("an answer with transaction " + transaction + " after " + last);
+      }
+      if (row >= limit && transaction > last) {
+        throw new IOException("an answer in which a transaction begins beyond its limit of " + limit + " proposals");
       }
       last = transaction;
     }
@@ -171,17 +175,17 @@ public final class ProposalFrame {
 
   /** Time spent in the engine, microseconds, at least 0. */
   public long decideMicros() {
-    return bytes.getLong(32);
-  }
-
-  /** The sequence number of the frame that was decided on, at most {@link #sequence()}; 0 for none. */
-  public long base() {
     return bytes.getLong(24);
   }
 
-  /** Whether the engine still decides on an earlier frame; then there are no proposals. */
-  public boolean busy() {
-    return (bytes.getShort(6) & FLAG_BUSY) != 0;
+  /** Whether there is more to come: the engine is to be asked again after a tick. */
+  public boolean again() {
+    return (bytes.getShort(6) & FLAG_AGAIN) != 0;
+  }
+
+  /** Whether an application that asks for something has no living engine: then the answer does not renew the lease. */
+  public boolean unserved() {
+    return (bytes.getShort(6) & FLAG_UNSERVED) != 0;
   }
 
   /** Whether each proposal has a {@link #transaction}. */

@@ -1,76 +1,69 @@
 package io.treadle.shim.wire;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 
-/** The sections of a frame with their columns: the table of docs/wire-format.md. */
+/** The sections of a frame, in the order of their kinds; {@link WireSchema} has their columns. */
 public enum Section {
   /** Texts. After its one column come the texts themselves. */
-  STRINGS(1, false, "bytes:i32"),
+  STRINGS,
   /** The cluster's resource types. */
-  RESOURCE_TYPES(2, true, "name:name units:name counted:u8 minimum:i64 maximum:i64"),
+  RESOURCE_TYPES,
   /** What else the engine follows of the RM's configuration. */
-  SETTINGS(3, true, "key:name value:name"),
+  SETTINGS,
   /** The queue tree. */
-  QUEUES(4, true, "queue:i32 parent:i32 path:name state:u8 leaf:u8 ordering_policy:name size_based_weight:u8"
-      + " priority:i32"),
+  QUEUES,
   /** Capacities and usage of queues by partition. */
-  QUEUE_LIMITS(5, false, "queue:i32 partition:name guaranteed:R*i64 maximum:R*i64 used:R*i64 pending:R*i64"
-      + " am_limit:R*i64 am_used:R*i64"),
+  QUEUE_LIMITS,
   /** Limits and usage of users in leaf queues by partition. */
-  USERS(6, false, "queue:i32 user:name partition:name limit:R*i64 used:R*i64"),
+  USERS,
   /** Nodes. */
-  NODES(7, false, "node:i32 name:name rack:name partition:name state:u8 total:R*i64 free:R*i64"),
+  NODES,
   /** Nodes of which only what is free has changed. */
-  NODES_FREE(8, false, "node:i32 free:R*i64"),
+  NODES_FREE,
   /** Attributes of nodes. */
-  NODE_ATTRIBUTES(9, false, "node:i32 attribute:name value:name present:u8"),
-  /** How often others than the engine have committed on nodes. */
-  NODE_SEQUENCES(10, false, "node:i32 sequence:i32"),
+  NODE_ATTRIBUTES,
   /** Application attempts. */
-  APPLICATIONS(11, false, "application:i32 cluster_timestamp:i64 id:i32 attempt:i32 name:name type:name user:name"
-      + " queue:i32 partition:name priority:i32 submit_time_ms:i64 start_time_ms:i64 state:u8 awaiting_am:u8"
-      + " replaces:u8"),
+  APPLICATIONS,
   /** What applications use. */
-  APPLICATION_USAGE(12, false, "application:i32 containers:i32 used:R*i64 headroom:R*i64"),
+  APPLICATION_USAGE,
   /** Tags of applications. */
-  TAGS(13, false, "application:i32 tag:name"),
+  TAGS,
   /** Nodes and racks that applications do not want. */
-  BLACKLIST(14, false, "application:i32 name:name"),
+  BLACKLIST,
   /** Request keys with their outstanding counts at ANY. */
-  REQUESTS(15, false, "application:i32 key:i32 priority:i32 allocation_request_id:i64 count:i32 relax_locality:u8"
-      + " constrained:u8 partition:name capability:R*i64"),
+  REQUESTS,
   /** Outstanding counts at nodes and racks. */
-  LOCALITIES(16, false, "application:i32 key:i32 name:name count:i32 relax_locality:u8"),
+  LOCALITIES,
   /** Placement constraints of request keys. */
-  CONSTRAINTS(17, false, "application:i32 key:i32 text:name opaque:u8"),
+  CONSTRAINTS,
   /** Allocation tags of constrained request keys. */
-  ALLOCATION_TAGS(18, false, "application:i32 key:i32 tag:name"),
+  ALLOCATION_TAGS,
   /** Steps in the life of containers, with all that is known of them. */
-  CONTAINERS(19, false, "container:i64 application:i32 priority:i32 node:i32 event:u8 time_ms:i64 created_ms:i64"
-      + " exit_status:i32 by_treadle:u8 am:u8 capability:R*i64 slot:i32"),
+  CONTAINERS,
   /** Further steps of containers whose rows were sent. */
-  CONTAINER_STEPS(20, false, "slot:i32 event:u8 age_ms:i32 exit_status:i32"),
+  CONTAINER_STEPS,
   /** The fates of proposals. */
-  FATES(21, false, "sequence:i64 position:i32 count:i32 fate:u8"),
+  FATES,
   /** Keys of application attempts, if the engine wants them. */
-  KEYS(22, false, "application:i32 number:i32 word0:i64 word1:i64 word2:i64 word3:i64");
+  KEYS;
 
   private final int kind;
   private final boolean whole;
   private final List<String> names;
   private final List<ColumnType> types;
 
-  Section(int kind, boolean whole, String columns) {
-    this.kind = kind;
-    this.whole = whole;
+  Section() {
+    JsonNode schema = WireSchema.section(name());
+    kind = schema.get("kind").asInt();
+    whole = schema.get("whole").asBoolean();
     List<String> columnNames = new ArrayList<>();
     List<ColumnType> columnTypes = new ArrayList<>();
-    for (String column : columns.split(" ")) {
-      String[] parts = column.split(":");
-      columnNames.add(parts[0]);
-      columnTypes.add(ColumnType.parse(parts[1]));
+    for (JsonNode column : schema.get("columns")) {
+      columnNames.add(column.get(0).asText());
+      columnTypes.add(ColumnType.parse(column.get(1).asText()));
     }
     names = Collections.unmodifiableList(columnNames);
     types = Collections.unmodifiableList(columnTypes);

@@ -10,7 +10,7 @@ public final class Answers {
   /** An answer that proposes each {application, request key, node}, in this order. */
   public static ProposalFrame of(int[]... proposals) {
     try {
-      return ProposalFrame.parse(ProposalFrame.encode(0, 1, 1, 1, 0, "", proposals), proposals.length);
+      return ProposalFrame.parse(ProposalFrame.encode(0, 1, 1, 0, "", proposals), proposals.length);
     } catch (IOException e) {
       throw new IllegalStateException(e);
     }

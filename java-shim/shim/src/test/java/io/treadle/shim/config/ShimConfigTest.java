@@ -27,7 +27,7 @@ class ShimConfigTest {
     assertEquals("", config.sidecar.configFile);
     assertEquals(300_000, config.sidecar.startTimeoutMs);
     assertEquals(8_388_608, config.frameMaxBytes);
-    assertEquals(48 + 4096 * 16 + 65_536, config.replyMaxBytes);
+    assertEquals(40 + (4096 + 511) * 16 + 65_536, config.replyMaxBytes);
     assertEquals(4096, config.proposalsMax);
     assertEquals(48, config.batchSize);
     assertEquals("", config.engineClass);

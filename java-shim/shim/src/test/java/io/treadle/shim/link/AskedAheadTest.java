@@ -67,7 +67,6 @@ class AskedAheadTest {
   private volatile Step onDecide = sequence -> { };
   private volatile Step onCommit = sequence -> { };
   private volatile BooleanSupplier mayCommit = lease::schedules;
-  private volatile long decisionMaxMs;
   private ClusterFixture cluster;
   private Mirror mirror;
   private Link link;
@@ -287,13 +286,6 @@ class AskedAheadTest {
   }
 
   @Test
-  void nothingIsAskedAheadOfSeveralEngines() throws Exception {
-    decisionMaxMs = 30_000;
-    start();
-    committedAlone();
-  }
-
-  @Test
   void nothingIsAskedAheadWhileAnswersAreObserved() throws Exception {
     conf.set(ShimConfig.MODE, "observe_only");
     start();
@@ -365,7 +357,7 @@ class AskedAheadTest {
         }
       }
       for (int position = 0; position < answer.size(); position++) {
-        directory.fate(answer.base(), position, may.getAsBoolean() ? Fate.COMMITTED : Fate.LEASE_LOST);
+        directory.fate(answer.sequence(), position, may.getAsBoolean() ? Fate.COMMITTED : Fate.LEASE_LOST);
       }
       return null;
     }
@@ -373,11 +365,6 @@ class AskedAheadTest {
     @Override
     public void observe(ProposalFrame answer, Directory directory, int limit) {
       commit(answer, directory, limit, () -> false, null);
-    }
-
-    @Override
-    public long decisionMaxMs() {
-      return decisionMaxMs;
     }
   }
 }

@@ -71,7 +71,7 @@ public final class NamedEngine implements Engine {
     byte[] status = ("{\"policy\":\"" + engine + "\"" + engines + "}").getBytes(StandardCharsets.UTF_8);
     ByteBuffer bytes =
         ByteBuffer.allocate(answer.length + status.length).order(ByteOrder.LITTLE_ENDIAN);
-    bytes.put(answer).put(status).putInt(44, status.length);
+    bytes.put(answer).put(status).putInt(36, status.length);
     return bytes.array();
   }
 
@@ -82,13 +82,7 @@ public final class NamedEngine implements Engine {
 
   /** An answer with rows of {application, request key, node, transaction}. */
   public static byte[] inTransactions(ScriptedEngine.Frame frame, int[]... rows) {
-    return ProposalFrame.encode(4, frame.epoch(), frame.sequence(), rows.length == 0 ? 0 : frame.sequence(), 1, "", rows);
-  }
-
-  /** An answer that was decided on an earlier frame. */
-  public static byte[] decidedOn(long base, byte[] answer) {
-    ByteBuffer.wrap(answer).order(ByteOrder.LITTLE_ENDIAN).putLong(24, base);
-    return answer;
+    return ProposalFrame.encode(4, frame.epoch(), frame.sequence(), 1, "", rows);
   }
 
   @Override

@@ -114,7 +114,7 @@ public final class ScriptedEngine implements Engine {
     for (int row = 0; row < rows.length; row++) {
       rows[row] = Arrays.copyOfRange(proposals, 3 * row, 3 * row + 3);
     }
-    return ProposalFrame.encode(flags, epoch, sequence, rows.length == 0 ? 0 : sequence, 1, status, rows);
+    return ProposalFrame.encode(flags, epoch, sequence, 1, status, rows);
   }
 
   @Override

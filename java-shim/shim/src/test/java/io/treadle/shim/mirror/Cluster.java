@@ -2,6 +2,7 @@ package io.treadle.shim.mirror;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Directory;
 import java.io.IOException;
@@ -15,6 +16,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
 
 /** A ResourceManager with taps, a mirror, and what an engine would know. Reviews are off: the taps have to suffice. */
 final class Cluster implements AutoCloseable {
+  static final ShimConfig SETTINGS = ShimConfig.off();
   /** The RM's containers have times of its own clock. */
   private final long startedMs = System.currentTimeMillis();
   /** Makes labels and gives them to nodes. */
@@ -111,7 +113,7 @@ final class Cluster implements AutoCloseable {
   }
 
   FrameOptions options() {
-    return new FrameOptions(false, 1, 100, "enforce", 2000);
+    return new FrameOptions(false, 1, 100, SETTINGS);
   }
 
   /** Lets the RM come to rest and hands the engine the next frames. */

@@ -168,10 +168,6 @@ final class EngineModel {
         attributes.remove(rows.at(i, "node"));
       }
     }
-    FrameReader.Table others = frame.table(Section.NODE_SEQUENCES);
-    for (int i = 0; i < others.rows(); i++) {
-      sequences.put(others.at(i, "node"), others.at(i, "sequence"));
-    }
   }
 
   private void applyConstraints(FrameReader.Table rows, FrameReader.Table tags) {

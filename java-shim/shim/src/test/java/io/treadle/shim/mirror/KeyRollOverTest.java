@@ -161,7 +161,7 @@ class KeyRollOverTest {
         node.setResourceTrackerService(second.getResourceTrackerService());
         node.registerNode();
         second.drainEvents();
-        check(attempt, keys(mirror.frames(1_700_000_000_000L, 1, new FrameOptions(false, 1, 100, "enforce", 2000))));
+        check(attempt, keys(mirror.frames(1_700_000_000_000L, 1, new FrameOptions(false, 1, 100, Cluster.SETTINGS))));
       }
     }
   }

@@ -10,7 +10,10 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
 /** The files in tests/golden, which the Python side reads and writes, too. */
@@ -69,9 +72,8 @@ class GoldenFilesTest {
     assertEquals(json.get("epoch").asLong(), frame.epoch());
     assertEquals(json.get("sequence").asLong(), frame.sequence());
     assertEquals(json.get("decide_us").asLong(), frame.decideMicros());
-    assertEquals(5, json.get("flags").asInt());
-    assertTrue(frame.resend() && frame.hasTransactions() && !frame.busy());
-    assertEquals(json.get("base").asLong(), frame.base());
+    assertEquals(13, json.get("flags").asInt());
+    assertTrue(frame.resend() && frame.hasTransactions() && frame.unserved() && !frame.again());
     assertEquals(json.get("status").asText(), frame.status());
     assertEquals(json.get("application").size(), frame.size());
     for (int i = 0; i < frame.size(); i++) {
@@ -91,8 +93,18 @@ class GoldenFilesTest {
           json.get("node").get(i).asInt(), json.get("transaction").get(i).asInt()};
     }
     assertArrayEquals(bytes("proposals.bin"), ProposalFrame.encode(json.get("flags").asInt(),
-        json.get("epoch").asLong(), json.get("sequence").asLong(), json.get("base").asLong(),
+        json.get("epoch").asLong(), json.get("sequence").asLong(),
         json.get("decide_us").asLong(), json.get("status").asText(), rows));
+  }
+
+  @Test
+  void sectionsAndFatesAreThoseOfTheSchema() {
+    List<String> sections = new ArrayList<>();
+    List<String> fates = new ArrayList<>();
+    WireSchema.sections().forEach(section -> sections.add(section.get("name").asText()));
+    WireSchema.fates().forEach(fate -> fates.add(fate.asText()));
+    assertEquals(sections, Arrays.stream(Section.values()).map(Enum::name).collect(Collectors.toList()));
+    assertEquals(fates, Arrays.stream(Fate.values()).map(Enum::name).collect(Collectors.toList()));
   }
 
   private static JsonNode json(String name) throws IOException {

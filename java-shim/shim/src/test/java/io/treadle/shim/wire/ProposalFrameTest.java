@@ -20,7 +20,7 @@ class ProposalFrameTest {
     for (int row = 0; row < rows; row++) {
       proposals[row] = new int[] {row, rows + row, 2 * rows + row};
     }
-    return ProposalFrame.encode(0, 5, 6, 6, 7, "{}", proposals);
+    return ProposalFrame.encode(0, 5, 6, 7, "{}", proposals);
   }
 
   @Test
@@ -38,23 +38,20 @@ class ProposalFrameTest {
   @Test
   void everyWrongFieldIsNamed() {
     refused("shorter than its header", new byte[5]);
-    refused("shorter than its header", Arrays.copyOf(answer(4), 47));
+    refused("shorter than its header", Arrays.copyOf(answer(4), 39));
     String versions = "the sidecar speaks version 1 of the wire, the shim version " + FrameWriter.VERSION
         + ": give both the same release";
-    byte[] old = Arrays.copyOf(answer(4), 40);
+    byte[] old = Arrays.copyOf(answer(4), 16);
     old[4] = 1;
     refused(versions, old);
     refused("does not begin with TRDP", changed(0, 'X'));
     refused(versions, changed(4, 1));
-    refused("flags", changed(6, 8));
-    refused("a busy engine's answer with 4 proposals", changed(6, 2));
-    refused("decided on frame 7 to frame 6", changed(24, 7));
-    refused("decided on frame -", changed(31, 0x80));
+    refused("flags", changed(6, 16));
     refused("proposals and a status", changed(6, 4));
     refused("proposals, allowed are 0 to 64", answer(LIMIT + 1));
-    refused("status", changed(44, 3));
-    refused("microseconds", changed(39, 0x80));
-    refused("not UTF-8", changed(48 + 12 * 4, 0xff));
+    refused("status", changed(36, 3));
+    refused("microseconds", changed(31, 0x80));
+    refused("not UTF-8", changed(40 + 12 * 4, 0xff));
   }
 
   /** What is refused has not become a text. */
@@ -68,7 +65,7 @@ class ProposalFrameTest {
   private static byte[] withStatus(int bytes) {
     char[] text = new char[bytes];
     Arrays.fill(text, ' ');
-    return ProposalFrame.encode(0, 5, 6, 6, 7, new String(text));
+    return ProposalFrame.encode(0, 5, 6, 7, new String(text));
   }
 
   private static byte[] changed(int position, int value) {
@@ -88,11 +85,23 @@ class ProposalFrameTest {
     ProposalFrame frame = ProposalFrame.parse(withTransactions(0, 0, 3), LIMIT);
     assertTrue(frame.hasTransactions());
     assertEquals(3, frame.transaction(2));
-    assertEquals(6, frame.base());
     refused("transaction 1 after 2", withTransactions(0, 2, 1));
     refused("transaction -1 after 0", withTransactions(-1, 0, 0));
     ProposalFrame without = ProposalFrame.parse(answer(1), LIMIT);
     assertThrows(IllegalStateException.class, () -> without.transaction(0));
+  }
+
+  @Test
+  void theLastTransactionMayEndBeyondTheLimitAndNoneBeginsThere() throws Exception {
+    int[] numbers = new int[LIMIT + 511];
+    Arrays.fill(numbers, LIMIT - 1, numbers.length, 1);
+    assertEquals(numbers.length, ProposalFrame.parse(withTransactions(numbers), LIMIT).size());
+    refused("allowed are 0 to 64", withTransactions(Arrays.copyOf(numbers, numbers.length + 1)));
+    numbers[LIMIT - 1] = 0;
+    refused("a transaction begins beyond its limit of 64", withTransactions(numbers));
+    ProposalFrame none = ProposalFrame.parse(answer(0), 0);
+    assertEquals(0, none.size());
+    assertThrows(IOException.class, () -> ProposalFrame.parse(withTransactions(0), 0));
   }
 
   private static byte[] withTransactions(int... numbers) {
@@ -100,17 +109,17 @@ class ProposalFrameTest {
     for (int row = 0; row < rows.length; row++) {
       rows[row] = new int[] {row, row, row, numbers[row]};
     }
-    return ProposalFrame.encode(4, 5, 6, 6, 7, "", rows);
+    return ProposalFrame.encode(4, 5, 6, 7, "", rows);
   }
 
   @Test
   void negativeAndOverflowingCountsAreRefused() {
     for (int rows : new int[] {-1, Integer.MIN_VALUE, Integer.MAX_VALUE, 0x15555556}) {
       byte[] bytes = answer(4);
-      ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN).putInt(40, rows);
+      ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN).putInt(32, rows);
       assertThrows(IOException.class, () -> ProposalFrame.parse(bytes, Integer.MAX_VALUE));
       byte[] status = answer(4);
-      ByteBuffer.wrap(status).order(ByteOrder.LITTLE_ENDIAN).putInt(44, rows);
+      ByteBuffer.wrap(status).order(ByteOrder.LITTLE_ENDIAN).putInt(36, rows);
       assertThrows(IOException.class, () -> ProposalFrame.parse(status, LIMIT));
     }
     assertThrows(IOException.class, () -> ProposalFrame.parse(null, LIMIT));

@@ -137,20 +137,12 @@ class LinkInRmTest {
   /** Nothing of another version is read: an update of only the jar or only the wheel is reported. */
   @Test
   void aSidecarOfAnotherVersionIsRefusedAndTheStockSchedulerCarriesOn() throws Exception {
-    refusedWhile("the sidecar speaks version 1 of the wire, the shim version 2: give both the same release of Treadle",
+    refusedWhile("the sidecar speaks version 1 of the wire, the shim version 3: give both the same release of Treadle",
         frame -> {
           byte[] answer = ScriptedEngine.proposeAll(frame);
           answer[4] = 1;
           return answer;
         });
-  }
-
-  @Test
-  void whatIsForSeveralEnginesIsRefused() throws Exception {
-    refusedWhile("the engine answered BUSY", frame -> ScriptedEngine.answer(frame.epoch(), frame.sequence(), 2, ""));
-    ScriptedEngine.script(frame -> ScriptedEngine.answer(frame.epoch(), frame.sequence(), 4, ""));
-    Await.until("it says why", () -> TestRms.text(rm, "LastError").contains("answered with transactions"));
-    assertEquals(0, number("LeaseFlips"));
   }
 
   private void refusedWhile(String why, ScriptedEngine.Script script) throws Exception {

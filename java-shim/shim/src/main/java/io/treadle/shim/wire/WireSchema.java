@@ -1,0 +1,48 @@
+package io.treadle.shim.wire;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.io.InputStream;
+
+/** The schema of the wire as {@code python -m treadle.wire.page} prints it: one source for both languages. */
+final class WireSchema {
+  private static final JsonNode ROOT = read();
+
+  private WireSchema() { }
+
+  private static JsonNode read() {
+    try (InputStream file = WireSchema.class.getResourceAsStream("schema.json")) {
+      return new ObjectMapper().readTree(file);
+    } catch (IOException e) {
+      throw new IllegalStateException("schema.json of the wire cannot be read", e);
+    }
+  }
+
+  static int version() {
+    return ROOT.get("wire").asInt();
+  }
+
+  static int flag(String name) {
+    return ROOT.get("flags").get(name).asInt();
+  }
+
+  /** The fates' names, in the order of their codes. */
+  static JsonNode fates() {
+    return ROOT.get("fates");
+  }
+
+  /** The section of a name: its {@code kind}, whether it is {@code whole}, and its {@code columns}. */
+  static JsonNode section(String name) {
+    for (JsonNode section : sections()) {
+      if (section.get("name").asText().equals(name)) {
+        return section;
+      }
+    }
+    throw new IllegalArgumentException("no section of the wire: " + name);
+  }
+
+  static JsonNode sections() {
+    return ROOT.get("sections");
+  }
+}
