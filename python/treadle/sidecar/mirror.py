@@ -1,0 +1,278 @@
+"""What frames have said so far, in rows with the versions of their last change: what each engine's feed reads.
+
+Pure: no clock, nothing read or written but events. The indices are the ResourceManager's.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+from weakref import WeakSet
+
+import numpy as np
+
+from treadle import events
+from treadle.events import ApplicationState, ContainerEvent, Event, NodeState, Replaces
+from treadle.events.columns import I64, array_fields
+from treadle.sidecar.rows import NEW, Bools, Places, Rows
+
+STEPS_MAX: Final = 1 << 20
+"""Steps of containers that are kept for readers that lag behind; a reader that misses one begins with a snapshot."""
+
+EVERYTHING: Final = int(Replaces.REQUESTS | Replaces.BLACKLIST | Replaces.TAGS)
+_COMPLETED, _LAUNCHED, _RESIZED = (
+    int(each) for each in (ContainerEvent.COMPLETED, ContainerEvent.LAUNCHED, ContainerEvent.RESIZED)
+)
+_DROP_EVERY: Final = 16
+E = TypeVar("E")
+
+
+class Cursor:
+    """How far somebody has read; `NEW` if a snapshot is due."""
+
+    def __init__(self) -> None:
+        """Have read nothing."""
+        self.version = NEW
+
+
+class Mirror:
+    """The cluster as the frames since the latest snapshot describe it.
+
+    Tables are `Rows` by the names of their events; ``columns`` of an index-keyed one (nodes, applications, usage) are
+    indexed by that. Readers only read.
+    """
+
+    def __init__(self) -> None:
+        """Know nothing."""
+        self.version = 0
+        """Of the latest events; raised by each `take`."""
+        self.snapshots = 0
+        self.epoch = 0
+        self.texts: list[str] = []
+        self.cursors: WeakSet[Cursor] = WeakSet()
+        self._clear(0)
+
+    def _clear(self, resources: int) -> None:
+        self.types: events.ResourceTypes | None = None
+        self.settings: dict[str, str] = {}
+        self.settings_version = 0
+        self.queues: events.Queues | None = None
+        self.queues_version = 0
+        self.limits = Rows(events.QueueLimits, resources, "queue", "partition_name")
+        self.users = Rows(events.Users, resources, "queue", "user_name", "partition_name")
+        self.nodes = Rows(events.Nodes, resources, "node", zero="state")
+        self.nodes_version: I64 = np.zeros(0, np.int64)
+        """When more of each node has changed than what is free."""
+        self.attributes = Rows(events.NodeAttributes, resources, "node", "attribute_name", zero="present")
+        self.applications = Rows(events.Applications, resources, "application", zero="state")
+        self.usage = Rows(events.ApplicationUsage, resources, "application")
+        self.tags = Rows(events.Tags, resources, "application", "tag_name")
+        self.blacklist = Rows(events.Blacklist, resources, "application", "name_name")
+        self.requests = Rows(events.Requests, resources, "application", "key", zero="count")
+        self.localities = Rows(events.Localities, resources, "application", "key", "name_name", zero="count")
+        self.constraints = Rows(events.Constraints, resources, "application", "key")
+        self.allocation_tags = Rows(events.AllocationTags, resources, "application", "key", "tag_name")
+        self.containers = Rows(events.Containers, resources, "application", "container")
+        """The latest step of each that lives."""
+        self._tables: dict[type[Any], Rows] = {
+            events.QueueLimits: self.limits,
+            events.Users: self.users,
+            events.NodeAttributes: self.attributes,
+            events.ApplicationUsage: self.usage,
+            events.Tags: self.tags,
+            events.Blacklist: self.blacklist,
+            events.Localities: self.localities,
+            events.AllocationTags: self.allocation_tags,
+        }
+        """Of events of which each row is taken as it is."""
+        self.replaced: dict[int, I64] = {int(bit): np.zeros(0, np.int64) for bit in Replaces}
+        """When each application's requests, blacklist and tags were replaced last, by the bit of `Replaces`."""
+        self.steps: deque[tuple[int, events.Containers]] = deque()
+        """Steps of containers with their versions, in order."""
+        self._steps_kept = 0
+        self.steps_dropped = 0
+        """The newest version of steps that are kept no more."""
+
+    def take(self, found: Sequence[Event]) -> None:
+        """Take the events of a frame or of a part of it. Keys of attempts, fates and what no frame has are left out."""
+        self.version += 1
+        for event in found:
+            self._take(event)
+        read = min((each.version for each in self.cursors if each.version != NEW), default=self.version)
+        if self.version % _DROP_EVERY == 0:
+            for table in (*self._tables.values(), self.requests, self.constraints, self.containers):
+                table.drop(read)
+        while self.steps and (self.steps[0][0] <= read or self._steps_kept > STEPS_MAX):
+            self.steps_dropped, steps = self.steps.popleft()
+            self._steps_kept -= len(steps.event)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case events.Containers():
+                self._take_containers(event)
+            case events.Nodes():
+                self._take_nodes(event)
+            case events.NodesFree():
+                self.nodes.put(event, self.version, "free")
+            case events.Requests():
+                self._take_requests(event)
+            case events.Applications():
+                self._take_applications(event)
+            case events.Constraints():
+                self._put(self.constraints, event)
+                self._kill_of(event.application, event.key, self.allocation_tags)
+            case _:
+                table = self._tables.get(type(event))
+                if table is not None:
+                    self._put(table, event)
+                else:
+                    self._take_whole(event)
+
+    def _take_whole(self, event: Event) -> None:
+        """Take what is not made of rows that change one by one."""
+        match event:
+            case events.Names():
+                self.texts.extend(event.texts)
+            case events.Settings():
+                self.settings, self.settings_version = dict(event.values), self.version
+            case events.Queues():
+                self.queues, self.queues_version = _copy(event), self.version
+            case events.ResourceTypes():
+                self._clear(len(event.names))
+                self.types = _copy(event, names=event.names, units=event.units)
+            case events.Snapshot():
+                self._clear(0)
+                self.epoch, self.texts = event.epoch, []
+                self.snapshots += 1
+                for cursor in self.cursors:
+                    cursor.version = NEW
+
+    def _put(self, table: Rows, event: Any) -> Places:
+        at = table.put(event, self.version)
+        if "application" in table.columns:
+            self.applications.cover(int(event.application.max()) + 1)
+        return at
+
+    def _take_nodes(self, event: events.Nodes) -> None:
+        at = self.nodes.put(event, self.version)
+        self.nodes_version = _covering(self.nodes_version, len(self.nodes))
+        self.nodes_version[at] = self.version
+        gone = event.state == int(NodeState.GONE)
+        if gone.any():
+            self.attributes.kill(self.attributes.of("node", _mask(len(self.nodes), at[gone])), self.version)
+
+    def _take_applications(self, event: events.Applications) -> None:
+        at, version = self.applications.put(event, self.version), self.version
+        for bit, versions in self.replaced.items():
+            self.replaced[bit] = _covering(versions, len(self.applications))
+        gone = event.state == int(ApplicationState.GONE)
+        replaces = np.where(gone, EVERYTHING, event.replaces)
+        if not replaces.any():
+            return
+        for bit, tables in (
+            (Replaces.REQUESTS, (self.requests, self.localities, self.constraints, self.allocation_tags)),
+            (Replaces.BLACKLIST, (self.blacklist,)),
+            (Replaces.TAGS, (self.tags,)),
+        ):
+            some = at[replaces & int(bit) != 0]
+            self.replaced[bit][some] = version
+            self._kill(some, *tables)
+        self._kill(at[gone], self.usage, self.containers)
+
+    def _kill(self, applications: Places, *tables: Rows) -> None:
+        """Let all rows of applications be gone."""
+        if len(applications):
+            wanted = _mask(len(self.applications), applications)
+            for table in tables:
+                table.kill(table.of("application", wanted), self.version)
+
+    def _take_requests(self, event: events.Requests) -> None:
+        self._put(self.requests, event)
+        none = event.count == 0
+        if none.any():
+            of_keys = (self.localities, self.constraints, self.allocation_tags)
+            self._kill_of(event.application[none], event.key[none], *of_keys)
+
+    def _kill_of(self, applications: Places, keys: Places, *tables: Rows) -> None:
+        """Let all rows of request keys be gone."""
+        wanted, pairs = _mask(len(self.applications), applications), paired(applications, keys)
+        for table in tables:
+            at = table.of("application", wanted)
+            if len(at):
+                mine = paired(table.columns["application"][at], table.columns["key"][at])
+                table.kill(at[np.isin(mine, pairs)], self.version)
+
+    def _take_containers(self, event: events.Containers) -> None:
+        steps = self.containers.part(event, slice(None))
+        self.steps.append((self.version, steps))
+        self._steps_kept += len(steps.event)
+        known = steps.application >= 0
+        if not known.all():
+            steps = self.containers.part(steps, known)
+        if len(steps.event):
+            at, table = self._put(self.containers, steps), self.containers
+            last = table.columns["event"][at]
+            table.columns["event"][at[last == _RESIZED]] = _LAUNCHED  # only what runs is resized
+            table.kill(at[(last == _COMPLETED) | ~self.applications.live[steps.application]], self.version)
+
+    # What the hub reads beside the tables
+
+    def queue_paths(self) -> dict[int, str]:
+        """Return the whole path of each queue."""
+        if self.queues is None:
+            return {}
+        names = (self.texts[name] for name in self.queues.path_name.tolist())
+        return dict(zip(self.queues.queue.tolist(), names, strict=True))
+
+    def tags_of(self, application: int) -> tuple[str, ...]:
+        """Return the tags of an application."""
+        at = np.flatnonzero(self.tags.live & (self.tags.columns["application"] == application))
+        return tuple(self.texts[name] for name in self.tags.columns["tag_name"][at].tolist())
+
+    def asks(self) -> I64:
+        """Return how many containers each application asks for, shape (applications,)."""
+        columns = self.requests.columns
+        counts: Any = np.bincount(columns["application"], columns["count"], minlength=len(self.applications))
+        wanted: I64 = counts.astype(np.int64)
+        return wanted
+
+    def used(self, applications: Bools) -> dict[int, I64]:
+        """Return what containers of some applications have, shape (resources,), by the name of the partition.
+
+        ``applications`` has the shape (applications,). Containers on nodes that are gone are left out.
+        """
+        at = self.containers.of("application", applications)
+        node, amounts = self.containers.columns["node"][at], self.containers.columns["capability"][at]
+        here = (node >= 0) & (node < len(self.nodes))
+        return _sums(self.nodes.columns["partition_name"][node[here]], amounts[here])
+
+    def totals(self) -> dict[int, I64]:
+        """Return what usable nodes have, shape (resources,), by the name of the partition."""
+        at = np.flatnonzero(self.nodes.columns["state"] == int(NodeState.USABLE))
+        return _sums(self.nodes.columns["partition_name"][at], self.nodes.columns["total"][at])
+
+
+def paired(applications: Places, keys: Places) -> I64:
+    """Return one number for an application and a key."""
+    return (np.asarray(applications, np.int64) << 32) | keys
+
+
+def _sums(names: Places, amounts: I64) -> dict[int, I64]:
+    return {name: amounts[names == name].sum(axis=0) for name in np.unique(names).tolist()}
+
+
+def _mask(size: int, at: Places) -> Bools:
+    found = np.zeros(size, bool)
+    found[at] = True
+    return found
+
+
+def _covering(versions: I64, rows: int) -> I64:
+    return np.append(versions, np.zeros(rows - len(versions), np.int64)) if rows > len(versions) else versions
+
+
+def _copy(event: E, **others: Any) -> E:
+    kind: Any = type(event)
+    copied: E = kind(**{each.name: np.array(getattr(event, each.name)) for each in array_fields(kind)}, **others)
+    return copied
