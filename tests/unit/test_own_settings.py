@@ -40,34 +40,36 @@ def test_without_engines_everything_is_as_it_was() -> None:
     assert "engines" not in json.loads(Status("p").changed())
 
 
-def test_the_first_engine_keeps_the_roster() -> None:
-    own = own_settings(settings(), "", "t.yaml")
+def test_the_first_engine_has_the_files_store() -> None:
+    own = own_settings(settings(), "service", "t.yaml")
     assert "order=srpt" in own.policy.name()
-    assert own.listener.address == "127.0.0.1"
     assert own.profiles.store == "/var/lib/treadle/profiles.db"
-    assert [engine.name for engine in own.engines] == ["service", "batch-1", "batch-2"]
+    assert own.engines == ()
 
 
-def test_another_engine_has_its_own_policy_and_store_and_no_listener() -> None:
+def test_another_engine_has_its_own_policy_and_store() -> None:
     own = own_settings(settings(), "batch-2", "t.yaml")
     assert "order=fifo" in own.policy.name()
-    assert own.listener.address == ""
     assert own.profiles.store == "/var/lib/treadle/profiles-batch-2.db"
     assert own.engines == ()
     assert own.seed == 2
 
 
-@pytest.mark.parametrize("engine", ["batch", "service", "other"])
-def test_an_engine_that_is_not_there_or_is_the_first_is_refused(engine: str) -> None:
-    with pytest.raises(ConfigError, match=f"has no engine '{engine}' besides its first; there is: batch-1, batch-2"):
-        own_settings(settings(), engine, "t.yaml")
-    with pytest.raises(ConfigError, match="there is: none"):
-        own_settings(default_settings(), engine, "t.yaml")
+def test_an_engine_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match="has no engine 'batch'; there is: service, batch-1, batch-2"):
+        own_settings(settings(), "batch", "t.yaml")
+
+
+def test_from_one_engine_to_several_and_back_needs_a_restart() -> None:
+    with pytest.raises(ConfigError, match="names several engines now, which `treadle sidecar restart` follows"):
+        own_settings(settings(), "", "t.yaml")
+    with pytest.raises(ConfigError, match="names no engines any more, which `treadle sidecar restart` follows"):
+        own_settings(default_settings(), "service", "t.yaml")
 
 
 def test_each_engine_knows_its_entry_of_the_roster() -> None:
     assert own_settings(default_settings(), "", "t.yaml").engine is None
-    first, other = (own_settings(settings(), engine, "t.yaml").engine for engine in ("", "batch-2"))
+    first, other = (own_settings(settings(), engine, "t.yaml").engine for engine in ("service", "batch-2"))
     assert first is not None
     assert other is not None
     assert (first.name, other.name, other.entry.claim) == ("service", "batch-2", 0.5)
@@ -82,7 +84,7 @@ def test_engines_remember_policies_in_folders_of_their_own(tmp_path: Path) -> No
 def test_a_sidecar_follows_its_entry(tmp_path: Path) -> None:
     file = tmp_path / "t.yaml"
     file.write_text(TWO, encoding="utf-8")
-    assert "order=srpt" in LivePolicies(file).start().policy.name()
+    assert "order=srpt" in LivePolicies(file, engine="service").start().policy.name()
     assert "order=fifo" in LivePolicies(file, engine="batch-1").start().policy.name()
     file.write_text("engines: {service: {}}\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="has no engine 'batch-1'"):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
 import pytest
 from tests.support.link import decide
 from tests.support.waiting import eventually
@@ -78,7 +79,7 @@ from treadle.live.handshake import Greeting
 
 before, seen = gc.get_threshold(), []
 process._log.info = lambda *_: seen.append(gc.get_threshold()[0])
-process._start(Greeting(secret="00" * 32), None)
+process._start(Greeting(secret="00" * 32), None, [])
 print(min(seen), gc.get_threshold() == before, gc.get_freeze_count() // 100_000)
 """
 
@@ -151,6 +152,36 @@ def test_a_recording_ends_with_the_sidecar(
     assert run(["record", "show", str(recording), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["frames"], found["notes"]) == (1, [])
+
+
+def test_each_of_several_engines_has_a_process_that_records_and_ends_with_the_sidecar(
+    started: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, recording = tmp_path / "treadle.yaml", tmp_path / "rec"
+    engines = "{prod: {select: {queues: [root.prod]}, policy: {order: {kind: fifo}}}, rest: {}}"
+    config.write_text(f"record: {{folder: {recording}}}\nengines: {engines}\n")
+    sidecar = started("--managed", "--config", str(config))
+    ready = sidecar.greet()
+
+    def answer() -> Any:
+        return decode_answer(decide(ready["port"], SECRET, GOLDEN.read_bytes()), 4096)
+
+    assert answer().unserved, "nobody is ready yet"
+
+    def alive() -> bool:
+        each = json.loads(answer().status)["engines"]["engines"].values()
+        return len(each) == 2 and all(engine["alive"] and "order=" in engine["policy"] for engine in each)
+
+    eventually(alive)
+    assert not answer().unserved
+    children = psutil.Process(sidecar.process.pid).children(recursive=True)
+    assert len(children) >= 2
+    sidecar.stdin.close()
+    assert sidecar.process.wait(300) == 0
+    assert [each for each in children if each.is_running()] == []
+    for folder in (recording, recording / "rest"):
+        assert run(["record", "show", str(folder), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["notes"] == []
 
 
 def test_a_managed_sidecar_whose_caller_has_gone_before_it_was_ready_ends(started: Any) -> None:

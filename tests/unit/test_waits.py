@@ -29,7 +29,7 @@ def test_from_an_ask_to_the_decision_that_takes_it_up() -> None:
     waits.attempted(3000)
     waits.attempted(9000)
     figures = waits.figures(9000, {"Retries": 7})
-    assert figures == {"Attempts": 1, "WaitMeanMs": 2000, "WaitP50Ms": 2000, "WaitP99Ms": 2000, "Retries": 7}
+    assert figures == {"attempts": 1, "wait_mean_ms": 2000, "wait_p50_ms": 2000, "wait_p99_ms": 2000, "Retries": 7}
     assert waits.figures(9000 + REPORT_INTERVAL_MS - 1, {"Retries": 8}) is figures
     assert waits.figures(9000 + REPORT_INTERVAL_MS, {"Retries": 8})["Retries"] == 8
 
@@ -39,4 +39,4 @@ def test_who_asks_anew_waits_anew() -> None:
     for at_ms, count in ((1000, 1), (1100, 0), (5000, 1)):
         waits.take(frame(at_ms, event(Requests, application=3, count=count)))
     waits.attempted(5001)
-    assert waits.figures(6000, {})["WaitP99Ms"] == 1
+    assert waits.figures(6000, {})["wait_p99_ms"] == 1

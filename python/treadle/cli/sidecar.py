@@ -26,12 +26,6 @@ def sidecar(
         typer.Option(help="Who else may read it: a group of the ResourceManager's user, if that is another."),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="treadle.yaml; without one, all defaults.")] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            help="One of several in treadle.yaml, not the first. Its name is put into that of the connection file."
-        ),
-    ] = None,
     warm_up: Annotated[bool, typer.Option("--warm-up", help="Compile the engine's kernels and exit.")] = False,
 ) -> None:
     """Run the engine's process: one of --managed, --external and --warm-up."""
@@ -45,14 +39,12 @@ def sidecar(
         raise UserError("--connection-group belongs to --external")
     if config is not None and not str(config):
         config = None
-    if engine is not None and (warm_up or config is None):
-        raise UserError("--engine belongs to --managed or --external, and to a --config that names several engines")
     from treadle.live import process
 
     if managed:
-        code = process.run_managed(config, engine or "")
+        code = process.run_managed(config)
     elif connection_file is not None:
-        code = process.run_external(connection_file, config, connection_group, engine or "")
+        code = process.run_external(connection_file, config, connection_group)
     else:
         code = process.run_warm_up(config)
     raise typer.Exit(code)

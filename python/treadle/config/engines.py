@@ -119,7 +119,7 @@ class Entry(Parameters):
         "nothing. The tag treadle:gang=N asks for the same for the first N containers after the AM.",
     )
     decision_max_s: float = Field(
-        default=30.0, gt=0.0, le=3600.0, description="An engine that thinks for longer counts as dead."
+        default=30.0, gt=0.0, le=600.0, description="An engine that thinks for longer counts as dead."
     )
     retry: Retry = Field(default=Retry(), description="When it tries again after a conflict.")
     copies: int = Field(default=1, ge=1, le=ENGINES_MAX, description="Engines that share its applications by id.")

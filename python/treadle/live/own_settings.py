@@ -6,35 +6,31 @@ from dataclasses import replace
 from pathlib import Path
 
 from treadle.config.errors import ConfigError, Problem
-from treadle.config.settings import Listener, Profiles, Settings
+from treadle.config.settings import Profiles, Settings
 
 
 def own_settings(settings: Settings, engine: str, file: str) -> Settings:
-    """Return what an engine follows of the settings of a file.
-
-    The first engine, whose name is not said, keeps the roster. Others have none,
-    no plan listener, and a store of profiles of their own.
+    """Return what an engine follows of the settings of a file. Those that are not the first have a store of their own.
 
     Args:
         settings: all of the file
-        engine: the engine's name, empty for the first or only one
+        engine: the engine's name, empty for the only one
         file: what errors call the file
 
     Raises:
         ConfigError: there is no such engine.
     """
     names = [each.name for each in settings.engines]
-    if not engine:
-        if not names:
-            return settings
-        own = settings.for_engine(names[0])
-        return replace(own, engines=settings.engines)
-    if engine not in names[1:]:
-        known = ", ".join(names[1:]) or "none"
-        text = f"has no engine {engine!r} besides its first; there is: {known}"
+    if not engine and not names:
+        return settings
+    if not (engine and names):
+        text = "names several engines now" if names else "names no engines any more"
+        raise ConfigError(file, [Problem(0, "engines", f"{text}, which `treadle sidecar restart` follows")])
+    if engine not in names:
+        text = f"has no engine {engine!r}; there is: {', '.join(names)}"
         raise ConfigError(file, [Problem(0, "engines", text)])
     own = settings.for_engine(engine)
-    return replace(own, listener=Listener(), profiles=_own_store(own.profiles, engine))
+    return own if engine == names[0] else replace(own, profiles=_own_store(own.profiles, engine))
 
 
 def _own_store(profiles: Profiles, engine: str) -> Profiles:

@@ -15,7 +15,6 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Final
 
-from treadle.config.engines import RosterEngine
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings, peek_source, read_roster
@@ -30,6 +29,7 @@ from treadle.live.own_settings import own_settings
 from treadle.live.plans import open_plans
 from treadle.live.policy_memory import PolicyMemory, state_folder
 from treadle.live.recorder import LiveRecorder
+from treadle.live.roles import EventSource
 from treadle.live.session import Session
 from treadle.live.trial import check_apart
 from treadle.policy.user_parts import PartFailure
@@ -44,9 +44,24 @@ READ_LIMIT_S: Final = 20.0
 class LivePolicies:
     """Reads settings, makes engines, and remembers the outcomes of policies."""
 
-    def __init__(self, config: Path | None, memory: PolicyMemory | None = None, engine: str = "") -> None:
+    def __init__(
+        self,
+        config: Path | None,
+        memory: PolicyMemory | None = None,
+        engine: str = "",
+        beside: EventSource | None = None,
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            config: treadle.yaml
+            memory: of policies; without one that of the engine's folder
+            engine: one of several; empty: the only one
+            beside: who knows more than frames in place of a plan listener
+        """
         self._config = config
-        self._engine = engine
+        self._engine, self._beside = engine, beside
+        self._is_first = False
         self._memory = memory or PolicyMemory(None if config is None else state_folder(config, engine=engine))
         self._good: Settings | None = None
         self._watch = Watchdog(1.0)
@@ -113,9 +128,13 @@ class LivePolicies:
         recorder = ProfileRecorder()
         recorder.follow(settings)
         recorder.start()
-        live, plans = HistorySource(recorder), open_plans(settings, recorder.remember, recorder.ask_stages)
+        live, plans = HistorySource(recorder), self._beside
+        if not self._engine:
+            plans = open_plans(settings, recorder.remember, recorder.ask_stages)
         source = live if plans is None else EventSources(live, plans)
-        ticks = LiveRecorder(self._engine, keys_for=source.keys_for(), follows_file=not self.refusal)
+        ticks = LiveRecorder(
+            "" if self._is_first else self._engine, keys_for=source.keys_for(), follows_file=not self.refusal
+        )
         ticks.follow(settings)
         ticks.start()
         self._ticks = ticks
@@ -183,24 +202,21 @@ class LivePolicies:
 
     def _read(self) -> Settings:
         try:
-            return own_settings(read_live_settings(self._config, self._read_watch), self._engine, str(self._config))
+            settings = read_live_settings(self._config, self._read_watch)
+            self._is_first = self._engine in [each.name for each in settings.engines[:1]]
+            return own_settings(settings, self._engine, str(self._config))
         except PartStoppedError as error:
             text = f"a part's file takes longer than {READ_LIMIT_S:.0f} s to load; do less when it is loaded"
             raise ConfigError(str(self._config), [Problem(0, "policy", text)]) from error
 
-    def _roster(self) -> tuple[RosterEngine, ...]:
-        """Return the engines of the file: they go on though a policy fails."""
+    def _default_settings(self) -> Settings:
+        """Return the default settings for this engine of the file, which goes on though a policy fails."""
         try:
-            return () if self._config is None else read_roster(self._config)
+            roster = () if self._config is None or not self._engine else read_roster(self._config)
         except ConfigError as error:
             _log.error("%s", error)
-            return ()
-
-    def _default_settings(self) -> Settings:
-        """Return the default settings for this engine of the file."""
-        roster = self._roster()
-        mine = next((each for each in roster if each.name == self._engine), roster[0] if roster else None)
-        return replace(default_settings(), engines=() if self._engine else roster, engine=mine)
+            roster = ()
+        return replace(default_settings(), engine=next((each for each in roster if each.name == self._engine), None))
 
     def _remembered(self) -> Settings | None:
         source = self._memory.good

@@ -13,7 +13,6 @@ import logging
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,10 +21,12 @@ from typing import IO, Final
 
 from treadle import __version__
 from treadle.compiled.cache_folder import KernelCache, may_write_here, reason_against_chosen
+from treadle.config.engines import RosterEngine
 from treadle.config.errors import ConfigError, Problem
-from treadle.config.reader import read_kernels
+from treadle.config.reader import read_kernels, read_roster
 from treadle.errors import UserError
-from treadle.live.handshake import LIMIT_MIN, ConnectionFile, Greeting, new_secret, read_greeting, say
+from treadle.live.closing import Close, close_all
+from treadle.live.handshake import ConnectionFile, Greeting, new_secret, read_greeting, say
 from treadle.live.log_lines import log_to_stderr
 from treadle.memory import garbage_sought_rarely
 from treadle.niceness import go_first
@@ -39,15 +40,12 @@ EXIT_FAILED: Final = 1
 
 _REMEDY: Final = "name a folder of this user in treadle.yaml (kernels.folder)"
 
-Close = Callable[[str], None]
-"""Ends something before the process does, given the reason; takes at most a moment."""
+Decide = Callable[[bytes, int], bytes]
+"""Answers a frame with at most this many bytes."""
 
 
-def run_managed(config: Path | None, engine: str = "") -> int:
-    """Serve the ResourceManager that started this process, and end with it. Returns an exit code on failure only.
-
-    ``engine`` is one of several in the file, but not the first; empty: the first, or the only one.
-    """
+def run_managed(config: Path | None) -> int:
+    """Serve the ResourceManager that started this process, and end with it. Returns an exit code on failure only."""
     _log_to_stderr()
     go_first()
     stdin, out = sys.stdin.buffer, _take_stdout()
@@ -58,7 +56,7 @@ def run_managed(config: Path | None, engine: str = "") -> int:
         closing: list[Close] = []
         # From here on: the end of standard input is the end of the process, however busy it is.
         Thread(target=_end_with, args=(stdin.fileno(), cache, closing), name="stdin", daemon=True).start()
-        server = _start(greeting, config, engine, closing)
+        server = _start(greeting, config, closing)
         signal.signal(signal.SIGTERM, lambda *_: _end_by_signal(cache, closing))
         say(out, ready=True, port=server.port(), pid=os.getpid(), version=__version__)
     except UserError as error:
@@ -77,11 +75,10 @@ def run_managed(config: Path | None, engine: str = "") -> int:
             cache.remove()
 
 
-def run_external(connection_file: Path, config: Path | None, group: str | None = None, engine: str = "") -> int:
+def run_external(connection_file: Path, config: Path | None, group: str | None = None) -> int:
     """Serve clients that can read the connection file, until a signal; returns an exit code.
 
-    ``group`` may read it beside this process's user. The name of ``engine``, see `run_managed`, is put into
-    the file's.
+    ``group`` may read it beside this process's user.
 
     Raises:
         HandshakeError: the connection file cannot be written.
@@ -90,20 +87,18 @@ def run_external(connection_file: Path, config: Path | None, group: str | None =
     _log_to_stderr()
     go_first()
     secret = new_secret()
-    if engine:
-        connection_file = connection_file.with_name(f"{connection_file.stem}-{engine}{connection_file.suffix}")
     file, cache = ConnectionFile(connection_file, group), kernel_cache(config)
     file.remove_stale()
     closing: list[Close] = []
     try:
-        server = _start(Greeting(secret=secret), config, engine, closing)
+        server = _start(Greeting(secret=secret), config, closing)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: server.end(0))
         file.write(server.port(), secret)
         _log.info("ready: process %d listens on port %d, see %s", os.getpid(), server.port(), connection_file)
         return server.wait()
     finally:
-        _close(closing, "the sidecar was ended")
+        close_all(closing, "the sidecar was ended")
         file.remove()
         cache.remove()
 
@@ -191,35 +186,33 @@ def loading() -> Iterator[None]:
         gc.freeze()
 
 
-@loading()
-def _start(greeting: Greeting, config: Path | None, engine: str = "", closing: list[Close] | None = None) -> Serving:
-    _log.info("loading the engine")
-    # Imported here: numpy and numba take seconds, and a wrong greeting should be reported at once.
-    from treadle.live.explain_door import held_nodes, open_door, shown
-    from treadle.live.policies import LivePolicies, without_file_parts
-    from treadle.live.policy_memory import state_folder
+def _start(greeting: Greeting, config: Path | None, closing: list[Close]) -> Serving:
+    """Serve with one engine, or with a process for each that the file names."""
+    roster = () if config is None else read_roster(config)
+    decide = _several(config, roster, closing) if config is not None and roster else _alone(config, closing)
+    # Imported late: a wrong greeting should be reported at once.
     from treadle.live.server import LoopbackServer
-    from treadle.live.warm_up import warm_up
 
-    policies = LivePolicies(config, engine=engine)
-    settings = policies.start()
-    warm_up(without_file_parts(settings))
-    session = policies.session(settings, LIMIT_MIN, time.perf_counter_ns)
-    if closing is not None:
-        closing.append(policies.close)
-    folder = None if config is None else state_folder(config, engine=engine)
-    open_door(
-        folder,
-        lambda action: session.look(lambda deciding: shown(deciding, action)),
-        lambda: session.look(held_nodes),
-    )
     serving: list[Serving] = []
-    server = LoopbackServer(
-        bytes.fromhex(greeting.secret), session.decide, on_failure=lambda: serving[0].end(EXIT_FAILED)
-    )
+    server = LoopbackServer(bytes.fromhex(greeting.secret), decide, on_failure=lambda: serving[0].end(EXIT_FAILED))
     server.start()
     serving.append(Serving(server.chosen_port()))
     return serving[0]
+
+
+@loading()
+def _alone(config: Path | None, closing: list[Close]) -> Decide:
+    _log.info("loading the engine")
+    from treadle.live.engine_session import open_session
+
+    return open_session(config, closing).decide
+
+
+@loading()
+def _several(config: Path, roster: Sequence[RosterEngine], closing: list[Close]) -> Decide:
+    from treadle.live.engines import open_hub
+
+    return open_hub(config, roster, closing).decide
 
 
 def _take_stdout() -> IO[str]:
@@ -236,7 +229,7 @@ def _end_with(stdin: int, cache: KernelCache, closing: Sequence[Close]) -> None:
     while os.read(stdin, 4096):
         continue
     _log.info("the ResourceManager is gone")
-    _close(closing, "the ResourceManager is gone")
+    close_all(closing, "the ResourceManager is gone")
     cache.remove()
     logging.shutdown()
     os._exit(0)
@@ -244,19 +237,11 @@ def _end_with(stdin: int, cache: KernelCache, closing: Sequence[Close]) -> None:
 
 def _end_by_signal(cache: KernelCache, closing: Sequence[Close]) -> None:
     """End as SIGTERM ends a process, which the shim distinguishes from other ends."""
-    _close(closing, "the sidecar was ended by SIGTERM")
+    close_all(closing, "the sidecar was ended by SIGTERM")
     cache.remove()
     logging.shutdown()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _close(closing: Sequence[Close], why: str) -> None:
-    for close in closing:
-        try:
-            close(why)
-        except Exception:  # the process ends, whatever it was
-            _log.exception("something was not ended well")
 
 
 def _log_to_stderr() -> None:

@@ -325,9 +325,7 @@ class Session:
             return
         self._waits.attempted(now_ms)
         status.diagnostics = (*attempts.diagnostics(), *status.diagnostics)
-        figures = self._waits.figures(
-            now_ms, {"Retries": attempts.retries, "GaveUp": attempts.gave_up, "TooLarge": attempts.too_large}
-        )
+        figures = self._waits.figures(now_ms, {"retries": attempts.retries, "too_large": attempts.too_large})
         status.engines = {"figures": figures, "given_up": attempts.given_up()}
 
     def _limit(self, wanted: int) -> int:

@@ -70,10 +70,10 @@ class Waits:
         waits = np.array(self._waits_ms or [0])
         self._told_ms = now_ms
         self._told = {
-            "Attempts": self._tried,
-            "WaitMeanMs": round(float(waits.mean())),
-            "WaitP50Ms": round(float(np.percentile(waits, 50))),
-            "WaitP99Ms": round(float(np.percentile(waits, 99))),
+            "attempts": self._tried,
+            "wait_mean_ms": round(float(waits.mean())),
+            "wait_p50_ms": round(float(np.percentile(waits, 50))),
+            "wait_p99_ms": round(float(np.percentile(waits, 99))),
             **more,
         }
         return self._told

@@ -91,6 +91,19 @@ class Roster:
         served = self._served.get(application)
         return None if served is None else served.owner
 
+    def __contains__(self, application: int) -> bool:
+        """Return whether an application is known."""
+        return application in self._served
+
+    def has_given_up(self, application: int) -> bool:
+        """Return whether its home has given an application up."""
+        return self._served[application].given_up
+
+    def keep(self, applications: Collection[int], most: int) -> None:
+        """Forget the others if more than so many are known."""
+        if len(self._served) > most:
+            self._served = {each: served for each, served in self._served.items() if each in applications}
+
     def home(self, application: int) -> str:
         """Return the owner of an active application while that engine is alive."""
         return self._served[application].home
@@ -126,11 +139,11 @@ class Roster:
         life.alive = False
         return self.settle(now_ms)
 
-    def returns(self, name: str, now_ms: int) -> list[Move]:
-        """Take an engine for living again; its applications follow when it has been so for `STEADY_MS`."""
+    def returns(self, name: str, now_ms: int, *, steady: bool = False) -> list[Move]:
+        """Take an engine for living; its applications follow when it has been so for `STEADY_MS`, or is ``steady``."""
         life = self._lives[name]
         if not life.alive:
-            life.alive, life.since_ms = True, now_ms
+            life.alive, life.since_ms = True, now_ms - STEADY_MS * steady
         return self.settle(now_ms)
 
     def give_up(self, application: int, now_ms: int) -> Move | None:

@@ -50,10 +50,14 @@ class Rows:
         """Return the number of places, more than there are rows."""
         return len(self.version)
 
+    def find(self, *key: int) -> int | None:
+        """Return the place of a live row, by a key in the dictionary; None if there is none."""
+        at = self._places.get(key)
+        return at if at is not None and self.live[at] else None
+
     def has(self, *key: int) -> bool:
         """Say whether a row is live, by a key in the dictionary."""
-        at = self._places.get(key)
-        return at is not None and bool(self.live[at])
+        return self.find(*key) is not None
 
     def cover(self, rows: int) -> None:
         """Make room for ``rows`` rows; it grows by half at least."""

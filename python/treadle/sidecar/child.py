@@ -1,0 +1,192 @@
+"""An engine's process as the hub sees it: started, given frames, watched, killed, and started again.
+
+The hub is trusted by its processes and pickles what it sends; they run code of users, so of them it reads bytes alone:
+an answer, or nothing as a sign of life.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import time
+from collections.abc import Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from threading import Condition, Thread
+from typing import Final
+
+from treadle.errors import printable
+from treadle.sidecar.roles import Work
+
+_log = logging.getLogger(__name__)
+
+READY: Final = b"ready"
+"""The first message of a process that is not a sign of life; another one says why it cannot start."""
+
+ANSWER_BYTES_MAX: Final = 64 << 20
+START_MAX_S: Final = 600.0
+"""A process that is not ready by then never will be."""
+
+PAUSE_S: Final = 1.0
+PAUSE_MAX_S: Final = 60.0
+"""How long after its end another one is started: doubled with each that lived no longer than the most."""
+
+CLOSE_S: Final = 0.7
+"""How long one that is to end has to write the rest of its recording."""
+
+_TEXT_MAX: Final = 400
+
+
+class ChildProcess:
+    """An engine in a process of its own, one after the other."""
+
+    def __init__(self, name: str, command: Sequence[str], changed: Condition) -> None:
+        """Start the first one.
+
+        Args:
+            name: the engine's
+            command: to which the number of the descriptor is added that the process talks on
+            changed: is notified of everything that the hub may wait for
+        """
+        self._name, self._command, self._changed = name, command, changed
+        self._process: subprocess.Popen[bytes] | None = None
+        self._work: Work | None = None
+        self._answer: bytes | None = None
+        self._ready = self._working = self._closed = False
+        self._begun_s = self._life_s = 0.0
+        self._why = ""
+        self.starts = 0
+        self.problem = ""
+        self._thread = Thread(target=self._run, name=f"engine {name}", daemon=True)
+        self._thread.start()
+
+    # For the hub
+
+    def look(self, lease_ms: int, decision_max_ms: int) -> bool:
+        """Return whether it is alive; one that has shown no life for so long is killed, and another one started."""
+        with self._changed:
+            process, now_s = self._process, time.monotonic()
+            if process is None:
+                return False
+            if not self._ready:
+                self._kill_if(now_s - self._begun_s > START_MAX_S, f"it was not ready after {START_MAX_S:g} s")
+            elif self._working:
+                silent_s, thinks_s = now_s - self._life_s, now_s - self._begun_s
+                self._kill_if(silent_s > lease_ms / 1000, f"it has shown no life for {silent_s:.1f} s")
+                self._kill_if(thinks_s > decision_max_ms / 1000, f"it has thought for {thinks_s:.1f} s")
+            if process.poll() is not None:
+                self._ready = False
+                self._changed.notify_all()
+            return self._ready
+
+    def _kill_if(self, reason: bool, why: str) -> None:
+        if reason and self._process is not None and not self._why:
+            self._why, self._ready = why, False
+            self._process.kill()
+
+    @property
+    def idle(self) -> bool:
+        """Can it take work?"""
+        return self._ready and not self._working
+
+    @property
+    def busy(self) -> bool:
+        """Does it work?"""
+        return self._ready and self._working
+
+    def begin(self, work: Work) -> None:
+        """Let it take work, if it is idle."""
+        with self._changed:
+            self._work, self._answer, self._working = work, None, True
+            self._begun_s = self._life_s = time.monotonic()
+            self._changed.notify_all()
+
+    def take(self) -> bytes | None:
+        """Return, once, what it has answered."""
+        with self._changed:
+            answer, self._answer = self._answer, None
+            return answer
+
+    def close(self) -> None:
+        """End it for good, soon."""
+        with self._changed:
+            self._closed, self._ready = True, False
+            if self._process is not None:
+                self._process.terminate()
+            self._changed.notify_all()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait until it has ended after `close`."""
+        self._thread.join(timeout_s)
+
+    # Its thread
+
+    def _run(self) -> None:
+        pause_s = PAUSE_S
+        while not self._closed:
+            began_s = time.monotonic()
+            ours, theirs = Pipe()
+            try:
+                self._serve(ours, theirs)
+            except (EOFError, OSError) as error:
+                _log.debug("engine %s: %s", self._name, error)
+                self._end()
+            finally:
+                ours.close()
+            if time.monotonic() - began_s > PAUSE_MAX_S:
+                pause_s = PAUSE_S
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed, pause_s)
+            pause_s = min(2 * pause_s, PAUSE_MAX_S)
+
+    def _serve(self, ours: Connection, theirs: Connection) -> None:
+        """Start a process, and give it work until it ends.
+
+        Raises:
+            EOFError, OSError: it has ended, or could not be started, or says too much.
+        """
+        with self._changed, theirs:
+            self._begun_s, self._why = time.monotonic(), ""
+            command = [*self._command, str(theirs.fileno())]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        said = self._hear(ours)
+        if said != READY:
+            self._why = printable(said[:_TEXT_MAX].decode(errors="replace"))
+            raise EOFError
+        with self._changed:
+            self._ready, self.problem = not self._closed, ""
+            self.starts += 1
+        while True:
+            with self._changed:
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._work is not None or not self._ready)
+                if not self._ready or self._work is None:
+                    raise EOFError
+                work, self._work = self._work, None
+            ours.send(work)
+            answer = self._hear(ours)
+            with self._changed:
+                self._answer, self._working = answer, False
+
+    def _hear(self, ours: Connection) -> bytes:
+        while not (said := ours.recv_bytes(ANSWER_BYTES_MAX)):
+            self._life_s = time.monotonic()
+        return said
+
+    def _end(self) -> None:
+        """Take that the process has ended, or let it."""
+        process = self._process
+        code: int | None = None
+        if process is not None:
+            try:
+                code = process.wait(CLOSE_S if self._closed else 0.1)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                code = process.wait()
+        with self._changed:
+            self._process, self._work, self._answer = None, None, None
+            self._ready = self._working = False
+            self.problem = f"its process has ended ({self._why or f'code {code}'}), and is started again"
+            self._changed.notify_all()
+        if not self._closed:
+            _log.warning("engine %s: %s", self._name, self.problem)

@@ -1,0 +1,494 @@
+"""Several engines as one: a frame of the ResourceManager in, each engine's own frame out, and their answers merged.
+
+No engine waits for another: who still thinks when a frame comes hears of it later, all at once, from the mirror.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from threading import Condition, RLock
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from treadle.config.engines import RosterEngine
+from treadle.config.errors import ConfigError
+from treadle.events import Applications, ApplicationState, ContainerEvent, Containers, Event, Fates, Snapshot
+from treadle.proposals import Proposals
+from treadle.sidecar.feed import Feed
+from treadle.sidecar.merge import Bidder, Merge, Offer, Room
+from treadle.sidecar.mirror import Mirror
+from treadle.sidecar.reports import REPORT_INTERVAL_MS, Report, merge_into
+from treadle.sidecar.roles import Beside, Child, Work
+from treadle.sidecar.roster import Asking, Move, Roster
+from treadle.wire.answer import (
+    PROPOSAL_HEADER,
+    PROPOSAL_ROW_BYTES,
+    TRANSACTION_BYTES,
+    Answer,
+    Status,
+    decode_answer,
+    encode_answer,
+)
+from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader, read_frame_header
+from treadle.wire.schema import FrameFlag, WireError
+
+_log = logging.getLogger(__name__)
+
+LEASE_MS: Final = 2000
+TICK_MS: Final = 10
+BATCH: Final = 48
+"""The ResourceManager's defaults, until a frame has its settings."""
+
+_ROWS_MAX: Final = 1 << 22
+_UNBOUNDED: Final = 1 << 60
+_NUMBER: Final = 0xFFFFFFFF
+
+FAILURES_MAX: Final = 8
+"""A hub that fails so often in a row will not get better: the process ends."""
+
+_KNOWN_SPARE: Final = 1024
+"""So many applications more than twice those that run are remembered, for their next attempts."""
+
+
+class _Engine(Bidder):
+    """An engine of the roster as the hub sees it."""
+
+    def __init__(self, row: RosterEngine, child: Child, mirror: Mirror, now_ms: int) -> None:
+        super().__init__(row, now_ms)
+        self.child = child
+        self.feed, self.encoder = Feed(mirror), FrameEncoder()
+        self.sequence = self.base = self.begun = 0
+        self.thinks = False
+        """Has it work that it has not answered?"""
+        self.died = False
+        """Has it been alive, and then not?"""
+        self.beside: list[Event] = []
+        self.report = Report()
+
+
+class Hub:
+    """Answers the frames of one ResourceManager for all engines of a roster. `decide` is for one thread at a time."""
+
+    def __init__(
+        self,
+        roster: Sequence[RosterEngine],
+        make_child: Callable[[RosterEngine, Condition], Child],
+        *,
+        clock_ns: Callable[[], int],
+        read_roster: Callable[[], Future[Sequence[RosterEngine]]],
+        beside: Beside | None = None,
+    ) -> None:
+        """Start the engines.
+
+        Args:
+            roster: the engines, at least one
+            make_child: starts one, which notifies the condition whenever it has answered, begun or ended
+            clock_ns: any that never goes back
+            read_roster: has it read again, whenever the frames' configuration number changes
+            beside: who knows more than the frames
+        """
+        self._lock, self._changed = RLock(), Condition()
+        self._make_child, self._clock_ns, self._read_roster, self._beside = make_child, clock_ns, read_roster, beside
+        self._decoder, self._mirror, self._merge = FrameDecoder(), Mirror(), Merge()
+        self._roster = Roster((), living=())
+        self._engines: dict[str, _Engine] = {}
+        self._key: dict[int, int] = {}
+        """By index of an application that runs: what it is called in the roster, whatever its attempt."""
+        self._index: dict[int, int] = {}
+        self._unsure: set[int] = set()
+        """Those whose number of tasks matters and is not known yet, by index."""
+        self._epoch = self._sequence = 0
+        self._lost = True
+        self._frames = self._snapshot_at = 0
+        """How many have come, and how many had when the latest snapshot began."""
+        self._configuration: int | None = None
+        self._reading: Future[Sequence[RosterEngine]] | None = None
+        self._status = Status("", keys_for=() if beside is None else tuple(beside.keys_for()))
+        self._given_up: dict[int, str] = {}
+        """What applications that were given up should know, by index."""
+        self._report_ms = 0
+        """When figures are shown again."""
+        self._failures = 0
+        self._follow_roster(roster)
+
+    def decide(self, frame: bytes, reply_max_bytes: int) -> bytes:
+        """Answer a frame. Whatever is wrong with it is answered with `RESEND` and no proposals."""
+        with self._lock:
+            began_ns = self._clock_ns()
+            header: FrameHeader | None = None
+            answer = Answer(0, 0, 0, True, Proposals.none(), "")
+            try:
+                header, _ = read_frame_header(frame)
+                answer = answer._replace(epoch=header.epoch, sequence=header.sequence)
+                self._continue(header)
+                self._take(self._decoder.decode(frame))
+                self._lost = False
+                if header.more:
+                    return encode_answer(answer._replace(resend=False))
+                answer = self._answer(header, reply_max_bytes)
+                self._status.frame_error, self._failures = "", 0
+            except WireError as error:
+                self._lost = True
+                self._status.frame_error = f"frame {header.sequence if header else '?'} refused: {error}"
+                _log.warning("%s, a snapshot is awaited", self._status.frame_error)
+                answer = answer._replace(resend=True, status=self._status.changed())
+            except Exception:
+                self._lost = True
+                self._failures += 1
+                _log.exception("frame %d failed, a snapshot is awaited", answer.sequence)
+                if self._failures >= FAILURES_MAX:
+                    raise
+            return encode_answer(answer._replace(decide_us=(self._clock_ns() - began_ns) // 1000))
+
+    def _now_ms(self) -> int:
+        return self._clock_ns() // 1_000_000
+
+    @property
+    def _lease_ms(self) -> int:
+        return self._setting("lease-ms", LEASE_MS)
+
+    def close(self) -> None:
+        """End all engines."""
+        for engine in self._engines.values():
+            engine.child.close()
+
+    def roster_json(self) -> dict[str, Any]:
+        """Return each engine with all figures, and home and owner of applications by YARN's id."""
+        with self._lock:
+            owners = {}
+            for key in filter(self._roster.__contains__, self._index):
+                home, owner = self._roster.home(key), self._roster.owner(key)
+                why = "given up" if self._roster.has_given_up(key) else ""
+                owners[f"application_{key >> 32}_{key & _NUMBER:04d}"] = [home, owner or "", why]
+            return {"engines": self._figures(self._now_ms()), "applications": owners}
+
+    # What frames say
+
+    def _continue(self, header: FrameHeader) -> None:
+        """Refuse a frame that does not continue what came before."""
+        if header.snapshot:
+            if header.epoch != self._epoch:
+                _log.info("new scheduler session (epoch %d)", header.epoch)
+            self._epoch = header.epoch
+            self._status.forget_sent()
+        elif self._lost:
+            raise WireError("flags", "a delta while a snapshot is awaited")
+        elif (header.epoch, header.sequence) != (self._epoch, self._sequence + 1):
+            raise WireError("sequence", f"{header.epoch}:{header.sequence} after {self._epoch}:{self._sequence}")
+        self._sequence = header.sequence
+
+    def _take(self, frame: Frame) -> None:
+        self._mirror.take(frame.events)
+        self._frames += not frame.header.more
+        for event in frame.events:
+            match event:
+                case Snapshot():
+                    self._snapshot_at = self._frames + frame.header.more
+                    self._key, self._index, self._unsure = {}, {}, set()
+                    self._given_up = {}
+                    self._merge.forget()
+                    for engine in self._engines.values():
+                        engine.forget()
+                        engine.beside, engine.owned = [], set()
+                        engine.report.forget()
+                case Applications():
+                    self._take_applications(event)
+                case Containers():
+                    native = (event.event == ContainerEvent.ALLOCATED) & (event.by_treadle == 0) & (event.node >= 0)
+                    for node in event.node[native].tolist():
+                        self._merge.changed(node, "", self._frames)
+                case Fates():
+                    self._merge.fates(event, self._frames)
+        if self._beside is not None:
+            for found in self._beside.collect(frame):
+                self._divide(found)
+
+    def _take_applications(self, event: Applications) -> None:
+        columns = (event.application, event.cluster_timestamp, event.id, event.state)
+        for index, timestamp, number, state in zip(*(column.tolist() for column in columns), strict=True):
+            key = timestamp << 32 | number
+            if state == ApplicationState.GONE:
+                gone = self._key.pop(index, None)
+                if gone is not None and self._index.get(gone) == index:
+                    del self._index[gone]
+                self._unsure.discard(index)
+                for engine in self._engines.values():
+                    engine.owned.discard(index)
+            elif self._key.get(index) != key:
+                self._key[index], self._index[key] = key, index
+                self._unsure.add(index)
+
+    def _divide(self, event: Any) -> None:
+        """Let each engine have the rows of an event that are about its own applications."""
+        owner = np.array([self._owner(index) or "" for index in event.application.tolist()])
+        for name in np.unique(owner).tolist():
+            if engine := self._engines.get(name):
+                fields = {field: getattr(event, field)[owner == name] for field in type(event).__slots__}
+                engine.beside.append(type(event)(**fields))
+
+    # Who serves what
+
+    def _owner(self, index: int) -> str | None:
+        key = self._key.get(index)
+        return None if key is None else self._roster.owner(key)
+
+    def _settle(self, now_ms: int) -> None:
+        """Find out who is alive, and let each application have its owner."""
+        for name, engine in self._engines.items():
+            alive = engine.child.look(self._lease_ms, round(1000 * engine.row.entry.decision_max_s))
+            if engine.child.starts != engine.begun:
+                self._begin_again(engine)
+            if alive != self._roster.lives(name):
+                _log.log(
+                    logging.INFO if alive else logging.WARNING, "engine %s is %s", name, "alive" if alive else "dead"
+                )
+                steady, engine.died = not engine.died, engine.died or not alive
+                roster = self._roster
+                self._move(roster.returns(name, now_ms, steady=steady) if alive else roster.dies(name, now_ms))
+        self._seek_homes(now_ms)
+        if self._roster.next_ms() <= now_ms:
+            self._move(self._roster.settle(now_ms))
+
+    def _begin_again(self, engine: _Engine) -> None:
+        """Let an engine begin with nothing known."""
+        engine.begun = engine.counts.starts = engine.child.starts
+        engine.forget()
+        engine.feed.begin_again()
+        engine.sequence, engine.thinks = 0, False
+        engine.report = Report()
+
+    def _seek_homes(self, now_ms: int) -> None:
+        """Let applications that are new have a home; where tasks matter once more when they are known."""
+        if not self._unsure:
+            return
+        mirror, paths, asks = self._mirror, self._mirror.queue_paths(), self._mirror.asks()
+        columns, texts, containers = mirror.applications.columns, mirror.texts, mirror.usage.columns["containers"]
+        by_tasks = any(row.entry.select.tasks_min or row.entry.select.tasks_max for row in self._roster.engines)
+        for index in sorted(self._unsure):
+            key, count = self._key[index], int(asks[index])
+            runs = count > 0 and not columns["awaiting_am"][index]
+            if key not in self._roster or by_tasks:
+                held = int(containers[index]) if index < len(containers) else 0
+                tasks = count + max(held - 1, 0) if runs else 0
+                queue, type_, user = (int(columns[name][index]) for name in ("queue", "type_name", "user_name"))
+                asking = Asking(
+                    key & _NUMBER, paths.get(queue, ""), texts[type_], texts[user], mirror.tags_of(index), tasks
+                )
+                self._roster.begin(key, asking, now_ms)
+            self._assign(index, self._roster.owner(key))
+            if runs or not by_tasks:
+                self._unsure.discard(index)
+        self._roster.keep(self._index, 2 * len(self._index) + _KNOWN_SPARE)
+
+    def _move(self, moves: Iterable[Move]) -> None:
+        """Let applications that run have other owners."""
+        for move in moves:
+            if move.application in self._index:
+                self._assign(self._index[move.application], move.after)
+
+    def _assign(self, index: int, owner: str | None) -> None:
+        """Let an application be an engine's, and no other's."""
+        for name, engine in self._engines.items():
+            if index in engine.owned and name != owner:
+                engine.owned.discard(index)
+                engine.feed.lose(index)
+                engine.counts.moved += 1
+            elif index not in engine.owned and name == owner:
+                engine.owned.add(index)
+                engine.feed.serve(index)
+                if self._beside is not None:
+                    self._beside.again((index,))
+
+    def _unserved(self) -> bool:
+        """Say whether an application asks for something and no living engine serves it."""
+        living = [name for name in self._engines if self._roster.lives(name)]
+        if len(living) in (0, len(self._engines)):
+            return not living
+        asks = self._mirror.asks()
+        return any(asks[index] and self._roster.owner(key) not in living for key, index in self._index.items())
+
+    # Other rosters
+
+    def _reconfigure(self, configuration: int, now_ms: int) -> None:
+        """Have the roster read again if the number changed."""
+        before, self._configuration = self._configuration, configuration
+        if before is not None and before != configuration:
+            self._reading = self._read_roster()
+        if self._reading is None or not self._reading.done():
+            return
+        reading, self._reading = self._reading, None
+        try:
+            roster = reading.result()
+        except ConfigError as error:  # engines say so too, with more of what is wrong
+            _log.warning("the roster stays: %s", "; ".join(error.lines()))
+            return
+        if roster:  # without one each engine says what to do
+            self._follow_roster(roster)
+
+    def _follow_roster(self, roster: Sequence[RosterEngine]) -> None:
+        now_ms = self._now_ms()
+        before = self._engines
+        self._engines = {}
+        for row in roster:
+            engine = before.pop(row.name, None)
+            if engine is None:
+                engine = _Engine(row, self._make_child(row, self._changed), self._mirror, now_ms)
+            engine.row = row
+            self._engines[row.name] = engine
+        for engine in before.values():
+            engine.child.close()
+        self._move(self._roster.replace(roster, now_ms, living=()))
+
+    # Answers
+
+    def _answer(self, header: FrameHeader, reply_max_bytes: int) -> Answer:
+        """Let engines decide, and return what is sent of their answers."""
+        now_ms = self._now_ms()
+        self._reconfigure(header.configuration, now_ms)
+        self._settle(now_ms)
+        engines = list(self._engines.values())
+        for engine in engines:
+            self._receive(engine, now_ms)
+        asked = [each for each in engines if each.offer is None and not each.thinks and each.child.idle]
+        for engine in asked:
+            self._ask(engine, header, reply_max_bytes)
+        with self._changed:
+            tick_s = self._setting("tick-ms", TICK_MS) / 1000
+            self._changed.wait_for(lambda: not any(each.child.busy for each in asked), tick_s)
+        for engine in asked:
+            self._receive(engine, now_ms)
+        rows_max = (reply_max_bytes - PROPOSAL_HEADER.size - Status.BYTES_MAX) // (
+            PROPOSAL_ROW_BYTES + TRANSACTION_BYTES
+        )
+        limit = min(header.limit, rows_max)
+        batch = self._setting("batch-size", BATCH)
+        merged = self._merge.answer(engines, header.sequence, limit, rows_max, batch, self._room(), self._wants)
+        again = any(each.thinks or each.offer is not None for each in engines if self._roster.lives(each.row.name))
+        status = self._report(now_ms)
+        return Answer(header.epoch, header.sequence, 0, False, merged, status, again, self._unserved())
+
+    def _ask(self, engine: _Engine, header: FrameHeader, reply_max_bytes: int) -> None:
+        """Let an engine have what is new to it."""
+        events = engine.feed.read()
+        snapshot = bool(events) and isinstance(events[0], Snapshot)
+        if snapshot:
+            engine.encoder, engine.beside = FrameEncoder(), []
+            engine.fates.clear()
+            if self._beside is not None:
+                self._beside.again(engine.owned)
+        engine.sequence += 1
+        engine.base, engine.thinks = self._frames, True
+        flags = header.flags & FrameFlag.OBSERVE | (FrameFlag.SNAPSHOT if snapshot else 0)
+        own = header._replace(flags=int(flags), sequence=engine.sequence)
+        beside, engine.beside = tuple(engine.beside), []
+        engine.child.begin(
+            Work(engine.encoder.encode(own, [*events, *engine.news()]), reply_max_bytes, beside, self._lease_ms)
+        )
+
+    def _receive(self, engine: _Engine, now_ms: int) -> None:
+        """Take what an engine has answered, if it has."""
+        content = engine.child.take()
+        if content is None or not engine.thinks:
+            return
+        engine.thinks = False
+        try:
+            answer = decode_answer(content, _ROWS_MAX)
+            if answer.sequence != engine.sequence:
+                raise WireError("sequence", f"{answer.sequence} instead of {engine.sequence}")
+            engine.report.take(answer.status, fresh=engine.base >= self._snapshot_at)
+        except ValueError as error:
+            _log.warning("engine %s: its answer is not used: %s", engine.row.name, error)
+            engine.feed.begin_again()
+            return
+        if answer.resend:
+            engine.feed.begin_again()
+        offer = Offer(engine.sequence, answer.proposals, answer.decide_us, engine.base)
+        if not len(offer.proposals):
+            engine.counts.take(offer)
+        else:
+            engine.offer = offer
+            if engine.base < self._snapshot_at:
+                engine.forget()
+        for index, why in engine.report.said.engines.given_up:
+            self._give_up(engine, index, why, now_ms)
+
+    def _give_up(self, engine: _Engine, index: int, why: str, now_ms: int) -> None:
+        key = self._key.get(index)
+        if key is None or self._roster.owner(key) != engine.row.name:
+            return
+        move = self._roster.give_up(key, now_ms)
+        if move is not None:
+            _log.warning(
+                "application %d of engine %s is served by %s from now on: %s", index, move.before, move.after, why
+            )
+            engine.counts.given_up += 1
+            self._given_up[index] = f"{why}; engine {move.after} serves it now"
+            self._move([move])
+
+    def _room(self) -> Room:
+        """Return what engines with a claim, and with something to be sent, may still use of each partition."""
+        found: dict[str, dict[int, npt.NDArray[np.int64]]] = {}
+        types, mirror = self._mirror.types, self._mirror
+        for name, engine in self._engines.items():
+            claim = engine.row.entry.claim
+            if claim >= 1.0 or engine.offer is None or types is None:
+                continue
+            mine = np.zeros(len(mirror.applications), bool)
+            mine[list(engine.owned)] = True
+            used = mirror.used(mine)
+            found[name] = {
+                part: np.floor(claim * total + 1e-6).astype(np.int64) for part, total in mirror.totals().items()
+            }
+            for part, left in found[name].items():
+                left[:] = np.where(types.counted == 0, _UNBOUNDED, left - used.get(part, 0))
+        for name, application, ask, node in self._merge.in_flight() if found else ():
+            wanted = self._wants(application, ask, node)
+            if name in found and wanted is not None and wanted[0] in found[name]:
+                found[name][wanted[0]] -= wanted[1]
+        return found
+
+    def _wants(self, application: int, ask: int, node: int) -> tuple[int, npt.NDArray[np.int64]] | None:
+        """Return the partition of a node and what a request key asks for; None if either is not known."""
+        requests, nodes = self._mirror.requests, self._mirror.nodes
+        at = requests.find(application, ask)
+        if at is None or not 0 <= node < len(nodes):
+            return None
+        return int(nodes.columns["partition_name"][node]), requests.columns["capability"][at]
+
+    def _setting(self, name: str, default: int) -> int:
+        value = self._mirror.settings.get(name, "")
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else default
+
+    def _report(self, now_ms: int) -> str:
+        """Return the status if it has changed."""
+        engines, status = self._engines, self._status
+        entries = {name: engine.row.entry_name for name, engine in engines.items()}
+        problems = {name: engine.child.problem for name, engine in engines.items()}
+        merge_into(status, {name: engine.report for name, engine in engines.items()}, entries, problems)
+        self._given_up = {index: text for index, text in self._given_up.items() if index in self._key}
+        status.diagnostics = (*self._given_up.items(), *status.diagnostics)
+        if self._beside is not None:
+            status.learned = "; ".join(filter(None, (status.learned, self._beside.summary())))
+            status.warnings = (*self._beside.warnings(), *status.warnings)
+        if now_ms >= self._report_ms:
+            self._report_ms = now_ms + REPORT_INTERVAL_MS
+            status.engines = {"engines": self._figures(now_ms)}
+        return status.changed()
+
+    def _figures(self, now_ms: int) -> dict[str, Any]:
+        """Return what is shown of each engine."""
+        served = {self._roster.home(key): self._roster.owner(key) or "" for key in self._index if key in self._roster}
+        return {
+            name: {
+                "entry": engine.row.entry_name,
+                "alive": self._roster.lives(name),
+                "served_by": served.get(name, ""),
+                "applications": len(engine.owned),
+                **engine.report.shown(engine.child.problem, engine.counts, now_ms),
+            }
+            for name, engine in self._engines.items()
+        }

@@ -1,0 +1,309 @@
+"""What the answers of several engines become: one answer in turns, and a fate for each proposal.
+
+An answer waits until all of it has been sent, or dropped: of what is another engine's by now, beyond a claim, or
+decided before others changed the node nothing is sent. What an application gets in one answer is a transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from treadle.config.engines import RosterEngine
+from treadle.events import Fate, Fates
+from treadle.proposals import Proposals
+
+CONFLICTS: Final = (
+    Fate.CHANGED,
+    Fate.NODE_FULL,
+    Fate.NODE_RESERVED,
+    Fate.QUEUE_MAXIMUM,
+    Fate.USER_LIMIT,
+    Fate.STALE_STATE,
+    Fate.NOT_OWNER,
+)
+"""Fates of what others have made impossible since the engine looked."""
+
+UNKNOWN: Final = 255
+"""In place of a fate."""
+
+SENT_MAX: Final = 256
+"""Answers whose fates are awaited; the ResourceManager commits two at a time at most."""
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+
+
+class Offer:
+    """An answer of an engine, until each of its proposals has a fate."""
+
+    def __init__(self, sequence: int, proposals: Proposals, decide_us: int, base: int) -> None:
+        """Begin with nothing sent.
+
+        Args:
+            sequence: what the engine calls it
+            proposals: what it proposes
+            decide_us: how long it has decided
+            base: the hub's count of frames when the engine looked
+        """
+        self.sequence, self.proposals, self.decide_us, self.base = sequence, proposals, decide_us, base
+        self.sent = 0
+        """Of so many, from the first on, the turn has come."""
+        self.fates: U8 = np.full(len(proposals), UNKNOWN, np.uint8)
+        self.told = 0
+        """Of so many the engine knows the fate."""
+
+    def piece(self, most: int) -> I32:
+        """Return the next rows whose turn it is: at most so many, and the rest of the transaction that begun."""
+        end = min(self.sent + most, len(self.proposals))
+        numbers = self.proposals.transaction
+        if numbers is not None:
+            end = int(np.searchsorted(numbers, numbers[end - 1], side="right"))
+        return np.arange(self.sent, end, dtype=np.int32)
+
+    def outcomes(self) -> tuple[int, int, int]:
+        """Return how many of its transactions have succeeded, conflicted and got nothing."""
+        found: dict[int, int] = {}
+        bits = np.where(self.fates == Fate.COMMITTED, 1, np.where(np.isin(self.fates, CONFLICTS), 2, 0))
+        for application, bit in zip(self.proposals.application.tolist(), bits.tolist(), strict=True):
+            found[application] = found.get(application, 0) | bit
+        succeeded = sum(each == 1 for each in found.values())
+        conflicted = sum(each >= 2 for each in found.values())
+        return succeeded, conflicted, len(found) - succeeded - conflicted
+
+
+class Counts:
+    """What the hub counts of an engine."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.since_ms = now_ms
+        self.decisions = self.transactions = self.conflicts = self.given_up = self.moved = self.starts = 0
+        self.useful_us = self.wasted_us = self.empty_us = 0
+        self.fates = np.zeros(256, np.int64)
+
+    def take(self, offer: Offer) -> None:
+        """Count an answer whose fates are all known."""
+        succeeded, conflicted, empty = offer.outcomes()
+        every = max(1, succeeded + conflicted + empty)
+        useful, wasted = offer.decide_us * succeeded // every, offer.decide_us * conflicted // every
+        self.decisions += 1
+        self.transactions += succeeded
+        self.conflicts += conflicted
+        self.useful_us += useful
+        self.wasted_us += wasted
+        self.empty_us += offer.decide_us - useful - wasted
+        np.add.at(self.fates, offer.fates, 1)
+
+
+class Bidder:
+    """An engine as one whose answers are merged with those of others."""
+
+    def __init__(self, row: RosterEngine, now_ms: int) -> None:
+        self.row = row
+        self.offer: Offer | None = None
+        """Its answer that is not sent as a whole."""
+        self.fates: list[tuple[int, I32, U8]] = []
+        """What it does not know yet: the sequence of an answer, positions, and their fates."""
+        self.counts = Counts(now_ms)
+        self.owned: set[int] = set()
+        """The applications that it serves, by index."""
+
+    def settle(self, offer: Offer, rows: I32, fates: U8) -> None:
+        """Take the fates of some proposals of an answer of its own."""
+        offer.fates[rows] = fates
+        offer.told += len(rows)
+        self.fates.append((offer.sequence, rows, fates))
+        if offer.told == len(offer.proposals):
+            self.counts.take(offer)
+
+    def forget(self) -> None:
+        """Drop what waits: it is about another state of the cluster."""
+        offer, self.offer = self.offer, None
+        if offer is not None:
+            rows = np.arange(offer.sent, len(offer.proposals), dtype=np.int32)
+            self.settle(offer, rows, np.full(len(rows), Fate.STALE_STATE, np.uint8))
+        self.fates.clear()
+
+    def news(self) -> list[Fates]:
+        """Return, once, the fates that it does not know."""
+        fates, self.fates = self.fates, []
+        if not fates:
+            return []
+        sequence = np.concatenate([np.full(len(rows), at, np.int64) for at, rows, _ in fates])
+        position, fate = (np.concatenate([each[column] for each in fates]) for column in (1, 2))
+        return [Fates(sequence, position, fate, np.zeros(len(fate), np.int64))]
+
+
+class _Segment(NamedTuple):
+    """A part of an answer to the ResourceManager: proposals of one engine."""
+
+    bidder: Bidder
+    offer: Offer
+    rows: I32
+    """Their positions in the engine's answer."""
+    at: int
+    """The position of the first one in the merged answer."""
+
+
+Room = Mapping[str, dict[int, I64]]
+"""What engines with a claim may still use, by engine and partition; less with each proposal that is sent."""
+
+Wants = Callable[[int, int, int], tuple[int, I64] | None]
+"""Returns which partition a node is in, and what an application's request key asks for, if both are known."""
+
+
+class Merge:
+    """Merges answers by turns, and gives each engine the fates of its proposals."""
+
+    def __init__(self) -> None:
+        self._had_turn: set[str] = set()
+        """Who has had a turn in this round."""
+        self._sent: dict[int, list[_Segment]] = {}
+        self._changes: dict[int, tuple[str, int, int]] = {}
+        """Who has committed on a node last, at which frame, and when anybody else did."""
+
+    def forget(self) -> None:
+        """Take that indices mean something else from now on."""
+        self._sent.clear()
+        self._changes.clear()
+
+    def changed(self, node: int, by: str, frame: int) -> None:
+        """Take that somebody, an engine by its name, has committed on a node as of a frame."""
+        last, at, others = self._changes.get(node, (by, -1, -1))
+        self._changes[node] = (by, frame, others if last == by else at)
+
+    def fates(self, event: Fates, frame: int) -> None:
+        """Let engines have the fates that the ResourceManager reports as of a frame."""
+        for sequence in np.unique(event.sequence).tolist():
+            mine = event.sequence == sequence
+            positions, fates = event.position[mine], event.fate[mine]
+            segments = self._sent.get(sequence, [])
+            for bidder, offer, rows, at in segments:
+                inside = (positions >= at) & (positions < at + len(rows))
+                own, found = rows[positions[inside] - at], fates[inside].astype(np.uint8)
+                new = offer.fates[own] == UNKNOWN
+                bidder.settle(offer, own[new], found[new])
+                for node in offer.proposals.node[own[found == Fate.COMMITTED]].tolist():
+                    self.changed(node, bidder.row.name, frame)
+            if all((offer.fates[rows] != UNKNOWN).all() for _, offer, rows, _ in segments):
+                self._sent.pop(sequence, None)
+
+    def in_flight(self) -> Iterator[tuple[str, int, int, int]]:
+        """Yield proposals that were sent and whose fate is not known: engine, application, key, node."""
+        for segments in self._sent.values():
+            for bidder, offer, rows, _ in segments:
+                left, made = rows[offer.fates[rows] == UNKNOWN], offer.proposals
+                columns = (made.application[left], made.key[left], made.node[left])
+                for application, key, node in zip(*(column.tolist() for column in columns), strict=True):
+                    yield bidder.row.name, application, key, node
+
+    def answer(
+        self, bidders: Sequence[Bidder], sequence: int, limit: int, most: int, batch: int, room: Room, wants: Wants
+    ) -> Proposals:
+        """Return what is sent now.
+
+        Args:
+            bidders: the engines, in order
+            sequence: what the ResourceManager will call the answer
+            limit: the answer's transactions begin before so many proposals
+            most: the answer has no more proposals
+            batch: as many of one engine follow each other, or a transaction
+            room: of engines with a claim
+            wants: what that is judged by
+        """
+        segments: list[_Segment] = []
+        pending: dict[int, set[str]] = {}
+        if any(bidder.row.entry.conflicts == "coarse" for bidder in bidders):
+            for name, _, _, node in self.in_flight():
+                pending.setdefault(node, set()).add(name)
+        count = 0
+        while count < limit and (bidder := self._next(bidders)) is not None and (offer := bidder.offer) is not None:
+            piece = offer.piece(min(batch, limit - count))
+            if count and count + len(piece) > most:
+                break
+            self._had_turn.add(bidder.row.name)
+            verdicts = self._judge(bidder, offer, piece, pending, room.get(bidder.row.name), wants)
+            kept = piece[verdicts == UNKNOWN]
+            if len(kept) < len(piece):
+                bidder.settle(offer, piece[verdicts != UNKNOWN], verdicts[verdicts != UNKNOWN])
+            if len(kept):
+                segments.append(_Segment(bidder, offer, kept, count))
+                count += len(kept)
+                for node in offer.proposals.node[kept].tolist():
+                    pending.setdefault(node, set()).add(bidder.row.name)
+            offer.sent += len(piece)
+            if offer.sent == len(offer.proposals):
+                bidder.offer = None
+        if segments:
+            self._sent[sequence] = segments
+        while len(self._sent) > SENT_MAX:
+            del self._sent[next(iter(self._sent))]
+        return _joined(segments)
+
+    def _next(self, bidders: Sequence[Bidder]) -> Bidder | None:
+        """Return whose turn it is: of those without one in this round the first by precedence."""
+        waiting = [bidder for bidder in bidders if bidder.offer is not None]
+        if all(bidder.row.name in self._had_turn for bidder in waiting):
+            self._had_turn.clear()
+        due = [bidder for bidder in waiting if bidder.row.name not in self._had_turn]
+        return max(due, key=lambda bidder: bidder.row.entry.precedence, default=None)
+
+    def _judge(
+        self,
+        bidder: Bidder,
+        offer: Offer,
+        piece: I32,
+        pending: Mapping[int, set[str]],
+        room: dict[int, I64] | None,
+        wants: Wants,
+    ) -> U8:
+        """Return the fates of proposals that are not sent, `UNKNOWN` for the others."""
+        made, name, entry = offer.proposals, bidder.row.name, bidder.row.entry
+        applications, nodes = made.application[piece].tolist(), made.node[piece].tolist()
+        found: U8 = np.full(len(piece), UNKNOWN, np.uint8)
+        for application in set(applications) - bidder.owned:
+            found[made.application[piece] == application] = Fate.NOT_OWNER
+        if entry.conflicts == "coarse":
+            for at, node in enumerate(nodes):
+                last, frame, others = self._changes.get(node, (name, -1, -1))
+                changed = (others if last == name else frame) > offer.base or pending.get(node, set()) - {name}
+                found[at] = Fate.CHANGED if changed and found[at] == UNKNOWN else found[at]
+        if room is not None:
+            for at in np.flatnonzero(found == UNKNOWN).tolist():
+                wanted = wants(applications[at], int(made.key[piece[at]]), nodes[at])
+                if wanted is None or wanted[0] not in room:
+                    continue  # the ResourceManager says what is wrong
+                left = room[wanted[0]]
+                if (wanted[1] > left).any():
+                    found[at] = Fate.CLAIM
+                else:
+                    left -= wanted[1]
+        if made.transaction is not None and (found != UNKNOWN).any():
+            numbers = made.transaction[piece]
+            broken = np.isin(numbers, numbers[found != UNKNOWN])
+            found[broken & (found == UNKNOWN)] = Fate.TRANSACTION
+        return found
+
+
+def _joined(segments: Sequence[_Segment]) -> Proposals:
+    """Return the proposals of segments, with transactions only if any has more than one."""
+    if not segments:
+        return Proposals.none()
+    columns, numbers, next_number, whole = [], [], 0, False
+    for _, offer, rows, _ in segments:
+        made = offer.proposals
+        columns.append((made.application[rows], made.key[rows], made.node[rows]))
+        own = (
+            np.arange(len(rows))
+            if made.transaction is None
+            else np.unique(made.transaction[rows], return_inverse=True)[1]
+        )
+        numbers.append((own + next_number).astype(np.int32))
+        next_number = int(numbers[-1][-1]) + 1
+        whole |= len(np.unique(own)) < len(own)
+    application, key, node = (np.concatenate(column) for column in zip(*columns, strict=True))
+    return Proposals(application, key, node, np.concatenate(numbers) if whole else None)

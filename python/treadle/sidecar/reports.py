@@ -1,0 +1,140 @@
+"""What several engines say of themselves, as one status for the ResourceManager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from treadle.events import Fate
+from treadle.sidecar.merge import Counts
+from treadle.wire.answer import Status
+
+FIGURES: Final = ("attempts", "wait_mean_ms", "wait_p50_ms", "wait_p99_ms", "retries", "too_large")
+"""What an engine measures of itself."""
+
+REPORT_INTERVAL_MS: Final = 2000
+"""Figures change no more often."""
+
+_TEXT_MAX: Final = 100
+"""Characters of a text that stands among the figures of an engine."""
+
+
+class Own(BaseModel):
+    """What of an engine's status is its own as one of several."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    figures: dict[str, int] = Field(default_factory=dict)
+    given_up: list[tuple[int, str]] = Field(default_factory=list)
+
+
+class Said(BaseModel):
+    """What is used of the status of an engine."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    policy: str = ""
+    overrides_guarantees: bool = False
+    overrides_order: bool = False
+    configuration: int = -1
+    error: str | None = None
+    learned: str = ""
+    waits_for: str = ""
+    diagnostics: list[tuple[int, str]] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
+    engines: Own = Field(default_factory=Own)
+
+
+class Report:
+    """The latest status of an engine."""
+
+    def __init__(self) -> None:
+        self.said = Said()
+
+    def take(self, text: str, *, fresh: bool) -> None:
+        """Take the status of an answer, empty if nothing has changed; without ``fresh`` its indices mean nothing.
+
+        Raises:
+            ValueError: it is no status.
+        """
+        if len(text) > Status.BYTES_MAX:
+            raise ValueError("the status is too long")
+        if text:
+            self.said = Said.model_validate_json(text)
+        if not fresh:
+            self.forget()
+
+    def forget(self) -> None:
+        """Take that indices mean something else from now on."""
+        self.said.diagnostics, self.said.engines.given_up = [], []
+
+    def shown(self, problem: str, counts: Counts, now_ms: int) -> dict[str, Any]:
+        """Return what is shown of the engine: two texts, and figures."""
+        useful_ms, wasted_ms, empty_ms = (us // 1000 for us in (counts.useful_us, counts.wasted_us, counts.empty_us))
+        return {
+            "policy": self.said.policy[:_TEXT_MAX],
+            "error": (problem or self.said.error or "")[:_TEXT_MAX],
+            "busy": round((useful_ms + wasted_ms + empty_ms) / max(1, now_ms - counts.since_ms), 4),
+            "useful_ms": useful_ms,
+            "wasted_ms": wasted_ms,
+            "empty_ms": empty_ms,
+            "decisions": counts.decisions,
+            "transactions": counts.transactions,
+            "conflicts": counts.conflicts,
+            "committed": int(counts.fates[Fate.COMMITTED]),
+            "over_claim": int(counts.fates[Fate.CLAIM]),
+            "changed": int(counts.fates[Fate.CHANGED]),
+            "not_owner": int(counts.fates[Fate.NOT_OWNER]),
+            "given_up": counts.given_up,
+            "moved": counts.moved,
+            "starts": counts.starts,
+            **{name: self.said.engines.figures.get(name, 0) for name in FIGURES},
+        }
+
+
+def merge_into(
+    status: Status, reports: Mapping[str, Report], entries: Mapping[str, str], problems: Mapping[str, str]
+) -> None:
+    """Let a status say what engines say, each text with who says it.
+
+    Args:
+        status: the one for all
+        reports: by engine, in order
+        entries: of which entry of the roster each engine is
+        problems: why engines do not run, empty for those that do
+    """
+    said = {name: report.said for name, report in reports.items()}
+    status.policy = "; ".join(_by_entry({name: each.policy for name, each in said.items()}, entries))
+    status.overrides_guarantees = any(each.overrides_guarantees for each in said.values())
+    status.overrides_order = any(each.overrides_order for each in said.values())
+    status.configuration = min((each.configuration for each in said.values() if each.policy), default=0)
+    errors = {name: problems[name] or each.error or "" for name, each in said.items()}
+    status.engine_error = "; ".join(_together(errors.items()))
+    status.learned = "; ".join(_together((name, each.learned) for name, each in said.items()))
+    status.waits_for = "; ".join(_together((name, each.waits_for) for name, each in said.items()))
+    status.warnings = tuple(_together((name, text) for name, each in said.items() for text in each.warnings))
+    status.diagnostics = tuple(pair for each in said.values() for pair in each.diagnostics)
+
+
+def _by_entry(texts: Mapping[str, str], entries: Mapping[str, str]) -> Sequence[str]:
+    """Return texts with who says them; the copies of an entry that say the same by its name."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, text in texts.items():
+        found.setdefault((entries[name], text), []).append(name)
+    copies = list(entries.values())
+    return [
+        f"{entry if len(names) == copies.count(entry) else ', '.join(names)}: {text}"
+        for (entry, text), names in found.items()
+        if text
+    ]
+
+
+def _together(texts: Iterable[tuple[str, str]]) -> Sequence[str]:
+    """Return texts that are not empty with all who say them."""
+    found: dict[str, list[str]] = {}
+    for name, text in texts:
+        if text:
+            found.setdefault(text, []).append(name)
+    return [f"{', '.join(names)}: {text}" for text, names in found.items()]
