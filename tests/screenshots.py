@@ -68,8 +68,8 @@ def main(folder: Path) -> None:
         with dashboard(
             rm,
             state,
-            lambda application, engine: _explain(application, engine, rm, None, None),
-            held=lambda engine: _held(engine, rm, None, None),
+            lambda application: _explain(application, rm, None, None),
+            held=lambda: _held(rm, None, None),
         ) as shown:
             waiting = start_jobs(cluster)
             say(f"the cluster is busy; its history is filled for {BUSY_S:.0f} s")

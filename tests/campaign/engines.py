@@ -16,7 +16,7 @@ from typing import Any, Final
 from tests.campaign.clusters import LEASE_BACK_S, check, check_idle, folder, last_error
 from tests.campaign.slices import Slice
 from tests.support.clusters import for_shell_jobs
-from tests.support.engines import allocated_at_s, bean_of, lost_at_s, served_by, sidecar_of
+from tests.support.engines import allocated_at_s, figures_of, lost_at_s, process_of, served_by
 from tests.support.jobs import Job, shell_job
 
 from treadle.lab.minicluster.cluster import MiniCluster
@@ -127,8 +127,8 @@ class Engines:
 
     def kill(self, engine: str) -> None:
         """SIGKILL to an engine's sidecar; returns when it schedules again."""
-        process = self.cluster.wait_for(f"sidecar of {engine}", lambda: sidecar_of(self.cluster, engine, ENGINES[0]))
-        others = {name: bean_of(self.cluster, name) for name in ENGINES if name != engine}
+        process = self.cluster.wait_for(f"sidecar of {engine}", lambda: process_of(self.cluster, engine))
+        others = {name: figures_of(self.cluster, name) for name in ENGINES if name != engine}
         begin_s = time.time()
         os.kill(process.pid, signal.SIGKILL)
         self.work.add("engine_kills")
@@ -138,7 +138,7 @@ class Engines:
         )
         self.note_served_again(engine, begin_s)
         self.refresh_sometimes()
-        self.cluster.wait_for(f"lease of {engine}", lambda: bean_of(self.cluster, engine)["LeaseHeld"], LEASE_BACK_S)
+        self.cluster.wait_for(f"life of {engine}", lambda: figures_of(self.cluster, engine).get("alive"), LEASE_BACK_S)
         self.work.sample("lease_back_s", time.time() - begin_s)
         if self.numbers.random() < 0.3:
             self.cluster.wait_for(f"{engine} at home", lambda: served_by(self.cluster).get(engine) == engine, 120)
@@ -149,7 +149,7 @@ class Engines:
         """Note when the killed engine's job got its next container; it may have asked for the last one before."""
         job = self.jobs[engine]
         lost_s = self.cluster.wait_for(
-            "line of a lost lease", lambda: lost_at_s(self.cluster, engine, first=ENGINES[0], after_s=begin_s), MOVED_S
+            "line of a lost lease", lambda: lost_at_s(self.cluster, engine, after_s=begin_s), MOVED_S
         )
         self.work.sample("lease_lost_s", lost_s - begin_s)
 
@@ -164,11 +164,11 @@ class Engines:
             self.work.add("served_again")
 
     def look(self, engine: str, before: dict[str, dict[str, Any]]) -> None:
-        """Find whether another engine lost its lease, or anything was placed without an engine."""
-        for name, bean in before.items():
-            flips = bean_of(self.cluster, name)["LeaseFlips"] - bean["LeaseFlips"]
-            if flips and bean["LeaseHeld"]:
-                self.work.find(f"the lease of {name} flipped {flips} times as {engine} was killed")
+        """Find whether another engine ended, or anything was placed without an engine."""
+        for name, figures in before.items():
+            starts = figures_of(self.cluster, name)["starts"] - figures["starts"]
+            if starts and figures["alive"]:
+                self.work.find(f"{name} was started {starts} times as {engine} was killed")
         if natively := self.cluster.rm.treadle()["PlacedNatively"]:
             self.work.find(f"{natively} containers were placed natively by the time that {engine} was killed")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.support.accounts import wait_adds_up, wait_settled
 from tests.support.clusters import QUEUES, for_shell_jobs
-from tests.support.engines import bean_of, owner_of, served_by, sidecar_of
+from tests.support.engines import figures_of, owner_of, process_of, served_by
 from tests.support.jobs import Job, shell_job, sleep_job
 
 from treadle.lab.demo.jobs import TEZ_SLEEP, spark_submit
@@ -102,7 +102,7 @@ def test_the_roster_changes_while_jobs_of_three_frameworks_run(cluster: MiniClus
 
     change(cluster, THREE)
     wait_home(cluster, ["batch", "more", "rest"])
-    assert "random_fit" in bean_of(cluster, "more")["Policy"]
+    assert "random_fit" in figures_of(cluster, "more")["policy"]
     if shell.state() == "UNDEFINED":
         assert owner_of(cluster, shell.application_id)[0] in ("more", ""), "it may have ended since"
 
@@ -116,7 +116,7 @@ def test_the_roster_changes_while_jobs_of_three_frameworks_run(cluster: MiniClus
     assert [job.wait() for job in jobs] == ["SUCCEEDED"] * len(jobs)
     for job in jobs:
         assert cluster.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
-    cluster.wait_for("end of the engine that is named no longer", lambda: len(cluster.sidecar_pids()) == 2, 120)
+    cluster.wait_for("end of the engine that is named no longer", lambda: process_of(cluster, "more") is None, 120)
     wait_adds_up(cluster)
     assert cluster.rm.treadle()["Escapes"] == 0
 
@@ -135,7 +135,7 @@ def test_an_rm_that_is_killed_comes_back_with_all_its_engines(cluster: MiniClust
     cluster.start_rm()
     cluster.wait_ready()
     wait_home(cluster, ["batch", "rest"])
-    assert all(sidecar_of(cluster, name, "batch") for name in jobs)
+    assert all(process_of(cluster, name) for name in jobs)
     for name, job in jobs.items():
         if job.state() == "UNDEFINED":
             assert owner_of(cluster, job.application_id)[0] in (name, ""), "it may have ended since"

@@ -1,4 +1,4 @@
-"""Two engines, each a sidecar of its own, place at the same time on one cluster; one is killed and comes back."""
+"""Two engines, each a process of its own, place at the same time on one cluster; one is killed and comes back."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ import psutil
 import pytest
 from tests.support.accounts import wait_adds_up
 from tests.support.clusters import QUEUES
-from tests.support.engines import sidecar_of
+from tests.support.engines import figures_of, process_of
 from tests.support.jobs import sleep_job
 
-from treadle.cli._jmx import read_beans
 from treadle.lab.minicluster.cluster import MiniCluster
 from treadle.lab.minicluster.settings import ClusterSettings
 
@@ -50,11 +49,6 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
         yield cluster
 
 
-def engine(cluster: MiniCluster, name: str) -> dict[str, Any]:
-    found = read_beans(cluster.rm.url, f"TreadleEngine-{name}")
-    return found[0] if found else {}
-
-
 def shown(cluster: MiniCluster, *arguments: str) -> Any:
     """Return what `treadle engines` says."""
     command = [sys.executable, "-m", "treadle", "engines", "--rm", cluster.rm.url, "--json", *arguments]
@@ -67,22 +61,13 @@ def served_by(cluster: MiniCluster, name: str) -> str:
     return str(next((row["served_by"] for row in shown(cluster)["engines"] if row["engine"] == name), ""))
 
 
-def second_sidecar(cluster: MiniCluster) -> psutil.Process:
-    commands = {pid: psutil.Process(pid).cmdline() for pid in cluster.sidecar_pids()}
-    return psutil.Process(next(pid for pid, command in commands.items() if command[-2:] == ["--engine", "rest"]))
-
-
-def first_sidecar(cluster: MiniCluster) -> psutil.Process | None:
-    return sidecar_of(cluster, "long", first="long")
-
-
 def test_each_engine_serves_its_own_and_the_other_one_while_that_is_dead(two: MiniCluster) -> None:
     two.wait_for("both engines to serve their own", lambda: served_by(two, "rest") == "rest", 300)
     assert served_by(two, "long") == "long"
-    assert "order=srpt" in engine(two, "long")["Policy"]
-    assert "order=fifo" in engine(two, "rest")["Policy"]
+    assert "order=srpt" in figures_of(two, "long")["policy"]
+    assert "order=fifo" in figures_of(two, "rest")["policy"]
 
-    before = {name: engine(two, name)["Committed"] for name in ("long", "rest")}
+    before = {name: figures_of(two, name)["committed"] for name in ("long", "rest")}
     jobs = {
         "long": sleep_job(two, "long-one", maps=3, queue="batch"),
         "rest": sleep_job(two, "short-one", maps=3),
@@ -92,26 +77,27 @@ def test_each_engine_serves_its_own_and_the_other_one_while_that_is_dead(two: Mi
         assert job.wait() == "SUCCEEDED"
         assert two.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
     wanted = {name: before[name] + job.containers() for name, job in jobs.items()}
-    two.wait_for("all to be counted", lambda: {name: engine(two, name)["Committed"] for name in jobs} == wanted)
+    two.wait_for("all to be counted", lambda: {name: figures_of(two, name)["committed"] for name in jobs} == wanted)
 
-    killed = second_sidecar(two)
+    killed = process_of(two, "rest")
+    assert killed is not None
     killed.send_signal(signal.SIGKILL)
     two.wait_for("the other engine to serve all", lambda: served_by(two, "rest") == "long", 120)
     job = sleep_job(two, "orphan", maps=2)
     assert shown(two, "--app", job.application_id)["home"] == "rest"
     assert job.wait() == "SUCCEEDED"
     two.wait_for("its own to be served again", lambda: served_by(two, "rest") == "rest", 300)
-    assert second_sidecar(two).pid != killed.pid
     bean = two.rm.treadle()
     assert (bean["PlacedNatively"], bean["Escapes"]) == (0, 0)
-    assert engine(two, "long")["LeaseFlips"] == 1
-    assert engine(two, "rest")["SidecarStarts"] == 2
+    assert figures_of(two, "long")["starts"] == 1
+    assert figures_of(two, "rest")["starts"] == 2
 
 
 def test_of_an_engine_that_hangs_another_serves_the_jobs(two: MiniCluster) -> None:
     two.wait_for("both engines to serve their own", lambda: served_by(two, "rest") == "rest", 300)
-    flips = engine(two, "long")["LeaseFlips"]
-    hung = second_sidecar(two)
+    starts = figures_of(two, "long")["starts"]
+    hung = process_of(two, "rest")
+    assert hung is not None
     hung.suspend()
     try:
         two.wait_for("the other engine to serve all", lambda: served_by(two, "rest") == "long", 180)
@@ -120,22 +106,22 @@ def test_of_an_engine_that_hangs_another_serves_the_jobs(two: MiniCluster) -> No
         assert job.wait() == "SUCCEEDED"
         assert two.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
     finally:
-        # the ResourceManager may have ended it
+        # the hub may have ended it
         with suppress(psutil.NoSuchProcess):
             hung.resume()
     two.wait_for("its own to be served again", lambda: served_by(two, "rest") == "rest", 300)
-    assert engine(two, "long")["LeaseFlips"] == flips
+    assert figures_of(two, "long")["starts"] == starts
     wait_adds_up(two)
 
 
 @contextmanager
 def dead(cluster: MiniCluster) -> Iterator[None]:
-    """Kill the first engine's sidecar as often as it comes."""
+    """Kill the first engine's process as often as it comes."""
     over = threading.Event()
 
     def kill() -> None:
         while not over.is_set():
-            process = first_sidecar(cluster)
+            process = process_of(cluster, "long")
             if process is not None:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
@@ -152,7 +138,7 @@ def dead(cluster: MiniCluster) -> Iterator[None]:
 
 def test_the_first_engine_may_be_dead_for_good(two: MiniCluster) -> None:
     two.wait_for("both engines to serve their own", lambda: served_by(two, "long") == "long", 300)
-    flips = engine(two, "rest")["LeaseFlips"]
+    starts = figures_of(two, "rest")["starts"]
     with dead(two):
         two.wait_for("the other engine to serve all", lambda: served_by(two, "long") == "rest", 120)
         for name in ("orphan-1", "orphan-2"):
@@ -164,6 +150,6 @@ def test_the_first_engine_may_be_dead_for_good(two: MiniCluster) -> None:
     # an administrator's refresh ends the pause that it has earned
     two.admin("-refreshQueues")
     two.wait_for("its own to be served again", lambda: served_by(two, "long") == "long", 300)
-    assert engine(two, "rest")["LeaseFlips"] == flips
+    assert figures_of(two, "rest")["starts"] == starts
     assert two.rm.treadle()["PlacedNatively"] == 0
     wait_adds_up(two)

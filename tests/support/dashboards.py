@@ -46,7 +46,7 @@ def dashboard(
     """Serve a dashboard that has looked at least once."""
     history, board, reader = History(folder / "history.sqlite"), Board(), Reader(rm)
     collector = Collector(reader, history, board, held=held)
-    questions = Questions(reader, explain, collector.engines)
+    questions = Questions(reader, explain)
     with listen("127.0.0.1", 0) as listening:
         port = listening.getsockname()[1]
         parts = Parts(collector, board, history, questions, addresses("127.0.0.1", port, urls), Doorkeeper(TOKEN))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import datetime
 from pathlib import Path
@@ -10,54 +9,46 @@ from typing import Any, Final
 
 import psutil
 
+from treadle.lab.demo.watch import roster_of
 from treadle.lab.minicluster.cluster import MiniCluster
 
-_BEAN: Final = "Hadoop:service=ResourceManager,name=Treadle"
 _TIME: Final = r"^(\S+ \d+:\d+:\d+,\d+) "
 _ALLOCATED: Final = re.compile(_TIME + r".*AM Allocated Container.*APPID=(\S+)")
 
 
-def bean_of(cluster: MiniCluster, engine: str) -> dict[str, Any]:
-    """Return what the RM says of an engine; nothing while it is not there."""
-    return cluster.rm.bean(f"{_BEAN}Engine-{engine}")
+def figures_of(cluster: MiniCluster, engine: str) -> dict[str, Any]:
+    """Return what is shown of an engine; nothing while it is not there."""
+    return dict(roster_of(cluster).get("engines", {}).get(engine, {}))
 
 
 def served_by(cluster: MiniCluster) -> dict[str, str]:
     """Return who serves each engine's applications now; nothing while there is one engine."""
-    engines = json.loads(cluster.rm.bean(f"{_BEAN}Engines").get("Engines", "{}")).get("engines", {})
-    return {name: str(life["served_by"]) for name, life in engines.items()}
+    return {name: str(each["served_by"]) for name, each in roster_of(cluster).get("engines", {}).items()}
 
 
 def owner_of(cluster: MiniCluster, application_id: str) -> tuple[str, str]:
     """Return whose an application is, and who serves it; empty while no engine has seen it."""
-    applications = json.loads(cluster.rm.bean(f"{_BEAN}Engines").get("Engines", "{}")).get("applications", {})
-    home, owner, *_ = applications.get(application_id, ("", ""))
+    home, owner, *_ = roster_of(cluster).get("applications", {}).get(application_id, ("", ""))
     return str(home), str(owner)
 
 
-def sidecar_of(cluster: MiniCluster, engine: str, first: str) -> psutil.Process | None:
-    """Return an engine's sidecar, None while there is none; the first engine's is started without a name."""
+def process_of(cluster: MiniCluster, engine: str) -> psutil.Process | None:
+    """Return an engine's process, None while there is none."""
     for pid in cluster.sidecar_pids():
         try:
-            process = psutil.Process(pid)
-            command = process.cmdline()
+            for child in psutil.Process(pid).children():
+                command = child.cmdline()
+                if "treadle.live.engine_child" in command and command[-2] == engine:
+                    return child
         except psutil.NoSuchProcess:
             continue
-        name = command[command.index("--engine") + 1] if "--engine" in command else first
-        if name == engine:
-            return process
     return None
 
 
-def lost_at_s(cluster: MiniCluster, engine: str, *, first: str, after_s: float) -> float | None:
-    """Return when the RM found that an engine has lost its lease, by its log: the first time after another.
-
-    The log names the first engine once there are others.
-    """
-    name = f"(?: {re.escape(engine)})?" if engine == first else f" {re.escape(engine)}"
-    lost = re.compile(_TIME + rf".*Treadle's engine{name} has lost the lease")
-    log = cluster.layout.logs / "rm.log"
-    return next((at for at, _ in _lines(log, lost) if at >= after_s), None)
+def lost_at_s(cluster: MiniCluster, engine: str, *, after_s: float) -> float | None:
+    """Return when the sidecar found that an engine is dead, by its log: the first time after another."""
+    lost = re.compile(_TIME + rf".*engine {re.escape(engine)} is dead")
+    return next((at for at, _ in _lines(cluster.layout.sidecar_log, lost) if at >= after_s), None)
 
 
 def allocated_at_s(cluster: MiniCluster, application_id: str, after_s: float) -> float | None:

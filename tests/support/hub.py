@@ -88,6 +88,9 @@ class PlainChild:
         self.starts += 1
         self._decoder, self._answer, self._working = FrameDecoder(), None, False
 
+    def retry(self) -> None:
+        """Ignore it."""
+
     def close(self) -> None:
         """Note it."""
         self.closed = True

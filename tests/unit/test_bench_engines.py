@@ -80,11 +80,11 @@ def test_a_mode_is_pooled_over_its_runs() -> None:
 
 
 def test_conflicts_are_counted_by_engine() -> None:
-    bean = {"Committed": 10, "RejectedNodeFull": 2, "RejectedChanged": 3, "RejectedNotOwner": 7, "LeaseFlips": 1}
-    found = engines_of(run_with([], engines={"a": bean, "b": {}}), ("NodeFull", "Changed"))
-    assert found["a"] == {"committed": 10, "conflicts": 5, "conflict_fraction": 0.5, "lease_flips": 1}
+    figures = {"a": {"committed": 10, "rejected": 5}, "b": {"committed": 0, "rejected": 0}}
+    found = engines_of(run_with([], engines=figures))
+    assert found["a"] == {"committed": 10, "conflicts": 5, "conflict_fraction": 0.5}
     assert found["b"]["conflict_fraction"] is None
-    assert list(engines_of(run_with([]), ("NodeFull",))) == [""], "one engine has no bean of its own"
+    assert list(engines_of(run_with([]))) == [""], "one engine has no name"
 
 
 def thought(folder: Path) -> ModuleType:
@@ -149,7 +149,7 @@ def test_the_other_gate_takes_up_one_job_in_a_decision(tmp_path: Path, monkeypat
 def test_copies_are_measured_by_jobs_served_a_second() -> None:
     rows = [["etl", 0.0, 1.0, 1_000.0, 1_000.0], ["adhoc", 0.0, 1.0, 2_000.0, 3_000.0], ["etl", 0.0, 1.0, -1.0, -1.0]]
     seen = {"completions": {"last_ms": 9_000.0}, "commits": {"first_ms": 1_000.0}}
-    found = measured(Row("x", "thinking", 2, "fine", "incremental"), run_with(rows, **seen), ())
+    found = measured(Row("x", "thinking", 2, "fine", "incremental"), run_with(rows, **seen))
     assert (found.span_s, found.served_per_s) == (8.0, 0.5)
     one = Row("y", "thinking", 1, "fine", "incremental", 4.0, 0.25)
     assert cells(found, [one, found])[3:8] == ["incremental", "8.0", "2.00", "0.5", "2.00"]
@@ -182,7 +182,7 @@ def test_missed_goals_of_copies_are_said() -> None:
 
 
 def test_the_plan_of_copies_grows_with_the_nodes() -> None:
-    full, quick = engines_copies.plan(1_000, False, 1, ()), engines_copies.plan(200, True, 1, ())
+    full, quick = engines_copies.plan(1_000, False, 1), engines_copies.plan(200, True, 1)
     assert isinstance(full.span, Workload)
     assert full.span.jobs * full.span.tasks == 10_000, "as many tasks as there is room for"
     assert quick.span.jobs < full.span.jobs
@@ -196,7 +196,7 @@ def test_rounds_alternate_and_a_failed_run_is_reported(tmp_path: Path, monkeypat
         return Run(mode, failure="the simulator ended" if mode.name == "beside-busy" else None)
 
     monkeypatch.setattr(engines_run, "simulate", simulated)
-    plan = engines_run.Plan(PacedLoad(10, 10, 1, 1_000), 5.0, 2, 0.0, ())
+    plan = engines_run.Plan(PacedLoad(10, 10, 1, 1_000), 5.0, 2, 0.0)
     setting: Any = None
     outcome = engines_run.run_engines(plan, setting, tmp_path, lambda *_: None)
     first = ["alone", "beside-asleep", "alone-again", "beside-busy", "in-one-engine"]

@@ -68,9 +68,9 @@ def test_the_page_says_what_was_counted() -> None:
 
 
 def test_what_became_of_a_killed_engines_jobs_is_read_from_the_rms_logs(tmp_path: Path) -> None:
-    (tmp_path / "rm.log").write_text(
-        "2026-01-02 03:04:05,100 WARN link.StateLog: Treadle's engine has lost the lease, engine b schedules: gone\n"
-        "2026-01-02 03:04:06,200 WARN link.StateLog: Treadle's engine b has lost the lease, engine a schedules: gone\n"
+    (tmp_path / "sidecar.log").write_text(
+        "2026-01-02 03:04:05,100 WARNING treadle.sidecar.hub: engine a is dead\n"
+        "2026-01-02 03:04:06,200 WARNING treadle.sidecar.hub: engine b is dead\n"
     )
     allocated = "USER=root\tOPERATION=AM Allocated Container\tTARGET=SchedulerApp\tRESULT=SUCCESS\tAPPID="
     (tmp_path / "rm-audit.log").write_text(
@@ -78,11 +78,13 @@ def test_what_became_of_a_killed_engines_jobs_is_read_from_the_rms_logs(tmp_path
         f"2026-01-02 03:04:06,900 {allocated}application_1_0002\tCONTAINERID=container_1_0002_01_000002\n"
         f"2026-01-02 03:04:07,250 {allocated}application_1_0001\tCONTAINERID=container_1_0001_01_000003\n"
     )
-    cluster: Any = SimpleNamespace(layout=SimpleNamespace(logs=tmp_path, audit_log=tmp_path / "rm-audit.log"))
-    at_s = lost_at_s(cluster, "b", first="a", after_s=0.0)
+    cluster: Any = SimpleNamespace(
+        layout=SimpleNamespace(sidecar_log=tmp_path / "sidecar.log", audit_log=tmp_path / "rm-audit.log")
+    )
+    at_s = lost_at_s(cluster, "b", after_s=0.0)
     assert at_s is not None
-    assert lost_at_s(cluster, "a", first="a", after_s=0.0) == pytest.approx(at_s - 1.1)
-    assert lost_at_s(cluster, "b", first="a", after_s=at_s + 1) is None
+    assert lost_at_s(cluster, "a", after_s=0.0) == pytest.approx(at_s - 1.1)
+    assert lost_at_s(cluster, "b", after_s=at_s + 1) is None
     assert allocated_at_s(cluster, "application_1_0001", at_s) == pytest.approx(at_s + 1.05)
 
 

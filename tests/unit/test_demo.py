@@ -74,7 +74,7 @@ def test_what_is_not_as_it_should_be_is_a_fault(job: RunningJob, fault: str) -> 
 def test_of_several_engines_the_report_says_who_served_each_job(tmp_path: Path) -> None:
     job = ended(4, 4)
     job.engine = "rest"
-    report = Report.of([job], BEAN, [], {"rest": {"Policy": "gate=pilots", "Committed": 4}})
+    report = Report.of([job], BEAN, [], {"rest": {"policy": "gate=pilots", "committed": 4}})
     report.write(tmp_path / "demo.json")
     values = json.loads((tmp_path / "demo.json").read_text())
     assert values["jobs"][0]["engine"] == "rest"

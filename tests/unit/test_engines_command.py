@@ -10,51 +10,43 @@ import pytest
 from treadle.cli import engines
 from treadle.cli.main import run
 from treadle.errors import UserError
+from treadle.yarn.treadle_beans import policy_in
 
-BEANS = [
-    {
-        "name": "Hadoop:service=ResourceManager,name=TreadleEngine-service",
-        "Policy": "order=srpt",
-        "LastError": "",
-        "DecisionUsefulMs": 200,
-        "DecisionWastedMs": 40,
-        "DecisionEmptyMs": 10,
-        "SinceMs": 1000,
-        "Committed": 80,
-        "Transactions": 8,
-        "Conflicts": 4,
-        "WaitMeanMs": 1500,
-        "WaitP99Ms": 7250,
-        "Retries": 11,
-        "GivenUp": 13,
-        "Moved": 17,
-        "RejectedNotOwner": 5,
-        "LeaseFlips": 1,
-    },
-    {
-        "name": "Hadoop:service=ResourceManager,name=TreadleEngine-batch",
-        "Policy": "order=fifo",
-        "LastError": "killed",
-        "SinceMs": 1000,
-    },
-]
-ROSTER: dict[str, Any] = {
-    "engines": {
-        "service": {"entry": "service", "lives": True, "served_by": "service", "applications": 2},
-        "batch": {"entry": "batch", "lives": False, "served_by": "service", "applications": 0},
-    },
-    "applications": {
-        "application_1_0001": ["service", "service", ""],
-        "application_1_0002": ["batch", "service", ""],
-        "application_1_0003": ["batch", "service", "given up"],
-    },
+SERVICE = {
+    "entry": "service",
+    "alive": True,
+    "served_by": "service",
+    "applications": 2,
+    "policy": "order=srpt",
+    "error": "",
+    "busy": 0.25,
+    "transactions": 8,
+    "conflicts": 4,
+    "committed": 80,
+    "wait_mean_ms": 1500,
+    "wait_p99_ms": 7250,
+    "retries": 11,
+    "given_up": 13,
+    "moved": 17,
+    "not_owner": 5,
+    "starts": 1,
 }
+BATCH = {"entry": "batch", "alive": False, "served_by": "service", "policy": "order=fifo", "error": "killed"}
+APPLICATIONS = {
+    "application_1_0001": ["service", "service", ""],
+    "application_1_0002": ["batch", "service", ""],
+    "application_1_0003": ["batch", "service", "given up"],
+}
+
+
+def of_bean(monkeypatch: pytest.MonkeyPatch, **bean: Any) -> None:
+    monkeypatch.setattr(engines, "read_bean", lambda rm, name, ca: bean)
 
 
 @pytest.fixture(autouse=True)
 def _rm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "read_beans", lambda rm, name, ca: BEANS)
-    monkeypatch.setattr(engines, "read_bean", lambda rm, name, ca: {"Engines": json.dumps(ROSTER)})
+    of_bean(monkeypatch, Engines=json.dumps({"engines": {"service": SERVICE, "batch": BATCH}}))
+    monkeypatch.setattr(engines, "_owners", lambda rm, ca: APPLICATIONS)
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -100,7 +92,7 @@ def test_figures_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_who_serves_an_application(capsys: pytest.CaptureFixture[str], application: str, text: str) -> None:
     assert text in said(capsys, "--app", application)
-    home = ROSTER["applications"][application][0]
+    home = APPLICATIONS[application][0]
     assert json.loads(said(capsys, "--app", application, "--json"))["home"] == home
 
 
@@ -116,8 +108,7 @@ def test_an_application_that_nobody_serves_is_a_mistake(capsys: pytest.CaptureFi
 
 
 def test_one_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(engines, "read_beans", lambda rm, name, ca: [])
-    monkeypatch.setattr(engines, "read_bean", lambda rm, name, ca: {"Schedules": 1})
+    of_bean(monkeypatch, Schedules=1, Engines="")
     assert "one engine serves all applications" in said(capsys)
     assert "one engine serves all applications" in said(capsys, "--app", "application_1_0001")
 
@@ -133,8 +124,22 @@ def test_one_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 def test_one_engine_that_does_not_schedule_serves_nobody(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(engines, "read_beans", lambda rm, name, ca: [])
-    monkeypatch.setattr(engines, "read_bean", lambda rm, name, ca: {"Schedules": 0, "Mode": "off"})
+    of_bean(monkeypatch, Schedules=0, Mode="off")
     text = said(capsys, *arguments)
     assert "which serves nobody now: the mode is off" in text
     assert "serves all" not in text
+
+
+@pytest.mark.parametrize("rubbish", ["no json", "[]", '{"engines": 1}', '{"engines": {"a": 1}}', "[" * 100_000])
+def test_what_is_no_text_of_engines_is_a_mistake(
+    rubbish: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of_bean(monkeypatch, Engines=rubbish)
+    assert run(["engines"]) == 2
+    assert "holds no figures of engines" in capsys.readouterr().err
+
+
+def test_the_policy_that_runs_is_the_first_engines() -> None:
+    several = {"Policy": "service: gate=all order=a.py:A; batch-1, batch-2: gate=pilots", "Engines": "{}"}
+    assert policy_in(several) == "gate=all order=a.py:A"
+    assert policy_in({"Policy": "gate=all", "Engines": ""}) == "gate=all"

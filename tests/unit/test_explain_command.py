@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -30,9 +30,12 @@ from treadle.config.state_folders import EXPLAIN_SOCKET
 from treadle.engine import Engine
 from treadle.errors import UserError
 from treadle.explain.situation import Situation
-from treadle.live import explain_door
+from treadle.live import door as door_module
+from treadle.live.door import Door, opened
+from treadle.live.engines import HubDoor
 from treadle.live.explain_door import ExplainDoor, held_nodes, open_door, shown
 from treadle.live.policy_memory import state_folder
+from treadle.sidecar.hub import Hub
 
 
 @pytest.fixture(scope="module")
@@ -103,12 +106,44 @@ def test_where_no_sidecar_listens_the_resource_manager_says_why(
     assert said in capsys.readouterr().err
 
 
+class SharedOut:
+    """A hub that says who serves what."""
+
+    def __init__(self, **applications: str) -> None:
+        self.applications = applications
+
+    def roster_json(self) -> dict[str, Any]:
+        owners = {application: ["rest", owner, ""] for application, owner in self.applications.items()}
+        return {"engines": {"prod": {}, "rest": {}}, "applications": owners}
+
+
+@contextmanager
+def several(config: Path, hub: SharedOut, **engines: Engine) -> Iterator[str]:
+    """Open the doors of a hub and of engines; yields the address of their manager."""
+
+    def of(deciding: Engine) -> ExplainDoor | None:
+        name = next(name for name, each in engines.items() if each is deciding)
+        return open_door(state_folder(config, engine=name), lambda action: shown(deciding, action))
+
+    doors: list[Door | None] = [of(engine) for engine in engines.values()]
+    doors.append(opened(state_folder(config), lambda path: HubDoor(path, config, cast(Hub, hub))))
+    try:
+        figures = json.dumps({"engines": {name: {} for name in ("prod", "rest")}})
+        settings = {"yarn.scheduler.treadle.config.file": str(config)}
+        with served(FakeManager({"Treadle": {"Engines": figures}}, settings)) as manager:
+            yield manager.url
+    finally:
+        for door in filter(None, doors):
+            door.close()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
         (["0001"], 0, "application_0_0001"),
-        (["0001", "--engine", "prod"], 0, "application_0_0001"),
-        (["0001", "--engine", "prodd"], 2, "--engine 'prodd' is not one of prod, rest; did you mean prod?"),
+        (["0001", "--engine", "prod"], 2, "the engine has not heard of the cluster yet"),
+        (["0001", "--engine", "prodd"], 2, "'prodd' is not one of prod, rest; did you mean prod?"),
+        (["0009"], 2, "no engine serves an application 0009 that runs"),
     ],
 )
 def test_its_engine_is_asked(
@@ -117,30 +152,17 @@ def test_its_engine_is_asked(
     # a socket's path has 107 characters at the most
     config = tmp_path / "c.yaml"
     config.write_text("")
-    roster = {
-        "engines": {name: {} for name in ("prod", "rest")},
-        "applications": {"application_0_0001": ["rest", "rest"]},
-    }
-    # the engine that knows the application is the second; where prod is named it is the first
-    knowing, other = ("", "rest") if "--engine" in arguments else ("rest", "")
-    empty = Engine(default_settings())
-    doors = [
-        open_door(state_places(config, knowing)[0].parent, lambda action: shown(engine, action)),
-        open_door(state_places(config, other)[0].parent, lambda action: shown(empty, action)),
-    ]
-    beans = {"TreadleEngines": {"Engines": json.dumps(roster)}}
-    with served(FakeManager(beans, {"yarn.scheduler.treadle.config.file": str(config)})) as manager:
-        assert run(["explain", *arguments, "--rm", manager.url]) == code
-    for door in doors:
-        assert door is not None
-        door.close()
-    shown_ = capsys.readouterr()
-    assert said in shown_.out + shown_.err
+    engines = {"prod": Engine(default_settings()), "rest": engine}
+    with several(config, SharedOut(application_0_0001="rest"), **engines) as rm:
+        assert run(["explain", *arguments, "--rm", rm]) == code
+        shown_ = capsys.readouterr()
+        assert said in shown_.out + shown_.err
+        assert run(["engines", "--app", "0001", "--rm", rm]) == 0
+        assert "is served by rest, whose selector is the first" in capsys.readouterr().out
 
 
-def test_an_engine_is_named_where_there_is_one_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with served(FakeManager({}, {"yarn.scheduler.treadle.config.file": "/treadle.yaml"})) as manager:
-        assert run(["explain", "1", "--engine", "rest", "--rm", manager.url]) == 2
+def test_an_engine_is_named_where_there_is_one_alone(door: ExplainDoor, capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain(door, "1", "--engine", "rest") == 2
     assert "there is one engine, which has no name" in capsys.readouterr().err
 
 
@@ -194,15 +216,15 @@ def test_the_end_of_an_id_that_two_applications_have_lists_both(
         door.close()
 
 
-def test_the_end_of_an_id_that_engines_share_out_twice_lists_both(capsys: pytest.CaptureFixture[str]) -> None:
-    served_by = {f"application_{start}_0001": ["rest", "rest"] for start in (1, 2)}
-    roster = {"engines": {"rest": {}}, "applications": served_by}
-    beans = {"TreadleEngines": {"Engines": json.dumps(roster)}, "TreadleEngine-rest": {}}
-    with served(FakeManager(beans, {"yarn.scheduler.treadle.config.file": "/treadle.yaml"})) as manager:
-        assert run(["explain", "0001", "--rm", manager.url]) == 2
-        assert "application_1_0001, application_2_0001" in capsys.readouterr().err
-        assert run(["engines", "--app", "0001", "--rm", manager.url]) == 2
-        assert "application_1_0001, application_2_0001" in capsys.readouterr().err
+def test_the_end_of_an_id_that_engines_share_out_twice_lists_both(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.yaml").write_text("")
+    hub = SharedOut(application_1_0001="rest", application_2_0001="rest")
+    with several(tmp_path / "c.yaml", hub) as rm:
+        for words in (["explain", "0001"], ["engines", "--app", "0001"]):
+            assert run([*words, "--rm", rm]) == 2
+            assert "application_1_0001, application_2_0001" in capsys.readouterr().err
 
 
 class Yarn(FakeManager):
@@ -312,7 +334,7 @@ def test_the_socket_is_its_users_own_and_replaces_one_that_was_left(tmp_path: Pa
 def test_another_user_gets_no_answer(
     door: ExplainDoor, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explain_door, "answers", lambda user: False)
+    monkeypatch.setattr(door_module, "answers", lambda user: False)
     assert explain(door, "0001") == 2
     assert "or does not answer this user; run this on" in capsys.readouterr().err
 
@@ -341,7 +363,7 @@ def test_rubbish_ends_nothing(door: ExplainDoor, line: bytes, capsys: pytest.Cap
 def test_who_asks_a_byte_at_a_time_is_not_waited_for(
     door: ExplainDoor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(explain_door, "WAIT_S", 0.5)
+    monkeypatch.setattr(door_module, "WAIT_S", 0.5)
     sent = 0
     with socket.socket(socket.AF_UNIX) as connected:
         connected.connect(str(door.path))
@@ -393,7 +415,7 @@ class Exhausted:
 def test_a_door_that_could_not_let_anybody_in_does_so_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(explain_door, "AGAIN_S", 0.01)
+    monkeypatch.setattr(door_module, "AGAIN_S", 0.01)
     door = ExplainDoor(tmp_path / "explain.sock", lambda action: None, list)
     try:
         door._listening = Exhausted(door._listening, 3)  # type: ignore[assignment]
@@ -446,20 +468,19 @@ def test_without_a_place_there_is_no_door_and_the_sidecar_goes_on(tmp_path: Path
     assert open_door(tmp_path / ("long" * 50), lambda action: None) is None
 
 
-@pytest.mark.parametrize("engine_name", ["", "batch"])
 def test_the_command_looks_where_the_sidecar_puts_it_and_in_no_home(
-    tmp_path: Path, engine_name: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "treadle.yaml"
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    beside = state_folder(config, engine=engine_name)
+    beside = state_folder(config)
     assert beside is not None
     monkeypatch.setattr("treadle.live.policy_memory.os.access", lambda *_: False)  # as where root owns the folder
-    kept = state_folder(config, {"STATE_DIRECTORY": str(tmp_path)}, engine_name)
+    kept = state_folder(config, {"STATE_DIRECTORY": str(tmp_path)})
     assert kept is not None
     of_unit = UNIT_STATE / kept.relative_to(tmp_path)
-    assert state_places(config, engine_name) == [beside / EXPLAIN_SOCKET, of_unit / EXPLAIN_SOCKET]
+    assert state_places(config) == [beside / EXPLAIN_SOCKET, of_unit / EXPLAIN_SOCKET]
 
 
 def test_the_units_state_is_where_the_command_looks() -> None:

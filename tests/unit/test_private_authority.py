@@ -24,8 +24,7 @@ class _Page(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
-        beans = [] if "TreadleEngine" in self.path else BEANS
-        bodies = {"/jmx": {"beans": beans}, "/ws/v1/history/mapreduce/jobs": {"jobs": {"job": []}}}
+        bodies = {"/jmx": {"beans": BEANS}, "/ws/v1/history/mapreduce/jobs": {"jobs": {"job": []}}}
         body = json.dumps(bodies.get(path, {"property": {"value": "/no/treadle.yaml"}})).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))

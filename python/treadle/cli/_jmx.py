@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from treadle.errors import UserError
-from treadle.yarn.treadle_beans import roster_of
 
 RmOption = Annotated[str, typer.Option("--rm", envvar="TREADLE_RM", help="Address of the ResourceManager's web pages.")]
 CaOption = Annotated[
@@ -49,22 +47,6 @@ def read_beans(rm: str, name: str, ca: Path | None = None) -> list[dict[str, Any
     from treadle.yarn import pages
 
     return pages.read_beans(rm, name, ca)
-
-
-def roster_in(bean: Mapping[str, Any], rm: str) -> dict[str, dict[str, Any]]:
-    """Return ``engines`` and ``applications`` of the bean TreadleEngines.
-
-    Args:
-        bean: its attributes
-        rm: the ResourceManager that it is of
-
-    Raises:
-        UserError: it holds something else.
-    """
-    try:
-        return roster_of(bean)
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{rm}: the bean TreadleEngines holds no JSON; use the jar of this version") from error
 
 
 def _why_missing(rm: str, name: str, ca: Path | None) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from treadle.cli._jmx import read_bean
 from treadle.errors import UserError
+from treadle.yarn.treadle_beans import policy_in
 
 CONFIG_KEY: Final = "yarn.scheduler.treadle.config.file"
 SIDECAR_KEY: Final = "yarn.scheduler.treadle.sidecar"
@@ -163,11 +164,11 @@ def wait_until_runs(
     Raises:
         UserError: it does not run within the time, or is refused, or the mode is off; the text says why.
     """
-    said, same = earlier.get("LastError"), earlier.get("Policy") == policy
+    said, same = earlier.get("LastError"), policy_in(earlier) == policy
     for look in range(int(WAIT_S / _POLL_S)):
         bean = read_bean(rm, "Treadle", ca)
         refuse_off(bean)
-        error, runs = bean.get("LastError") or "", bean.get("Policy")
+        error, runs = bean.get("LastError") or "", policy_in(bean)
         # What went wrong last stays there; each refusal has a text of its own.
         if error != said and re.search(r"settings \d+ refused", error):
             raise UserError(f"the engine refuses it: {error}")

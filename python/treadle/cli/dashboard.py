@@ -72,10 +72,8 @@ def dashboard(
         with listen(bind, port) as listening:
             port = int(listening.getsockname()[1])
             reader, board = Reader(rm, ca), Board()
-            collector = Collector(reader, history, board, held=lambda engine: _held(engine, rm, ca, config))
-            questions = Questions(
-                reader, lambda application, engine: _explain(application, engine, rm, ca, config), collector.engines
-            )
+            collector = Collector(reader, history, board, held=lambda: _held(rm, ca, config))
+            questions = Questions(reader, lambda application: _explain(application, rm, ca, config))
             parts = Parts(collector, board, history, questions, addresses(bind, port, url or ()), doorkeeper)
             _announce(parts, rm, f"http://{bind}:{port}", url or [], token)
             server_of(parts).run([listening])
@@ -138,13 +136,13 @@ def _state_folder(named: Path | None) -> Path:
     return folder
 
 
-def _held(engine: str, rm: str, ca: Path | None, config: Path | None) -> list[dict[str, Any]]:
-    """Return the nodes that an engine keeps free, as its sidecar reports.
+def _held(rm: str, ca: Path | None, config: Path | None) -> list[dict[str, Any]]:
+    """Return the nodes that engines keep free, as the sidecar reports.
 
     Raises:
         UserError: it cannot be asked.
     """
-    found = _ask({"held": True}, engine, rm, ca, config)
+    found = _ask({"held": True}, rm, ca, config)
     if not isinstance(found.get("held"), list):
         raise UserError(
             f"the sidecar does not show which nodes it keeps: {found.get('error', 'it answers something else')}"
@@ -152,15 +150,15 @@ def _held(engine: str, rm: str, ca: Path | None, config: Path | None) -> list[di
     return list(found["held"])
 
 
-def _explain(application: str, engine: str, rm: str, ca: Path | None, config: Path | None) -> dict[str, Any]:
-    return _ask({"application": application, "ask": None, "node": ""}, engine, rm, ca, config)
+def _explain(application: str, rm: str, ca: Path | None, config: Path | None) -> dict[str, Any]:
+    return _ask({"application": application, "ask": None, "node": ""}, rm, ca, config)
 
 
-def _ask(question: dict[str, Any], engine: str, rm: str, ca: Path | None, config: Path | None) -> dict[str, Any]:
+def _ask(question: dict[str, Any], rm: str, ca: Path | None, config: Path | None) -> dict[str, Any]:
     from treadle.cli._take_over import configured_file
     from treadle.cli.explain import NoSidecarError, ask_sidecar, state_places, why_none_answers
 
-    places = state_places(configured_file(rm, ca) if config is None else config, engine)
+    places = state_places(configured_file(rm, ca) if config is None else config)
     try:
         return ask_sidecar(places, question)
     except NoSidecarError as error:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean, read_beans, roster_in
+from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
 from treadle.errors import UserError
-from treadle.yarn.treadle_beans import ENGINE_PREFIX, application_in, engine_figures, engine_name, why_not
+from treadle.yarn.treadle_beans import application_in, engines_in, why_not
 
 app = typer.Typer()
-
-CONFLICTS: Final = ("NodeFull", "NodeReserved", "QueueMaximum", "UserLimit", "StaleState", "Changed", "Transaction")
-"""Reasons of rejections that others have caused since the engine looked."""
 
 _TITLES: Final = (
     "engine",
@@ -41,15 +39,14 @@ def engines(
     application: Annotated[str | None, typer.Option("--app", help="Who serves this application, and why.")] = None,
 ) -> None:
     """Show the engines of a cluster: who serves what, how busy they are, and how often they conflict."""
-    beans = {engine_name(bean): bean for bean in read_beans(rm, f"{ENGINE_PREFIX}*", ca)}
-    roster = roster_in(read_bean(rm, "TreadleEngines", ca), rm) if beans else {"engines": {}, "applications": {}}
-    # without several engines the bean of the one says whether there is Treadle at all
-    idle = "" if beans else why_not(read_bean(rm, "Treadle", ca))
+    bean = read_bean(rm, "Treadle", ca)
+    shown = engines_in(bean)
+    # without several engines the bean says whether the one serves anybody
+    idle = "" if shown else why_not(bean)
     if application is not None:
-        found = _served(application, roster)
+        found = _served(application, _owners(rm, ca) if shown else {})
         typer.echo(json.dumps(found) if as_json else _sentence(found, idle))
         return
-    shown = [engine_figures(name, roster["engines"].get(name, {}), bean) for name, bean in beans.items()]
     if as_json:
         typer.echo(json.dumps({"engines": shown}, indent=2))
         return
@@ -95,19 +92,34 @@ def _serves(row: Mapping[str, Any]) -> str:
     return f"{row['applications']} applications" + ("" if row["lives"] else f", but {state}")
 
 
-def _served(application: str, roster: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the engine whose an application is, and who serves it.
+def _owners(rm: str, ca: Path | None) -> dict[str, Any]:
+    """Return home and owner of each application, as the sidecar says.
+
+    Raises:
+        UserError: it does not.
+    """
+    from treadle.cli._take_over import configured_file
+    from treadle.cli.explain import ask_sidecar, state_places
+
+    found = ask_sidecar(state_places(configured_file(rm, ca)), {"engines": True})
+    if "applications" not in found:
+        raise UserError(f"the sidecar does not say who serves what: {found.get('error', 'it answers something else')}")
+    return dict(found["applications"])
+
+
+def _served(application: str, owners: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the engine whose an application is, and who serves it; None for the only one.
 
     Raises:
         UserError: no engine serves it.
     """
-    if not roster["engines"]:
+    if not owners:
         return {"application": application, "home": None, "owner": None, "given_up": False}
-    name = application_in(roster, application)
-    if not name:
+    name = application_in({"applications": owners}, application)
+    if not name or not owners[name][1]:
         raise UserError(f"{application} is not served by any engine: it has ended, or there is none of this id")
-    home, owner, *why = roster["applications"][name]
-    return {"application": name, "home": home, "owner": owner, "given_up": why == ["given up"]}
+    home, owner, why = owners[name]
+    return {"application": name, "home": home, "owner": owner, "given_up": why == "given up"}
 
 
 def _sentence(found: Mapping[str, Any], idle: str) -> str:

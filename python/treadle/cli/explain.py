@@ -12,11 +12,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean, read_beans, roster_in
+from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
 from treadle.errors import UserError, printable
 from treadle.yarn.application_ids import several
 from treadle.yarn.applications import find_applications
-from treadle.yarn.treadle_beans import application_in, why_not
+from treadle.yarn.treadle_beans import why_not
 
 app = typer.Typer()
 
@@ -79,8 +79,9 @@ def explain(
     if socket_ is None:
         check_config(config)
     try:
-        places = [socket_] if socket_ is not None else _places(application, config, rm, ca, engine)
-        found = ask_sidecar(places, {"application": application, "ask": ask, "node": node})
+        places = [socket_] if socket_ is not None else _places(config, rm, ca)
+        named = {"engine": engine} if engine else {}
+        found = ask_sidecar(places, {"application": application, "ask": ask, "node": node} | named)
     except NoSidecarError as error:
         _show_yarn(application, rm, ca, as_json)
         raise UserError(why_none_answers(error, rm, ca)) from error
@@ -163,52 +164,30 @@ def check_config(config: Path | None) -> None:
         raise UserError(f"--config {config} is not there; name the treadle.yaml that the sidecar was started with")
 
 
-def _places(application: str, config: Path | None, rm: str, ca: Path | None, engine: str) -> list[Path]:
+def _places(config: Path | None, rm: str, ca: Path | None) -> list[Path]:
     """Return where a sidecar may have its socket, the likeliest first.
 
     Raises:
         NoSidecarError: the ResourceManager names no treadle.yaml, so that no sidecar has a socket.
-        UserError: the ResourceManager does not answer, or there is no such engine.
+        UserError: the ResourceManager does not answer.
     """
     from treadle.cli._take_over import configured_file
 
     if config is not None:
-        return state_places(config, engine)
+        return state_places(config)
     try:
-        file = configured_file(rm, ca)
+        return state_places(configured_file(rm, ca))
     except UserError as error:
         if error.__cause__ is None:  # it answers, and names none
             raise NoSidecarError(str(error)) from error
         raise
-    name = _engine_of(application, engine, rm, ca)
-    # the first of several has no name in its folder's
-    return [*state_places(file, name), *(state_places(file, "") if name else [])]
 
 
-def _engine_of(application: str, engine: str, rm: str, ca: Path | None) -> str:
-    """Return the name of the engine to ask, empty if there is one alone.
-
-    Raises:
-        UserError: there is none of the name that was given.
-    """
-    from treadle.config.errors import unknown
-
-    found = read_beans(rm, "TreadleEngines", ca)
-    roster = roster_in(found[0], rm) if found else {"engines": {}, "applications": {}}
-    names = list(roster["engines"])
-    if engine and not names:
-        raise UserError(f"--engine {engine}: there is one engine, which has no name; leave --engine out")
-    if engine and engine not in names:
-        raise UserError(f"--engine {unknown(engine, names)}")
-    served = application_in(roster, application)
-    return engine or (str(roster["applications"][served][1]) if served else "")
-
-
-def state_places(config: Path, engine: str) -> list[Path]:
+def state_places(config: Path) -> list[Path]:
     """Return the sockets that a sidecar of a treadle.yaml may have: beside the file, or in its unit's state."""
     from treadle.config.state_folders import EXPLAIN_SOCKET, state_folders
 
-    return [folder / EXPLAIN_SOCKET for folder in state_folders(config, engine, [str(UNIT_STATE)])]
+    return [folder / EXPLAIN_SOCKET for folder in state_folders(config, "", [str(UNIT_STATE)])]
 
 
 def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:

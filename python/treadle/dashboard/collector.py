@@ -89,11 +89,6 @@ class Collector:
         self._lines: list[str] = []
         """What changed, and is not kept yet."""
 
-    def engines(self) -> list[str]:
-        """Return the names of the engines, if there are several."""
-        decisions = self.view.decisions
-        return [str(each["engine"]) for each in decisions.engines] if decisions else []
-
     def run(self, stop: Event) -> None:
         """Look until somebody says stop; nothing ends it but that."""
         while not stop.is_set():
@@ -217,7 +212,7 @@ class Collector:
             self._follow(view.jobs)
 
         def held() -> None:
-            view.held, view.held_error = self._held.ask(("", *self.engines()))
+            view.held, view.held_error = self._held.ask()
 
         def placements() -> None:
             view.placements = self._reader.placements()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from threading import Thread
 from typing import Any, Final
 
@@ -17,14 +17,11 @@ WAIT_S: Final = 0.4
 
 NOT_YET: Final = "an engine has not answered yet"
 
-Held = Callable[[str], list[dict[str, Any]]]
-"""Returns the nodes that an engine of a name keeps free, '' for the first.
-
-Raises `UserError` if it cannot be asked.
-"""
+Held = Callable[[], list[dict[str, Any]]]
+"""Returns the nodes that engines keep free; raises `UserError` if they cannot be asked."""
 
 
-def nobody_tells(_: str) -> list[dict[str, Any]]:
+def nobody_tells() -> list[dict[str, Any]]:
     """Report no held node.
 
     Raises:
@@ -41,10 +38,10 @@ class HeldNodes:
         self._asking: Thread | None = None
         self._found: tuple[list[HeldNode], str] = [], ""
 
-    def ask(self, engines: Sequence[str], wait_s: float | None = None) -> tuple[list[HeldNode], str]:
+    def ask(self, wait_s: float | None = None) -> tuple[list[HeldNode], str]:
         """Return the nodes that engines keep free, and why that is not known; empty if it is."""
         if self._asking is None:
-            self._asking = Thread(target=self._ask, args=(list(engines),), name="held", daemon=True)
+            self._asking = Thread(target=self._ask, name="held", daemon=True)
             self._asking.start()
         self._asking.join(WAIT_S if wait_s is None else wait_s)
         if self._asking.is_alive():
@@ -52,9 +49,9 @@ class HeldNodes:
         self._asking = None
         return self._found
 
-    def _ask(self, engines: Sequence[str]) -> None:
+    def _ask(self) -> None:
         try:
-            self._found = [each for engine in engines for each in held_of(self._held(engine))], ""
+            self._found = held_of(self._held()), ""
         except UserError as error:  # elsewhere than on the ResourceManager's host that is no trouble
             self._found = [], printable(str(error))
         except Exception as error:  # pages say so; whoever looks goes on

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from threading import Lock
 from typing import Any, Final
 
@@ -20,11 +20,8 @@ KEPT_MAX: Final = 64
 _WAIT_S: Final = 5.0
 _APPLICATION: Final = re.compile(r"application_\d{1,19}_\d{1,10}")
 
-Explain = Callable[[str, str], dict[str, Any]]
-"""Returns what a sidecar says of an application, the first ('') or that of the engine of a name.
-
-Raises `UserError` if it cannot be asked.
-"""
+Explain = Callable[[str], dict[str, Any]]
+"""Returns what the sidecar says of an application; raises `UserError` if it cannot be asked."""
 
 
 class BusyError(Exception):
@@ -34,22 +31,15 @@ class BusyError(Exception):
 class Questions:
     """Asks in the name of those who look at a page. Thread-safe."""
 
-    def __init__(
-        self,
-        reader: Reader,
-        explain: Explain,
-        engines: Callable[[], Iterable[str]] = tuple,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, reader: Reader, explain: Explain, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin.
 
         Args:
             reader: of the ResourceManager
             explain: asks a sidecar
-            engines: returns the names of the engines, if there are several
             clock: seconds
         """
-        self._reader, self._explain, self._engines, self._clock = reader, explain, engines, clock
+        self._reader, self._explain, self._clock = reader, explain, clock
         self._one = Lock()
         self._kept: OrderedDict[str, tuple[float, dict[str, Any]]] = OrderedDict()
         self._asked_s = -PAUSE_S
@@ -91,14 +81,8 @@ class Questions:
                 return {**answer, "ended": found.ended}
         except UserError as error:
             answer["asks_error"] = str(error)
-        for engine in ("", *self._engines()):
-            try:
-                said = self._explain(application, engine)
-            except UserError as error:
-                answer.setdefault("explain_error", str(error))
-                continue
-            if "error" not in said:
-                answer.pop("explain_error", None)
-                return {**answer, "explained": said}
-            answer["explain_error"] = str(said["error"])
-        return answer
+        try:
+            said = self._explain(application)
+        except UserError as error:
+            return {**answer, "explain_error": str(error)}
+        return {**answer, "explain_error": str(said["error"])} if "error" in said else {**answer, "explained": said}

@@ -17,7 +17,7 @@ from treadle.errors import UserError
 from treadle.yarn.applications import DIAGNOSTICS_MAX, ENDED
 from treadle.yarn.pages import address_of, read_beans, read_page, state_of
 from treadle.yarn.priorities import FAILED_MAP, MAP, REDUCE
-from treadle.yarn.treadle_beans import ENGINE_PREFIX, engine_figures, engine_name, roster_of, why_not
+from treadle.yarn.treadle_beans import engines_in, why_not
 
 _T = TypeVar("_T")
 
@@ -96,9 +96,7 @@ class Reader:
         if not active:
             raise UserError(f"{address_of(self.rm)}/jmx has no bean RMInfo, so it is no ResourceManager's; check --rm")
         found = read_beans(self.rm, "Treadle", self.ca)
-        engines = read_beans(self.rm, f"{ENGINE_PREFIX}*", self.ca) if found else []
-        roster = read_beans(self.rm, "TreadleEngines", self.ca) if engines else []
-        return active, _decisions(found[0], engines, roster) if found else None
+        return active, _decisions(found[0]) if found else None
 
     def placements(self) -> dict[str, tuple[int, int]]:
         """Return for the latest applications the containers that Treadle placed, and that anyone else did."""
@@ -156,17 +154,12 @@ class Reader:
             raise UserError(f"{self.rm}{path}: {error}") from error
 
 
-def _decisions(bean: Mapping[str, Any], engines: list[dict[str, Any]], roster: list[dict[str, Any]]) -> Decisions:
+def _decisions(bean: Mapping[str, Any]) -> Decisions:
     try:
-        lives = roster_of(roster[0])["engines"] if roster else {}
-    except (ValueError, KeyError, TypeError):
-        lives = {}
-    shown = []
-    for each in engines[:ENGINES_MAX]:
-        name = engine_name(each)
-        clean = {key: whole(value) if isinstance(value, int | float) else text(value) for key, value in each.items()}
-        life = lives.get(name)
-        shown.append(engine_figures(text(name), life if isinstance(life, dict) else {}, clean))
+        engines = engines_in(bean)[:ENGINES_MAX]
+    except UserError:
+        engines = []
+    shown = [{key: text(value) if isinstance(value, str) else value for key, value in each.items()} for each in engines]
     rejected = {key.removeprefix("Rejected"): whole(value) for key, value in bean.items() if _is_reason(key)}
     return Decisions(
         why_not=why_not(bean),

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import logging
+import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Condition
-from typing import Final
+from typing import Any, Final
 
 from treadle.config.engines import RosterEngine
-from treadle.config.errors import ConfigError, Problem
+from treadle.config.errors import ConfigError, Problem, unknown
 from treadle.config.reader import read_roster
 from treadle.config.trust import reason_against
+from treadle.errors import UserError
 from treadle.live.closing import Close
+from treadle.live.door import NO_QUESTION, Door, ask_door, opened
+from treadle.live.policy_memory import state_folder
 from treadle.sidecar.child import CLOSE_S, ChildProcess
 from treadle.sidecar.hub import Hub
+from treadle.yarn.treadle_beans import application_in
 
-_log = logging.getLogger(__name__)
+ANSWER_S: Final = 8.0
+"""An engine that takes longer to answer is given up; the asker waits ten seconds."""
 
 COMMAND: Final = (sys.executable, "-P", "-m", "treadle.live.engine_child")
 
@@ -52,7 +57,57 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
             child.join(until_s - time.monotonic())
 
     closing.append(close)
+    opened(state_folder(config), lambda path: HubDoor(path, config, hub))
     return hub
+
+
+class HubDoor(Door):
+    """Says who serves what, and lets each engine answer what is asked about its own applications."""
+
+    def __init__(self, path: Path, config: Path, hub: Hub) -> None:
+        super().__init__(path)
+        self._config, self._hub = config, hub
+
+    def answer_to(self, line: bytes) -> bytes:
+        """Answer a question."""
+        try:
+            asked = json.loads(line)
+            roster = self._hub.roster_json()
+            if asked.get("engines") is True:
+                return json.dumps(roster).encode()
+            if asked.get("held") is True:
+                found = [json.loads(self._of(name, asked)) for name in roster["engines"]]
+                errors = [each for each in found if "error" in each]
+                held = [node for each in found for node in each.get("held", ())]
+                return json.dumps(errors[0] if errors else {"held": held}).encode()
+            name = asked.pop("engine", "") or _owner(roster["applications"], str(asked["application"]))
+            if name not in roster["engines"]:
+                return json.dumps({"error": unknown(str(name), list(roster["engines"]))}).encode()
+            return self._of(name, asked)
+        except UserError as error:
+            return json.dumps({"error": str(error), "unknown": True}).encode()
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return NO_QUESTION
+
+    def _of(self, engine: str, question: Mapping[str, Any]) -> bytes:
+        """Return what an engine answers."""
+        folder = state_folder(self._config, engine=engine)
+        try:
+            return ask_door(folder or Path("/"), question, ANSWER_S)
+        except OSError as error:
+            return json.dumps({"error": f"engine {engine} does not answer: {error}"}).encode()
+
+
+def _owner(applications: Mapping[str, Sequence[str]], given: str) -> str:
+    """Return who serves an application.
+
+    Raises:
+        UserError: nobody does, or several are meant.
+    """
+    found = application_in({"applications": applications}, given)
+    if not found or not applications[found][1]:
+        raise UserError(f"no engine serves an application {given} that runs; give the whole id, or its last number")
+    return applications[found][1]
 
 
 def _trusted_roster(config: Path) -> Sequence[RosterEngine]:

@@ -52,7 +52,7 @@ class ChildProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._work: Work | None = None
         self._answer: bytes | None = None
-        self._ready = self._working = self._closed = False
+        self._ready = self._working = self._closed = self._hurry = False
         self._begun_s = self._life_s = 0.0
         self._why = ""
         self.starts = 0
@@ -107,6 +107,12 @@ class ChildProcess:
             answer, self._answer = self._answer, None
             return answer
 
+    def retry(self) -> None:
+        """Let the next one be started at once, if it waits for that."""
+        with self._changed:
+            self._hurry = True
+            self._changed.notify_all()
+
     def close(self) -> None:
         """End it for good, soon."""
         with self._changed:
@@ -136,8 +142,9 @@ class ChildProcess:
             if time.monotonic() - began_s > PAUSE_MAX_S:
                 pause_s = PAUSE_S
             with self._changed:
-                self._changed.wait_for(lambda: self._closed, pause_s)
-            pause_s = min(2 * pause_s, PAUSE_MAX_S)
+                self._hurry = False
+                hurries = self._changed.wait_for(lambda: self._closed or self._hurry, pause_s)
+            pause_s = PAUSE_S if hurries else min(2 * pause_s, PAUSE_MAX_S)
 
     def _serve(self, ours: Connection, theirs: Connection) -> None:
         """Start a process, and give it work until it ends.

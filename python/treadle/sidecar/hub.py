@@ -318,6 +318,8 @@ class Hub:
         before, self._configuration = self._configuration, configuration
         if before is not None and before != configuration:
             self._reading = self._read_roster()
+            for engine in self._engines.values():
+                engine.child.retry()
         if self._reading is None or not self._reading.done():
             return
         reading, self._reading = self._reading, None
@@ -481,12 +483,11 @@ class Hub:
 
     def _figures(self, now_ms: int) -> dict[str, Any]:
         """Return what is shown of each engine."""
-        served = {self._roster.home(key): self._roster.owner(key) or "" for key in self._index if key in self._roster}
         return {
             name: {
                 "entry": engine.row.entry_name,
                 "alive": self._roster.lives(name),
-                "served_by": served.get(name, ""),
+                "served_by": self._roster.stand_in(name, now_ms) or "",
                 "applications": len(engine.owned),
                 **engine.report.shown(engine.child.problem, engine.counts, now_ms),
             }

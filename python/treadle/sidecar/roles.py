@@ -45,6 +45,9 @@ class Child(Protocol):
     def take(self) -> bytes | None:
         """Return, once, what it has answered."""
 
+    def retry(self) -> None:
+        """Let the next one be started at once, if it waits for that."""
+
     def close(self) -> None:
         """End it for good; need not wait."""
 

@@ -112,6 +112,10 @@ class Roster:
         """Yield the applications that an engine serves, in the order in which they became active."""
         return (application for application, served in self._served.items() if served.owner == name)
 
+    def stand_in(self, name: str, now_ms: int) -> str | None:
+        """Return who serves the applications of an engine now, itself while it lives; None for nobody."""
+        return self._choose(_Served(Asking(self._engines[self._place[name]].copy, ""), name), now_ms)
+
     def lives(self, name: str) -> bool:
         """Return whether an engine is alive."""
         return self._lives[name].alive

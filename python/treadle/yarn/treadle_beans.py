@@ -9,29 +9,29 @@ from typing import Any, Final
 from treadle.errors import UserError
 from treadle.yarn.application_ids import is_named, several
 
-ENGINE_PREFIX: Final = "TreadleEngine-"
-"""Names of the beans of several engines begin so."""
-
-_COUNTS: Final = {
-    "committed": "Committed",
-    "transactions": "Transactions",
-    "conflicts": "Conflicts",
-    "attempts": "Attempts",
-    "wait_mean_ms": "WaitMeanMs",
-    "wait_p50_ms": "WaitP50Ms",
-    "wait_p99_ms": "WaitP99Ms",
-    "retries": "Retries",
-    "given_up": "GivenUp",
-    "moved": "Moved",
-    "too_large": "TooLarge",
-    "over_claim": "RejectedClaim",
-    "changed": "RejectedChanged",
-    "not_owner": "RejectedNotOwner",
-    "taken_back": "TransactionsTakenBack",
-    "commit_wait_p99_us": "CommitWaitP99Us",
-    "lease_flips": "LeaseFlips",
-}
-"""What is shown under which name, and which metric it is."""
+_COUNTS: Final = (
+    "applications",
+    "committed",
+    "rejected",
+    "transactions",
+    "conflicts",
+    "decisions",
+    "attempts",
+    "wait_mean_ms",
+    "wait_p50_ms",
+    "wait_p99_ms",
+    "retries",
+    "given_up",
+    "moved",
+    "starts",
+    "too_large",
+    "over_claim",
+    "changed",
+    "not_owner",
+    "useful_ms",
+    "wasted_ms",
+    "empty_ms",
+)
 
 
 def why_not(bean: Mapping[str, Any]) -> str:
@@ -49,42 +49,40 @@ def why_not(bean: Mapping[str, Any]) -> str:
     return f"no engine holds the lease; {bean.get('LastError') or starts or 'no error is reported'}"
 
 
-def engine_figures(name: str, life: Mapping[str, Any], bean: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is shown of one of several engines: its part of the roster's bean, and of its own."""
-    useful, wasted, empty = (int(bean.get(f"Decision{kind}Ms", 0)) for kind in ("Useful", "Wasted", "Empty"))
-    counts = {shown: int(bean.get(name, 0)) for shown, name in _COUNTS.items()}
+def policy_in(bean: Mapping[str, Any]) -> str:
+    """Return the name of the policy that runs, of several engines that of the first; empty if none does."""
+    text = str(bean.get("Policy") or "")
+    return text.partition(": ")[2].partition("; ")[0] if bean.get("Engines") else text
+
+
+def engines_in(bean: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the figures of each of several engines that the bean Treadle shows; empty if there is one engine.
+
+    Raises:
+        UserError: it holds something else.
+    """
+    try:
+        engines = json.loads(bean.get("Engines") or '{"engines": {}}')["engines"]
+        return [_figures(str(name), each) for name, each in engines.items()]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError("the bean Treadle holds no figures of engines; use jar and wheel of one release") from error
+
+
+def _figures(name: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    counts = {each: int(said.get(each, 0)) for each in _COUNTS}
     transactions, conflicts = counts["transactions"], counts["conflicts"]
     return {
         "engine": name,
-        "entry": life.get("entry", ""),
-        "lives": bool(life.get("lives", False)),
-        "has_answered": bool(life.get("lives", False)) or int(bean.get("LeaseFlips", 1)) > 0,
-        "served_by": life.get("served_by", ""),
-        "applications": int(life.get("applications", 0)),
-        "policy": bean.get("Policy", ""),
-        "busy": round((useful + wasted + empty) / max(1, int(bean.get("SinceMs", 0))), 4),
-        "useful_ms": useful,
-        "wasted_ms": wasted,
-        "empty_ms": empty,
+        "entry": str(said.get("entry", "")),
+        "lives": said.get("alive") is True,
+        "has_answered": counts["starts"] > 0,
+        "served_by": str(said.get("served_by", "")),
+        "policy": str(said.get("policy", "")),
+        "busy": float(said.get("busy", 0.0)),
         **counts,
         "conflict_fraction": round(conflicts / transactions, 4) if transactions else None,
-        "last_error": bean.get("LastError", ""),
+        "last_error": str(said.get("error", "")),
     }
-
-
-def engine_name(bean: Mapping[str, Any]) -> str:
-    """Return whose a bean is: of ``Hadoop:service=ResourceManager,name=TreadleEngine-batch`` it is ``batch``."""
-    return str(bean.get("name", "")).rpartition(ENGINE_PREFIX)[2]
-
-
-def roster_of(bean: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return ``engines`` and ``applications`` of the bean TreadleEngines.
-
-    Raises:
-        ValueError, KeyError, TypeError: it holds something else.
-    """
-    roster = json.loads(bean["Engines"])
-    return {"engines": dict(roster["engines"]), "applications": dict(roster["applications"])}
 
 
 def application_in(roster: Mapping[str, Mapping[str, Any]], given: str) -> str:

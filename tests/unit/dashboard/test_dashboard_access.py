@@ -25,7 +25,7 @@ HOSTILE = '</script><img src=x onerror=alert(1)>"\n'
 BEHIND_A_PROXY = "https://treadle.example.org"
 
 
-def explain(application: str, engine: str) -> dict[str, Any]:
+def explain(application: str) -> dict[str, Any]:
     if application.endswith("_0002"):
         raise UserError("no sidecar can be asked")
     return {"application": application, "name": HOSTILE, "asks": []}

@@ -30,7 +30,7 @@ ASK = {
 }
 
 
-def explain(application: str, engine: str) -> dict[str, Any]:
+def explain(application: str) -> dict[str, Any]:
     facts = {"ahead_in_queue": 1, "asking_in_queue": 3, "order": "fifo", "share": "capacity"}
     facts |= {"containers": 2, "asked_for": 2, "proposed": 0}
     told = {"application": application, "name": HOSTILE, "user": "ann", "queue": "root.a", "state": "active"}

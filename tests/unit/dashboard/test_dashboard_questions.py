@@ -40,7 +40,7 @@ def cluster() -> Iterator[OneJob]:
 
 
 def about(cluster: OneJob, application: str) -> dict[str, Any]:
-    def explain(application: str, engine: str) -> dict[str, Any]:
+    def explain(application: str) -> dict[str, Any]:
         if not application.endswith("_0001"):
             return {"error": "the engine knows it not"}
         raise UserError("no sidecar can be asked")

@@ -15,7 +15,6 @@ from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
 from treadle.cli.bench._progress import RunProgress, Seen
 from treadle.cli.bench.cluster import heap_mb_for, sidecar_command, stall_allowed_s
-from treadle.cli.engines import CONFLICTS
 from treadle.lab.bench import engines_copies, engines_run, jars
 from treadle.lab.bench.engines_figures import Ratio, Side
 from treadle.lab.bench.paced_load import PacedLoad
@@ -63,7 +62,7 @@ def engines_command(
         if sls:
             found, failed = _copies(size, quick, seed, setting, runtime, folder, shown)
         else:
-            plan = engines_run.Plan(load, decision_s, rounds, 1000 * warm_s, CONFLICTS)
+            plan = engines_run.Plan(load, decision_s, rounds, 1000 * warm_s)
             found, failed = _beside(plan, setting, runtime, folder, shown)
     if json_file is not None:
         write_json(json_file, found)
@@ -110,7 +109,7 @@ def _print_beside(plan: engines_run.Plan, sides: list[Side], ratios: dict[str, R
 def _copies(
     nodes: int, quick: bool, seed: int, setting: Setting, runtime: Path | None, folder: Path, shown: RunProgress
 ) -> tuple[dict[str, Any], list[str]]:
-    plan = engines_copies.plan(nodes, quick, seed, CONFLICTS)
+    plan = engines_copies.plan(nodes, quick, seed)
     found = engines_copies.run_copies(plan, _ready(setting, plan.span, runtime), folder, shown.show)
     rows = [row for row in found if row.failure is None]
     table = Table(title="Copies of one engine")

@@ -36,7 +36,6 @@ class Plan:
     thought: Workload
     """For jobs served a second; each decision is about one job, and takes `tasks`."""
     tasks: Tasks
-    conflicts: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +58,12 @@ class Row:
     failure: str | None = None
 
 
-def plan(nodes: int, quick: bool, seed: int, conflicts: Sequence[str]) -> Plan:
+def plan(nodes: int, quick: bool, seed: int) -> Plan:
     """Return what is measured on this many nodes."""
     jobs = nodes // 20 if quick else nodes // 10
     span = Workload(nodes, max(jobs, 4), 100, 5_000, seed)
     thought = Workload(nodes, 60 if quick else 300, 10, 10_000, seed)
-    return Plan(span, thought, Tasks(), conflicts)
+    return Plan(span, thought, Tasks())
 
 
 def rows_to_run() -> list[Row]:
@@ -87,16 +86,16 @@ def run_copies(plan: Plan, setting: Setting, folder: Path, progress: Progress) -
 
 def _run(row: Row, mode: Mode, setting: Setting, folder: Path, plan: Plan, progress: Progress) -> Row:
     run = simulate(mode, setting, folder, partial(progress, row.name))
-    return replace(row, failure=run.failure) if run.failure is not None else measured(row, run, plan.conflicts)
+    return replace(row, failure=run.failure) if run.failure is not None else measured(row, run)
 
 
-def measured(row: Row, run: Run, conflicts: Sequence[str]) -> Row:
+def measured(row: Row, run: Run) -> Row:
     """Return the row with what a run has shown."""
     seen, waits = run.measurements, rows_of(run)
     served = [each["tasks_asked_ms"] + each["tasks_wait_ms"] for each in waits if each["tasks_wait_ms"] >= 0]
     asked = [each["tasks_asked_ms"] for each in waits if each["tasks_asked_ms"] >= 0]
     took_s = (max(served) - min(asked)) / 1000 if served else 0.0
-    engines = engines_of(run, conflicts)
+    engines = engines_of(run)
     committed, conflicted = (sum(each[key] for each in engines.values()) for key in ("committed", "conflicts"))
     return replace(
         row,

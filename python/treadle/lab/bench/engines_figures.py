@@ -13,6 +13,9 @@ from treadle.lab.bench.paced_load import SHORT_QUEUE
 from treadle.lab.bench.sls import Run
 from treadle.lab.bench.sls_load import BenchError
 
+CONFLICTS: Final = ("NodeFull", "NodeReserved", "QueueMaximum", "UserLimit", "StaleState")
+"""Reasons of rejections that others have caused since the engine looked."""
+
 RESAMPLES: Final = 2_000
 WITHIN: Final = (2.5, 97.5)
 """Percentiles between which an interval lies."""
@@ -127,19 +130,18 @@ def side_of(name: str, runs: Sequence[Run], waits: Sequence[Waits]) -> Side:
     return Side(name, len(runs), len(tasks), shown[0], shown[1], shown[2], shown[3], natively, rejected)
 
 
-def engines_of(run: Run, conflicts: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return what each engine of a run did, by its name; ``conflicts`` are the reasons that count as such."""
-    beans: Mapping[str, Mapping[str, Any]] = run.measurements.get("engines") or {}
-    alone = {} if beans else {"": run.measurements.get("shim") or {}}
+def engines_of(run: Run) -> dict[str, dict[str, Any]]:
+    """Return what each engine of a run did, by its name; the name of one that was alone is empty."""
+    alone = run.measurements.get("shim") or {}
+    conflicts = sum(int(alone.get(f"Rejected{reason}", 0)) for reason in CONFLICTS)
+    one = {"": {"committed": alone.get("Committed", 0), "rejected": conflicts}}
     found = {}
-    for name, bean in {**beans, **alone}.items():
-        committed = int(bean.get("Committed", 0))
-        conflicted = sum(int(bean.get(f"Rejected{reason}", 0)) for reason in conflicts)
+    for name, figures in (run.measurements.get("engines") or one).items():
+        committed, conflicted = int(figures["committed"]), int(figures["rejected"])
         found[name] = {
             "committed": committed,
             "conflicts": conflicted,
             "conflict_fraction": round(conflicted / committed, 4) if committed else None,
-            "lease_flips": int(bean.get("LeaseFlips", 0)),
         }
     return found
 

@@ -5,7 +5,7 @@ Modes take turns, each in a JVM of its own, with the same jobs at the same times
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -45,8 +45,6 @@ class Plan:
     rounds: int
     warm_ms: float
     """Short jobs that arrive before this time of a run, milliseconds, do not count."""
-    conflicts: Sequence[str]
-    """Reasons of rejections that count as conflicts."""
 
 
 @dataclass(slots=True)
@@ -106,11 +104,7 @@ def figures(plan: Plan, outcome: Outcome) -> tuple[list[Side], dict[str, Ratio]]
 
 def report(plan: Plan, outcome: Outcome, measured: tuple[list[Side], Mapping[str, Ratio]]) -> dict[str, Any]:
     """Return everything for the JSON file."""
-    engines = {
-        name: [engines_of(run, plan.conflicts) for run in runs]
-        for name, runs in outcome.runs.items()
-        if "beside" in name
-    }
+    engines = {name: [engines_of(run) for run in runs] for name, runs in outcome.runs.items() if "beside" in name}
     return {**_about(plan), **as_json(*measured), "engines": engines}
 
 

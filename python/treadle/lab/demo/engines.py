@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ from treadle.admin.install import ready_made
 from treadle.lab.demo.jobs import PROD, REST, of_two_engines
 from treadle.lab.demo.report import Report
 from treadle.lab.demo.run import LEASE_MS, Demo, Say, Show
-from treadle.lab.demo.watch import ENGINES_BEAN
+from treadle.lab.demo.watch import roster_of
 from treadle.lab.minicluster import ClusterSettings, MiniCluster
 from treadle.lab.minicluster.site import CS, Entries, write_site
 
@@ -76,5 +75,5 @@ def run_engines_demo(folder: Path, say: Say, show: Show) -> Report:
 
 
 def _at_home(cluster: MiniCluster) -> bool:
-    shown = json.loads(cluster.rm.bean(ENGINES_BEAN).get("Engines", "{}")).get("engines", {})
-    return {name: life["served_by"] for name, life in shown.items()} == {name: name for name in ENGINES}
+    shown = roster_of(cluster).get("engines", {})
+    return {name: each["served_by"] for name, each in shown.items()} == {name: name for name in ENGINES}

@@ -101,7 +101,7 @@ class Report:
             lease_flips=int(bean.get("LeaseFlips", 0)),
             faults=own + faults,
             engines={
-                name: {"policy": str(each.get("Policy", "")), "committed": int(each.get("Committed", 0))}
+                name: {"policy": str(each.get("policy", "")), "committed": int(each.get("committed", 0))}
                 for name, each in engines.items()
             },
         )

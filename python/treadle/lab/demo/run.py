@@ -17,7 +17,6 @@ from treadle.lab.demo.watch import RunningJob
 from treadle.lab.demo.words import read_counts, write_input
 from treadle.lab.minicluster import ClusterSettings, MiniCluster
 from treadle.lab.minicluster.site import CS, Entries, write_site
-from treadle.yarn.rest import TREADLE_BEAN
 
 # Some twenty JVMs start beside the engine on two cores: it may be kept from the processor for seconds.
 LEASE_MS = 6_000
@@ -94,8 +93,8 @@ class Demo:
                 served = f"engine {job.engine}" if job.engine else "no engine"
                 self._faults.append(f"{job.job.name} was served by {served} instead of {job.job.engine}")
         rm = self._cluster.rm
-        beans = {name: rm.bean(f"{TREADLE_BEAN}Engine-{name}") for name in engines}
-        return Report.of(self._jobs, rm.treadle(), self._faults, beans)
+        figures = watch.roster_of(self._cluster).get("engines", {})
+        return Report.of(self._jobs, rm.treadle(), self._faults, {name: figures.get(name, {}) for name in engines})
 
     def _run_together(self, jobs: list[DemoJob], counts: Counter[str]) -> None:
         running = [watch.submit(self._cluster, job) for job in jobs]

@@ -13,9 +13,10 @@ import requests
 
 from treadle.lab.demo.jobs import DemoJob
 from treadle.lab.minicluster import MiniCluster
-from treadle.yarn.rest import TREADLE_BEAN
+from treadle.live.door import ask_door
+from treadle.live.policy_memory import state_folder
 
-ENGINES_BEAN = f"{TREADLE_BEAN}Engines"
+ASK_S = 10.0
 ENDED = ("FINISHED", "FAILED", "KILLED")
 NOT_SUBMITTED = "NOT_SUBMITTED"
 
@@ -82,14 +83,21 @@ def update(cluster: MiniCluster, jobs: list[RunningJob]) -> None:
 
 def update_engines(cluster: MiniCluster, jobs: list[RunningJob]) -> None:
     """Note which engine serves each job; of one that has ended what was last seen stays."""
-    try:
-        shown = json.loads(cluster.rm.bean(ENGINES_BEAN).get("Engines", "{}"))
-    except requests.RequestException:
-        return
-    owners = shown.get("applications", {})
+    owners = roster_of(cluster).get("applications", {})
     for running in jobs:
         if running.application_id in owners:
             running.engine = str(owners[running.application_id][1])
+
+
+def roster_of(cluster: MiniCluster) -> dict[str, Any]:
+    """Return each of several engines, and who serves which application, as their sidecar says; empty if it does not."""
+    config = cluster.settings.policy
+    folder = None if config is None else state_folder(config.resolve())
+    try:
+        found = {} if folder is None else json.loads(ask_door(folder, {"engines": True}, ASK_S))
+    except (OSError, ValueError):
+        return {}
+    return found if "error" not in found else {}
 
 
 def wait_clients(jobs: list[RunningJob], timeout_s: float = 30.0) -> None:

@@ -2,10 +2,9 @@ package io.treadle.sls;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.TextNode;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
-import java.util.Collections;
-import java.util.Iterator;
 import java.util.Map;
 import java.util.TreeMap;
 import javax.management.Attribute;
@@ -17,7 +16,6 @@ import javax.management.ObjectName;
 /** The shim's own metrics, read from its JMX bean as any monitoring would. */
 final class ShimBean {
   private static final String NAME = "Hadoop:service=ResourceManager,name=Treadle";
-  private static final String ENGINE = "Engine-";
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private ShimBean() {
@@ -28,17 +26,15 @@ final class ShimBean {
     return attributesOf(NAME);
   }
 
-  /** The same of the bean of each of several engines, by the engine's name; empty if there is one only. */
-  static Map<String, Map<String, Object>> engines() {
-    Map<String, Map<String, Object>> found = new TreeMap<>();
+  /** The figures of each of several engines, by the engine's name; empty if there is one only. */
+  static Map<String, JsonNode> engines() {
+    Map<String, JsonNode> found = new TreeMap<>();
+    Object text = attributes().get("Engines");
     try {
-      ObjectName pattern = new ObjectName(NAME + ENGINE + "*");
-      for (ObjectName name : ManagementFactory.getPlatformMBeanServer().queryNames(pattern, null)) {
-        String engine = name.getKeyProperty("name").substring("Treadle".length());
-        found.put(engine.substring(ENGINE.length()), attributesOf(NAME + engine));
-      }
-    } catch (JMException e) {
-      found.put("unreadable", Collections.singletonMap("Unreadable", e.toString()));
+      JSON.readTree(text == null || text.toString().isEmpty() ? "{}" : text.toString()).path("engines").fields()
+          .forEachRemaining(engine -> found.put(engine.getKey(), engine.getValue()));
+    } catch (IOException e) {
+      found.put("unreadable", TextNode.valueOf(e.toString()));
     }
     return found;
   }
@@ -46,16 +42,8 @@ final class ShimBean {
   /** How many of several engines serve the applications that are theirs. */
   static int serveTheirOwn() {
     int count = 0;
-    try {
-      Object text = attributesOf(NAME + "Engines").get("Engines");
-      JsonNode roster = JSON.readTree(text == null ? "{}" : text.toString());
-      Iterator<Map.Entry<String, JsonNode>> engines = roster.path("engines").fields();
-      while (engines.hasNext()) {
-        Map.Entry<String, JsonNode> engine = engines.next();
-        count += engine.getKey().equals(engine.getValue().path("served_by").asText()) ? 1 : 0;
-      }
-    } catch (IOException e) {
-      return 0;
+    for (Map.Entry<String, JsonNode> engine : engines().entrySet()) {
+      count += engine.getKey().equals(engine.getValue().path("served_by").asText()) ? 1 : 0;
     }
     return count;
   }

@@ -1,0 +1,180 @@
+"""Where a sidecar is asked: a Unix socket of its user's own, one question at a time."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, Final, TypeVar
+
+from treadle.config.state_folders import EXPLAIN_SOCKET
+from treadle.errors import printable
+
+_log = logging.getLogger(__name__)
+
+NO_QUESTION: Final = b'{"error": "not a question: use the `treadle` of the sidecar\'s release"}'
+
+ASKED_BYTES_MAX: Final = 4096
+ANSWER_BYTES_MAX: Final = 16 << 20
+WAIT_S: Final = 5.0
+"""Who connects must ask, and take the answer, within this time."""
+
+_WAITING_MAX: Final = 4
+_CREDENTIALS: Final = struct.Struct("3i")
+
+READY_AFTER_S: Final = 30.0
+"""The process that explains is started so long after the sidecar, whose own start is waited for, or with a question."""
+
+AGAIN_S: Final = 1.0
+"""Until it is tried again to let somebody in, where the system had nothing left for that."""
+
+D = TypeVar("D", bound="Door")
+
+
+class Door:
+    """Answers root and this process's user. Who answers is a class of its own."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the socket.
+
+        Args:
+            path: where; a socket that an earlier sidecar left there is replaced
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        self.path = path
+        self._closed = Event()
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):
+            path.unlink()
+        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._listening.bind(str(path))
+            path.chmod(0o600)  # nobody is let in before it listens
+            self._listening.listen(_WAITING_MAX)
+        except OSError:
+            self._listening.close()
+            raise
+
+    def start(self) -> None:
+        """Answer from now on, on a thread that nobody waits for at the end of the process."""
+        Thread(target=self._serve, name="explain", daemon=True).start()
+
+    def close(self) -> None:
+        """Answer no more. Whoever answers ends with the thread, when a question that it has is answered."""
+        self._closed.set()
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)  # else who waits in accept() goes on doing so
+        self._listening.close()
+        with suppress(OSError):
+            self.path.unlink()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            self._listening.settimeout(READY_AFTER_S)
+        why = ""
+        while not self._closed.is_set():
+            try:
+                self._next()
+                why = ""
+            except OSError as error:  # too many open files, say: that passes, or this door has been closed
+                if str(error) != why and not self._closed.is_set():
+                    why = str(error)
+                    _log.warning("nobody can ask why applications wait, which is tried again: %s", why)
+                self._closed.wait(AGAIN_S)
+        self.ended()
+
+    def _next(self) -> None:
+        try:
+            connected, _ = self._listening.accept()
+        except TimeoutError:
+            self.prepare()
+            self._listening.settimeout(None)
+        else:
+            self._take(connected)
+
+    def _take(self, connected: socket.socket) -> None:
+        with connected:
+            try:
+                self._answer(connected)
+            except Exception as error:  # one that asks and goes, or is too slow, is no concern of the next
+                _log.warning("a question was not answered: %s", printable(str(error)))
+
+    def _answer(self, connected: socket.socket) -> None:
+        credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        if not answers(_CREDENTIALS.unpack(credentials)[1]):
+            return
+        answer = self.answer_to(_asked(connected, time.monotonic() + WAIT_S))
+        connected.settimeout(WAIT_S)
+        connected.sendall(answer + b"\n")
+
+    def answer_to(self, line: bytes) -> bytes:
+        """Return the answer to a line; JSON."""
+        raise NotImplementedError
+
+    def prepare(self) -> None:
+        """Get ready for questions."""
+
+    def ended(self) -> None:
+        """Take that there will be no question."""
+
+
+def _asked(connected: socket.socket, until_s: float) -> bytes:
+    """Return the line that is asked, or as much of it as a question may have.
+
+    Raises:
+        TimeoutError: it has not come in time, be it that a byte has come now and then.
+    """
+    line = b""
+    while b"\n" not in line and len(line) < ASKED_BYTES_MAX:
+        left_s = until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the question has not come in time")
+        connected.settimeout(left_s)
+        part = connected.recv(ASKED_BYTES_MAX - len(line))
+        if not part:
+            break
+        line += part
+    return line.partition(b"\n")[0]
+
+
+def answers(user: int) -> bool:
+    """Say whether a user is answered: root, and this process's own."""
+    return user in (0, os.geteuid())
+
+
+def ask_door(folder: Path, question: Mapping[str, Any], timeout_s: float) -> bytes:
+    """Return what a sidecar with this state folder answers.
+
+    Raises:
+        OSError: nobody is there, or does not answer.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
+        connected.settimeout(timeout_s)
+        connected.connect(str(folder / EXPLAIN_SOCKET))
+        connected.sendall(json.dumps(question).encode() + b"\n")
+        with connected.makefile("rb") as stream:
+            return stream.readline(ANSWER_BYTES_MAX).rstrip(b"\n")
+
+
+def opened(folder: Path | None, make: Callable[[Path], D]) -> D | None:
+    """Open a door in a state folder; without one, or if that fails, there is none, which is logged."""
+    if folder is None:
+        _log.info("treadle explain has nobody to ask: there is no config.file, or no folder for its state")
+        return None
+    try:
+        door = make(folder / EXPLAIN_SOCKET)
+    except OSError as error:
+        _log.warning("treadle explain has nobody to ask: %s: %s", folder / EXPLAIN_SOCKET, error)
+        return None
+    door.start()
+    _log.info("treadle explain asks at %s", door.path)
+    return door
