@@ -18,7 +18,6 @@ TIMEOUT_S = 3600
     ("test", "how_many"),
     [
         ("GangsInRmTest#noGangIsCommittedInPart", "-Dtreadle.gangs=10000"),
-        ("NotOwnerTest", "-Dtreadle.foreign=1000000"),
     ],
 )
 def test_in_bulk(test: str, how_many: str) -> None:

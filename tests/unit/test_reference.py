@@ -50,6 +50,7 @@ def test_every_number_of_the_shims_bean_is_on_a_page() -> None:
 def test_the_metric_of_a_fate_is_the_shims() -> None:
     assert metric_of(Fate.NODE_FULL) == "RejectedNodeFull"
     assert metric_of(Fate.COMMITTED) == "Committed"
+    assert metric_of(Fate.NOT_OWNER) == "", "a sidecar gives it; no proposal that it drops reaches the shim"
 
 
 def test_a_cell_is_one_line() -> None:

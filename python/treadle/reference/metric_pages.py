@@ -32,7 +32,7 @@ The ResourceManager has more: attributes of JMX beans, and Hadoop's metrics2 for
 | what | page |
 | --- | --- |
 | the bean `Treadle`: state, decisions, traffic, trouble | [watch.md](../watch.md#watch-it) |
-| a bean `TreadleEngine-NAME` for each of several engines | [several engines](../run-several-engines.md#watch-it) |
+| its attribute `Engines`, of several engines | [several engines](../run-several-engines.md#watch-it) |
 | `Rejected<Reason>`, a counter for each reason | [reasons.md](reasons.md#fates-of-proposals) |
 | records `TreadleAgreement` of mode `observe_only` | [observe.md](../observe.md) |
 """

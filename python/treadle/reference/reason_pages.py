@@ -68,7 +68,9 @@ def reasons_page() -> str:
 
 
 def metric_of(fate: Fate) -> str:
-    """Return the attribute of the bean that counts a fate, as the shim names it."""
+    """Return the attribute of the bean that counts a fate, as the shim names it; empty for what it never gives."""
+    if fate in (Fate.NOT_OWNER, Fate.CHANGED, Fate.CLAIM):
+        return ""
     if fate in (Fate.COMMITTED, Fate.OBSERVED):
         return fate.name.capitalize()
     return "Rejected" + "".join(word.capitalize() for word in fate.name.split("_"))
@@ -76,7 +78,7 @@ def metric_of(fate: Fate) -> str:
 
 def _fates() -> Iterator[tuple[str, ...]]:
     for fate in Fate:
-        yield str(fate.value), code(fate.name), code(metric_of(fate)), MEANINGS[fate]
+        yield str(fate.value), code(fate.name), code(metric_of(fate)) if metric_of(fate) else "", MEANINGS[fate]
 
 
 def _causes(said: dict[str, str]) -> Iterator[tuple[str, ...]]:

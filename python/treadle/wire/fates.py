@@ -37,8 +37,8 @@ MEANINGS: Final[Mapping[Fate, str]] = {
     Fate.OBSERVED: "It would have been committed (mode `observe_only`).",
     Fate.NEGATIVE: "An index below zero.",
     Fate.NOT_OWNER: "Several engines only: another engine serves the application.",
-    Fate.CHANGED: "Several engines only: others have committed on the node since the base frame.",
-    Fate.TRANSACTION: "Several engines only: another row of the transaction cannot be committed, or it has more "
-    "than 512, or is for more than one application.",
+    Fate.CHANGED: "Several engines only: others have committed on the node since the frame that was decided on.",
+    Fate.TRANSACTION: "Another row of the transaction cannot be committed, or it has more than 512, or is for more "
+    "than one application.",
     Fate.CLAIM: "Several engines only: the engine's applications would use more of the partition than its `claim`.",
 }

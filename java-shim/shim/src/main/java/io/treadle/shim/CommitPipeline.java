@@ -1,5 +1,6 @@
 package io.treadle.shim;
 
+import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitListener;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
@@ -8,8 +9,6 @@ import io.treadle.shim.commit.Committer;
 import io.treadle.shim.commit.Observer;
 import io.treadle.shim.commit.PlaceableAsks;
 import io.treadle.shim.constraints.EngineDiagnostics;
-import io.treadle.shim.constraints.Requirements;
-import io.treadle.shim.engines.Roster;
 import io.treadle.shim.guard.IdleGuard;
 import io.treadle.shim.link.AnswerHandler;
 import io.treadle.shim.link.EngineStatus;
@@ -19,39 +18,29 @@ import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
 import java.util.HashMap;
 import java.util.Map;
-import java.util.function.BiFunction;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 
 /**
- * Handles one engine's answers: commits or the findings of {@code observe_only}, the idle guard, and reports of
+ * Handles the engine's answers: commits or the findings of {@code observe_only}, the idle guard, and reports of
  * the outcome. Runs on the engine's link thread, except where a method says otherwise.
  */
 final class CommitPipeline implements AnswerHandler {
-  private static final Log LOG = new Log(CommitPipeline.class);
-
   private final ShimMetrics metrics;
   private final Upkeep upkeep;
   private final Committer committer;
   private final Observer observer;
   private final IdleGuard guard;
-  private final EngineHandle engine;
-  private final BiFunction<Roster, Integer, String> onEngines;
   private final SchedulerPort port;
   private final EngineDiagnostics diagnostics = new EngineDiagnostics();
   /** What an exception in a commit said last. */
   private String commitError = "";
 
-  CommitPipeline(EngineHandle.Common common, ShimMetrics metrics, EngineHandle engine,
-      BiFunction<Roster, Integer, String> onEngines) {
-    this.port = common.port;
-    CommitSettings settings = common.commits;
+  CommitPipeline(SchedulerPort port, ShimMetrics metrics, Upkeep upkeep, CommitSettings settings, AskLocks asks) {
+    this.port = port;
     this.metrics = metrics;
-    this.upkeep = common.upkeep;
-    this.engine = engine;
-    this.onEngines = onEngines;
+    this.upkeep = upkeep;
     this.committer = new Committer(port, settings, new CommitListener() {
       @Override
       public void internalError(Throwable error) {
@@ -59,32 +48,17 @@ final class CommitPipeline implements AnswerHandler {
       }
 
       @Override
-      public void waited(long nanos) {
-        metrics.waitedToCommit(nanos);
-      }
-
-      @Override
       public void transactionTakenBack() {
         metrics.add(ShimMetrics.Counter.TRANSACTIONS_TAKEN_BACK, 1);
       }
-    }, engine, common.asks, common.turns);
-    this.guard = new IdleGuard(port, new PlaceableAsks(port, settings, engine), Time::monotonicNow, engine::othersLive);
+    }, asks);
+    this.guard = new IdleGuard(port, new PlaceableAsks(port, settings), Time::monotonicNow);
     this.observer = upkeep.observer();
   }
 
   /** Who keeps an engine that places nothing from starving the cluster. */
   IdleGuard guard() {
     return guard;
-  }
-
-  @Override
-  public String engine() {
-    return engine.name();
-  }
-
-  @Override
-  public void answered() {
-    onEngines.apply(null, 0);
   }
 
   @Override
@@ -105,10 +79,9 @@ final class CommitPipeline implements AnswerHandler {
   }
 
   @Override
-  public String status(EngineStatus status, int configuration, Directory directory) {
-    upkeep.overrides(this, status.overridesGuarantees, status.overridesOrder);
+  public void status(EngineStatus status, Directory directory) {
+    upkeep.overrides(status.overridesGuarantees, status.overridesOrder);
     guard.waitsFor(status.waitsFor);
-    String problem = status.engines == null ? status.enginesProblem : onEngines.apply(status.engines, configuration);
     Map<ApplicationAttemptId, String> attempts = new HashMap<>();
     status.diagnostics.forEach((index, text) -> {
       ApplicationAttemptId attempt = directory.applicationOrNull(index);
@@ -117,21 +90,6 @@ final class CommitPipeline implements AnswerHandler {
       }
     });
     diagnostics.show(port.rmContext(), attempts);
-    status.givenUp.forEach((index, why) -> giveUp(directory.applicationOrNull(index), why));
-    return problem;
-  }
-
-  /** Lets another engine serve an application, if any other is alive; its diagnostics report it. */
-  private void giveUp(ApplicationAttemptId attempt, String why) {
-    FiCaSchedulerApp app = attempt == null ? null : port.scheduler().getApplicationAttempt(attempt);
-    boolean runs = app != null && app.getApplicationAttemptId().equals(attempt);
-    String other = runs ? engine.giveUp(app) : null;
-    if (other != null) {
-      metrics.add(ShimMetrics.Counter.GIVEN_UP, 1);
-      LOG.warn("Treadle: {} is served by engine {} from now on: {}", app.getApplicationId(), other, why);
-      Requirements.report(port.rmContext().getRMApps().get(app.getApplicationId()), attempt,
-          EngineDiagnostics.SPEAKER + why + "; engine " + other + " serves it now");
-    }
   }
 
   @Override
@@ -151,11 +109,7 @@ final class CommitPipeline implements AnswerHandler {
     upkeep.beforeCommit(mayCommit);
     CommitResult result = committer.commit(answer, directory, limit, mayCommit, time);
     report(answer, result, directory);
-    if (engine.several()) {
-      Transactions.count(answer, result, metrics);
-    } else {
-      metrics.decided(answer.decideMicros(), result.size(), result.count(Fate.COMMITTED));
-    }
+    metrics.decided(answer.decideMicros(), result.size(), result.count(Fate.COMMITTED));
     if (answer.again() && answer.size() == 0) {
       guard.held();
     } else if (guard.answered(result.count(Fate.COMMITTED))) {

@@ -5,7 +5,12 @@ import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.Lock;
 
 /** A lock that keeps nobody out. */
-final class NoLock implements Lock {
+public final class NoLock implements Lock {
+  /** The one there is. */
+  public static final Lock INSTANCE = new NoLock();
+
+  private NoLock() { }
+
   @Override
   public void lock() { }
 

@@ -1,5 +1,6 @@
 package io.treadle.shim;
 
+import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.Committer;
 import io.treadle.shim.compat.GateCheck;
@@ -9,13 +10,13 @@ import io.treadle.shim.config.IgnoredKeys;
 import io.treadle.shim.config.Mode;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.config.SidecarKind;
-import io.treadle.shim.config.SidecarSettings;
 import io.treadle.shim.constraints.Unjudgeable;
 import io.treadle.shim.constraints.Unkept;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.journal.Taps;
 import io.treadle.shim.link.EngineSource;
 import io.treadle.shim.link.LinkSettings;
+import io.treadle.shim.metrics.MetricsExport;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.MirrorSettings;
@@ -39,6 +40,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCo
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.SchedulerContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.AppAttemptRemovedSchedulerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.CandidateNodeSet;
 
@@ -48,9 +50,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.Candida
  * self-check fails.
  */
 public class Shim {
-  /** Keeps nobody out. */
-  public static final Lock NO_LOCK = new NoLock();
-
   private static final Log LOG = new Log(Shim.class);
   private static final int JOURNAL_CAPACITY = 1 << 18;
   private static final int UPDATES_PER_TICK = 64;
@@ -65,7 +64,9 @@ public class Shim {
   private final Upkeep upkeep;
   private final Unkept unkept = new Unkept();
   private final Unjudgeable unjudgeable = new Unjudgeable();
-  private final Engines engines;
+  private final AskLocks asks;
+  private final MetricsExport export;
+  private final EngineHandle engine;
   private final ShimMetrics metrics;
   /** Whether the settings at start-up were good: otherwise all of them are read again by a refresh. */
   private boolean settingsRead;
@@ -96,13 +97,15 @@ public class Shim {
     long staleMs = config.nodeStaleMs(conf);
     CommitSettings commits = new CommitSettings(config.batchSize, staleMs, UPDATES_PER_TICK, Time::monotonicNow);
     upkeep = new Upkeep(port, commits);
-    engines = new Engines(new EngineHandle.Common(port, journal, upkeep, commits,
-        MirrorSettings.of(config.frameMaxBytes, NodeCondition.noticeMs(staleMs)), escapes::count), settings, this::source,
-        this::mayCommit, this::schedules);
-    metrics = engines.first().metrics;
+    asks = new AskLocks(port);
+    engine = new EngineHandle(port, journal, upkeep, commits, asks,
+        MirrorSettings.of(config.frameMaxBytes, NodeCondition.noticeMs(staleMs)), escapes::count, config.leaseMs);
+    metrics = engine.metrics;
+    metrics.gauge("Schedules", () -> schedules() ? 1 : 0);
+    export = new MetricsExport(metrics, upkeep.observer()::json, upkeep.observer());
     metrics.gauge("PlacedAgainstRequirement", unkept::placedAgainst);
     metrics.unkept(() -> unkept.text(port.scheduler()));
-    engines.configure(config, ShimConfig.heartbeatMs(conf));
+    configure(config, conf);
     metrics.troubles().note(Troubles.Kind.SETTINGS, error);
     ignored = new IgnoredKeys(conf);
     reportIgnored(conf);
@@ -119,7 +122,7 @@ public class Shim {
     started = true;
     LOG.info("Treadle's mode is {}", settings.config.mode.text());
     try {
-      engines.export().start();
+      export.start();
     } finally {
       // an engine without metrics can still schedule
       startLink();
@@ -131,9 +134,9 @@ public class Shim {
     started = false;
     enforcing = false;
     try {
-      engines.stop();
+      engine.stop();
     } finally {
-      engines.export().stop();
+      export.stop();
     }
   }
 
@@ -146,7 +149,7 @@ public class Shim {
       return;
     }
     // looked at once: after that the files on disk may be those of another release
-    String unfit = engines.first().linked() ? null : unfitness();
+    String unfit = engine.linked() ? null : unfitness();
     if (unfit != null) {
       LOG.error("Treadle stays off, the CapacityScheduler schedules: {}", unfit);
       metrics.troubles().note(Troubles.Kind.SETTINGS, unfit);
@@ -154,19 +157,26 @@ public class Shim {
       return;
     }
     enforcing = config.mode == Mode.ENFORCE;
-    engines.start(thread, settings);
+    engine.settings(settings);
+    if (!engine.linked()) {
+      engine.start(thread, source(config), this::schedules, settings);
+    }
   }
 
-  /** Where an engine comes from. */
-  private EngineSource source(ShimConfig config, EngineHandle engine) {
+  private void configure(ShimConfig config, Configuration conf) {
+    metrics.show(ShimMetrics.Text.MODE, config.mode.text());
+    engine.pipeline.guard().configure(config.idleGuardMs, ShimConfig.heartbeatMs(conf));
+  }
+
+  /** Where the engine comes from. */
+  private EngineSource source(ShimConfig config) {
     if (!config.engineClass.isEmpty()) {
-      return new LocalEngine(config.engineClass, engine::name);
+      return new LocalEngine(config.engineClass);
     }
-    SidecarSettings sidecar = engine == engines.first() ? config.sidecar : config.sidecar.of(engine.name());
-    if (sidecar.kind == SidecarKind.EXTERNAL) {
-      return new ExternalSidecar(config, sidecar);
+    if (config.sidecar.kind == SidecarKind.EXTERNAL) {
+      return new ExternalSidecar(config);
     }
-    return new ManagedSidecar(config, sidecar, () -> engine.metrics.add(ShimMetrics.Counter.SIDECAR_STARTS, 1));
+    return new ManagedSidecar(config, () -> metrics.add(ShimMetrics.Counter.SIDECAR_STARTS, 1));
   }
 
   /** Why we cannot work in this Hadoop, or null. */
@@ -191,19 +201,14 @@ public class Shim {
       probed = true;
       return true;
     }
-    boolean closed = schedules() && !engines.roundOpen();
+    boolean closed = schedules() && !engine.pipeline.guard().roundOpen();
     if (closed && !withNodeHeartbeat) {
       LockSupport.parkNanos(this, ASYNCHRONOUS_PAUSE_NANOS);
     }
     return closed;
   }
 
-  /** Whether engines schedule: each application's owner does. */
   private boolean schedules() {
-    return enforcing && upkeep.mayEnforce() && engines.owners().allSchedule();
-  }
-
-  private boolean mayCommit(EngineHandle engine) {
     return enforcing && upkeep.mayEnforce() && engine.schedules();
   }
 
@@ -215,11 +220,6 @@ public class Shim {
   /** What is counted. */
   public ShimMetrics metrics() {
     return metrics;
-  }
-
-  /** What is counted of one of several engines; null if there is none of this name. */
-  public ShimMetrics metrics(String engine) {
-    return engines.metrics(engine);
   }
 
   /**
@@ -257,12 +257,12 @@ public class Shim {
     if (checked != null) {
       metrics.troubles().note(Troubles.Kind.SETTINGS, "");
     }
-    engines.configure(config, ShimConfig.heartbeatMs(conf));
+    configure(config, conf);
     upkeep.refreshed();
     journal.queuesChanged();
-    if (config.mode == Mode.OFF && engines.first().linked()) {
+    if (config.mode == Mode.OFF && engine.linked()) {
       enforcing = false;
-      engines.settings(settings);
+      engine.settings(settings);
     } else {
       startLink();
     }
@@ -270,29 +270,27 @@ public class Shim {
 
   /** The scheduler handled an event. */
   public void handled(SchedulerEvent event) {
+    if (event instanceof AppAttemptRemovedSchedulerEvent) {
+      asks.drop(((AppAttemptRemovedSchedulerEvent) event).getApplicationAttemptID());
+    }
     taps.handled(event);
   }
 
   /** A container has ended. */
   public void completed(RMContainer container, ContainerStatus status) {
     taps.containerCompleted(container, status);
-    engines.each(engine -> engine.pipeline.guard().ended(container));
+    engine.pipeline.guard().ended(container);
   }
 
-  /** What an AM holds while it changes its asks and takes its containers; nothing with one engine. Any thread. */
+  /** What an AM holds while it changes its asks and takes its containers. Any thread. */
   public Lock asks(ApplicationAttemptId attempt) {
-    return engines.owners().several() ? engines.asks().of(attempt) : NO_LOCK;
-  }
-
-  /** The lock for commits without the scheduler's lock; none with one engine. Any thread. */
-  public Lock placements() {
-    return engines.owners().several() ? engines.asks().placements() : NO_LOCK;
+    return asks.of(attempt);
   }
 
   /** An AM asked for updates of its containers. */
   public void updatesAsked(ApplicationAttemptId attempt, ContainerUpdates requests) {
     if (requests != null && (!requests.getDecreaseRequests().isEmpty() || !requests.getDemotionRequests().isEmpty())) {
-      engines.each(engine -> engine.pipeline.guard().roomChanged());
+      engine.pipeline.guard().roomChanged();
     }
     if (requests != null && (!requests.getIncreaseRequests().isEmpty() || !requests.getPromotionRequests().isEmpty())) {
       upkeep.updateAsked(attempt);
@@ -324,18 +322,16 @@ public class Shim {
     if (!request.getContainersToAllocate().isEmpty()) {
       SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed =
           request.getFirstAllocatedOrReservedContainer().getAllocatedOrReservedContainer();
-      engines.committed(placed.getSchedulerNode().getNodeID());
       if (placed.getSchedulerRequestKey().getContainerToUpdate() == null) {
         metrics.placed(placed.getSchedulerApplicationAttempt().getApplicationId(), byTreadle);
       }
-      if (!byTreadle && (settings.config.mode == Mode.OBSERVE_ONLY || !upkeep.mayEnforce() || engines.first().pipeline.starving())) {
+      if (!byTreadle && (settings.config.mode == Mode.OBSERVE_ONLY || !upkeep.mayEnforce() || engine.pipeline.starving())) {
         upkeep.observer().placed(placed.getSchedulerApplicationAttempt(), placed.getSchedulerRequestKey(),
             placed.getSchedulerNode().getNodeID());
       }
       if (!byTreadle) {
         unkept.placedNatively(port.rmContext(), placed);
-        engines.each(engine ->
-            engine.pipeline.guard().placedNatively(request.getFirstAllocatedOrReservedContainer()));
+        engine.pipeline.guard().placedNatively(request.getFirstAllocatedOrReservedContainer());
       }
     }
   }

@@ -8,19 +8,14 @@ import io.treadle.shim.commit.Headroom;
 import io.treadle.shim.commit.LeafLimits;
 import io.treadle.shim.commit.Observer;
 import io.treadle.shim.commit.Reservations;
-import java.util.Collections;
-import java.util.IdentityHashMap;
-import java.util.Set;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 
 /**
- * The work that is done once for a scheduler, however many engines schedule: container updates, reservations, limits of
- * leaves, headroom, the rules for features, and the findings of {@code observe_only}. The links' threads do it between
- * two answers, one of them at a time; the others do not wait for it.
+ * What the shim does besides commits: container updates, reservations, limits of leaves, headroom, the rules for
+ * features, and the findings of {@code observe_only}. The link's thread does it between two answers.
  */
 final class Upkeep {
   /** How often nodes are searched for reservations: asynchronous scheduling may still make one after the switch. */
@@ -34,9 +29,8 @@ final class Upkeep {
   private final Headroom headroom;
   private final FeatureRules rules;
   private final Observer observer;
-  private final ReentrantLock inTurns = new ReentrantLock();
-  private final Set<Object> overridesGuarantees = Collections.newSetFromMap(new IdentityHashMap<>());
-  private final Set<Object> overridesOrder = Collections.newSetFromMap(new IdentityHashMap<>());
+  private boolean overridesGuarantees;
+  private boolean overridesOrder;
   private long reservationsSoughtMs;
   private long rulesReadMs;
   private volatile boolean refreshed = true;
@@ -51,7 +45,7 @@ final class Upkeep {
     this.observer = new Observer(port, Observer.DEFAULT_WINDOW_MS, Time::monotonicNow);
   }
 
-  /** Whether no rule for a feature forbade engines to schedule at the last check. Any thread. */
+  /** Whether no rule for a feature forbade the engine to schedule at the last check. Any thread. */
   boolean mayEnforce() {
     return refusal == null;
   }
@@ -61,7 +55,7 @@ final class Upkeep {
     refreshed = true;
   }
 
-  /** What {@code observe_only} found, of all engines together. */
+  /** What {@code observe_only} found. */
   Observer observer() {
     return observer;
   }
@@ -76,7 +70,7 @@ final class Upkeep {
     updates.mark(attempt);
   }
 
-  /** The rule for a feature that forbids engines to schedule, or null. */
+  /** The rule for a feature that forbids the engine to schedule, or null. */
   synchronized String refusal() {
     long nowMs = Time.monotonicNow();
     if (refreshed || nowMs - rulesReadMs >= RULES_EVERY_MS) {
@@ -89,34 +83,21 @@ final class Upkeep {
   }
 
   private void readRules() {
-    refusal = rules.refusal(!overridesGuarantees.isEmpty(), !overridesOrder.isEmpty());
+    refusal = rules.refusal(overridesGuarantees, overridesOrder);
   }
 
-  /** An engine's policy overrides the guarantees of queues, or their order; false when it has gone. */
-  synchronized void overrides(Object engine, boolean guarantees, boolean order) {
-    put(overridesGuarantees, engine, guarantees);
-    put(overridesOrder, engine, order);
+  /** Whether the engine's policy overrides the guarantees of queues, or their order. */
+  synchronized void overrides(boolean guarantees, boolean order) {
+    overridesGuarantees = guarantees;
+    overridesOrder = order;
     readRules();
   }
 
-  private static void put(Set<Object> engines, Object engine, boolean isIn) {
-    if (isIn) {
-      engines.add(engine);
-    } else {
-      engines.remove(engine);
-    }
-  }
-
-  /** An engine has just got the lease. */
+  /** The engine has just got the lease. */
   void entered() {
-    inTurns.lock();
-    try {
-      limits.refreshNow(Time.monotonicNow());
-      releaseReservations();
-      updates.markAll();
-    } finally {
-      inTurns.unlock();
-    }
+    limits.refreshNow(Time.monotonicNow());
+    releaseReservations();
+    updates.markAll();
   }
 
   private void releaseReservations() {
@@ -125,22 +106,18 @@ final class Upkeep {
   }
 
   /**
-   * An engine's answer is about to be committed. Does nothing while another link's thread is at it, nor where the right
-   * to commit has been lost: what the stock scheduler reserves is its own then.
+   * An answer is about to be committed. Does nothing where the right to commit has been lost: what the stock scheduler
+   * reserves is its own then.
    */
   void beforeCommit(BooleanSupplier mayCommit) {
-    if (!mayCommit.getAsBoolean() || !inTurns.tryLock()) {
+    if (!mayCommit.getAsBoolean()) {
       return;
     }
-    try {
-      long nowMs = Time.monotonicNow();
-      if (nowMs - reservationsSoughtMs >= RESERVATIONS_EVERY_MS) {
-        releaseReservations();
-      }
-      limits.refresh(nowMs);
-      updates.place(mayCommit);
-    } finally {
-      inTurns.unlock();
+    long nowMs = Time.monotonicNow();
+    if (nowMs - reservationsSoughtMs >= RESERVATIONS_EVERY_MS) {
+      releaseReservations();
     }
+    limits.refresh(nowMs);
+    updates.place(mayCommit);
   }
 }

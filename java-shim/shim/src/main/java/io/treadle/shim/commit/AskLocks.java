@@ -1,35 +1,49 @@
 package io.treadle.shim.commit;
 
+import io.treadle.shim.NoLock;
+import io.treadle.shim.SchedulerPort;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReentrantLock;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 
 /**
- * Locks that keep what a transaction was judged by as it is until it is committed: AMs change their asks, and requests
- * with constraints are placed, without the scheduler's lock. They are taken before that, and used only where several
- * engines schedule. Attempts share them, so that there are few.
+ * A lock for each attempt, held in {@code allocate}: while a transaction is committed its AM neither changes its asks nor
+ * takes containers. No two attempts share one, since the RM's dispatcher calls {@code allocate} too, for attempts whose
+ * AM has no container yet: it must not wait for another's transaction. Taken before any lock of the scheduler
+ * (package-info). Any thread.
  */
 public final class AskLocks {
-  private static final int LOCKS = 256;
+  private final ConcurrentMap<ApplicationAttemptId, Lock> locks = new ConcurrentHashMap<>();
+  private final SchedulerPort port;
 
-  private final Lock[] attempts = new Lock[LOCKS];
-  private final Lock placements = new ReentrantLock();
-
-  /** Locks that nobody holds. */
-  public AskLocks() {
-    for (int i = 0; i < LOCKS; i++) {
-      attempts[i] = new ReentrantLock();
-    }
+  /** Of the attempts of a scheduler. */
+  public AskLocks(SchedulerPort port) {
+    this.port = port;
   }
 
-  /** Held while an attempt's asks change, and while its AM gets containers. */
+  /** The lock of an attempt; one that locks nothing if the attempt has gone. */
   public Lock of(ApplicationAttemptId attempt) {
-    int hash = attempt.hashCode();
-    return attempts[Math.floorMod(hash ^ hash >>> 16, LOCKS)];
+    Lock known = locks.get(attempt);
+    if (known != null || !lives(attempt)) {
+      return known == null ? NoLock.INSTANCE : known;
+    }
+    Lock made = locks.computeIfAbsent(attempt, any -> new ReentrantLock());
+    if (!lives(attempt)) {
+      // it may have been dropped before it was made
+      drop(attempt);
+    }
+    return made;
   }
 
-  /** Held while something is placed without the scheduler's lock; taken after an attempt's. */
-  public Lock placements() {
-    return placements;
+  /** An attempt has gone. */
+  public void drop(ApplicationAttemptId attempt) {
+    locks.remove(attempt);
   }
-}
+
+  private boolean lives(ApplicationAttemptId attempt) {
+    FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(attempt);
+    return app != null && app.getApplicationAttemptId().equals(attempt) && !app.isStopped();
+  }}

@@ -39,16 +39,16 @@ final class Assumptions {
   }
 
   /** Takes a placement as if it were committed. */
-  void add(Placement placement, UsersManager.User user, Claim claim) {
-    change(placement, user, claim, 1);
+  void add(Placement placement, UsersManager.User user) {
+    change(placement, user, 1);
   }
 
   /** Takes back what {@link #add} did. */
-  void remove(Placement placement, UsersManager.User user, Claim claim) {
-    change(placement, user, claim, -1);
+  void remove(Placement placement, UsersManager.User user) {
+    change(placement, user, -1);
   }
 
-  private void change(Placement placement, UsersManager.User user, Claim claim, int sign) {
+  private void change(Placement placement, UsersManager.User user, int sign) {
     String partition = placement.node.getPartition();
     Resource amount = sign > 0 ? placement.capability : Resources.negate(placement.capability);
     serve(placement.asks, ResourceRequest.ANY, sign);
@@ -59,7 +59,6 @@ final class Assumptions {
       serve(placement.asks, placement.node.getNodeName(), sign);
     }
     take(placement.node, partition, amount);
-    take(claim, partition, amount);
     if (user != null) {
       take(user, partition, amount);
     }

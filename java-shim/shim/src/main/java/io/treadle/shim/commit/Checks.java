@@ -4,7 +4,6 @@ import io.treadle.shim.LeafQueues;
 import io.treadle.shim.NodeCondition;
 import io.treadle.shim.constraints.Requirement;
 import io.treadle.shim.constraints.Requirements;
-import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import java.io.IOException;
@@ -39,13 +38,11 @@ final class Checks {
   private final Map<CSQueue, Collection<FiCaSchedulerApp>> active = new IdentityHashMap<>();
   /** Of leaves that do not offer all nodes to all applications, by partition. */
   private final Map<CSQueue, Map<String, Set<FiCaSchedulerApp>>> offered = new IdentityHashMap<>();
-  private final Served served;
   private Directory directory;
 
-  Checks(CapacityScheduler scheduler, CommitSettings settings, Served served) {
+  Checks(CapacityScheduler scheduler, CommitSettings settings) {
     this.scheduler = scheduler;
     this.settings = settings;
-    this.served = served;
   }
 
   void begin(Directory names) {
@@ -104,9 +101,6 @@ final class Checks {
     if (app.isStopped()) {
       return new Application(Fate.STOPPED_ATTEMPT);
     }
-    if (!served.serves(app)) {
-      return new Application(Fate.NOT_OWNER);
-    }
     CSQueue leaf = (CSQueue) app.getQueue();
     return isActive(app, leaf) ? new Application(app, leaf, requirement(app))
         : new Application(Fate.INACTIVE_APPLICATION);
@@ -151,9 +145,7 @@ final class Checks {
     if (found.refusal != null) {
       return found.refusal;
     }
-    // not once a batch: requests with constraints are committed without the scheduler's lock
-    return served.changed(found.node.getNodeID(), 0) ? Fate.CHANGED
-        : checkPlace(placement, assumed);
+    return checkPlace(placement, assumed);
   }
 
   private Node lookUpNode(NodeId id) {

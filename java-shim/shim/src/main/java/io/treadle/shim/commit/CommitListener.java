@@ -15,9 +15,6 @@ public interface CommitListener {
   /** A limit turned a proposal down: {@code limit} is the path of the queue whose limit it is. */
   default void limitReached(Fate fate, String limit) { }
 
-  /** The engine has waited so long for its turn to commit a batch or a transaction, nanoseconds; without the lock. */
-  default void waited(long nanos) { }
-
   /** A part of a transaction was committed and the rest refused: it was taken back before its AM heard of it. */
   default void transactionTakenBack() { }
 

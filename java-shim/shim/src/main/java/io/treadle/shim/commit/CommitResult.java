@@ -36,7 +36,11 @@ public final class CommitResult {
     return counts[fate.ordinal()];
   }
 
+  /** Decides on a proposal, for good or until it is taken back. */
   void set(int position, Fate fate, ContainerId container) {
+    if (fates[position] != null) {
+      counts[fates[position].ordinal()]--;
+    }
     fates[position] = fate;
     containers[position] = container;
     counts[fate.ordinal()]++;

@@ -3,8 +3,6 @@ package io.treadle.shim.commit;
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
-import io.treadle.shim.engines.NodeCommits;
-import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
@@ -27,17 +25,14 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
  * Turns proposals into containers, one {@code tryCommit} each, or into the reason why not (optimistic concurrency as in
  * Omega: whatever has changed since the engine looked costs a rejection, never a limit). A proposal is checked for what
  * {@code tryCommit} leaves out, then {@code tryCommit} decides, then, if it said no, {@link Diagnosis} looks for the
- * reason. Used by one thread, the link's; the scheduler's lock is held for a batch, or a transaction, at a time.
+ * reason. Used by one thread, the link's; the scheduler's lock is held for a batch at a time.
  */
 public final class Committer {
   private static final Log LOG = new Log(Committer.class);
-  /** The engine that this thread commits for, -1 for none: how {@code tryCommit} distinguishes ours from native ones. */
-  private static final ThreadLocal<Integer> COMMITTING = ThreadLocal.withInitial(() -> -1);
+  /** How {@code tryCommit} distinguishes ours from native ones. */
+  private static final ThreadLocal<Boolean> COMMITTING = ThreadLocal.withInitial(() -> false);
 
   private static final BooleanSupplier ALWAYS = () -> true;
-
-  /** The most proposals that may be one transaction. */
-  public static final int TRANSACTION_MAX = Gangs.ROWS_MAX;
 
   /**
    * A heartbeat that waits gets the lock after so long, but after at least one proposal. In a warm RM handing the lock over
@@ -48,52 +43,38 @@ public final class Committer {
   private final SchedulerPort port;
   private final CommitSettings settings;
   private final CommitListener listener;
-  private final Served served;
   private final Reservations reservations;
   private final Checks checks;
   private final Diagnosis diagnosis;
   private final Placement placement = new Placement();
-  private final Claim claim;
   private final Gangs gangs;
   private final AskLocks asks;
-  private final CommitTurns turns;
 
   /**
-   * Makes a committer of one engine.
+   * Makes a committer.
    *
    * @param listener called with errors and limits, with the lock held
-   * @param served what the engine serves: proposals for others are {@link Fate#NOT_OWNER}
-   * @param asks keep AMs from changing their asks, the same for all engines of a scheduler
-   * @param turns who of several commits next, the same for all
+   * @param asks keep AMs from changing their asks
    */
-  public Committer(SchedulerPort port, CommitSettings settings, CommitListener listener, Served served, AskLocks asks,
-      CommitTurns turns) {
+  public Committer(SchedulerPort port, CommitSettings settings, CommitListener listener, AskLocks asks) {
     this.port = port;
     this.settings = settings;
     this.listener = listener;
-    this.served = served;
     this.reservations = new Reservations(port, listener);
-    this.checks = new Checks(port.scheduler(), settings, served);
+    this.checks = new Checks(port.scheduler(), settings);
     this.diagnosis = new Diagnosis(port.scheduler());
-    this.claim = new Claim(port.scheduler(), served);
-    this.gangs = new Gangs(port.scheduler(), checks, diagnosis, claim, reservations, listener);
+    this.gangs = new Gangs(port.scheduler(), checks, diagnosis, listener);
     this.asks = asks;
-    this.turns = turns;
   }
 
   /** Whether the calling thread is committing for Treadle now. */
   public static boolean isCommitting() {
-    return COMMITTING.get() >= 0;
+    return COMMITTING.get();
   }
 
-  /** The number of the engine that the calling thread is committing for now, else {@link NodeCommits#NO_ENGINE}. */
-  public static int committing() {
-    return isCommitting() ? COMMITTING.get() : NodeCommits.NO_ENGINE;
-  }
-
-  /** Begins commits for the engine of a number, or ends them: -1. */
-  static void setCommitting(int engine) {
-    COMMITTING.set(engine);
+  /** Begins commits for Treadle, or ends them. */
+  static void setCommitting(boolean committing) {
+    COMMITTING.set(committing);
   }
 
   /**
@@ -101,7 +82,8 @@ public final class Committer {
    * between batches. Never throws: an exception in one proposal is that proposal's {@link Fate#INTERNAL_ERROR}.
    *
    * @param directory what the indices of the answer mean
-   * @param limit how many proposals of the answer are looked at; the rest is {@link Fate#OVER_BATCH}
+   * @param limit how many proposals of the answer are looked at, and all of the last transaction among them; the rest is {@link
+   *     Fate#OVER_BATCH}
    * @param mayCommit asked at the beginning of each batch, with the lock held: when it turns false the rest is {@link
    *     Fate#LEASE_LOST}
    * @param time when it is over, what has not been looked at is {@link Fate#OVER_BATCH} too; the first batch always is
@@ -129,7 +111,7 @@ public final class Committer {
 
   private void inBatches(Run run, int limit, Lock lock, BooleanSupplier mayGoOn, CommitTime time) {
     int size = run.answer.size();
-    int end = Math.min(size, Math.max(0, limit));
+    int end = run.answer.endWithin(limit);
     run.result.setAll(end, size, Fate.OVER_BATCH);
     for (int from = 0; from < end; ) {
       if (from > 0 && time.isOver()) {
@@ -137,87 +119,92 @@ public final class Committer {
         time.leaveOver(end - from);
         return;
       }
-      int next = inTurn(run, from, end, lock, mayGoOn);
+      int next = batchOrGang(run, from, end, lock, mayGoOn);
       if (next < 0) {
         run.result.setAll(from, end, Fate.LEASE_LOST);
         return;
       }
       from = next;
       if (from < end) {
-        // the scheduler's lock is not fair: without a pause this thread would take it again before any that waits
-        LockSupport.parkNanos(1);
+        letOthersIn();
       }
     }
   }
 
-  /** A batch or a transaction, when it is this engine's turn; answers where to go on, -1 if nothing may be committed. */
-  private int inTurn(Run run, int from, int end, Lock lock, BooleanSupplier mayGoOn) {
-    if (run.assumptions != null || !served.several()) {
-      return batchOrGang(run, from, end, lock, mayGoOn);
-    }
-    long begin = System.nanoTime();
-    turns.enter(served.precedence());
-    try {
-      listener.waited(System.nanoTime() - begin);
-      return batchOrGang(run, from, end, lock, mayGoOn);
-    } finally {
-      turns.leave();
-    }
+  /** The scheduler's lock is not fair: without a pause this thread would take it again before any that waits. */
+  private static void letOthersIn() {
+    LockSupport.parkNanos(1);
   }
 
+  /** A batch or a transaction; answers where to go on, -1 if nothing may be committed. */
   private int batchOrGang(Run run, int from, int end, Lock lock, BooleanSupplier mayGoOn) {
     int most = Math.min(end, from + settings.batchSize);
-    if (!run.answer.hasTransactions()) {
-      return lockedBatch(run, from, most, lock, mayGoOn);
-    }
     int to = run.answer.endOfTransaction(from);
     if (to == from + 1) {
       while (to < most && run.answer.endOfTransaction(to) == to + 1) {
         to++;
       }
-      return lockedBatch(run, from, to, lock, mayGoOn);
+      return lockedBatch(run, from, to, lock, mayGoOn, false);
     }
-    ApplicationAttemptId attempt = to > end || to - from > Gangs.ROWS_MAX ? null : run.onlyAttempt(from, to);
+    ApplicationAttemptId attempt = to - from > ProposalFrame.TRANSACTION_MAX ? null : run.onlyAttempt(from, to);
     if (attempt == null) {
-      run.result.setAll(from, Math.min(to, end), Fate.TRANSACTION);
-      return Math.min(to, end);
+      run.result.setAll(from, to, Fate.TRANSACTION);
+      return to;
     }
-    return run.assumptions == null ? gangAlone(run, from, to, attempt, mayGoOn)
-        : lockedGang(run, from, to, lock, mayGoOn);
-  }
-
-  /** With neither the AM nor those who need no lock of the scheduler changing what the transaction is judged by. */
-  private int gangAlone(Run run, int from, int to, ApplicationAttemptId attempt, BooleanSupplier mayGoOn) {
+    if (run.assumptions != null) {
+      return judgeGang(run, from, to, run.assumptions, mayGoOn) < 0 ? -1 : to;
+    }
     Lock am = asks.of(attempt);
     am.lock();
     try {
-      asks.placements().lock();
-      try {
-        return lockedGang(run, from, to, port.writeLock(), mayGoOn);
-      } finally {
-        asks.placements().unlock();
-      }
+      return gang(run, from, to, mayGoOn);
     } finally {
       am.unlock();
     }
   }
 
-  private int lockedGang(Run run, int from, int to, Lock lock, BooleanSupplier mayGoOn) {
-    return locked(run, from, to, lock, mayGoOn, () -> {
-      gangs.decide(run.answer, from, to, run.result, run.cluster, run.assumptions);
-      return to;
-    });
+  /**
+   * A transaction, with its AM kept out: it is judged first, and then committed in batches, between which others get the
+   * scheduler's lock. What they do there may be in the way of the rest: then all of it is taken back.
+   */
+  private int gang(Run run, int from, int to, BooleanSupplier mayGoOn) {
+    int judged = judgeGang(run, from, to, new Assumptions(), mayGoOn);
+    if (judged <= 0) {
+      return judged < 0 ? -1 : to;
+    }
+    int at = from;
+    while (at >= 0 && at < to) {
+      letOthersIn();
+      int next = lockedBatch(run, at, Math.min(to, at + settings.batchSize), port.writeLock(), mayGoOn, true);
+      if (next < 0 || run.result.fate(next - 1) != Fate.COMMITTED) {
+        gangs.takeBack(run.result, from, to);
+        return next < 0 ? -1 : to;
+      }
+      at = next;
+    }
+    return to;
   }
 
-  /** Goes on until {@code to} or until a heartbeat waits. */
-  private int lockedBatch(Run run, int from, int to, Lock lock, BooleanSupplier mayGoOn) {
+  /** Judges a transaction under the read lock: 1 if it may be committed, 0 if not, -1 if nothing may be. */
+  private int judgeGang(Run run, int from, int to, Assumptions assumptions, BooleanSupplier mayGoOn) {
+    boolean[] good = new boolean[1];
+    int next = locked(run, from, to, port.readLock(), mayGoOn, () -> {
+      good[0] = gangs.judge(run.answer, from, to, run.result, run.cluster, assumptions);
+      return to;
+    });
+    return next < 0 ? -1 : good[0] ? 1 : 0;
+  }
+
+  /** Goes on until {@code to}, until a heartbeat waits, or, of a transaction, until one cannot be committed. */
+  private int lockedBatch(Run run, int from, int to, Lock lock, BooleanSupplier mayGoOn, boolean transaction) {
     return locked(run, from, to, lock, mayGoOn, () -> {
       int position = from;
       long least = System.nanoTime() + LEAST_HOLD_NANOS;
       do {
         run.next(position);
         position++;
-      } while (position < to && (!port.heartbeatWaits() || System.nanoTime() - least < 0));
+      } while (position < to && !(transaction && run.result.fate(position - 1).isRejection())
+          && (!port.heartbeatWaits() || System.nanoTime() - least < 0));
       return position;
     });
   }
@@ -272,12 +259,11 @@ public final class Committer {
     void begin() {
       cluster = scheduler.getClusterResource();
       checks.begin(directory);
-      claim.begin();
-      setCommitting(assumptions == null ? served.number() : -1);
+      setCommitting(assumptions == null);
     }
 
     void end() {
-      setCommitting(-1);
+      setCommitting(false);
       checks.end();
       placement.clear();
     }
@@ -290,13 +276,11 @@ public final class Committer {
             answer.application(position), answer.requestKey(position), answer.node(position), placement);
         if (fate != null) {
           fate = afterCheck(fate, position);
-        } else if (claim.isExceededBy(placement, cluster, assumptions == null ? Assumptions.NONE : assumptions)) {
-          fate = Fate.CLAIM;
         } else if (assumptions != null) {
           fate = judged(position);
         } else {
           container = ContainerCommit.tryCommit(scheduler, cluster, placement);
-          fate = container == null ? diagnosed(position) : committed();
+          fate = container == null ? diagnosed(position) : Fate.COMMITTED;
         }
       } catch (Throwable e) {
         container = null;
@@ -305,11 +289,6 @@ public final class Committer {
         listener.internalError(e);
       }
       result.set(position, fate, container);
-    }
-
-    private Fate committed() {
-      claim.committed(placement);
-      return Fate.COMMITTED;
     }
 
     /** The attempt that all rows are for; null if they are for several, or for none that is known. */
@@ -333,7 +312,7 @@ public final class Committer {
     private Fate judged(int position) {
       Fate reason = diagnosis.reasonAgainst(placement, cluster, assumptions);
       if (reason == null) {
-        assumptions.add(placement, LeafQueues.user(placement.leaf, placement.app.getUser()), claim);
+        assumptions.add(placement, LeafQueues.user(placement.leaf, placement.app.getUser()));
         return Fate.OBSERVED;
       }
       return afterCheck(reason, position);

@@ -2,8 +2,6 @@ package io.treadle.shim.commit;
 
 import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
-import io.treadle.shim.engines.NodeCommits;
-import io.treadle.shim.engines.Served;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Iterator;
@@ -49,7 +47,7 @@ public final class ContainerUpdates {
     this.port = port;
     this.settings = settings;
     this.listener = listener;
-    this.checks = new Checks(port.scheduler(), settings, Served.ALL);
+    this.checks = new Checks(port.scheduler(), settings);
   }
 
   /**
@@ -162,7 +160,7 @@ public final class ContainerUpdates {
     Lock lock = port.writeLock();
     lock.lock();
     try {
-      Committer.setCommitting(NodeCommits.NO_ENGINE);
+      Committer.setCommitting(true);
       for (SchedulerRequestKey key : keys) {
         if (mayCommit.getAsBoolean() && placeOne(app, key)) {
           placed++;
@@ -170,7 +168,7 @@ public final class ContainerUpdates {
       }
     } finally {
       try {
-        Committer.setCommitting(-1);
+        Committer.setCommitting(false);
         checks.end();
         placement.clear();
       } finally {

@@ -13,135 +13,82 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerUtils;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 
 /**
- * Commits transactions of several proposals: each is judged as if those before it were there, and only when all can be
- * is the first one committed. The caller holds the scheduler's write lock, and the AM's {@link AskLocks}.
- *
- * <p>This judgement covers nearly everything that a commit checks. What is left may change between the two: a node leaves
- * its state RUNNING, a container is given back and with it the limit of a user falls, a constraint is about other
- * containers of the transaction. Then what was committed is taken back, before the AM has heard of it.
+ * Judges transactions of several proposals, each as if those before it were there, and takes back what was committed of
+ * one of which the rest could not be. Judging covers nearly everything that a commit checks. What is left may change from
+ * then to the last commit: a node goes, the limit of a user falls, a request with constraints is placed, a constraint is
+ * about other containers of the transaction.
  */
 final class Gangs {
   private static final Log LOG = new Log(Gangs.class);
-  /** The most rows: they are committed under one hold of the lock. */
-  static final int ROWS_MAX = 512;
-
   private static final String TAKEN_BACK = "another container of the transaction could not be placed";
 
   private final CapacityScheduler scheduler;
   private final Checks checks;
   private final Diagnosis diagnosis;
-  private final Claim claim;
-  private final Reservations reservations;
   private final CommitListener listener;
 
-  Gangs(CapacityScheduler scheduler, Checks checks, Diagnosis diagnosis, Claim claim, Reservations reservations,
-      CommitListener listener) {
+  Gangs(CapacityScheduler scheduler, Checks checks, Diagnosis diagnosis, CommitListener listener) {
     this.scheduler = scheduler;
     this.checks = checks;
     this.diagnosis = diagnosis;
-    this.claim = claim;
-    this.reservations = reservations;
     this.listener = listener;
   }
 
-  /** Decides on one transaction. */
-  private static final class Outcome {
-    final Fate[] fates;
-    final ContainerId[] containers;
-    final List<Placement> placements = new ArrayList<>();
-    boolean refused;
-
-    Outcome(int rows) {
-      fates = new Fate[rows];
-      containers = new ContainerId[rows];
+  /**
+   * Judges the rows in [from, to) of an answer, all of one application: sets the fates of all, {@link Fate#OBSERVED} if
+   * none is refused. The caller holds a lock of the scheduler.
+   *
+   * @param assumptions what earlier rows would have taken; gets what these would, if none is refused
+   * @return whether none is
+   */
+  boolean judge(ProposalFrame answer, int from, int to, CommitResult result, Resource cluster, Assumptions assumptions) {
+    List<Placement> placements = new ArrayList<>();
+    for (int position = from; position < to; position++) {
+      Placement placement = new Placement();
+      Fate fate = reason(answer, position, placement, cluster, assumptions);
+      if (fate == null) {
+        assumptions.add(placement, LeafQueues.user(placement.leaf, placement.app.getUser()));
+        placements.add(placement);
+      }
+      result.set(position, fate == null ? Fate.OBSERVED : fate, null);
     }
+    boolean good = placements.size() == to - from;
+    if (!good) {
+      placements.forEach(
+          placement -> assumptions.remove(placement, LeafQueues.user(placement.leaf, placement.app.getUser())));
+      refuse(result, from, to, Fate.OBSERVED);
+    }
+    return good;
+  }
 
-    void refuse(int row, Fate fate) {
-      fates[row] = fate;
-      refused = true;
+  private Fate reason(ProposalFrame answer, int position, Placement placement, Resource cluster, Assumptions assumed) {
+    try {
+      Fate fate = checks.check(answer.application(position), answer.requestKey(position), answer.node(position),
+          placement, assumed);
+      return fate == null ? diagnosis.reasonAgainst(placement, cluster, assumed) : fate;
+    } catch (Throwable e) {
+      failed(e);
+      return Fate.INTERNAL_ERROR;
+    }
+  }
+
+  /** Those of the rows in [from, to) that have a fate are refused for another's sake. */
+  private static void refuse(CommitResult result, int from, int to, Fate good) {
+    for (int position = from; position < to; position++) {
+      if (result.fate(position) == good) {
+        result.set(position, Fate.TRANSACTION, null);
+      }
     }
   }
 
   /**
-   * Commits or judges the rows in [from, to) of an answer, all of one application, and sets their fates.
-   *
-   * @param assumptions what earlier rows would have taken, if the answer is only judged; else null
+   * Takes back what was committed of the rows in [from, to), of which some could not be. The caller holds the AM's lock,
+   * so that it has not heard of it.
    */
-  void decide(ProposalFrame answer, int from, int to, CommitResult result, Resource cluster, Assumptions assumptions) {
-    Outcome outcome = new Outcome(to - from);
-    Assumptions assumed = assumptions == null ? new Assumptions() : assumptions;
-    for (int row = 0; row < to - from; row++) {
-      judge(answer, from + row, row, outcome, cluster, assumed, assumptions == null);
-    }
-    if (!outcome.refused && assumptions == null) {
-      commit(outcome, cluster);
-    } else if (outcome.refused && assumptions != null) {
-      outcome.placements.forEach(placement -> assumptions.remove(placement, LeafQueues.user(placement.leaf,
-          placement.app.getUser()), claim));
-    }
-    Fate good = assumptions == null ? Fate.COMMITTED : Fate.OBSERVED;
-    for (int row = 0; row < to - from; row++) {
-      Fate fate = outcome.fates[row] != null ? outcome.fates[row] : outcome.refused ? Fate.TRANSACTION : good;
-      result.set(from + row, fate, outcome.refused ? null : outcome.containers[row]);
-    }
-  }
-
-  private void judge(ProposalFrame answer, int position, int row, Outcome outcome, Resource cluster,
-      Assumptions assumed, boolean commits) {
-    try {
-      Placement placement = new Placement();
-      Fate fate = checks.check(answer.application(position), answer.requestKey(position), answer.node(position),
-          placement, assumed);
-      if (fate == Fate.NODE_RESERVED && commits) {
-        reservations.releaseLocked(placement.node);
-      }
-      if (fate == null) {
-        fate = diagnosis.reasonAgainst(placement, cluster, assumed);
-        if (fate != null && commits && diagnosis.queue() != null) {
-          listener.limitReached(fate, diagnosis.queue());
-        }
-      }
-      if (fate == null && claim.isExceededBy(placement, cluster, assumed)) {
-        fate = Fate.CLAIM;
-      }
-      if (fate == null) {
-        assumed.add(placement, LeafQueues.user(placement.leaf, placement.app.getUser()), claim);
-        outcome.placements.add(placement);
-      } else {
-        outcome.refuse(row, fate);
-      }
-    } catch (Throwable e) {
-      outcome.refuse(row, failed(e));
-    }
-  }
-
-  private void commit(Outcome outcome, Resource cluster) {
-    for (int row = 0; row < outcome.placements.size() && !outcome.refused; row++) {
-      Placement placement = outcome.placements.get(row);
-      try {
-        // once more: those before it may have used up what was asked for on this node
-        Fate fate = checks.checkPlace(placement);
-        ContainerId container = fate == null ? ContainerCommit.tryCommit(scheduler, cluster, placement) : null;
-        if (container == null) {
-          fate = fate == null ? diagnosis.reasonAgainst(placement, cluster, Assumptions.NONE) : fate;
-          outcome.refuse(row, fate == null ? Fate.STALE_STATE : fate);
-        }
-        outcome.containers[row] = container;
-      } catch (Throwable e) {
-        outcome.refuse(row, failed(e));
-      }
-    }
-    if (outcome.refused) {
-      takeBack(outcome);
-    } else {
-      outcome.placements.forEach(claim::committed);
-    }
-  }
-
-  private void takeBack(Outcome outcome) {
+  void takeBack(CommitResult result, int from, int to) {
     listener.transactionTakenBack();
-    for (int row = outcome.containers.length - 1; row >= 0; row--) {
-      ContainerId container = outcome.containers[row];
+    for (int position = to - 1; position >= from; position--) {
+      ContainerId container = result.container(position);
       try {
         if (container != null) {
           scheduler.completedContainer(scheduler.getRMContainer(container),
@@ -151,11 +98,12 @@ final class Gangs {
         failed(e);
       }
     }
+    refuse(result, from, to, Fate.COMMITTED);
+    refuse(result, from, to, Fate.OBSERVED);
   }
 
-  private Fate failed(Throwable e) {
+  private void failed(Throwable e) {
     LOG.failure("a transaction", e);
     listener.internalError(e);
-    return Fate.INTERNAL_ERROR;
   }
 }

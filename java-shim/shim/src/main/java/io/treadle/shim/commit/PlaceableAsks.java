@@ -3,7 +3,6 @@ package io.treadle.shim.commit;
 import io.treadle.shim.Caps;
 import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
-import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Fate;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -44,7 +43,6 @@ public final class PlaceableAsks implements AskSearch {
   private static final int MOST_CAPABILITIES = 64;
 
   private final SchedulerPort port;
-  private final Served served;
   private final Checks checks;
   private final Diagnosis diagnosis;
   private final Placement placement = new Placement();
@@ -63,11 +61,10 @@ public final class PlaceableAsks implements AskSearch {
   private int steps;
   private boolean complete;
 
-  /** A search among what an engine serves. */
-  public PlaceableAsks(SchedulerPort port, CommitSettings settings, Served served) {
+  /** A search that has not begun. */
+  public PlaceableAsks(SchedulerPort port, CommitSettings settings) {
     this.port = port;
-    this.served = served;
-    this.checks = new Checks(port.scheduler(), settings, served);
+    this.checks = new Checks(port.scheduler(), settings);
     this.diagnosis = new Diagnosis(port.scheduler());
   }
 
@@ -184,7 +181,7 @@ public final class PlaceableAsks implements AskSearch {
 
   private boolean opens(FiCaSchedulerApp current) {
     keys.clear();
-    if (current.isStopped() || !served.serves(current) || !checks.isActive(current, (CSQueue) current.getQueue())) {
+    if (current.isStopped() || !checks.isActive(current, (CSQueue) current.getQueue())) {
       return false;
     }
     for (SchedulerRequestKey each : current.getSchedulerKeys()) {

@@ -17,11 +17,9 @@ public final class SidecarSettings {
   public final String connectionFile;
   /** The user that an external sidecar runs as; empty if it is the RM's. */
   public final String user;
-  /** The engine of the roster, empty for the first one. */
-  public final String engine;
 
   private SidecarSettings(SidecarKind kind, String pythonCommand, String configFile, File logFile, int startTimeoutMs,
-      String connectionFile, String user, String engine) {
+      String connectionFile, String user) {
     this.kind = kind;
     this.pythonCommand = pythonCommand;
     this.configFile = configFile;
@@ -29,22 +27,6 @@ public final class SidecarSettings {
     this.startTimeoutMs = startTimeoutMs;
     this.connectionFile = connectionFile;
     this.user = user;
-    this.engine = engine;
-  }
-
-  /**
-   * The same for another engine than the first: log and connection file have its name in theirs, {@code
-   * sidecar-NAME.json} for {@code sidecar.json}.
-   */
-  public SidecarSettings of(String engineName) {
-    return new SidecarSettings(kind, pythonCommand, configFile, new File(named(logFile.getPath(), engineName)),
-        startTimeoutMs, connectionFile.isEmpty() ? "" : named(connectionFile, engineName), user, engineName);
-  }
-
-  private static String named(String path, String engineName) {
-    int dot = path.lastIndexOf('.');
-    int end = dot > path.lastIndexOf(File.separatorChar) + 1 ? dot : path.length();
-    return path.substring(0, end) + "-" + engineName + path.substring(end);
   }
 
   static SidecarSettings read(Settings settings) throws BadSettingException {
@@ -64,6 +46,6 @@ public final class SidecarSettings {
     String logFile = settings.text(ShimConfig.SIDECAR_LOG_FILE, "");
     return new SidecarSettings(kind, command, settings.text(ShimConfig.CONFIG_FILE, ""),
         logFile.isEmpty() ? ShimConfig.defaultLogFile() : new File(logFile),
-        settings.number(ShimConfig.SIDECAR_START_TIMEOUT_MS, 300_000, 100, 3_600_000), connectionFile, user, "");
+        settings.number(ShimConfig.SIDECAR_START_TIMEOUT_MS, 300_000, 100, 3_600_000), connectionFile, user);
   }
 }

@@ -10,7 +10,6 @@ import java.util.HashSet;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
-import java.util.function.BooleanSupplier;
 import java.util.function.LongSupplier;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ContainerAllocationProposal;
@@ -21,8 +20,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
  * Keeps an engine that answers and places nothing from starving the cluster. If for {@code idle-guard-ms} nothing was
  * committed although each time it was looked some ask could have been, the gate opens for one round of heartbeats. If
  * the stock scheduler then serves an ask that waited, in room that was free before, the engine is suspended until it is
- * configured anew or a pause is over that doubles each time. Beside other engines that live it is suspended without such
- * a round: one of them serves its applications then.
+ * configured anew or a pause is over that doubles each time.
  *
  * <p>The link thread's, but for the methods that say otherwise. Times are milliseconds of one monotonic clock.
  */
@@ -39,7 +37,6 @@ public final class IdleGuard {
   private final SchedulerPort port;
   private final AskSearch search;
   private final LongSupplier clockMs;
-  private final BooleanSupplier othersLive;
   private final LongAdder rounds = new LongAdder();
   /** Held where {@link #suspension} changes: a round that is over, or a configuration before, suspends nobody. */
   private final Object suspending = new Object();
@@ -67,11 +64,8 @@ public final class IdleGuard {
    * A guard that has seen nothing.
    *
    * @param clockMs a monotonic clock, milliseconds
-   * @param othersLive whether other engines live: one of them, instead of the stock scheduler, is to show what this
-   *     one leaves
    */
-  public IdleGuard(SchedulerPort port, AskSearch search, LongSupplier clockMs, BooleanSupplier othersLive) {
-    this.othersLive = othersLive;
+  public IdleGuard(SchedulerPort port, AskSearch search, LongSupplier clockMs) {
     this.port = port;
     this.search = search;
     this.clockMs = clockMs;
@@ -104,7 +98,7 @@ public final class IdleGuard {
     begin(clockMs.getAsLong());
   }
 
-  /** The engine has said that it decides: it is not idle. */
+  /** The engine has said that there is more to come: it is not idle. */
   public void held() {
     if (round == null) {
       begin(clockMs.getAsLong());
@@ -175,13 +169,7 @@ public final class IdleGuard {
     Set<Ask> still = new HashSet<>(found);
     still.retainAll(before);
     before = found;
-    if (nowMs - sinceMs >= guardMs && !still.isEmpty() && othersLive.getAsBoolean()) {
-      synchronized (suspending) {
-        suspension = configured ? null : "the engine answers but places nothing: for "
-            + TimeUnit.MILLISECONDS.toSeconds(nowMs - sinceMs) + " s nothing was committed though there is room for "
-            + still.iterator().next() + "; other engines serve its applications";
-      }
-    } else if (nowMs - sinceMs >= guardMs && !still.isEmpty()) {
+    if (nowMs - sinceMs >= guardMs && !still.isEmpty()) {
       rounds.increment();
       LOG.warn("Treadle's engine has placed nothing for {} s though there is room for {}: the CapacityScheduler places"
           + " beside it for {} ms", TimeUnit.MILLISECONDS.toSeconds(nowMs - sinceMs), still.iterator().next(), roundMs);

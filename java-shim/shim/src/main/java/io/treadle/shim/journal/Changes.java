@@ -2,30 +2,20 @@ package io.treadle.shim.journal;
 
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 
-/** What changed between two drains of a {@link Journal}. Never altered after that: any number of mirrors read it. */
+/** What changed between two looks of the mirror at its {@link Journal}. Never altered after that. */
 public final class Changes {
-  /** For a mirror that missed something, or begins. */
-  static final Changes EVERYTHING = new Changes();
-
-  static {
-    EVERYTHING.forgotten = true;
-  }
-
   final Set<NodeId> nodes = new HashSet<>();
   final Set<ApplicationId> applications = new HashSet<>();
   final Set<ApplicationId> asks = new HashSet<>();
   final Set<ApplicationId> asksLater = new HashSet<>();
   final Set<ApplicationId> blacklists = new HashSet<>();
   final Set<ApplicationId> usages = new HashSet<>();
-  final Map<NodeId, Integer> othersCommits = new HashMap<>();
   final List<ContainerStep> steps = new ArrayList<>();
   final Set<String> attributes = new HashSet<>();
   boolean allNodes;
@@ -38,11 +28,7 @@ public final class Changes {
 
   int size() {
     return nodes.size() + applications.size() + asks.size() + asksLater.size() + blacklists.size() + usages.size()
-        + othersCommits.size() + attributes.size() + steps.size();
-  }
-
-  boolean isEmpty() {
-    return size() == 0 && !allNodes && !queues;
+        + attributes.size() + steps.size();
   }
 
   /** Adds the nodes on which containers came, went or changed their size; once, before anybody reads it. */
@@ -52,21 +38,6 @@ public final class Changes {
         nodes.add(step.node);
       }
     }
-  }
-
-  /** Adds what changed after these. */
-  void add(Changes later) {
-    nodes.addAll(later.nodes);
-    applications.addAll(later.applications);
-    asks.addAll(later.asks);
-    asksLater.addAll(later.asksLater);
-    blacklists.addAll(later.blacklists);
-    usages.addAll(later.usages);
-    later.othersCommits.forEach((node, commits) -> othersCommits.merge(node, commits, Integer::sum));
-    attributes.addAll(later.attributes);
-    steps.addAll(later.steps);
-    allNodes |= later.allNodes;
-    queues |= later.queues;
   }
 
   /** Nodes that came, went or changed. */
@@ -82,11 +53,6 @@ public final class Changes {
   /** Whether every node may have changed. */
   public boolean allNodes() {
     return allNodes;
-  }
-
-  /** How often others than the engine have committed on nodes. */
-  public Map<NodeId, Integer> othersCommits() {
-    return Collections.unmodifiableMap(othersCommits);
   }
 
   /** Applications that came, went or changed. */

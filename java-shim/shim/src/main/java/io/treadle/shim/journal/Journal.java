@@ -6,16 +6,14 @@ import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 
 /**
- * What changed, written once however many mirrors there are. Any thread marks; each mirror reads through a {@link Feed}
- * of its own. A mark is an insertion into a small set under a lock that is never held for longer, so that no RM thread
- * waits. Marks name what changed, never how: a mirror reads the state when it writes the frame. Bounded: when more is
- * marked than fits before anybody reads, everything is forgotten and all mirrors get a snapshot; until one reads again,
- * and while none does, marking costs next to nothing (so a journal that nobody reads does no harm).
+ * What changed. Any thread marks; one mirror reads. A mark is an insertion into a small set under a lock that is never held for longer, so that no RM thread
+ * waits. Marks name what changed, never how: the mirror reads the state when it writes the frame. Bounded: when more is
+ * marked than fits before anybody reads, everything is forgotten and the mirror gets a snapshot; until it reads again,
+ * and while it does not, marking costs next to nothing (so a journal that nobody reads does no harm).
  */
 public final class Journal {
   private final int capacity;
   private final Object lock = new Object();
-  private final Batches batches;
   private volatile boolean paused;
   private Changes changes;
   private Runnable onMark = () -> { };
@@ -24,30 +22,19 @@ public final class Journal {
   /**
    * A new journal, which nobody reads.
    *
-   * @param capacity the most marks that are kept for a mirror until its next frame, at least 1
+   * @param capacity the most marks that are kept until the mirror's next frame, at least 1
    */
   public Journal(int capacity) {
     if (capacity < 1) {
       throw new IllegalArgumentException("a journal's capacity must be at least 1, not " + capacity);
     }
     this.capacity = capacity;
-    batches = new Batches(this, capacity);
-    forget();
-  }
-
-  /** A new place in the journal, for one mirror; the first thing that it takes is a snapshot. */
-  public Feed feed() {
-    return new Feed(batches);
+    snapshotNeeded();
   }
 
   /** A node came, went, or has other resources, another state or partition, or a reservation. */
   public void nodeChanged(NodeId node) {
     mark(changes -> changes.nodes.add(node));
-  }
-
-  /** Somebody else than the engine has committed on a node. */
-  public void committedByOthers(NodeId node) {
-    mark(changes -> changes.othersCommits.merge(node, 1, Integer::sum));
   }
 
   /** The nodes on some hosts have other attributes. */
@@ -102,8 +89,8 @@ public final class Journal {
     mark(changes -> changes.steps.add(step));
   }
 
-  /** Forgets all marks and makes none until the next {@link #drain}. */
-  void forget() {
+  /** Forgets all marks and makes none until the next {@link #take}, which says that everything may have changed. */
+  public void snapshotNeeded() {
     synchronized (lock) {
       paused = true;
       changes = new Changes();
@@ -117,19 +104,24 @@ public final class Journal {
     return paused;
   }
 
-  /** Takes all marks; those made from now on are for the next batch. */
-  Changes drain() {
+  /**
+   * What changed since the last call; or that everything may have, if this is the first one or marks were forgotten.
+   * What changes from now on is for the next call.
+   */
+  public Changes take() {
+    Changes taken;
     synchronized (lock) {
-      Changes drained = changes;
+      taken = changes;
       changes = new Changes();
       paused = false;
       woken = false;
-      return drained;
     }
+    taken.addNodesOfSteps();
+    return taken;
   }
 
   /**
-   * Has {@code reader} run at the first mark after any mirror has read, on the thread that marks and under the lock: it
+   * Has {@code reader} run at the first mark after the mirror has read, on the thread that marks and under the lock: it
    * must return at once and not throw.
    */
   public void onMark(Runnable reader) {
@@ -143,7 +135,7 @@ public final class Journal {
       synchronized (lock) {
         mark.accept(changes);
         if (changes.size() > capacity) {
-          forget();
+          snapshotNeeded();
         }
         wake();
       }

@@ -171,9 +171,6 @@ public final class Taps {
   private void markAllocation(ContainerAllocationProposal<FiCaSchedulerApp, FiCaSchedulerNode> proposal,
       boolean byTreadle, boolean am) {
     SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed = proposal.getAllocatedOrReservedContainer();
-    if (!byTreadle) {
-      journal.committedByOthers(placed.getSchedulerNode().getNodeID());
-    }
     RMContainer container = placed.getRmContainer();
     boolean update = placed.getSchedulerRequestKey().getContainerToUpdate() != null;
     if (placed.isAllocated() && !update && container.getContainerId() != null) {

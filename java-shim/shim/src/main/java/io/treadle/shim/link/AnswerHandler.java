@@ -22,23 +22,8 @@ public interface AnswerHandler {
   /** Whether the engine has lost the lease because it places nothing: one reason of those for a {@link #refusal}. */
   boolean starving();
 
-  /**
-   * Takes what the engine says of itself: {@link #refusal} depends on its policy, and the first engine names the others.
-   *
-   * @param configuration the number of the configuration that it knew
-   * @return why the engines that it names are not taken, else empty
-   */
-  default String status(EngineStatus status, int configuration, Directory directory) {
-    return "";
-  }
-
-  /** An answer has come. */
-  default void answered() {
-  }
-
-  /** What the engine is called, empty for the only one. Any thread. */
-  default String engine() {
-    return "";
+  /** Takes what the engine says of itself: {@link #refusal} depends on its policy. */
+  default void status(EngineStatus status, Directory directory) {
   }
 
   /** The conversation is over: the engine holds nothing back any more. */

@@ -3,7 +3,6 @@ package io.treadle.shim.link;
 import com.fasterxml.jackson.databind.JsonNode;
 import io.treadle.shim.Json;
 import io.treadle.shim.Printable;
-import io.treadle.shim.engines.Roster;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -19,7 +18,7 @@ import java.util.stream.Collectors;
 public final class EngineStatus {
   private static final int TEXTS = 20;
   private static final int APPLICATIONS = 16;
-  private static final int FIGURES = 32;
+  private static final int ENGINES = 8192;
   /** The types of applications whose keys an engine may get: those with plug-ins that speak with the plan listener. */
   private static final List<String> KEYED = Collections.unmodifiableList(Arrays.asList("TEZ", "SPARK"));
 
@@ -39,18 +38,12 @@ public final class EngineStatus {
   final List<String> warnings;
   /** Of TEZ and SPARK those types of the applications whose keys the engine wants. */
   final Set<String> keysFor;
-  /** The engines that there are, if this is the first of several; null if what it says cannot be used. */
-  public final Roster engines;
-  /** Why it cannot be used, else empty. */
-  public final String enginesProblem;
+  /** A JSON object about several engines, at most 8,192 characters; empty if there is none, or a longer one. */
+  final String engines;
   /** What applications should know, by their index; at most 16. */
   public final Map<Integer, String> diagnostics;
-  /** Applications that another engine should serve, by their index, and why; at most 16. */
-  public final Map<Integer, String> givenUp;
-  /** What one of several engines measures of itself, by name; at most 32. */
-  final Map<String, Long> figures;
 
-  private EngineStatus(JsonNode root, Roster engines, String enginesProblem) {
+  private EngineStatus(JsonNode root) {
     this.policy = Printable.brief(root.path("policy").asText(""));
     this.overridesGuarantees = root.path("overrides_guarantees").asBoolean(false);
     this.overridesOrder = root.path("overrides_order").asBoolean(false);
@@ -60,29 +53,20 @@ public final class EngineStatus {
     this.warnings = texts(root.path("warnings"));
     this.keysFor = texts(root.path("keys_for")).stream().map(type -> type.toUpperCase(Locale.ROOT)).filter(KEYED::contains)
         .collect(Collectors.toSet());
-    this.engines = engines;
-    this.enginesProblem = enginesProblem;
+    String said = root.path("engines").isObject() ? root.path("engines").toString() : "";
+    this.engines = said.length() > ENGINES ? "" : said;
     this.diagnostics = byApplication(root.path("diagnostics"));
-    this.givenUp = byApplication(root.path("given_up"));
-    this.figures = figures(root.path("figures"));
   }
 
   /**
    * Reads {@code {"policy": text, "overrides_guarantees": true or false, "overrides_order": true or false,
    * "error": text or null, "learned": text, "waits_for": text, "keys_for": [text, ...],
-   * "diagnostics": [[application, text], ...], "given_up": [[application, text], ...],
-   * "figures": {name: int, ...}, "engines": [...], "warnings": [text, ...]}}.
+   * "diagnostics": [[application, text], ...], "engines": {...}, "warnings": [text, ...]}}.
    *
    * @throws IOException if it is no JSON object, or a hostile one
    */
   static EngineStatus parse(String text) throws IOException {
-    JsonNode root = Json.object(text, "the status of an answer");
-    try {
-      return new EngineStatus(root, Roster.parse(root.path("engines")), "");
-    } catch (IllegalArgumentException e) {
-      return new EngineStatus(root, null,
-          Printable.brief("the roster of engines cannot be used, the old one goes on: " + e.getMessage()));
-    }
+    return new EngineStatus(Json.object(text, "the status of an answer"));
   }
 
   private static List<String> texts(JsonNode texts) {
@@ -103,16 +87,6 @@ public final class EngineStatus {
         found.put(row.get(0).asInt(), Printable.brief(row.get(1).asText()));
       }
     }
-    return found;
-  }
-
-  private static Map<String, Long> figures(JsonNode said) {
-    Map<String, Long> found = new TreeMap<>();
-    said.fields().forEachRemaining(field -> {
-      if (found.size() < FIGURES && field.getValue().isIntegralNumber() && field.getValue().canConvertToLong()) {
-        found.put(Printable.brief(field.getKey()), field.getValue().asLong());
-      }
-    });
     return found;
   }
 }

@@ -79,7 +79,7 @@ public final class Link implements Runnable {
     this.handler = handler;
     this.metrics = metrics;
     this.settings = settings;
-    this.states = new StateLog(System::nanoTime, handler::engine);
+    this.states = new StateLog(System::nanoTime);
     this.reports = new StatusReports(System::nanoTime, mirror, handler, metrics, states);
     this.thread = daemon(this, name);
     this.asking = new ThreadPoolExecutor(1, 1, ASKING_IDLE_S, TimeUnit.SECONDS, new LinkedBlockingQueue<>(),
@@ -113,20 +113,15 @@ public final class Link implements Runnable {
     }
   }
 
-  /** Has the thread, the conversation and the sidecar end, and does not wait for it. */
-  public void stopSoon() {
-    wait.stop();
-    LockSupport.unpark(thread);
-  }
-
-  /** Whether the thread has not ended. */
-  public boolean runs() {
+  /** Whether the thread has not ended; for tests. */
+  boolean runs() {
     return thread.isAlive();
   }
 
-  /** The same as {@link #stopSoon}, and waits for the end a few seconds at most. */
+  /** Has the thread, the conversation and the sidecar end, and waits for that a few seconds at most. */
   public void stop() {
-    stopSoon();
+    wait.stop();
+    LockSupport.unpark(thread);
     boolean interrupted = false;
     try {
       thread.join(STOP_TIMEOUT_MS);

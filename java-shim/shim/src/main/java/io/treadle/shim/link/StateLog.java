@@ -7,7 +7,6 @@ import java.util.HashSet;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
-import java.util.function.Supplier;
 
 /**
  * What an engine has the RM's log say: a line for each change of lease, policy and refusal, with its reason, for each
@@ -16,6 +15,7 @@ import java.util.function.Supplier;
  */
 final class StateLog {
   private static final Log LOG = new Log(Link.class);
+  private static final String ENGINE = "Treadle's engine";
   private static final int LINES = 20;
   private static final long LINE_EVERY_NANOS = TimeUnit.SECONDS.toNanos(10);
   private static final int TEXTS = 100;
@@ -27,28 +27,16 @@ final class StateLog {
   private String policy = "";
   private String refusal = "";
   private String lease = "nobody";
-  private final Supplier<String> name;
 
-  /** With a monotonic clock such as {@code System::nanoTime}, and the name of the engine, empty for the only one. */
-  StateLog(LongSupplier nanoClock, Supplier<String> name) {
-    this.name = name;
+  /** With a monotonic clock such as {@code System::nanoTime}. */
+  StateLog(LongSupplier nanoClock) {
     this.lines = new Rate(nanoClock, LINES, LINE_EVERY_NANOS);
-  }
-
-  private String engine() {
-    return "Treadle's engine" + (name.get().isEmpty() ? "" : " " + name.get());
-  }
-
-  private String whoElse(String does) {
-    return (name.get().isEmpty() ? "the CapacityScheduler " : "another engine, if one is alive, or the CapacityScheduler ")
-        + does;
   }
 
   /** The engine's policy. */
   void policy(String policyName) {
     if (!policyName.equals(policy)) {
-      String whose = this.name.get().isEmpty() ? "Treadle's policy" : "The policy of " + engine();
-      say(false, whose + " is " + policyName + (policy.isEmpty() ? "" : ", it was " + policy), null);
+      say(false, "Treadle's policy is " + policyName + (policy.isEmpty() ? "" : ", it was " + policy), null);
       policy = policyName;
     }
   }
@@ -59,7 +47,7 @@ final class StateLog {
       texts.clear();
     }
     if (!text.isEmpty() && texts.add(text)) {
-      say(true, engine() + ": " + text, null);
+      say(true, ENGINE + ": " + text, null);
     }
   }
 
@@ -72,7 +60,7 @@ final class StateLog {
   void failed(String reason, Throwable stack) {
     if (!reason.equals(failure)) {
       failure = reason;
-      say(true, "No decision by " + engine() + ", " + whoElse("carries on") + ": " + reason, stack);
+      say(true, "No decision by " + ENGINE + ", the CapacityScheduler carries on: " + reason, stack);
     }
   }
 
@@ -93,7 +81,7 @@ final class StateLog {
 
   /** An engine holds the lease; it schedules, or is only observed. */
   void leaseHeld(boolean schedules) {
-    String now = engine() + (schedules ? " holds the lease and schedules"
+    String now = ENGINE + (schedules ? " holds the lease and schedules"
         : " holds the lease and is observed; the CapacityScheduler schedules");
     if (!now.equals(lease)) {
       lease = now;
@@ -104,7 +92,7 @@ final class StateLog {
   /** Nobody holds it any more. Says nothing if nobody did. */
   void leaseLost(String reason) {
     if (!"nobody".equals(lease)) {
-      say(true, engine() + " has lost the lease, " + whoElse("schedules") + ": " + reason, null);
+      say(true, ENGINE + " has lost the lease, the CapacityScheduler schedules: " + reason, null);
       lease = "nobody";
     }
   }

@@ -19,9 +19,8 @@ final class StatusReports {
   private final StateLog states;
   /** An engine may send another status with each answer; reading one takes a while. */
   private final Rate reads;
-  /** The latest status, if it has not been read, and the configuration of the frame that it came with. */
+  /** The latest status, if it has not been read. */
   private String unread = "";
-  private int configuration;
 
   /** With a monotonic clock such as {@code System::nanoTime}. */
   StatusReports(LongSupplier nanoClock, Mirror mirror, AnswerHandler handler, ShimMetrics metrics, StateLog states) {
@@ -35,15 +34,11 @@ final class StatusReports {
   /**
    * Takes the status of an answer; an empty one says what the last one said. Where two come within 100 ms, the later is
    * read with an answer after that.
-   *
-   * @param asked the configuration number of the frame that was answered
    */
-  void take(ProposalFrame answer, int asked) throws IOException {
+  void take(ProposalFrame answer) throws IOException {
     if (!answer.status().isEmpty()) {
       unread = answer.status();
-      configuration = asked;
     }
-    handler.answered();
     if (unread.isEmpty() || !reads.take()) {
       return;
     }
@@ -51,10 +46,8 @@ final class StatusReports {
     unread = "";
     metrics.show(ShimMetrics.Text.LEARNED, status.learned);
     mirror.keysFor(status.keysFor);
-    String problem = handler.status(status, configuration, mirror);
-    metrics.troubles().goesOn(Troubles.Kind.ROSTER, problem);
-    states.text(problem);
-    metrics.figures(status.figures);
+    handler.status(status, mirror);
+    metrics.show(ShimMetrics.Text.ENGINES, status.engines);
     // after that, so that nobody who sees the policy's name sees Schedules of an earlier policy
     metrics.show(ShimMetrics.Text.POLICY, status.policy);
     states.policy(status.policy);

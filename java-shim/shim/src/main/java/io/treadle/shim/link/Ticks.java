@@ -111,7 +111,7 @@ final class Ticks {
     }
     onAnswer.run();
     metrics.add(ShimMetrics.Counter.PROPOSALS, answer.proposals.size());
-    reports.take(answer.proposals, answer.options.configuration);
+    reports.take(answer.proposals);
     if (ready) {
       dealWith(conversation, answer, now, begin);
       observedNanos = System.nanoTime() - begin;

@@ -3,20 +3,15 @@ package io.treadle.shim.metrics;
 import io.treadle.shim.Printable;
 import io.treadle.shim.wire.Fate;
 import java.util.Arrays;
-import java.util.Collection;
-import java.util.Collections;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.BooleanSupplier;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
-import java.util.stream.LongStream;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 
 /**
@@ -24,15 +19,6 @@ import org.apache.hadoop.yarn.api.records.ApplicationId;
  * ones.
  */
 public final class ShimMetrics {
-  /** Of several engines the highest is shown; these are true of the scheduler: the first engine's; the rest is summed. */
-  private static final List<String> HIGHEST =
-      Arrays.asList("LeaseHeld", "ModeEnforce", "Stalled", "DecideP50Us", "DecideP99Us", "CommitWaitP99Us",
-          "WaitMeanMs", "WaitP50Ms", "WaitP99Ms", "SinceMs");
-  /** What one of several engines measures of itself, as its status has it. */
-  private static final List<String> FIGURES =
-      Arrays.asList("Attempts", "Retries", "TooLarge", "WaitMeanMs", "WaitP50Ms", "WaitP99Ms");
-  private static final List<String> SCHEDULERS = Arrays.asList("PlacedNatively", "Escapes");
-
   /** What only grows; its name in beans and records is {@code FrameBytes} for {@link #FRAME_BYTES}. */
   public enum Counter {
     /** Frames that were answered, their bytes and those of the answers. */
@@ -41,10 +27,6 @@ public final class ShimMetrics {
     PROPOSALS,
     /** Containers that the stock scheduler placed. */
     PLACED_NATIVELY,
-    /** Of several engines: transactions that got something, with no conflict; and those that others stood in the way of. */
-    TRANSACTIONS, CONFLICTS,
-    /** Applications that the engine has given up, and another serves. */
-    GIVEN_UP,
     /** Transactions that were committed in part and taken back. */
     TRANSACTIONS_TAKEN_BACK,
     /** How long it took to commit or turn down proposals. */
@@ -76,18 +58,17 @@ public final class ShimMetrics {
     /** Why nothing is committed although the mode is enforce. */
     REFUSAL,
     /** What is set in yarn-site.xml and does nothing. */
-    IGNORED_SETTINGS
+    IGNORED_SETTINGS,
+    /** A JSON object about several engines, as their sidecar writes it; empty for one. */
+    ENGINES
   }
 
   private final LongAdder[] counts = new LongAdder[Counter.values().length];
   private final LongAdder usefulMicros = new LongAdder();
   private final LongAdder wastedMicros = new LongAdder();
   private final LongAdder emptyMicros = new LongAdder();
-  private final long sinceNanos = System.nanoTime();
   private final AtomicLongArray fates = new AtomicLongArray(Fate.values().length);
   private final LatencyHistogram decideMicros = new LatencyHistogram();
-  private final LatencyHistogram turnMicros = new LatencyHistogram();
-  private volatile Map<String, Long> figures = Collections.emptyMap();
   private final PlacementCounts placements = new PlacementCounts();
   private final Map<String, LongSupplier> gauges = new LinkedHashMap<>();
   private final Map<Text, String> texts = new ConcurrentHashMap<>();
@@ -115,7 +96,7 @@ public final class ShimMetrics {
     gauges.put("Observed", () -> fates.get(Fate.OBSERVED.code()));
     gauges.put("Rejected", this::rejected);
     for (Fate fate : Fate.values()) {
-      if (fate.isRejection()) {
+      if (fate.isRejection() && !fate.isOfSeveralEngines()) {
         gauges.put("Rejected" + camelCase(fate), () -> fates.get(fate.code()));
       }
     }
@@ -124,11 +105,6 @@ public final class ShimMetrics {
     gauges.put("DecisionUsefulMs", () -> usefulMicros.sum() / 1000);
     gauges.put("DecisionWastedMs", () -> wastedMicros.sum() / 1000);
     gauges.put("DecisionEmptyMs", () -> emptyMicros.sum() / 1000);
-    for (String name : FIGURES) {
-      gauges.put(name, () -> figures.getOrDefault(name, 0L));
-    }
-    gauges.put("CommitWaitP99Us", () -> turnMicros.quantile(0.99));
-    gauges.put("SinceMs", () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - sinceNanos));
     gauges.put("Snapshots", snapshots);
     gauges.put("Escapes", escapes);
     for (Text text : Text.values()) {
@@ -184,32 +160,14 @@ public final class ShimMetrics {
     return values;
   }
 
-  /** Those numbers that only grow, and are this engine's own. */
-  Map<String, Long> counters() {
-    Map<String, Long> values = numbers();
-    values.keySet().removeIf(name -> HIGHEST.contains(name) || FIGURES.contains(name) || SCHEDULERS.contains(name)
-        || name.equals("Schedules"));
-    return values;
-  }
-
-  /** A number of several engines, or of those that have it, as that of one. */
-  static long together(Collection<ShimMetrics> engines, String name) {
-    LongStream numbers = engines.stream().filter(engine -> engine.gauges.containsKey(name))
-        .mapToLong(engine -> engine.number(name));
-    if (SCHEDULERS.contains(name)) {
-      return numbers.findFirst().orElse(0);
-    }
-    return HIGHEST.contains(name) ? numbers.max().orElse(0) : numbers.sum();
-  }
-
   /** Counts so much more. */
   public void add(Counter counter, long amount) {
     counts[counter.ordinal()].add(amount);
   }
 
-  /** Shows another text; null is an empty one. */
+  /** Shows another text; null is an empty one. All but {@link Text#ENGINES} are cut to a line of 1,000 characters. */
   public void show(Text text, String shown) {
-    texts.put(text, shown == null ? "" : Printable.brief(shown));
+    texts.put(text, shown == null ? "" : text == Text.ENGINES ? Printable.line(shown) : Printable.brief(shown));
   }
 
   /** A frame was answered; bytes of both, and nanoseconds from one to the other. */
@@ -223,34 +181,6 @@ public final class ShimMetrics {
   /** Notes how long an engine has decided, microseconds, and how many of its proposals were committed. */
   public void decided(long micros, int proposed, int committed) {
     (committed > 0 ? usefulMicros : proposed > 0 ? wastedMicros : emptyMicros).add(micros);
-  }
-
-  /**
-   * The outcomes of an answer's transactions, of one of several engines, and how the decision time was spent.
-   *
-   * @param succeeded how many got something, with no conflict
-   * @param conflicted how many others stood in the way of
-   * @param empty how many got nothing, and nobody stood in the way of
-   */
-  public void transactions(int succeeded, int conflicted, int empty, long micros) {
-    add(Counter.TRANSACTIONS, succeeded);
-    add(Counter.CONFLICTS, conflicted);
-    int all = Math.max(1, succeeded + conflicted + empty);
-    long useful = micros * succeeded / all;
-    long wasted = micros * conflicted / all;
-    usefulMicros.add(useful);
-    wastedMicros.add(wasted);
-    emptyMicros.add(micros - useful - wasted);
-  }
-
-  /** What the engine measures of itself. */
-  public void figures(Map<String, Long> shown) {
-    figures = shown;
-  }
-
-  /** One of several engines has waited so long for its turn to commit. */
-  public void waitedToCommit(long nanos) {
-    turnMicros.add(nanos / 1000);
   }
 
   /** The fate of a proposal. */

@@ -12,8 +12,6 @@ public final class Troubles {
   public enum Kind {
     /** A key in yarn-site.xml, or a release that does not fit. */
     SETTINGS,
-    /** Which engines there are. */
-    ROSTER,
     /** No decisions come. */
     LINK,
     /** What the engine says of its own settings, parts and failures. */

@@ -2,7 +2,6 @@ package io.treadle.shim.mirror;
 
 import io.treadle.shim.Caps;
 import io.treadle.shim.LeafQueues;
-import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Section;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -42,17 +41,11 @@ final class ApplicationSection {
   private final Map<CSQueue, Set<FiCaSchedulerApp>> active = new IdentityHashMap<>();
   private final QueueSection queues;
   private final UserSection users;
-  private final Served served;
-  /** Applications that another engine serves. */
-  private final Set<ApplicationId> elsewhere = new HashSet<>();
-  /** Those of them whose rows have been retired since {@link #takeMoved}. */
-  private Set<ApplicationId> moved = new HashSet<>();
   private long activationsMs;
 
-  ApplicationSection(QueueSection queues, UserSection users, Served served) {
+  ApplicationSection(QueueSection queues, UserSection users) {
     this.queues = queues;
     this.users = users;
-    this.served = served;
   }
 
   /** Forgets all indices. */
@@ -62,8 +55,6 @@ final class ApplicationSection {
     unsettled.clear();
     dirty.clear();
     active.clear();
-    elsewhere.clear();
-    moved.clear();
   }
 
   /**
@@ -100,17 +91,12 @@ final class ApplicationSection {
     if (app != null && (app.isStopped() || !(app.getQueue() instanceof CSQueue))) {
       app = null;
     }
-    boolean isElsewhere = app != null && !served.serves(app);
     Row row = rows.get(id);
-    if (row != null && (row.app != app || isElsewhere)) {
-      retire(row, id, row.app == app ? Row.MOVED : Row.GONE);
+    if (row != null && row.app != app) {
+      retire(row, id);
       row = null;
     }
-    boolean wasElsewhere = !elsewhere.isEmpty() && elsewhere.remove(id);
-    if (isElsewhere) {
-      elsewhere.add(id);
-    }
-    if (app == null || isElsewhere) {
+    if (app == null) {
       return null;
     }
     boolean fresh = row == null;
@@ -118,13 +104,12 @@ final class ApplicationSection {
       row = new Row(byIndex.size(), app, draft.resources());
       rows.put(id, row);
       byIndex.add(row);
-      row.takenOver = wasElsewhere;
     }
     take(row);
     return fresh ? row : null;
   }
 
-  private void retire(Row row, ApplicationId id, int state) {
+  private void retire(Row row, ApplicationId id) {
     rows.remove(id);
     unsettled.remove(row);
     if (row.askingKeys > 0) {
@@ -132,29 +117,8 @@ final class ApplicationSection {
       row.askingKeys = 0;
     }
     users.touch(row.queue);
-    row.state = state;
-    if (state == Row.MOVED) {
-      moved.add(id);
-    }
+    row.state = Row.GONE;
     markDirty(row, 0);
-  }
-
-  /** The applications that have moved to another engine since the last call. */
-  Set<ApplicationId> takeMoved() {
-    Set<ApplicationId> taken = moved;
-    moved = taken.isEmpty() ? taken : new HashSet<>();
-    return taken;
-  }
-
-  /** Whether another engine serves an application. */
-  boolean isElsewhere(ApplicationId id) {
-    // with one engine it is empty: not even a hash is computed
-    return !elsewhere.isEmpty() && elsewhere.contains(id);
-  }
-
-  /** The applications that other engines serve. */
-  Set<ApplicationId> elsewhere() {
-    return elsewhere;
   }
 
   private void take(Row row) {
@@ -273,7 +237,7 @@ final class ApplicationSection {
     return rows.get(id);
   }
 
-  /** The row behind an index, null if its attempt has gone; of one that has moved the row stays, as it was. */
+  /** The row behind an index, null if its attempt has gone. */
   Row row(int index) {
     return byIndex.get(index);
   }
@@ -288,8 +252,6 @@ final class ApplicationSection {
     static final int GONE = 0;
     static final int ACTIVE = 1;
     static final int WAITING = 2;
-    /** It runs on, served by another engine. */
-    static final int MOVED = 3;
 
     final int index;
     final FiCaSchedulerApp app;
@@ -303,8 +265,6 @@ final class ApplicationSection {
     int replaces;
     boolean dirty;
     boolean usageDirty;
-    /** Whether another engine served it before. */
-    boolean takenOver;
     final Map<SchedulerRequestKey, RequestSection.Row> keys = new HashMap<>();
     final List<RequestSection.Row> keysByIndex = new ArrayList<>();
     /** How many of its keys have outstanding requests. */
@@ -327,9 +287,9 @@ final class ApplicationSection {
       this.headroom = new long[resources];
     }
 
-    /** Whether the engine still serves it. */
-    boolean isServed() {
-      return state == ACTIVE || state == WAITING;
+    /** Whether its attempt has not gone. */
+    boolean lives() {
+      return state != GONE;
     }
 
     /** Has its diagnostics show whether more of it is there than is sent. */

@@ -118,33 +118,6 @@ final class ContainerSection {
     treadles.remove(application);
   }
 
-  /** Forgets what was sent of containers whose applications have moved to other engines, but not who placed them. */
-  void moved(Set<ApplicationId> applications) {
-    for (Sent of : sentInOrder) {
-      of.alive.entrySet().removeIf(each -> {
-        boolean gone = applications.contains(each.getKey().getApplicationAttemptId().getApplicationId());
-        if (gone) {
-          slots.giveBack(each.getValue().slot);
-          if (each.getValue().narrowIn == frame) {
-            narrowEnds.add(each.getKey());
-          }
-        }
-        return gone;
-      });
-    }
-    later.keySet().removeIf(id -> applications.contains(id.getApplicationAttemptId().getApplicationId()));
-  }
-
-  /** Takes note of a step of a container of another engine's: should its application come here, it is known who placed it. */
-  void elsewhere(ContainerStep step) {
-    ApplicationId application = step.container.getApplicationAttemptId().getApplicationId();
-    if (step.kind == ContainerStep.Kind.COMPLETED) {
-      treadles.getOrDefault(application, Collections.emptySet()).remove(step.container);
-    } else if (step.kind == ContainerStep.Kind.ALLOCATED && step.byTreadle) {
-      treadles.computeIfAbsent(application, key -> new HashSet<>()).add(step.container);
-    }
-  }
-
   /** Writes a step; {@code attempt} is the current attempt of the container's application, null if there is none. */
   void write(Draft draft, ContainerStep step, ApplicationSection.Row attempt) {
     Alive before = alive(step);

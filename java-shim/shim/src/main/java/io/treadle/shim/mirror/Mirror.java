@@ -1,9 +1,7 @@
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.SchedulerPort;
-import io.treadle.shim.engines.Served;
 import io.treadle.shim.journal.Changes;
-import io.treadle.shim.journal.Feed;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
@@ -17,20 +15,18 @@ import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
- * Writes the frames of one engine: takes what changed from its feed of the journal, and has the {@link Sections} read the
- * scheduler's state. Remembers the meaning of indices, what was sent last, and the fates of the engine's proposals. Where
- * several engines schedule, each has a mirror with all nodes and queues, but only those applications that it serves. Used
- * by the link thread only; takes none of the scheduler's locks for longer than one read.
+ * Writes the engine's frames: takes what changed from the journal, and has the {@link Sections} read the scheduler's
+ * state. Remembers the meaning of indices, what was sent last, and the fates of the engine's proposals. Used by the link
+ * thread only; takes none of the scheduler's locks for longer than one read.
  */
 public final class Mirror implements Directory {
   /** More fates than that before a frame make it a snapshot. */
   private static final int FATES_MAX = 1 << 18;
 
   private final SchedulerPort port;
-  private final Feed feed;
+  private final Journal journal;
   private final MirrorSettings settings;
   private final Sections sections;
-  private final Served served;
   private FrameWriter writer;
   private Names names;
   private final FateSection fates = new FateSection();
@@ -39,16 +35,13 @@ public final class Mirror implements Directory {
   private long baseMs;
   private volatile long snapshots;
   private int indicesAtSnapshot;
-  /** That of {@link #served} as of which applications were looked at last. */
-  private int generation;
 
-  /** A mirror of an engine that serves some applications; it has to be {@link #start started} before it is used. */
-  public Mirror(SchedulerPort port, Journal journal, MirrorSettings settings, Served served) {
+  /** A mirror that has to be {@link #start started} before it is used. */
+  public Mirror(SchedulerPort port, Journal journal, MirrorSettings settings) {
     this.port = port;
-    this.served = served;
-    feed = journal.feed();
+    this.journal = journal;
     this.settings = settings;
-    sections = new Sections(settings, served);
+    sections = new Sections(settings);
   }
 
   /** Begins an epoch: sequence numbers start anew, and the next frame is a snapshot. */
@@ -57,7 +50,7 @@ public final class Mirror implements Directory {
     sequence = 0;
     // Another engine: it has to ask for them itself.
     sections.keys.types(Collections.emptySet());
-    feed.snapshotNeeded();
+    journal.snapshotNeeded();
   }
 
   /** Writes from now on the keys of attempts of applications of these types, in upper case. */
@@ -67,7 +60,7 @@ public final class Mirror implements Directory {
 
   /** Makes the next frame a snapshot, in the same epoch. */
   public void snapshotNeeded() {
-    feed.snapshotNeeded();
+    journal.snapshotNeeded();
   }
 
   /**
@@ -75,7 +68,7 @@ public final class Mirror implements Directory {
    * applications, queues and containers that have gone in memory until the next conversation, if there is one.
    */
   public void hungUp() {
-    feed.snapshotNeeded();
+    journal.snapshotNeeded();
     writer = null;
     names = null;
     fates.reset();
@@ -93,22 +86,19 @@ public final class Mirror implements Directory {
   public List<byte[]> frames(long rmTimeMs, long monotonicMs, FrameOptions frameOptions) {
     if (indices() - indicesAtSnapshot > Math.max(settings.indexLimit, indicesAtSnapshot)
         || sections.types.changed(port.scheduler())) {
-      feed.snapshotNeeded();
+      journal.snapshotNeeded();
     }
-    Changes changes = feed.take();
+    Changes changes = journal.take();
     if (changes.snapshot() && frameOptions.noSnapshot) {
-      feed.snapshotNeeded();
+      journal.snapshotNeeded();
       return Collections.emptyList();
     }
-    int before = generation;
-    // first: should it change meanwhile, all is looked at again with the next frame
-    generation = served.generation();
     boolean done = false;
     try {
       if (changes.snapshot()) {
         snapshot(rmTimeMs, monotonicMs, frameOptions);
       } else {
-        delta(draft(false, rmTimeMs, monotonicMs), changes, generation != before, frameOptions);
+        delta(draft(false, rmTimeMs, monotonicMs), changes, frameOptions);
       }
       List<byte[]> frames = writer.frames(new FrameHeader(epoch, changes.snapshot(), frameOptions.observe, rmTimeMs,
           frameOptions.configuration, frameOptions.limit), sequence + 1);
@@ -119,7 +109,7 @@ public final class Mirror implements Directory {
       return frames;
     } finally {
       if (!done) {
-        feed.snapshotNeeded();
+        journal.snapshotNeeded();
       }
     }
   }
@@ -141,8 +131,8 @@ public final class Mirror implements Directory {
     indicesAtSnapshot = indices();
   }
 
-  private void delta(Draft draft, Changes changes, boolean otherOwners, FrameOptions frameOptions) {
-    sections.delta(draft, changes, otherOwners, frameOptions);
+  private void delta(Draft draft, Changes changes, FrameOptions frameOptions) {
+    sections.delta(draft, changes, frameOptions);
     fates.write(draft);
   }
 
@@ -158,11 +148,6 @@ public final class Mirror implements Directory {
   /** How many snapshots were written since this mirror was made. Any thread. */
   public long snapshots() {
     return snapshots;
-  }
-
-  /** How many applications were sent as moved to other engines. Any thread. */
-  public long moved() {
-    return sections.moved();
   }
 
   @Override
@@ -206,7 +191,7 @@ public final class Mirror implements Directory {
   public void fate(long answered, int position, Fate fate) {
     if (fates.size() == FATES_MAX) {
       fates.clear();
-      feed.snapshotNeeded();
+      journal.snapshotNeeded();
     }
     fates.add(answered, position, fate);
   }

@@ -69,7 +69,7 @@ final class RequestSection {
       request.dirty = false;
       ApplicationSection.Row row = owners.get(i);
       // a key with count 0 is for a review: it may be beyond the limit
-      if (row.isServed() && request.count > 0) {
+      if (row.lives() && request.count > 0) {
         AppPlacementAllocator<FiCaSchedulerNode> allocator = row.app.getAppPlacementAllocator(request.key);
         int count = allocator == null ? 0 : allocator.getOutstandingAsksCount(ResourceRequest.ANY);
         if (count != request.count) {

@@ -1,19 +1,13 @@
 package io.treadle.shim.mirror;
 
-import io.treadle.shim.engines.Served;
 import io.treadle.shim.journal.Changes;
 import io.treadle.shim.journal.ContainerStep;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
-import java.util.TreeSet;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplication;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 
 /**
  * The sections of a mirror that show the scheduler, together: which of them look at what when something changed, and what
@@ -35,17 +29,14 @@ final class Sections {
   private final RequestSection requests;
   private final BlacklistSection blacklists;
   private final ContainerSection containers;
-  private final Served served;
   private final Sweep applicationSweep;
   private final Sweep headroomSweep = new Sweep(100);
   private final Set<ApplicationId> asksLater = new HashSet<>();
   private long asksLaterMs;
   private FrameOptions lastOptions;
-  private volatile long others;
 
-  Sections(MirrorSettings settings, Served served) {
-    this.served = served;
-    applications = new ApplicationSection(queues, users, served);
+  Sections(MirrorSettings settings) {
+    applications = new ApplicationSection(queues, users);
     nodes = new NodeSection(settings);
     requests = new RequestSection(nodes);
     blacklists = new BlacklistSection(applications, nodes);
@@ -101,19 +92,14 @@ final class Sections {
     limits.touch(queues.row(row.queue));
   }
 
-  /** Writes what changed; {@code otherOwners}: who serves applications did, too. */
-  void delta(Draft draft, Changes changes, boolean otherOwners, FrameOptions frameOptions) {
+  /** Writes what changed. */
+  void delta(Draft draft, Changes changes, FrameOptions frameOptions) {
     nodes.update(draft, changes.nodes(), changes.attributes(), changes.allNodes());
     applications.begin();
     List<ContainerStep> waited = containers.begin();
-    Set<ApplicationId> all = draft.scheduler.getSchedulerApplications().keySet();
-    for (ApplicationId id : otherOwners ? new TreeSet<>(all) : Collections.<ApplicationId>emptySet()) {
-      reviewApplication(draft, id);
-    }
     for (ApplicationId id : changes.applications()) {
       reviewApplication(draft, id);
     }
-    forgetMoved();
     waited.forEach(step -> take(draft, step));
     for (ContainerStep step : changes.steps()) {
       take(draft, step);
@@ -122,7 +108,7 @@ final class Sections {
     requests.writePlaced(draft);
     changes.asks().forEach(id -> reviewAsks(draft, id));
     laterAsks(draft, changes.asksLater());
-    changes.usages().forEach(id -> touch(draft, id));
+    changes.usages().forEach(id -> touch(id));
     settle(draft, changes);
     sweep(draft);
     reviewQueues(draft, changes, frameOptions);
@@ -140,29 +126,14 @@ final class Sections {
     ApplicationSection.Row fresh = applications.review(draft, id);
     if (fresh != null) {
       writeAll(draft, fresh);
-      containers.writeLive(draft, fresh, fresh.takenOver);
+      containers.writeLive(draft, fresh, false);
     } else if (!draft.scheduler.getSchedulerApplications().containsKey(id)) {
       containers.forget(id);
     }
   }
 
-  private void forgetMoved() {
-    Set<ApplicationId> moved = applications.takeMoved();
-    if (!moved.isEmpty()) {
-      others = others + moved.size();
-      containers.moved(moved);
-    }
-  }
-
   private void take(Draft draft, ContainerStep step) {
     ApplicationAttemptId attempt = step.container.getApplicationAttemptId();
-    if (applications.isElsewhere(attempt.getApplicationId())) {
-      containers.elsewhere(step);
-      if (step.kind != ContainerStep.Kind.LAUNCHED) {
-        touch(draft, attempt.getApplicationId());
-      }
-      return;
-    }
     ApplicationSection.Row row = applications.row(attempt.getApplicationId());
     containers.write(draft, step, row);
     if (row != null) {
@@ -175,12 +146,10 @@ final class Sections {
     }
   }
 
-  private void touch(Draft draft, ApplicationId id) {
+  private void touch(ApplicationId id) {
     ApplicationSection.Row row = applications.row(id);
     if (row != null) {
       touch(row);
-    } else if (applications.isElsewhere(id)) {
-      touchQueue(draft, id);
     }
   }
 
@@ -190,29 +159,12 @@ final class Sections {
     limits.touch(queues.row(row.queue));
   }
 
-  /** Another engine's application changed what is true of its leaf. */
-  private void touchQueue(Draft draft, ApplicationId id) {
-    SchedulerApplication<FiCaSchedulerApp> known = draft.scheduler.getSchedulerApplications().get(id);
-    if (known != null && known.getQueue() instanceof CSQueue) {
-      users.touch((CSQueue) known.getQueue());
-      limits.touch(queues.row((CSQueue) known.getQueue()));
-    }
-  }
-
   private void reviewAsks(Draft draft, ApplicationId id) {
     ApplicationSection.Row row = applications.row(id);
-    if (row != null && !served.serves(row.app)) {
-      // what it asks for has made it another engine's
-      reviewApplication(draft, id);
-      forgetMoved();
-      row = null;
-    }
     if (row != null) {
       requests.review(draft, row);
       users.touch(row.queue);
       limits.touch(queues.row(row.queue));
-    } else if (applications.isElsewhere(id)) {
-      touchQueue(draft, id);
     }
   }
 
@@ -243,9 +195,9 @@ final class Sections {
     int size = applications.size();
     for (int left = applicationSweep.due(size, draft.monotonicMs); left > 0; left--) {
       ApplicationSection.Row row = applications.row(applicationSweep.next(size));
-      if (row != null && row.isServed()) {
+      if (row != null && row.lives()) {
         reviewApplication(draft, row.app.getApplicationId());
-        if (row.isServed()) {
+        if (row.lives()) {
           requests.review(draft, row);
           if (!row.awaitingAm) {
             // the RM's own list changes by events alone, and takes a look at each node
@@ -284,10 +236,5 @@ final class Sections {
   /** How many indices were given out, those of texts left out. */
   int indices() {
     return nodes.size() + applications.size() + requests.size() + queues.size();
-  }
-
-  /** How many applications were sent as moved to other engines. Any thread. */
-  long moved() {
-    return others;
   }
 }

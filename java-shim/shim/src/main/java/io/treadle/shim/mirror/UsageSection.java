@@ -43,7 +43,7 @@ final class UsageSection {
     headrooms.clear();
     for (ApplicationSection.Row row : dirty) {
       row.usageDirty = false;
-      if (row.isServed()) {
+      if (row.lives()) {
         write(draft, row);
       }
     }

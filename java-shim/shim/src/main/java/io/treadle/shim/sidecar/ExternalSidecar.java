@@ -3,7 +3,6 @@ package io.treadle.shim.sidecar;
 import com.fasterxml.jackson.databind.JsonNode;
 import io.treadle.shim.Json;
 import io.treadle.shim.config.ShimConfig;
-import io.treadle.shim.config.SidecarSettings;
 import io.treadle.shim.link.Engine;
 import io.treadle.shim.link.EngineSource;
 import io.treadle.shim.link.Py4jEngine;
@@ -34,12 +33,11 @@ public final class ExternalSidecar implements EngineSource {
   private final String start;
   private final ShimConfig config;
 
-  /** The sidecar of an engine that {@code settings} are for. */
-  public ExternalSidecar(ShimConfig config, SidecarSettings settings) {
-    this.file = Paths.get(settings.connectionFile);
-    this.user = settings.user;
-    this.start = "'treadle sidecar --external --connection-file " + config.sidecar.connectionFile
-        + (settings.engine.isEmpty() ? "" : " --engine " + settings.engine) + "'";
+  /** The sidecar that the settings name. */
+  public ExternalSidecar(ShimConfig config) {
+    this.file = Paths.get(config.sidecar.connectionFile);
+    this.user = config.sidecar.user;
+    this.start = "'treadle sidecar --external --connection-file " + config.sidecar.connectionFile + "'";
     this.config = config;
   }
 

@@ -37,13 +37,13 @@ public final class ManagedSidecar implements EngineSource {
   private boolean announced;
   private int failures;
 
-  /** The sidecar of an engine that {@code settings} are for, not started yet; {@code onStart} is called with each start. */
-  public ManagedSidecar(ShimConfig config, SidecarSettings settings, Runnable onStart) {
-    this(config, settings, onStart, new Restarts());
+  /** A sidecar that is not started yet; {@code onStart} is called with each start. */
+  public ManagedSidecar(ShimConfig config, Runnable onStart) {
+    this(config, onStart, new Restarts());
   }
 
-  ManagedSidecar(ShimConfig config, SidecarSettings settings, Runnable onStart, Restarts restarts) {
-    this.settings = settings;
+  ManagedSidecar(ShimConfig config, Runnable onStart, Restarts restarts) {
+    this.settings = config.sidecar;
     this.config = config;
     this.onStart = onStart;
     this.restarts = restarts;
@@ -88,10 +88,6 @@ public final class ManagedSidecar implements EngineSource {
     if (!settings.configFile.isEmpty()) {
       command.add("--config");
       command.add(settings.configFile);
-    }
-    if (!settings.engine.isEmpty()) {
-      command.add("--engine");
-      command.add(settings.engine);
     }
     secret = SidecarSecret.random();
     startedMs = nowMs();

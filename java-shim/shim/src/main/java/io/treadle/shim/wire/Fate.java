@@ -37,7 +37,7 @@ public enum Fate {
   NOT_OWNER,
   /** Of several engines: others have committed on the node since the base frame, and it minds. */
   CHANGED,
-  /** Of several engines: another row of the transaction cannot be committed, or it is none that can be. */
+  /** Another row of the transaction cannot be committed, or it is none that can be. */
   TRANSACTION,
   /** Of several engines: the applications of the engine would use more of the partition than it may claim. */
   CLAIM;
@@ -45,6 +45,11 @@ public enum Fate {
   /** The code on the wire. */
   public int code() {
     return ordinal();
+  }
+
+  /** Whether a sidecar with several engines gives it to them; the shim never does. */
+  public boolean isOfSeveralEngines() {
+    return this == NOT_OWNER || this == CHANGED || this == CLAIM;
   }
 
   /** Whether the proposal was turned down: neither committed nor only observed. */

@@ -210,6 +210,11 @@ public final class ProposalFrame {
     return end;
   }
 
+  /** How many proposals are looked at where {@code limit} are allowed: the last transaction among them is not cut. */
+  public int endWithin(int limit) {
+    return limit <= 0 ? 0 : limit >= rows ? rows : endOfTransaction(limit - 1);
+  }
+
   /** Whether the engine lost track and asks for a snapshot. */
   public boolean resend() {
     return (bytes.getShort(6) & FLAG_RESEND) != 0;

@@ -1,9 +1,11 @@
 package io.treadle.shim.wire;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
+import io.treadle.shim.Json;
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.Scanner;
 
 /** The schema of the wire as {@code python -m treadle.wire.page} prints it: one source for both languages. */
 final class WireSchema {
@@ -12,8 +14,9 @@ final class WireSchema {
   private WireSchema() { }
 
   private static JsonNode read() {
-    try (InputStream file = WireSchema.class.getResourceAsStream("schema.json")) {
-      return new ObjectMapper().readTree(file);
+    try (InputStream file = WireSchema.class.getResourceAsStream("schema.json");
+        Scanner text = new Scanner(file, StandardCharsets.UTF_8.name())) {
+      return Json.object(text.useDelimiter("\\A").next(), "schema.json of the wire");
     } catch (IOException e) {
       throw new IllegalStateException("schema.json of the wire cannot be read", e);
     }

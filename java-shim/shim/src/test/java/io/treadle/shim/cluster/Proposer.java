@@ -5,9 +5,7 @@ import io.treadle.shim.commit.CommitListener;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.CommitTime;
-import io.treadle.shim.commit.CommitTurns;
 import io.treadle.shim.commit.Committer;
-import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Fate;
 import java.util.ArrayList;
 import java.util.EnumSet;
@@ -31,6 +29,7 @@ public final class Proposer {
   private final NamedIndices indices = new NamedIndices();
   private final List<int[]> proposals = new ArrayList<>();
   private final Committer committer;
+  private final AskLocks asks;
   private int limit = Integer.MAX_VALUE;
   private BooleanSupplier mayCommit = () -> true;
   private CommitTime time = new CommitTime(System::nanoTime, Long.MAX_VALUE / 2);
@@ -42,12 +41,18 @@ public final class Proposer {
 
   /** Proposes to one cluster. */
   public Proposer(ClusterFixture cluster, CommitSettings settings, CommitListener listener) {
-    committer = new Committer(cluster.scheduler(), settings, listener, Served.ALL, new AskLocks(), new CommitTurns());
+    asks = new AskLocks(cluster.scheduler());
+    committer = new Committer(cluster.scheduler(), settings, listener, asks);
   }
 
   /** The committer. */
   public Committer committer() {
     return committer;
+  }
+
+  /** What AMs hold while they ask. */
+  public AskLocks asks() {
+    return asks;
   }
 
   /** The indices given out so far. */
@@ -102,6 +107,11 @@ public final class Proposer {
   /** Has everything proposed since the last time committed. */
   public CommitResult commit() {
     return seen(committer.commit(Answers.of(taken()), indices, limit, mayCommit, time));
+  }
+
+  /** Has everything proposed since the last time committed as one transaction. */
+  public CommitResult commitTogether() {
+    return seen(committer.commit(Answers.together(taken()), indices, limit, mayCommit, time));
   }
 
   /** Has everything proposed since the last time judged. */

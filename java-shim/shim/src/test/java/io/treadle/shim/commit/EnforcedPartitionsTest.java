@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
-import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Fate;
 import java.util.Collections;
 import org.apache.hadoop.util.Time;
@@ -112,7 +111,7 @@ class EnforcedPartitionsTest {
     start("fifo-with-partitions");
     job("", "spare");
     PlaceableAsks search = new PlaceableAsks(cluster.scheduler(),
-        new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow), Served.ALL);
+        new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow));
     search.begin();
     while (!search.goOn()) {
       // until the search is over

@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.treadle.shim.Caps;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
-import io.treadle.shim.engines.Served;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -39,7 +38,7 @@ class PlaceableAsksTest {
     cluster = description.set("per-node-heartbeat.maximum-offswitch-assignments", "100").start();
     node = cluster.node("one", 8 * 1024, 64);
     search = new PlaceableAsks(cluster.scheduler(),
-        new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow), Served.ALL);
+        new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow));
   }
 
   private MockAM job(String where, int memoryMb, int asks) throws Exception {

@@ -115,7 +115,7 @@ class IdleGuardTest {
         .with(conf -> conf.setClass(YarnConfiguration.RM_SCHEDULER, WatchedScheduler.class, ResourceScheduler.class))
         .start();
     node = cluster.node("one", nodeMb, 64);
-    guard = new IdleGuard(cluster.scheduler(), search, this::now, () -> false);
+    guard = new IdleGuard(cluster.scheduler(), search, this::now);
     configure();
   }
 
@@ -134,7 +134,7 @@ class IdleGuardTest {
   /** A guard without a cluster. */
   private void alone() {
     cluster = ClusterFixture.cluster().start();
-    guard = new IdleGuard(cluster.scheduler(), search, () -> nowMs, () -> false);
+    guard = new IdleGuard(cluster.scheduler(), search, () -> nowMs);
     configure();
     search.asks.add(new Ask(ApplicationAttemptId.newInstance(ApplicationId.newInstance(1, 1), 1),
         SchedulerRequestKey.create(ResourceRequest.newInstance(

@@ -21,7 +21,7 @@ class JournalTest {
 
   private static Journal drained(int capacity) {
     Journal journal = new Journal(capacity);
-    journal.drain();
+    journal.take();
     return journal;
   }
 
@@ -29,10 +29,10 @@ class JournalTest {
   void aNewJournalAsksForASnapshotOnce() {
     Journal journal = new Journal(10);
     journal.applicationChanged(app(1));
-    Changes first = journal.drain();
+    Changes first = journal.take();
     assertTrue(first.snapshot());
     assertTrue(first.applications().isEmpty());
-    assertFalse(journal.drain().snapshot());
+    assertFalse(journal.take().snapshot());
   }
 
   @Test
@@ -46,13 +46,13 @@ class JournalTest {
       journal.queuesChanged();
       journal.nodesChanged();
     }
-    Changes changes = journal.drain();
+    Changes changes = journal.take();
     assertEquals(1, changes.nodes().size());
     assertEquals(changes.asks(), changes.asksLater());
     assertEquals(1, changes.usages().size());
     assertEquals(1, changes.blacklists().size());
     assertTrue(changes.queues() && changes.allNodes());
-    Changes next = journal.drain();
+    Changes next = journal.take();
     assertFalse(next.queues() || next.allNodes() || next.snapshot());
     assertEquals(0, next.size());
   }
@@ -69,7 +69,7 @@ class JournalTest {
     for (int i = 0; i < 1000; i++) {
       journal.usageChanged(app(i));
     }
-    Changes changes = journal.drain();
+    Changes changes = journal.take();
     assertTrue(changes.snapshot());
     assertEquals(0, changes.size());
     assertThrows(IllegalArgumentException.class, () -> new Journal(0));
@@ -94,12 +94,12 @@ class JournalTest {
     markers.forEach(Thread::start);
     Set<ApplicationId> seen = new HashSet<>();
     while (done.getCount() > 0) {
-      seen.addAll(journal.drain().usages());
+      seen.addAll(journal.take().usages());
     }
     for (Thread marker : markers) {
       marker.join();
     }
-    seen.addAll(journal.drain().usages());
+    seen.addAll(journal.take().usages());
     assertEquals(threads * marks, seen.size());
   }
 }

@@ -19,7 +19,7 @@ class TapsTest {
 
   @BeforeEach
   void drain() {
-    journal.drain();
+    journal.take();
   }
 
   @Test
@@ -31,23 +31,23 @@ class TapsTest {
     taps.committed(null, true, false);
     taps.allocated(null, Collections.singletonList(null), null, null, null);
     assertEquals(6, failures.size(), failures.toString());
-    assertEquals(0, journal.drain().size());
+    assertEquals(0, journal.take().size());
   }
 
   @Test
   void anAmsHeartbeatWithoutAsksMarksNothing() {
     taps.allocated(attempt, Collections.emptyList(), null, null, Collections.emptyList());
-    assertEquals(0, journal.drain().size());
+    assertEquals(0, journal.take().size());
     taps.allocated(attempt, Collections.singletonList(null), null, null, Collections.emptyList());
     taps.allocated(attempt, null, null, Collections.singletonList("n1"), null);
-    Changes changes = journal.drain();
+    Changes changes = journal.take();
     assertEquals(Collections.singleton(attempt.getApplicationId()), changes.asks());
     assertEquals(Collections.singleton(attempt.getApplicationId()), changes.blacklists());
   }
 
   @Test
   void tapsCostNothingWhileNobodyListens() {
-    journal.forget();
+    journal.snapshotNeeded();
     taps.handled(null);
     taps.committed(null, false, false);
     assertTrue(failures.isEmpty(), failures.toString());

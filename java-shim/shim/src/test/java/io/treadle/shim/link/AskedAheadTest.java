@@ -8,7 +8,6 @@ import io.treadle.shim.Await;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.config.ShimConfig;
-import io.treadle.shim.engines.Served;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.mirror.Mirror;
@@ -80,7 +79,7 @@ class AskedAheadTest {
     conf.set(ShimConfig.IDLE_GUARD_MS, "0");
     cluster = ClusterFixture.cluster().start();
     cluster.node("h1", 8192, 8);
-    mirror = new Mirror(cluster.scheduler(), new Journal(1024), MirrorSettings.of(1 << 20, 1000), Served.ALL);
+    mirror = new Mirror(cluster.scheduler(), new Journal(1024), MirrorSettings.of(1 << 20, 1000));
   }
 
   private void start() throws Exception {

@@ -2,7 +2,6 @@ package io.treadle.shim.link;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -13,8 +12,6 @@ import java.lang.reflect.Field;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.Collections;
-import java.util.stream.Collectors;
-import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -91,22 +88,9 @@ class EngineStatusTest {
     assertEquals("the status of an answer is nested too deeply, or has too many elements or digits", why);
   }
 
-  @Test
-  void theLargestRosterIsRead() throws IOException {
-    String names = "[" + String.join(",", Collections.nCopies(256, "\"u\"")) + "]";
-    String select = "{\"queues\": " + names + ", \"types\": " + names + ", \"tags\": " + names + ", \"users\": " + names + "}";
-    String engines = IntStream.range(0, 8).mapToObj(i -> "{\"name\": \"e" + i + "\", \"select\": " + select + "}")
-        .collect(Collectors.joining(","));
-    assertEquals(8, EngineStatus.parse("{\"engines\": [" + engines + "]}").engines.engines.size());
-  }
-
   /** A link keeps what it has read for as long as it likes. */
   @Test
-  void nothingOfTheTextIsKeptButTextsAndNumbers() throws IOException {
-    EngineStatus status = EngineStatus.parse("{\"engines\": [{\"name\": \"Wrong\"}]}");
-    assertNull(status.engines);
-    assertEquals("the roster of engines cannot be used, the old one goes on: an engine's name is 'Wrong'",
-        status.enginesProblem);
+  void nothingOfTheTextIsKeptButTextsAndNumbers() {
     for (Field field : EngineStatus.class.getDeclaredFields()) {
       assertFalse(JsonNode.class.isAssignableFrom(field.getType()), field.getName());
     }

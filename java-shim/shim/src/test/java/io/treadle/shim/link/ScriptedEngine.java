@@ -117,6 +117,11 @@ public final class ScriptedEngine implements Engine {
     return ProposalFrame.encode(flags, epoch, sequence, 1, status, rows);
   }
 
+  /** An answer with rows of {application, request key, node, transaction}. */
+  public static byte[] inTransactions(Frame frame, int[]... rows) {
+    return ProposalFrame.encode(4, frame.epoch(), frame.sequence(), 1, "", rows);
+  }
+
   @Override
   public byte[] decide(byte[] frame) throws IOException {
     Frame header = new Frame(frame);

@@ -17,7 +17,7 @@ import org.slf4j.event.Level;
 class StateLogTest {
   private final LogCapturer log = LogCapturer.captureLogs(LoggerFactory.getLogger(Link.class));
   private final AtomicLong clock = new AtomicLong(Long.MAX_VALUE - 5);
-  private final StateLog states = new StateLog(clock::get, () -> "");
+  private final StateLog states = new StateLog(clock::get);
 
   @BeforeEach
   void logEverything() {

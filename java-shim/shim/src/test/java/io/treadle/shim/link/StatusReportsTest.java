@@ -2,7 +2,6 @@ package io.treadle.shim.link;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.treadle.shim.engines.Served;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.mirror.Mirror;
@@ -20,18 +19,17 @@ import org.junit.jupiter.api.Test;
 class StatusReportsTest {
   private final AtomicLong clock = new AtomicLong(Long.MAX_VALUE - 5);
   private final ShimMetrics metrics = new ShimMetrics(() -> false, () -> 0, () -> 0, () -> 0);
-  private final List<Integer> configurations = new ArrayList<>();
+  private final List<String> read = new ArrayList<>();
   private final StatusReports reports = new StatusReports(clock::get,
-      new Mirror(null, new Journal(16), MirrorSettings.of(1 << 20, 1000), Served.ALL), new NoHandler() {
+      new Mirror(null, new Journal(16), MirrorSettings.of(1 << 20, 1000)), new NoHandler() {
         @Override
-        public String status(EngineStatus status, int configuration, Directory directory) {
-          configurations.add(configuration);
-          return "";
+        public void status(EngineStatus status, Directory directory) {
+          read.add(status.policy);
         }
-      }, metrics, new StateLog(clock::get, () -> ""));
+      }, metrics, new StateLog(clock::get));
 
-  private void take(String status, int configuration) throws Exception {
-    reports.take(ProposalFrame.parse(ScriptedEngine.answer(1, 1, 0, status), 0), configuration);
+  private void take(String status) throws Exception {
+    reports.take(ProposalFrame.parse(ScriptedEngine.answer(1, 1, 0, status), 0));
   }
 
   private String policy() {
@@ -41,27 +39,46 @@ class StatusReportsTest {
   @Test
   void oneStatusIsReadIn100MsAndThatIsTheLatest() throws Exception {
     for (int i = 0; i < 1000; i++) {
-      take("{\"policy\": \"p" + i + "\"}", i);
+      take("{\"policy\": \"p" + i + "\"}");
     }
     assertEquals("p0", policy());
     clock.addAndGet(TimeUnit.MILLISECONDS.toNanos(99));
-    take("", 1000);
+    take("");
     assertEquals("p0", policy());
     clock.addAndGet(TimeUnit.MILLISECONDS.toNanos(1));
-    take("", 1001);
+    take("");
     assertEquals("p999", policy());
-    assertEquals(Arrays.asList(0, 999), configurations);
+    assertEquals(Arrays.asList("p0", "p999"), read);
   }
 
   @Test
   void whatWasNotReadBelongsToItsConversation() throws Exception {
-    take("{\"policy\": \"before\", \"warnings\": [\"w\"], \"waits_for\": \"pilots\"}", 0);
-    take("{\"policy\": \"unread\"}", 0);
+    take("{\"policy\": \"before\", \"warnings\": [\"w\"], \"waits_for\": \"pilots\"}");
+    take("{\"policy\": \"unread\"}");
     reports.hungUp();
     clock.addAndGet(TimeUnit.SECONDS.toNanos(1));
-    take("", 0);
+    take("");
     assertEquals("before", policy());
     assertEquals("", metrics.text("Warnings") + metrics.text("WaitsFor"));
-    assertEquals(Collections.singletonList(0), configurations);
+    assertEquals(Collections.singletonList("before"), read);
+  }
+
+  /** What a sidecar with several engines says of them is passed on as one line, however it looks. */
+  @Test
+  void whatIsSaidOfSeveralEnginesIsPassedOn() throws Exception {
+    take("{\"engines\": {\"engines\": {\"a\": {\"alive\": true, \"entry\": \"x\\ny\"}}}}");
+    assertEquals("{\"engines\":{\"a\":{\"alive\":true,\"entry\":\"x\\ny\"}}}", metrics.text("Engines"));
+    for (String none : new String[] {"{}", "{\"engines\": [1]}", "{\"engines\": {\"a\": \"" + letters(8192) + "\"}}"}) {
+      clock.addAndGet(TimeUnit.SECONDS.toNanos(1));
+      take(none);
+      assertEquals("", metrics.text("Engines"));
+    }
+    clock.addAndGet(TimeUnit.SECONDS.toNanos(1));
+    take("{\"engines\": {\"a\": \"" + letters(8000) + "\"}}");
+    assertEquals(8008, metrics.text("Engines").length());
+  }
+
+  private static String letters(int count) {
+    return String.join("", Collections.nCopies(count, "x"));
   }
 }

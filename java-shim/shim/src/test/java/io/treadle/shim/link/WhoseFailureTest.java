@@ -7,7 +7,6 @@ import io.treadle.shim.Await;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.config.ShimConfig;
-import io.treadle.shim.engines.Served;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.mirror.Mirror;
@@ -40,7 +39,7 @@ class WhoseFailureTest {
   private void failing(SchedulerPort port) throws Exception {
     Configuration conf = new Configuration(false);
     conf.set(ShimConfig.MODE, "enforce");
-    Mirror mirror = new Mirror(port, new Journal(16), MirrorSettings.of(1 << 16, 1000), Served.ALL);
+    Mirror mirror = new Mirror(port, new Journal(16), MirrorSettings.of(1 << 16, 1000));
     Link link = new Link("whose-failure", mirror, lease, new CountingSource(), new NoHandler(), metrics, () -> true,
         new LinkSettings(ShimConfig.read(conf), 0));
     link.start();

@@ -8,9 +8,7 @@ import io.treadle.shim.wire.Fate;
 import java.lang.management.ManagementFactory;
 import java.util.Arrays;
 import java.util.HashSet;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import javax.management.MBeanAttributeInfo;
@@ -46,6 +44,9 @@ class ShimMetricsTest {
     assertEquals(2L, metrics.numbers().get("RejectedNodeFull"));
     assertEquals(2L * (Fate.values().length - 2), metrics.numbers().get("Rejected"));
     assertFalse(metrics.numbers().containsKey("RejectedCommitted"));
+    for (String never : Arrays.asList("RejectedNotOwner", "RejectedChanged", "RejectedClaim")) {
+      assertFalse(metrics.numbers().containsKey(never), never);
+    }
   }
 
   @Test
@@ -66,50 +67,6 @@ class ShimMetricsTest {
     metrics.textSuppliers().forEach((name, text) ->
         assertFalse(text.get().contains("\n") || text.get().contains("\u001b"), name));
     assertEquals("x 2026-11-24 FATAL forged  [2J", metrics.text("LastError"));
-  }
-
-  /** What belongs to the scheduler is counted by the first engine's metrics alone. */
-  @Test
-  void aNumberOfTheFirstEngineIsShownBesideSeveral() throws Exception {
-    metrics.gauge("PlacedAgainstRequirement", () -> 7);
-    MetricsExport export = new MetricsExport(metrics, () -> "{}", (records, all) -> { });
-    export.start();
-    try {
-      Map<String, ShimMetrics> both = new LinkedHashMap<>();
-      both.put("a", metrics);
-      both.put("b", new ShimMetrics(() -> true, () -> 1, () -> 1, () -> 1));
-      export.engines(both, () -> true, () -> "{}");
-      MBeanServer server = ManagementFactory.getPlatformMBeanServer();
-      assertEquals(7L, server.getAttribute(name("Treadle"), "PlacedAgainstRequirement"));
-    } finally {
-      export.stop();
-    }
-  }
-
-  @Test
-  void countersDoNotFallWhenAnEngineLeaves() throws Exception {
-    MBeanServer server = ManagementFactory.getPlatformMBeanServer();
-    MetricsExport export = new MetricsExport(metrics, () -> "{}", (records, all) -> { });
-    export.start();
-    try {
-      for (int round = 1; round < 4; round++) {
-        ShimMetrics second = new ShimMetrics(() -> true, () -> 1, () -> 1, () -> 1);
-        Map<String, ShimMetrics> both = new LinkedHashMap<>();
-        both.put("a", metrics);
-        both.put("b", second);
-        export.engines(both, () -> true, () -> "{}");
-        metrics.fate(Fate.COMMITTED);
-        second.fate(Fate.COMMITTED);
-        assertEquals(2L * round, server.getAttribute(name("Treadle"), "Committed"));
-        export.engines(new LinkedHashMap<>(), () -> false, () -> "{}");
-        assertEquals(2L * round, server.getAttribute(name("Treadle"), "Committed"));
-        assertEquals(3L + round, server.getAttribute(name("Treadle"), "LeaseFlips"));
-        assertEquals(1L, server.getAttribute(name("Treadle"), "LeaseHeld"));
-        assertEquals(1L, server.getAttribute(name("Treadle"), "Escapes"));
-      }
-    } finally {
-      export.stop();
-    }
   }
 
   @Test
@@ -173,10 +130,6 @@ class ShimMetricsTest {
     metrics.linkFailed("Cannot run program \"treadle\"");
     metrics.unkept(() -> "requires 'zone=\"a\"'");
     MetricsExport export = new MetricsExport(metrics, () -> "{}", (records, all) -> { });
-    Map<String, ShimMetrics> both = new LinkedHashMap<>();
-    both.put("a", metrics);
-    both.put("b", new ShimMetrics(() -> true, () -> 1, () -> 1, () -> 1));
-    export.engines(both, () -> true, () -> "{}");
     MetricsCollectorImpl collector = new MetricsCollectorImpl();
     export.getMetrics(collector, true);
     assertEquals(1, collector.getRecords().size());

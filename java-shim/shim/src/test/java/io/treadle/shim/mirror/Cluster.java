@@ -2,11 +2,12 @@ package io.treadle.shim.mirror;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.treadle.shim.config.BadSettingException;
 import io.treadle.shim.config.ShimConfig;
-import io.treadle.shim.engines.Served;
 import io.treadle.shim.wire.Directory;
 import java.io.IOException;
 import java.util.List;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
@@ -16,7 +17,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
 
 /** A ResourceManager with taps, a mirror, and what an engine would know. Reviews are off: the taps have to suffice. */
 final class Cluster implements AutoCloseable {
-  static final ShimConfig SETTINGS = ShimConfig.off();
+  static final ShimConfig SETTINGS = enforcing();
   /** The RM's containers have times of its own clock. */
   private final long startedMs = System.currentTimeMillis();
   /** Makes labels and gives them to nodes. */
@@ -29,10 +30,9 @@ final class Cluster implements AutoCloseable {
   final MockRM rm;
   final TappedScheduler scheduler;
   final Mirror mirror;
-  final EngineModel model;
+  final EngineModel model = new EngineModel();
   private final MirrorSettings settings;
   private final ModelCheck modelCheck;
-  private final Reader first;
   private long nowMs = Time.monotonicNow();
 
   Cluster(YarnConfiguration conf, MirrorSettings settings) throws IOException {
@@ -48,47 +48,17 @@ final class Cluster implements AutoCloseable {
     scheduler = (TappedScheduler) rm.getResourceScheduler();
     this.settings = settings;
     modelCheck = new ModelCheck(scheduler);
-    first = reader();
-    mirror = first.mirror;
-    model = first.model;
+    mirror = new Mirror(scheduler, scheduler.journal, settings);
+    mirror.start(77);
   }
 
-  /** One more mirror, with what its engine would know. */
-  Reader reader() {
-    return new Reader(Served.ALL);
-  }
-
-  /** One more mirror, of an engine that serves some applications. */
-  Reader reader(Served served) {
-    return new Reader(served);
-  }
-
-  /** A mirror and what its engine would know. */
-  final class Reader {
-    final Mirror mirror;
-    final EngineModel model = new EngineModel();
-    private final Served served;
-
-    private Reader(Served served) {
-      this.served = served;
-      mirror = new Mirror(scheduler, scheduler.journal, settings, served);
-      mirror.start(77);
-    }
-
-    /** Lets the RM come to rest and hands the engine the next frames. */
-    List<byte[]> tick() {
-      rm.drainEvents();
-      nowMs += 150;
-      List<byte[]> frames = mirror.frames(startedMs + nowMs, nowMs, options());
-      model.apply(frames);
-      return frames;
-    }
-
-    /** Hands over frames and compares everything. */
-    void tickAndCheck() {
-      tick();
-      modelCheck.check(model, served);
-      assertEquals("[]", scheduler.failures.toString());
+  private static ShimConfig enforcing() {
+    Configuration conf = new Configuration(false);
+    conf.set(ShimConfig.MODE, "enforce");
+    try {
+      return ShimConfig.read(conf);
+    } catch (BadSettingException e) {
+      throw new IllegalStateException(e);
     }
   }
 
@@ -118,12 +88,17 @@ final class Cluster implements AutoCloseable {
 
   /** Lets the RM come to rest and hands the engine the next frames. */
   List<byte[]> tick() {
-    return first.tick();
+    rm.drainEvents();
+    nowMs += 150;
+    List<byte[]> frames = mirror.frames(startedMs + nowMs, nowMs, options());
+    model.apply(frames);
+    return frames;
   }
 
   /** Hands over frames and compares everything. */
   void tickAndCheck() {
-    first.tickAndCheck();
+    tick();
+    check();
   }
 
   void check() {

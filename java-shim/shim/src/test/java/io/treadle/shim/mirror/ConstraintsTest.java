@@ -156,24 +156,6 @@ class ConstraintsTest {
     }
   }
 
-  /** What no commit of the engine's changes. */
-  @Test
-  void commitsOfOthersRaiseANodesNumber() throws Exception {
-    try (Cluster cluster = cluster()) {
-      MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
-      cluster.tickAndCheck();
-      launch(cluster, node);
-      cluster.tickAndCheck();
-      assertTrue(cluster.model.sequences.isEmpty(), "the taps of this test say that Treadle placed it");
-      cluster.scheduler.journal.committedByOthers(node.getNodeId());
-      cluster.scheduler.journal.committedByOthers(node.getNodeId());
-      cluster.tickAndCheck();
-      cluster.scheduler.journal.committedByOthers(node.getNodeId());
-      cluster.tickAndCheck();
-      assertEquals("{0=3}", cluster.model.sequences.toString());
-    }
-  }
-
   /** A container's start and end cost 13 bytes each, and a node on which only that changed 20. */
   @Test
   void laterStepsRepeatNothing() throws Exception {

@@ -38,9 +38,7 @@ final class EngineModel {
   final List<String> containers = new ArrayList<>();
   final List<String> fates = new ArrayList<>();
   /** Attempts that another engine serves now. */
-  final List<String> moved = new ArrayList<>();
   final Map<Long, Map<String, String>> attributes = new TreeMap<>();
-  final Map<Long, Long> sequences = new TreeMap<>();
   /** By application and key. */
   final Map<String, String> constraints = new TreeMap<>();
   final Map<String, TreeSet<String>> allocationTags = new TreeMap<>();
@@ -68,7 +66,6 @@ final class EngineModel {
       limits.clear();
       users.clear();
       attributes.clear();
-      sequences.clear();
       constraints.clear();
       allocationTags.clear();
       slots.clear();
@@ -207,11 +204,8 @@ final class EngineModel {
 
   private void applyApplication(FrameReader.Table table, int i) {
     long index = table.at(i, "application");
-    if (table.at(i, "state") == 0 || table.at(i, "state") == 3) {
-      Application gone = applications.remove(index);
-      if (table.at(i, "state") == 3) {
-        moved.add(gone.id);
-      }
+    if (table.at(i, "state") == 0) {
+      applications.remove(index);
       return;
     }
     Application app = applications.computeIfAbsent(index, key -> new Application());

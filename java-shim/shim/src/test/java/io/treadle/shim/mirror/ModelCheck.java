@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.LeafQueues;
-import io.treadle.shim.engines.Served;
 import io.treadle.shim.journal.ContainerStep;
 import java.util.Arrays;
 import java.util.Collection;
@@ -35,11 +34,6 @@ final class ModelCheck {
   }
 
   void check(EngineModel model) {
-    check(model, Served.ALL);
-  }
-
-  /** The same for an engine that serves some applications: it knows no others, but all nodes and queues. */
-  void check(EngineModel model, Served served) {
     assertEquals(lines(nodes()), lines(model.nodes.values()), "nodes");
     Map<String, String> limits = new TreeMap<>();
     limits(scheduler.getRootQueue(), limits);
@@ -49,7 +43,7 @@ final class ModelCheck {
     TreeSet<String> ids = new TreeSet<>();
     for (SchedulerApplication<FiCaSchedulerApp> application : scheduler.getSchedulerApplications().values()) {
       FiCaSchedulerApp app = application.getCurrentAppAttempt();
-      if (app != null && !app.isStopped() && served.serves(app)) {
+      if (app != null && !app.isStopped()) {
         ids.add(id(app));
         assertTrue(known.containsKey(id(app)), () -> id(app) + " is not among " + known.keySet());
         check(app, known.get(id(app)));

@@ -42,8 +42,7 @@ class ExternalSidecarTest {
     conf.set(ShimConfig.SIDECAR, "external");
     conf.set(ShimConfig.CONNECTION_FILE, file.toString());
     conf.set(ShimConfig.SIDECAR_USER, user);
-    ShimConfig config = ShimConfig.read(conf);
-    return new ExternalSidecar(config, config.sidecar);
+    return new ExternalSidecar(ShimConfig.read(conf));
   }
 
   private void write(String content, String mode) throws IOException {

@@ -56,7 +56,7 @@ class ManagedSidecarTest {
   private void makeSidecar() throws Exception {
     ShimConfig config = ShimConfig.read(conf);
     restarts = new Restarts();
-    sidecar = new ManagedSidecar(config, config.sidecar, starts::incrementAndGet, restarts);
+    sidecar = new ManagedSidecar(config, starts::incrementAndGet, restarts);
   }
 
   /** A script that first notes its process id, in a line of its own for each start. */

@@ -1,6 +1,7 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import io.treadle.shim.Escapes;
+import io.treadle.shim.NoLock;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.Shim;
 import io.treadle.shim.config.BadSettingException;
@@ -24,7 +25,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerEven
 import org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplicationAttempt;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
@@ -205,33 +205,10 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
   private Lock asks(ApplicationAttemptId attempt) {
     try {
       Shim current = shim;
-      return current == null || attempt == null ? Shim.NO_LOCK : current.asks(attempt);
+      return current == null || attempt == null ? NoLock.INSTANCE : current.asks(attempt);
     } catch (Throwable t) {
       escapes.caught("asks", t);
-      return Shim.NO_LOCK;
-    }
-  }
-
-  /** Commits without the scheduler's lock: not in the middle of a transaction. */
-  @Override
-  public boolean attemptAllocationOnNode(SchedulerApplicationAttempt attempt, SchedulingRequest request,
-      SchedulerNode node) {
-    Lock placements = placements();
-    placements.lock();
-    try {
-      return super.attemptAllocationOnNode(attempt, request, node);
-    } finally {
-      placements.unlock();
-    }
-  }
-
-  private Lock placements() {
-    try {
-      Shim current = shim;
-      return current == null ? Shim.NO_LOCK : current.placements();
-    } catch (Throwable t) {
-      escapes.caught("placements", t);
-      return Shim.NO_LOCK;
+      return NoLock.INSTANCE;
     }
   }
 

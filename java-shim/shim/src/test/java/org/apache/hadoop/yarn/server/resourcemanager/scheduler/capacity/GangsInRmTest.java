@@ -6,9 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.treadle.shim.Await;
 import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.config.ShimConfig;
-import io.treadle.shim.link.NamedEngine;
+import io.treadle.shim.link.ScriptedEngine;
 import io.treadle.shim.link.ScriptedEngine.Frame;
-import io.treadle.shim.metrics.ShimMetrics;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -20,19 +19,16 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.ContainerId;
-import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
-import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmissionData;
-import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmitter;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /**
- * A real ResourceManager in which one engine commits transactions of several containers, another single ones, while
- * all AMs change their minds. The system property {@code treadle.gangs} says how many gangs are to be had.
+ * A real ResourceManager in which an engine commits transactions of several containers, in batches of two, and single
+ * ones, while all AMs change their minds. The system property {@code treadle.gangs} says how many gangs are to be had.
  */
 @Timeout(3600)
 class GangsInRmTest {
@@ -41,8 +37,6 @@ class GangsInRmTest {
   private static final int GANG = 5;
   private static final int NODES = 4;
   private static final int PAUSE_NANOS = 3_000_000;
-  private static final String TWO = "[{\"name\": \"single\", \"entry\": \"single\", \"select\": {\"types\": [\"SPARK\"]}},"
-      + "{\"name\": \"gang\", \"entry\": \"gang\", \"gang\": true, \"precedence\": 1}]";
 
   private final YarnConfiguration conf = TestRms.withEngine("enforce");
   private final AtomicInteger had = new AtomicInteger();
@@ -58,24 +52,17 @@ class GangsInRmTest {
   }
 
   private void start(int nodeMb) throws Exception {
-    conf.set(ShimConfig.ENGINE_CLASS, NamedEngine.class.getName());
+    conf.set(ShimConfig.BATCH_SIZE, "2");
+    conf.set(ShimConfig.PROPOSALS_MAX, "64");
     conf.set(CapacitySchedulerConfiguration.MAXIMUM_APPLICATION_MASTERS_RESOURCE_PERCENT, "0.9");
-    NamedEngine.reset("single", TWO);
-    NamedEngine.script("single", frame -> NamedEngine.proposeAll("single", frame));
-    NamedEngine.script("gang", frame -> propose(frame, GANG));
-    rm = new MockRM(conf);
-    rm.start();
+    rm = TestRms.start(conf, frame -> propose(frame, GANG));
     for (int i = 0; i < NODES; i++) {
       rm.registerNode("h" + i + ":1234", nodeMb);
     }
-    Await.until("two engines schedule", () -> engine("gang") != null && engine("gang").numbers().get("LeaseHeld") == 1);
+    TestRms.await(rm, "LeaseHeld", 1);
   }
 
-  private ShimMetrics engine(String name) {
-    return TestRms.scheduler(rm).shim().metrics(name);
-  }
-
-  /** An AM for each of the first applications, and as many containers at once of what it asks for. */
+  /** AMs; as many containers at once of what the first applications ask for, and single ones for the last. */
   private static byte[] propose(Frame frame, int gang) {
     List<int[]> rows = new ArrayList<>();
     for (int app = 0; app < GANG_AMS && frame.limit() > 0 && !frame.observe(); app++) {
@@ -84,13 +71,11 @@ class GangsInRmTest {
         rows.add(new int[] {app, 1, (int) ((app + i + frame.sequence()) % NODES), 2 * app + 1});
       }
     }
-    return NamedEngine.inTransactions(frame, rows.toArray(new int[0][]));
-  }
-
-  private MockAM launch(String type) throws Exception {
-    return TestRms.launchByEngine(rm, MockRMAppSubmitter.submit(rm, MockRMAppSubmissionData.Builder
-        .createWithResource(Resource.newInstance(1024, 1), rm).withQueue("default").withAppType(type)
-        .withWaitForAppAcceptedState(false).build()));
+    if (!rows.isEmpty()) {
+      rows.add(new int[] {GANG_AMS, 0, 0, 2 * GANG_AMS});
+      rows.add(new int[] {GANG_AMS, 1, (int) (frame.sequence() % NODES), 2 * GANG_AMS + 1});
+    }
+    return ScriptedEngine.inTransactions(frame, rows.toArray(new int[0][]));
   }
 
   private List<ContainerId> ask(MockAM am, int count, List<ContainerId> back) throws Exception {
@@ -123,7 +108,7 @@ class GangsInRmTest {
     start(6 * 1024);
     List<Thread> threads = new ArrayList<>();
     for (int i = 0; i < GANG_AMS + 1; i++) {
-      MockAM am = launch(i < GANG_AMS ? "MAPREDUCE" : "SPARK");
+      MockAM am = TestRms.launchByEngine(rm, 1024);
       int size = i < GANG_AMS ? GANG : 1;
       Random random = new Random(i);
       threads.add(new Thread(() -> {
@@ -145,28 +130,27 @@ class GangsInRmTest {
     assertEquals("[]", mistakes.toString());
     assertTrue(had.get() >= GANGS, had + " gangs");
     assertTrue(withdrawn.get() > 0, "nothing was withdrawn");
-    assertTrue(engine("gang").numbers().get("RejectedTransaction") > 0, "no gang was refused");
-    assertEquals(0, engine("gang").numbers().get("TransactionsTakenBack").longValue());
-    assertEquals(0, engine("gang").numbers().get("RejectedInternalError").longValue());
-    NamedEngine.script("single", frame -> NamedEngine.withStatus("single", frame.answer()));
-    NamedEngine.script("gang", Frame::answer);
+    assertTrue(TestRms.number(rm, "RejectedTransaction") > 0, "no gang was refused");
+    assertEquals(0, TestRms.number(rm, "TransactionsTakenBack"));
+    assertEquals(0, TestRms.number(rm, "RejectedInternalError"));
+    ScriptedEngine.script(Frame::answer);
     Await.until("usage adds up", () -> new Accounting(TestRms.scheduler(rm)).mistakes().isEmpty());
   }
 
   @Test
   void moreThanMayBeCommittedTogetherIsRefusedAsAWhole() throws Exception {
     start(1024 * 1024);
-    MockAM am = launch("MAPREDUCE");
+    MockAM am = TestRms.launchByEngine(rm, 1024);
     AtomicInteger size = new AtomicInteger(513);
-    NamedEngine.script("gang", frame -> {
+    ScriptedEngine.script(frame -> {
       int[][] rows = new int[frame.limit() > 0 ? size.get() : 0][];
       for (int i = 0; i < rows.length; i++) {
         rows[i] = new int[] {0, 1, i % NODES, 7};
       }
-      return NamedEngine.inTransactions(frame, rows);
+      return ScriptedEngine.inTransactions(frame, rows);
     });
     ask(am, 600, Collections.emptyList());
-    Await.until("it is refused", () -> engine("gang").numbers().get("RejectedTransaction") >= 513);
+    Await.until("it is refused", () -> TestRms.number(rm, "RejectedTransaction") >= 513);
     assertEquals(1, TestRms.scheduler(rm).getApplicationAttempt(am.getApplicationAttemptId()).getLiveContainers().size());
     size.set(512);
     Await.until("512 are committed", () ->

@@ -3,7 +3,6 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 import io.treadle.shim.Shim;
 import io.treadle.shim.commit.AskLocks;
 import java.lang.reflect.Field;
-import java.lang.reflect.Method;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.EnumMap;
@@ -13,8 +12,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.Lock;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
+import java.util.function.Function;
+import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.AbstractYarnScheduler;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplicationAttempt;
 
@@ -22,13 +25,15 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplicat
 public class OrderedScheduler extends TreadleScheduler {
   /** In the order in which a thread may take them. */
   enum Rank {
-    ATTEMPT, PLACEMENTS, SCHEDULER, QUEUE_OR_APPLICATION
+    ATTEMPT, SCHEDULER, QUEUE_OR_APPLICATION
   }
 
   private static final Set<String> VIOLATIONS = Collections.synchronizedSet(new TreeSet<>());
   private static final Set<Set<Rank>> HELD = Collections.synchronizedSet(new HashSet<>());
   private static final ThreadLocal<Map<Rank, Integer>> MINE = ThreadLocal.withInitial(() -> new EnumMap<>(Rank.class));
 
+  /** Those of attempts that have not gone. */
+  final Map<ApplicationAttemptId, Lock> askLocks = new AskLocksMap();
   /** Root and its leaf, once they are watched. */
   private volatile List<AbstractCSQueue> queues = Collections.emptyList();
 
@@ -39,14 +44,9 @@ public class OrderedScheduler extends TreadleScheduler {
     put(AbstractYarnScheduler.class, "writeLock", this, new WatchedWriteLock(lock));
   }
 
-  /** Begins a test: watches the shim's locks too, those of attempts and the one for placements. */
+  /** Begins a test: watches the locks of attempts too. */
   void watchAskLocks() throws ReflectiveOperationException {
-    Object engines = get(Shim.class, "engines", shim());
-    Method method = engines.getClass().getDeclaredMethod("asks");
-    method.setAccessible(true);
-    AskLocks asks = (AskLocks) method.invoke(engines);
-    Arrays.setAll((Object[]) get(AskLocks.class, "attempts", asks), i -> new WatchedLock(Rank.ATTEMPT));
-    put(AskLocks.class, "placements", asks, new WatchedLock(Rank.PLACEMENTS));
+    put(AskLocks.class, "locks", get(Shim.class, "asks", shim()), askLocks);
     queues = Arrays.asList((AbstractCSQueue) getRootQueue(), (AbstractCSQueue) getQueue("default"));
     VIOLATIONS.clear();
     HELD.clear();
@@ -119,6 +119,15 @@ public class OrderedScheduler extends TreadleScheduler {
           .isHeldByCurrentThread();
     } catch (ReflectiveOperationException e) {
       throw new AssertionError(e);
+    }
+  }
+
+  private final class AskLocksMap extends ConcurrentHashMap<ApplicationAttemptId, Lock> {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public Lock computeIfAbsent(ApplicationAttemptId attempt, Function<? super ApplicationAttemptId, ? extends Lock> made) {
+      return super.computeIfAbsent(attempt, any -> new WatchedLock(Rank.ATTEMPT));
     }
   }
 
