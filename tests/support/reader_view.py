@@ -72,16 +72,17 @@ class ReaderView:
             self.table(events.Nodes)[key]["free"] = row["free"]
             return
         table = self.table(kind)
-        if kind is events.Containers and row["event"] == ContainerEvent.COMPLETED:
+        if kind is events.Containers and row["application"] < 0:
+            assert key not in table
+        elif kind is events.Containers and row["event"] == ContainerEvent.COMPLETED:
             del table[key]
         elif kind is events.Localities and row["count"] == 0:
             table.pop(key, None)
         elif kind is events.Applications and row["state"] in (ApplicationState.GONE, ApplicationState.MOVED):
             table.pop(key, None)
             containers = self.table(events.Containers)
-            if row["state"] == ApplicationState.MOVED:  # of one that is gone the ends of containers follow
-                for each in [each for each, held in containers.items() if held["application"] == row["application"]]:
-                    del containers[each]
+            for each in [each for each, held in containers.items() if held["application"] == row["application"]]:
+                del containers[each]
             self.table(events.ApplicationUsage).pop(key, None)
             self._drop(events.Requests, key)
             self._drop(events.Localities, key)

@@ -142,14 +142,10 @@ class _Reading:
         for table in (mirror.usage, mirror.tags, mirror.blacklist):
             _add(found, table, self._rows(table, self._known, self._gained))
         whole = self._opened | self._stale
-        at = self._rows(mirror.requests, self._open | self._closed, whole)
-        application = mirror.requests.columns["application"]
-        if self._closed.any():
-            at = np.union1d(at, mirror.requests.of("application", self._closed))
-            count = mirror.requests.columns["count"][at]
-            _add(found, mirror.requests, at, count=np.where(self._closed[application[at]], 0, count).astype(np.int32))
-        else:
-            _add(found, mirror.requests, at)
+        at = self._rows(mirror.requests, self._open | self._closed, whole | self._closed)
+        count = mirror.requests.columns["count"][at]
+        count[self._closed[mirror.requests.columns["application"][at]]] = 0
+        _add(found, mirror.requests, at, count=count)
         _add(found, mirror.localities, self._of_live_keys(self._rows(mirror.localities, self._open, whole)))
         for table in (mirror.constraints, mirror.allocation_tags):
             _add(found, table, self._rows(table, self._open, whole))
@@ -160,10 +156,9 @@ class _Reading:
         """Return the new rows of some applications, and all live rows of others."""
         at = table.newer(max(self._since, 0))
         if len(at):
-            if not table.zero:
-                at = at[table.live[at]]
-            at = at[known[table.columns["application"][at]]]
-        return np.union1d(at, table.of("application", whole)) if whole.any() else at
+            application, live = table.columns["application"][at], table.live[at]
+            at = at[known[application] & ~(live & whole[application]) & (live | bool(table.zero))]
+        return np.concatenate([at, table.of("application", whole)]) if whole.any() else at
 
     def _of_live_keys(self, at: Places) -> Places:
         """Return rows of localities but those of request keys that are gone, which went with them."""

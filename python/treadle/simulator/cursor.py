@@ -118,11 +118,11 @@ def _everything(state: State) -> Unread:
         themselves=apps.astype(np.int32),
         rows=np.flatnonzero(state.rows["count"] > 0).astype(np.int32),
         queues=np.arange(len(state.queues), dtype=np.int32),
-        container_steps=alive(state, np.flatnonzero(state.containers["state"] != ContainerState.FREE)),
+        container_steps=_alive(state, np.flatnonzero(state.containers["state"] != ContainerState.FREE)),
     )
 
 
-def alive(state: State, containers: I64) -> Records:
+def _alive(state: State, containers: I64) -> Records:
     """Return the last step of containers that the RM has, the oldest first."""
     found = state.containers[containers]
     found = found[np.argsort(found["number"])]

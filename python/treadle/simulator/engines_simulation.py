@@ -65,8 +65,7 @@ class EnginesSimulation(Loop):
         self._pushed = 0
         for place, row in enumerate(settings.engines):
             entry = scenario.engines.get(row.entry_name, ScenarioEngine())
-            runner = Runner(place, row, settings.for_engine(row.name), entry.decision, scenario.decision)
-            runner.join(self.rm, len(workload.jobs))
+            runner = Runner(self.rm, place, row, settings.for_engine(row.name), entry.decision, scenario.decision)
             self.runners[row.name] = runner
             for outage in entry.outages:
                 if outage.copy_number == row.copy + 1:
@@ -118,7 +117,7 @@ class EnginesSimulation(Loop):
             if kind == Due.DIES:
                 self._die(runner, at_ms)
             elif kind == Due.RETURNS:
-                runner.join(self.rm, len(self.built.workload.jobs))
+                runner.begin()
                 self._return(runner, at_ms)
             elif subject == runner.generation and kind == Due.OVERTIME:
                 self._move(self.roster.dies(name, at_ms), at_ms)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from treadle import events
 from treadle.compiled.array_types import I32, I64
@@ -93,7 +92,7 @@ class Feed:
 
     def frame(self, state: State, fates: events.Fates | None) -> list[Event]:
         """Return the next frame's events; the cursor goes on."""
-        unread = self._unread(state)
+        unread = self._cursor.read(state)
         if unread.snapshot:
             self._begin(state)
         body: list[Event] = [] if self._started else [self._queues()]
@@ -117,10 +116,6 @@ class Feed:
             head += [self._types(), events.Settings(self._settings)]
             self._started = True
         return head + body
-
-    def _unread(self, state: State) -> Unread:
-        """Return the engine's events and advance the cursor."""
-        return self._cursor.read(state)
 
     def _begin(self, state: State) -> None:
         """Forget what was sent, since a snapshot sends it anew."""
@@ -234,7 +229,7 @@ class Feed:
                 )
             )
             if self._oracle:
-                sent.append(self._estimates(state, index))
+                sent.append(self.estimates(state, index))
         return sent
 
     def _themselves(self, state: State, index: I32) -> events.Applications:
@@ -281,7 +276,18 @@ class Feed:
         rows = state.rows[row]
         begun = row[self._ahead[row] & (rows["count"] > 0)]
         self._ahead[begun] = False
-        sent: list[Event] = [outstanding(rows, state.capability[row], rows["count"])]
+        asks = filled(
+            events.Requests,
+            len(rows),
+            application=rows["app"],
+            key=rows["key"],
+            priority=rows["priority"],
+            allocation_request_id=-1,
+            count=rows["count"],
+            relax_locality=1,
+            capability=state.capability[row],
+        )
+        sent: list[Event] = [asks]
         if len(self._bounds):
             sent += self._requirements(state, row)
         near = row[(rows["places_version"] > self._places_sent[row]) & (rows["count"] > 0)]
@@ -343,7 +349,7 @@ class Feed:
             relax_locality=1,
         )
 
-    def _estimates(self, state: State, app: I32) -> events.TaskEstimates:
+    def estimates(self, state: State, app: I32) -> events.TaskEstimates:
         """Write the true durations of all tasks of applications, and how many have not ended: the oracle."""
         if self._means is None or self._deviations is None:
             self._means, self._deviations = _durations(state)
@@ -395,21 +401,6 @@ class Feed:
                 capability=state.capability[steps["row"]],
             )
         ]
-
-
-def outstanding(rows: npt.NDArray[np.void], capability: I64, count: I32 | int) -> Event:
-    """Return the event of how many containers some rows ask for: ``count`` of each, or one number for all."""
-    return filled(
-        events.Requests,
-        len(rows),
-        application=rows["app"],
-        key=rows["key"],
-        priority=rows["priority"],
-        allocation_request_id=-1,
-        count=count,
-        relax_locality=1,
-        capability=capability,
-    )
 
 
 def ranges(first: I32, count: I32) -> I32:

@@ -10,6 +10,8 @@ from treadle import events
 from treadle.compiled.array_types import I64, U8
 from treadle.events import Event, filled
 from treadle.proposals import Proposals
+from treadle.sidecar import feed as sidecar
+from treadle.sidecar.mirror import Mirror
 from treadle.simulator.build import Built, with_room
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.advance import advance, begin
@@ -19,7 +21,6 @@ from treadle.simulator.cluster.resume import resume
 from treadle.simulator.cluster.state import EventKind, SimulationParameters, State
 from treadle.simulator.cursor import drop_steps
 from treadle.simulator.feed import Feed, JobHints
-from treadle.simulator.partial_feed import PartialFeed, Scope
 from treadle.simulator.plans import FollowedPlans
 from treadle.simulator.situation import Situation, steps_of
 
@@ -65,6 +66,9 @@ class SimulatedRM:
         self._slots = slots
         self._built, self._settings = built, settings
         self._feeds: list[Feed] = []
+        self._mirror = Mirror()
+        self._parts: list[tuple[sidecar.Feed, bool]] = []
+        """Of engines that receive some applications only: the feed, and whether it gets the true durations."""
         self._fates: list[events.Fates | None] = []
         if alone:
             self.join(oracle=oracle, hints=hints, plans=plans)
@@ -99,21 +103,19 @@ class SimulatedRM:
         self._fates.append(None)
         return len(self._feeds) - 1
 
-    def join_in_part(self, scope: Scope, *, oracle: bool = False, engine: int | None = None) -> int:
-        """Add a reading engine that receives some applications only; return its number.
+    def join_in_part(self, *, oracle: bool = False) -> sidecar.Feed:
+        """Let one more engine read, of some applications only: return its feed, which says of which.
 
-        Args:
-            scope: which applications, and of which of them the asks
-            oracle: whether it gets the true durations of tasks
-            engine: whose place it takes; it begins with a snapshot
+        Its number is how many did so before. All of them read one mirror of what an engine that is alone would receive;
+        with ``oracle`` it gets the true durations of tasks too.
         """
-        feed = PartialFeed(self._built, self._settings, oracle, scope)
-        if engine is not None:
-            self._feeds[engine], self._fates[engine] = feed, None
-            return engine
-        self._feeds.append(feed)
+        if not self._parts:
+            self._feeds.append(Feed(self._built, self._settings, False, None, None))
+            self._mirror.take(self._feeds[0].frame(self.state, None))
+        feed = sidecar.Feed(self._mirror)
+        self._parts.append((feed, oracle))
         self._fates.append(None)
-        return len(self._feeds) - 1
+        return feed
 
     def begin_again(self, engine: int = 0) -> None:
         """Let an engine's next frame be a snapshot, which has the names of resources and settings among its texts."""
@@ -142,9 +144,21 @@ class SimulatedRM:
 
     def frame(self, engine: int = 0) -> list[Event]:
         """Return the events that an engine has not received yet."""
-        frame = self._feeds[engine].frame(self.state, self._fates[engine])
-        self._fates[engine] = None
-        return frame
+        fates, self._fates[engine] = self._fates[engine], None
+        return self._part(engine, fates) if self._parts else self._feeds[engine].frame(self.state, fates)
+
+    def _part(self, engine: int, fates: events.Fates | None) -> list[Event]:
+        """Return the events for an engine that receives some applications only."""
+        whole, (feed, oracle) = self._feeds[0], self._parts[engine]
+        self._mirror.take(whole.frame(self.state, None))
+        found: list[Event] = []
+        for event in feed.read():
+            found.append(event)
+            if oracle and isinstance(event, events.ApplicationUsage):
+                found.append(whole.estimates(self.state, event.application))
+        if fates is not None and not (found and isinstance(found[0], events.Snapshot)):
+            found.append(fates)
+        return found
 
     def commit(
         self, made: Proposals, sequence: int, engine: int = 0, committer: Committer | None = None

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
-import numpy as np
-
 from treadle.compiled.array_types import I64
 from treadle.config.engines import RosterEngine
 from treadle.config.needs import in_simulation
@@ -19,7 +17,6 @@ from treadle.policy.stopwatch import PartTimes, Stopwatch
 from treadle.proposals import Proposals
 from treadle.simulator.attempts import Queue
 from treadle.simulator.engine_figures import EngineCounts
-from treadle.simulator.partial_feed import Part, Scope
 from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import Decision, EngineDecision
 
@@ -49,12 +46,18 @@ class Deciding:
 
 
 class Runner:
-    """An engine, its scope and its queue."""
+    """An engine, its feed and its queue."""
 
     def __init__(
-        self, place: int, row: RosterEngine, settings: Settings, costs: EngineDecision, decision: Decision
+        self,
+        rm: SimulatedRM,
+        place: int,
+        row: RosterEngine,
+        settings: Settings,
+        costs: EngineDecision,
+        decision: Decision,
     ) -> None:
-        """Take a place in the roster; `join` lets it read."""
+        """Take a place in the roster, which is the engine's number at the simulated RM."""
         self.place, self.row, self.settings = place, row, settings
         self.costs, self._decision = costs, decision
         self.counts = EngineCounts()
@@ -67,16 +70,16 @@ class Runner:
         self._oracle = TASK_ESTIMATES in settings.policy.estimate.kind.traits.estimates
         self.warnings = dict.fromkeys(in_simulation(settings, hinted=self._oracle))
         self._sequence = 0
-        self._open: list[int] = []
+        self._open: set[int] = set()
+        """The applications of which it receives the asks."""
         self._stopwatch = Stopwatch(settings.limits.part_timeout_ms / 1000)
+        self.feed = rm.join_in_part(oracle=self._oracle)
+        self.begin()
 
-    def join(self, rm: SimulatedRM, applications: int) -> None:
+    def begin(self) -> None:
         """Begin with an empty model and a snapshot; also after a death."""
-        again = hasattr(self, "engine")
+        self.feed.begin_again()
         self.engine = Engine(self.settings, watch=self._stopwatch)
-        if not again:
-            self.scope = Scope(applications)
-        rm.join_in_part(self.scope, oracle=self._oracle, engine=self.place if again else None)
 
     def part_times(self) -> PartTimes:
         """Return what its parts from files took so far."""
@@ -89,12 +92,14 @@ class Runner:
         return round(1000 * self.row.entry.decision_max_s)
 
     def serve(self, application: int) -> None:
-        """Own an application from now on."""
-        self.scope.parts[application] = Part.CLOSED
+        """Own an application from now on, without its asks until it decides on them."""
+        self._open.discard(application)
+        self.feed.hold(application, True)
 
     def lose(self, application: int) -> None:
         """Own an application no more."""
-        self.scope.parts[application] = Part.NONE
+        self._open.discard(application)
+        self.feed.lose(application)
 
     def decide(
         self, rm: SimulatedRM, asked: Mapping[int, int], turns: Mapping[int, int], base: I64, at_ms: int
@@ -104,10 +109,11 @@ class Runner:
         Raises:
             PolicyFailedError: a part of the policy failed.
         """
-        mine = [app for app in self._open if self.scope.parts[app] == Part.OPEN]
-        self.scope.parts[np.array(mine, np.int64)] = Part.CLOSED
-        self._open = list(asked)
-        self.scope.parts[np.array(self._open, np.int64)] = Part.OPEN
+        for app in self._open:
+            self.feed.hold(app, True)
+        self._open = set(asked)
+        for app in asked:
+            self.feed.hold(app, False)
         self.engine.apply(rm.frame(self.place))
         self._sequence += 1
         limit = self._decision.limit
