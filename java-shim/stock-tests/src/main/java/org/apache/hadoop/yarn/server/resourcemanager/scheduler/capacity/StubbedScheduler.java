@@ -71,7 +71,7 @@ public class StubbedScheduler extends TreadleScheduler {
 
   private Link link() {
     Shim current = shim();
-    return current == null ? null : (Link) Insides.get(current, "engines", "first", "link");
+    return current == null ? null : (Link) Insides.get(current, "engine", "link");
   }
 
   private static void enforce(Configuration conf) {
@@ -255,7 +255,7 @@ public class StubbedScheduler extends TreadleScheduler {
 
   /** What the engine is to propose: asked by it at each frame, the first after a commit says that the commit is over. */
   public int[][] wishes() {
-    Directory directory = (Directory) Insides.get(shim(), "engines", "first", "mirror");
+    Directory directory = (Directory) Insides.get(shim(), "engine", "mirror");
     synchronized (turn) {
       if (wished == null) {
         return new int[0][];
