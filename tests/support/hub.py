@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Condition
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from treadle.config.engines import Entry, RosterEngine, engines_of
 from treadle.engine.invented_cluster import small_cluster
 from treadle.events import Fates, Settings
 from treadle.proposals import Proposals
+from treadle.sidecar.child import ChildProcess
 from treadle.sidecar.hub import Hub
-from treadle.sidecar.roles import Beside, Work
+from treadle.sidecar.work import Beside, Work
 from treadle.wire.answer import Answer, decode_answer, encode_answer
 from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
@@ -129,9 +130,9 @@ class Manager:
         self.sequence, self.configuration, self.limit, self.batch = 0, 1, 512, 4
         self.status: Mapping[str, Any] = {}
 
-    def _make(self, row: RosterEngine, _: Condition) -> PlainChild:
+    def _make(self, row: RosterEngine, _: Condition) -> ChildProcess:
         self.children[row.name] = PlainChild()
-        return self.children[row.name]
+        return cast(ChildProcess, self.children[row.name])
 
     def _read(self) -> Future[Sequence[RosterEngine]]:
         future: Future[Sequence[RosterEngine]] = Future()

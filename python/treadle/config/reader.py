@@ -59,8 +59,8 @@ def read_settings(file: FilePath, parts: PartRegistry = PARTS, *, trust_code: bo
     return parse_settings(str(file), text_of(file), parts, trust_code=trust_code)
 
 
-def check_settings(file: FilePath, parts: PartRegistry = PARTS) -> None:
-    """See that a treadle.yaml is right, without running the code that it names: of parts' files, that they are there.
+def check_settings(file: FilePath, parts: PartRegistry = PARTS) -> Settings:
+    """Read a treadle.yaml without running the code that it names: of parts' files, whether they are there.
 
     Args:
         file: the file
@@ -70,7 +70,7 @@ def check_settings(file: FilePath, parts: PartRegistry = PARTS) -> None:
         ConfigError: the file cannot be read, or it has errors; all of them are reported together.
     """
     text = text_of(file)
-    _Reader(YamlDocument(str(file), text), parts, None, Code.LOOK).settings(text)
+    return _Reader(YamlDocument(str(file), text), parts, None, Code.LOOK).settings(text)
 
 
 def read_profiles(file: FilePath) -> Profiles:

@@ -19,47 +19,17 @@ from threading import Lock, Thread
 from typing import Final
 
 from treadle.errors import UserError
-from treadle.events import Event, Samples
+from treadle.live.beside import LISTENS, Beside
 from treadle.live.closing import Close, close_all
 from treadle.live.log_lines import log_to_stderr
 from treadle.live.process import EXIT_MISTAKE, kernel_cache, loading
 from treadle.sidecar.child import READY
 from treadle.sidecar.hub import LEASE_MS
-from treadle.sidecar.roles import Work
-from treadle.wire.frames import Frame
+from treadle.sidecar.work import Work
 
 _log = logging.getLogger(__name__)
 
 _PR_SET_PDEATHSIG: Final = 1
-
-
-class Beside:
-    """The event source of what the hub knows beside frames."""
-
-    def __init__(self) -> None:
-        self.events: Sequence[Event] = ()
-
-    def collect(self, frame: Frame) -> Sequence[Event]:
-        """Return what came with the frame."""
-        return self.events
-
-    def learn(self, samples: Samples) -> None:
-        """Ignore pilot measurements."""
-
-    def forget(self) -> None:
-        """Go on: the hub repeats nothing."""
-
-    def summary(self) -> str:
-        """Return nothing: the hub says it."""
-        return ""
-
-    def warnings(self) -> Sequence[str]:
-        """Return nothing: the hub warns."""
-        return ()
-
-    def keys_for(self) -> Sequence[str]:
-        """Return no type: no keys come here."""
-        return ()
 
 
 class Line:
@@ -87,8 +57,8 @@ class Line:
 
 
 def main() -> None:
-    """Serve the hub. Arguments: treadle.yaml, the engine's name, and the descriptor of the connection."""
-    config, engine, connection = Path(sys.argv[1]), sys.argv[2], Connection(int(sys.argv[3]))
+    """Serve the hub. Arguments: treadle.yaml, the engine's name, LISTENS or another word, and a descriptor."""
+    config, engine, listens, connection = Path(sys.argv[1]), sys.argv[2], sys.argv[3], Connection(int(sys.argv[4]))
     log_to_stderr()
     logging.getLogger("numba").setLevel(logging.WARNING)
     closing: list[Close] = []
@@ -96,7 +66,7 @@ def main() -> None:
     line, cache = Line(connection), kernel_cache(config)
     closing.append(lambda _: cache.remove())
     try:
-        _serve(connection, line, config, engine, closing)
+        _serve(connection, line, closing, config, engine, Beside(listens == LISTENS))
     except UserError as error:
         text = "; ".join(str(error).splitlines())
         _log.error("%s", text)
@@ -106,8 +76,7 @@ def main() -> None:
         _end(closing)
 
 
-def _serve(connection: Connection, line: Line, config: Path, engine: str, closing: list[Close]) -> None:
-    beside = Beside()
+def _serve(connection: Connection, line: Line, closing: list[Close], config: Path, engine: str, beside: Beside) -> None:
     with loading():
         from treadle.live.engine_session import open_session
 
@@ -115,7 +84,8 @@ def _serve(connection: Connection, line: Line, config: Path, engine: str, closin
     line.send(READY)
     while True:
         work: Work = connection.recv()
-        beside.events, line.lease_ms = work.beside, work.lease_ms
+        beside.take(work.beside, work.told)
+        line.lease_ms = work.lease_ms
         line.send(session.decide(work.frame, work.reply_max_bytes))
 
 

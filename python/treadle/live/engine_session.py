@@ -5,19 +5,17 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from treadle.live.beside import Beside
 from treadle.live.closing import Close
 from treadle.live.explain_door import held_nodes, open_door, shown
 from treadle.live.handshake import LIMIT_MIN
 from treadle.live.policies import LivePolicies, without_file_parts
 from treadle.live.policy_memory import state_folder
-from treadle.live.roles import EventSource
 from treadle.live.session import Session
 from treadle.live.warm_up import warm_up
 
 
-def open_session(
-    config: Path | None, closing: list[Close], engine: str = "", beside: EventSource | None = None
-) -> Session:
+def open_session(config: Path | None, closing: list[Close], engine: str = "", beside: Beside | None = None) -> Session:
     """Return the session of an engine that is ready.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Condition
@@ -13,14 +13,18 @@ from typing import Any, Final
 
 from treadle.config.engines import RosterEngine
 from treadle.config.errors import ConfigError, Problem, unknown
-from treadle.config.reader import read_roster
+from treadle.config.reader import check_settings, read_roster
+from treadle.config.sections import section_values
 from treadle.config.trust import reason_against
+from treadle.config.yaml_nodes import text_of
 from treadle.errors import UserError
+from treadle.live.beside import LISTENS
 from treadle.live.closing import Close
 from treadle.live.door import NO_QUESTION, Door, ask_door, opened
 from treadle.live.policy_memory import state_folder
 from treadle.sidecar.child import CLOSE_S, ChildProcess
 from treadle.sidecar.hub import Hub
+from treadle.sidecar.work import Beside
 from treadle.yarn.treadle_beans import application_in
 
 ANSWER_S: Final = 8.0
@@ -37,17 +41,28 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
         roster: its engines
         closing: gets what is to be called before the process ends
     """
-    reading = ThreadPoolExecutor(1, "roster")
+    reading, asking = ThreadPoolExecutor(1, "roster"), ThreadPoolExecutor(1, "stages")
     children: list[ChildProcess] = []
+    stages_of: list[Callable[[str], object]] = []
+
+    def tell(thing: object) -> None:
+        hub.tell(thing)
+
+    plans = _plans(config, tell, stages_of.append)
+    listens = LISTENS if plans else "alone"
 
     def make(row: RosterEngine, changed: Condition) -> ChildProcess:
-        children.append(ChildProcess(row.name, (*COMMAND, str(config), row.name), changed))
+        children.append(ChildProcess(row.name, (*COMMAND, str(config), row.name, listens), changed))
         return children[-1]
 
     def read() -> Future[Sequence[RosterEngine]]:
         return reading.submit(_trusted_roster, config)
 
-    hub = Hub(roster, make, clock_ns=time.monotonic_ns, read_roster=read)
+    def ended(engine: str, application: str) -> None:
+        if stages_of:
+            asking.submit(lambda: hub.tell((application, stages_of[0](application)), engine))
+
+    hub = Hub(roster, make, clock_ns=time.monotonic_ns, read_roster=read, beside=plans, on_end=ended)
 
     def close(_: str) -> None:
         for child in children:
@@ -59,6 +74,21 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
     closing.append(close)
     opened(state_folder(config), lambda path: HubDoor(path, config, hub))
     return hub
+
+
+def _plans(
+    config: Path, remember: Callable[[object], None], ask_stages: Callable[[Callable[[str], object]], None]
+) -> Beside | None:
+    """Open the plan listener of the first engine, if it has one; that alone loads what is compiled."""
+    values = section_values(text_of(config))
+    first = next(iter((values.get("engines") or {}).values()), None) or {}
+    if not (first.get("listener", values.get("listener")) or {}).get("address"):
+        return None
+    from treadle.live.plans import open_plans
+    from treadle.policy.catalogue import register_parts
+
+    register_parts()
+    return open_plans(check_settings(config).of_first_engine, remember, ask_stages)
 
 
 class HubDoor(Door):

@@ -6,7 +6,7 @@ On the thread that decides: it takes arrays that others have made, of a bounded 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -130,6 +130,13 @@ class PlanEventSource:
             self._side.part(attempt)
         self._before.clear()
         return self._look()
+
+    def again(self, applications: Iterable[int]) -> None:
+        """Return all that is known of some applications with the next frames, as if it were new."""
+        for index in applications:
+            if (known := self._applications.get(index)) is not None:
+                known.sent, known.said = known.sent[:0], known.said[:0]
+                self._waiting.put(known.user, index)
 
     def learn(self, samples: Samples) -> None:
         """Ignore pilot measurements: plans do not use them."""

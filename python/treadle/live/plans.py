@@ -9,12 +9,11 @@ from treadle.history.run import JobRun
 from treadle.live.history_writer import StagesOf
 from treadle.live.plan_link import PlanLink
 from treadle.live.plan_source import PlanEventSource
-from treadle.live.roles import EventSource
 
 
 def open_plans(
     settings: Settings, remember: Callable[[JobRun], None], ask_stages: Callable[[StagesOf], None]
-) -> EventSource | None:
+) -> PlanEventSource | None:
     """Open the plan listener that the settings name; one that cannot listen is tried again, which it reports.
 
     Args:

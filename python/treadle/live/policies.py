@@ -22,6 +22,7 @@ from treadle.config.settings import Settings, default_settings
 from treadle.config.trust import reason_against
 from treadle.engine import Engine
 from treadle.events import PolicySwitch
+from treadle.live.beside import Beside
 from treadle.live.event_source import EventSources, HistorySource
 from treadle.live.history_writer import ProfileRecorder
 from treadle.live.live_settings import has_file_parts, read_live_settings
@@ -49,7 +50,7 @@ class LivePolicies:
         config: Path | None,
         memory: PolicyMemory | None = None,
         engine: str = "",
-        beside: EventSource | None = None,
+        beside: Beside | None = None,
     ) -> None:
         """Read nothing yet.
 
@@ -57,7 +58,7 @@ class LivePolicies:
             config: treadle.yaml
             memory: of policies; without one that of the engine's folder
             engine: one of several; empty: the only one
-            beside: who knows more than frames in place of a plan listener
+            beside: what the engine's hub says, in place of a plan listener
         """
         self._config = config
         self._engine, self._beside = engine, beside
@@ -128,9 +129,13 @@ class LivePolicies:
         recorder = ProfileRecorder()
         recorder.follow(settings)
         recorder.start()
-        live, plans = HistorySource(recorder), self._beside
-        if not self._engine:
+        live = HistorySource(recorder)
+        plans: EventSource | None = self._beside
+        if self._beside is None:
             plans = open_plans(settings, recorder.remember, recorder.ask_stages)
+        else:
+            self._beside.remember = recorder.remember
+            recorder.ask_stages(self._beside.stages_of)
         source = live if plans is None else EventSources(live, plans)
         ticks = LiveRecorder(
             "" if self._is_first else self._engine, keys_for=source.keys_for(), follows_file=not self.refusal

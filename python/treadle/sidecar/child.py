@@ -16,7 +16,7 @@ from threading import Condition, Thread
 from typing import Final
 
 from treadle.errors import printable
-from treadle.sidecar.roles import Work
+from treadle.sidecar.work import Work
 
 _log = logging.getLogger(__name__)
 

@@ -12,18 +12,18 @@ from threading import Condition, RLock
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from treadle.config.engines import RosterEngine
 from treadle.config.errors import ConfigError
 from treadle.events import Applications, ApplicationState, ContainerEvent, Containers, Event, Fates, Snapshot
 from treadle.proposals import Proposals
+from treadle.sidecar.child import ChildProcess
 from treadle.sidecar.feed import Feed
-from treadle.sidecar.merge import Bidder, Merge, Offer, Room
+from treadle.sidecar.merge import Bidder, Merge, Offer
 from treadle.sidecar.mirror import Mirror
 from treadle.sidecar.reports import REPORT_INTERVAL_MS, Report, merge_into
-from treadle.sidecar.roles import Beside, Child, Work
 from treadle.sidecar.roster import Asking, Move, Roster
+from treadle.sidecar.work import Beside, Work
 from treadle.wire.answer import (
     PROPOSAL_HEADER,
     PROPOSAL_ROW_BYTES,
@@ -44,7 +44,6 @@ BATCH: Final = 48
 """The ResourceManager's defaults, until a frame has its settings."""
 
 _ROWS_MAX: Final = 1 << 22
-_UNBOUNDED: Final = 1 << 60
 _NUMBER: Final = 0xFFFFFFFF
 
 FAILURES_MAX: Final = 8
@@ -57,7 +56,7 @@ _KNOWN_SPARE: Final = 1024
 class _Engine(Bidder):
     """An engine of the roster as the hub sees it."""
 
-    def __init__(self, row: RosterEngine, child: Child, mirror: Mirror, now_ms: int) -> None:
+    def __init__(self, row: RosterEngine, child: ChildProcess, mirror: Mirror, now_ms: int) -> None:
         super().__init__(row, now_ms)
         self.child = child
         self.feed, self.encoder = Feed(mirror), FrameEncoder()
@@ -67,6 +66,7 @@ class _Engine(Bidder):
         self.died = False
         """Has it been alive, and then not?"""
         self.beside: list[Event] = []
+        self.told: list[object] = []
         self.report = Report()
 
 
@@ -76,11 +76,12 @@ class Hub:
     def __init__(
         self,
         roster: Sequence[RosterEngine],
-        make_child: Callable[[RosterEngine, Condition], Child],
+        make_child: Callable[[RosterEngine, Condition], ChildProcess],
         *,
         clock_ns: Callable[[], int],
         read_roster: Callable[[], Future[Sequence[RosterEngine]]],
         beside: Beside | None = None,
+        on_end: Callable[[str, str], None] = lambda engine, application: None,
     ) -> None:
         """Start the engines.
 
@@ -90,9 +91,11 @@ class Hub:
             clock_ns: any that never goes back
             read_roster: has it read again, whenever the frames' configuration number changes
             beside: who knows more than the frames
+            on_end: is called when an application has ended: who served it, and YARN's id; must not wait
         """
         self._lock, self._changed = RLock(), Condition()
-        self._make_child, self._clock_ns, self._read_roster, self._beside = make_child, clock_ns, read_roster, beside
+        self._make_child, self._clock_ns, self._read_roster = make_child, clock_ns, read_roster
+        self._beside, self._on_end = beside, on_end
         self._decoder, self._mirror, self._merge = FrameDecoder(), Mirror(), Merge()
         self._roster = Roster((), living=())
         self._engines: dict[str, _Engine] = {}
@@ -110,8 +113,8 @@ class Hub:
         self._status = Status("", keys_for=() if beside is None else tuple(beside.keys_for()))
         self._given_up: dict[int, str] = {}
         """What applications that were given up should know, by index."""
-        self._report_ms = 0
-        """When figures are shown again."""
+        self._news, self._report_ms = True, 0
+        """Has any engine said something? When are figures shown again?"""
         self._failures = 0
         self._follow_roster(roster)
 
@@ -151,11 +154,6 @@ class Hub:
     def _lease_ms(self) -> int:
         return self._setting("lease-ms", LEASE_MS)
 
-    def close(self) -> None:
-        """End all engines."""
-        for engine in self._engines.values():
-            engine.child.close()
-
     def roster_json(self) -> dict[str, Any]:
         """Return each engine with all figures, and home and owner of applications by YARN's id."""
         with self._lock:
@@ -163,8 +161,15 @@ class Hub:
             for key in filter(self._roster.__contains__, self._index):
                 home, owner = self._roster.home(key), self._roster.owner(key)
                 why = "given up" if self._roster.has_given_up(key) else ""
-                owners[f"application_{key >> 32}_{key & _NUMBER:04d}"] = [home, owner or "", why]
+                owners[_yarn_id(key)] = [home, owner or "", why]
             return {"engines": self._figures(self._now_ms()), "applications": owners}
+
+    def tell(self, thing: object, engine: str = "") -> None:
+        """Let an engine, without a name the first, have something to remember; for any thread."""
+        with self._lock:
+            name = engine or next(iter(self._engines))
+            if name in self._engines:
+                self._engines[name].told.append(thing)
 
     # What frames say
 
@@ -175,6 +180,7 @@ class Hub:
                 _log.info("new scheduler session (epoch %d)", header.epoch)
             self._epoch = header.epoch
             self._status.forget_sent()
+            self._news = True
         elif self._lost:
             raise WireError("flags", "a delta while a snapshot is awaited")
         elif (header.epoch, header.sequence) != (self._epoch, self._sequence + 1):
@@ -216,8 +222,10 @@ class Hub:
                 if gone is not None and self._index.get(gone) == index:
                     del self._index[gone]
                 self._unsure.discard(index)
-                for engine in self._engines.values():
-                    engine.owned.discard(index)
+                for name, engine in self._engines.items():
+                    if index in engine.owned:
+                        engine.owned.discard(index)
+                        self._on_end(name, _yarn_id(key if gone is None else gone))
             elif self._key.get(index) != key:
                 self._key[index], self._index[key] = key, index
                 self._unsure.add(index)
@@ -243,10 +251,8 @@ class Hub:
             if engine.child.starts != engine.begun:
                 self._begin_again(engine)
             if alive != self._roster.lives(name):
-                _log.log(
-                    logging.INFO if alive else logging.WARNING, "engine %s is %s", name, "alive" if alive else "dead"
-                )
-                steady, engine.died = not engine.died, engine.died or not alive
+                _log.warning("engine %s is %s", name, "alive" if alive else "dead")
+                steady, engine.died, self._report_ms = not engine.died, engine.died or not alive, 0
                 roster = self._roster
                 self._move(roster.returns(name, now_ms, steady=steady) if alive else roster.dies(name, now_ms))
         self._seek_homes(now_ms)
@@ -271,7 +277,7 @@ class Hub:
         for index in sorted(self._unsure):
             key, count = self._key[index], int(asks[index])
             runs = count > 0 and not columns["awaiting_am"][index]
-            if key not in self._roster or by_tasks:
+            if key not in self._roster or (by_tasks and runs):
                 held = int(containers[index]) if index < len(containers) else 0
                 tasks = count + max(held - 1, 0) if runs else 0
                 queue, type_, user = (int(columns[name][index]) for name in ("queue", "type_name", "user_name"))
@@ -343,6 +349,7 @@ class Hub:
             self._engines[row.name] = engine
         for engine in before.values():
             engine.child.close()
+        self._report_ms = 0
         self._move(self._roster.replace(roster, now_ms, living=()))
 
     # Answers
@@ -368,7 +375,7 @@ class Hub:
         )
         limit = min(header.limit, rows_max)
         batch = self._setting("batch-size", BATCH)
-        merged = self._merge.answer(engines, header.sequence, limit, rows_max, batch, self._room(), self._wants)
+        merged = self._merge.answer(engines, header.sequence, limit, rows_max, batch, self._mirror)
         again = any(each.thinks or each.offer is not None for each in engines if self._roster.lives(each.row.name))
         status = self._report(now_ms)
         return Answer(header.epoch, header.sequence, 0, False, merged, status, again, self._unserved())
@@ -386,10 +393,10 @@ class Hub:
         engine.base, engine.thinks = self._frames, True
         flags = header.flags & FrameFlag.OBSERVE | (FrameFlag.SNAPSHOT if snapshot else 0)
         own = header._replace(flags=int(flags), sequence=engine.sequence)
-        beside, engine.beside = tuple(engine.beside), []
-        engine.child.begin(
-            Work(engine.encoder.encode(own, [*events, *engine.news()]), reply_max_bytes, beside, self._lease_ms)
-        )
+        frame = engine.encoder.encode(own, [*events, *engine.news()])
+        work = Work(frame, reply_max_bytes, tuple(engine.beside), tuple(engine.told), self._lease_ms)
+        engine.beside, engine.told = [], []
+        engine.child.begin(work)
 
     def _receive(self, engine: _Engine, now_ms: int) -> None:
         """Take what an engine has answered, if it has."""
@@ -402,6 +409,7 @@ class Hub:
             if answer.sequence != engine.sequence:
                 raise WireError("sequence", f"{answer.sequence} instead of {engine.sequence}")
             engine.report.take(answer.status, fresh=engine.base >= self._snapshot_at)
+            self._news |= bool(answer.status)
         except ValueError as error:
             _log.warning("engine %s: its answer is not used: %s", engine.row.name, error)
             engine.feed.begin_again()
@@ -431,42 +439,15 @@ class Hub:
             self._given_up[index] = f"{why}; engine {move.after} serves it now"
             self._move([move])
 
-    def _room(self) -> Room:
-        """Return what engines with a claim, and with something to be sent, may still use of each partition."""
-        found: dict[str, dict[int, npt.NDArray[np.int64]]] = {}
-        types, mirror = self._mirror.types, self._mirror
-        for name, engine in self._engines.items():
-            claim = engine.row.entry.claim
-            if claim >= 1.0 or engine.offer is None or types is None:
-                continue
-            mine = np.zeros(len(mirror.applications), bool)
-            mine[list(engine.owned)] = True
-            used = mirror.used(mine)
-            found[name] = {
-                part: np.floor(claim * total + 1e-6).astype(np.int64) for part, total in mirror.totals().items()
-            }
-            for part, left in found[name].items():
-                left[:] = np.where(types.counted == 0, _UNBOUNDED, left - used.get(part, 0))
-        for name, application, ask, node in self._merge.in_flight() if found else ():
-            wanted = self._wants(application, ask, node)
-            if name in found and wanted is not None and wanted[0] in found[name]:
-                found[name][wanted[0]] -= wanted[1]
-        return found
-
-    def _wants(self, application: int, ask: int, node: int) -> tuple[int, npt.NDArray[np.int64]] | None:
-        """Return the partition of a node and what a request key asks for; None if either is not known."""
-        requests, nodes = self._mirror.requests, self._mirror.nodes
-        at = requests.find(application, ask)
-        if at is None or not 0 <= node < len(nodes):
-            return None
-        return int(nodes.columns["partition_name"][node]), requests.columns["capability"][at]
-
     def _setting(self, name: str, default: int) -> int:
         value = self._mirror.settings.get(name, "")
         return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else default
 
     def _report(self, now_ms: int) -> str:
-        """Return the status if it has changed."""
+        """Return the status if it has changed; what is no news, such as figures, comes with the next interval."""
+        if not self._news and now_ms < self._report_ms:
+            return ""
+        self._news = False
         engines, status = self._engines, self._status
         entries = {name: engine.row.entry_name for name, engine in engines.items()}
         problems = {name: engine.child.problem for name, engine in engines.items()}
@@ -493,3 +474,7 @@ class Hub:
             }
             for name, engine in self._engines.items()
         }
+
+
+def _yarn_id(key: int) -> str:
+    return f"application_{key >> 32}_{key & _NUMBER:04d}"

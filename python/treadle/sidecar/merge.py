@@ -6,7 +6,7 @@ decided before others changed the node nothing is sent. What an application gets
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from treadle.config.engines import RosterEngine
 from treadle.events import Fate, Fates
 from treadle.proposals import Proposals
+from treadle.sidecar.mirror import Mirror
 
 CONFLICTS: Final = (
     Fate.CHANGED,
@@ -26,6 +27,8 @@ CONFLICTS: Final = (
     Fate.NOT_OWNER,
 )
 """Fates of what others have made impossible since the engine looked."""
+
+_UNBOUNDED: Final = 1 << 60
 
 UNKNOWN: Final = 255
 """In place of a fate."""
@@ -149,13 +152,6 @@ class _Segment(NamedTuple):
     """The position of the first one in the merged answer."""
 
 
-Room = Mapping[str, dict[int, I64]]
-"""What engines with a claim may still use, by engine and partition; less with each proposal that is sent."""
-
-Wants = Callable[[int, int, int], tuple[int, I64] | None]
-"""Returns which partition a node is in, and what an application's request key asks for, if both are known."""
-
-
 class Merge:
     """Merges answers by turns, and gives each engine the fates of its proposals."""
 
@@ -202,7 +198,7 @@ class Merge:
                     yield bidder.row.name, application, key, node
 
     def answer(
-        self, bidders: Sequence[Bidder], sequence: int, limit: int, most: int, batch: int, room: Room, wants: Wants
+        self, bidders: Sequence[Bidder], sequence: int, limit: int, most: int, batch: int, mirror: Mirror
     ) -> Proposals:
         """Return what is sent now.
 
@@ -212,21 +208,20 @@ class Merge:
             limit: the answer's transactions begin before so many proposals
             most: the answer has no more proposals
             batch: as many of one engine follow each other, or a transaction
-            room: of engines with a claim
-            wants: what that is judged by
+            mirror: what claims are judged by
         """
         segments: list[_Segment] = []
         pending: dict[int, set[str]] = {}
         if any(bidder.row.entry.conflicts == "coarse" for bidder in bidders):
             for name, _, _, node in self.in_flight():
                 pending.setdefault(node, set()).add(name)
-        count = 0
+        room, count = self._room(bidders, mirror), 0
         while count < limit and (bidder := self._next(bidders)) is not None and (offer := bidder.offer) is not None:
             piece = offer.piece(min(batch, limit - count))
             if count and count + len(piece) > most:
                 break
             self._had_turn.add(bidder.row.name)
-            verdicts = self._judge(bidder, offer, piece, pending, room.get(bidder.row.name), wants)
+            verdicts = self._judge(bidder, offer, piece, pending, room.get(bidder.row.name), mirror)
             kept = piece[verdicts == UNKNOWN]
             if len(kept) < len(piece):
                 bidder.settle(offer, piece[verdicts != UNKNOWN], verdicts[verdicts != UNKNOWN])
@@ -244,6 +239,29 @@ class Merge:
             del self._sent[next(iter(self._sent))]
         return _joined(segments)
 
+    def _room(self, bidders: Sequence[Bidder], mirror: Mirror) -> dict[str, dict[int, I64]]:
+        """Return what engines with a claim, and with something to be sent, may still use of each partition."""
+        found: dict[str, dict[int, I64]] = {}
+        types = mirror.types
+        for bidder in bidders:
+            claim = bidder.row.entry.claim
+            if claim >= 1.0 or bidder.offer is None or types is None:
+                continue
+            mine = np.zeros(len(mirror.applications), bool)
+            mine[list(bidder.owned)] = True
+            used = mirror.used(mine)
+            found[bidder.row.name] = {
+                part: np.where(
+                    types.counted == 0, _UNBOUNDED, np.floor(claim * total + 1e-6).astype(np.int64) - used.get(part, 0)
+                )
+                for part, total in mirror.totals().items()
+            }
+        for name, application, ask, node in self.in_flight() if found else ():
+            wanted = _wanted(mirror, application, ask, node)
+            if name in found and wanted is not None and wanted[0] in found[name]:
+                found[name][wanted[0]] -= wanted[1]
+        return found
+
     def _next(self, bidders: Sequence[Bidder]) -> Bidder | None:
         """Return whose turn it is: of those without one in this round the first by precedence."""
         waiting = [bidder for bidder in bidders if bidder.offer is not None]
@@ -259,7 +277,7 @@ class Merge:
         piece: I32,
         pending: Mapping[int, set[str]],
         room: dict[int, I64] | None,
-        wants: Wants,
+        mirror: Mirror,
     ) -> U8:
         """Return the fates of proposals that are not sent, `UNKNOWN` for the others."""
         made, name, entry = offer.proposals, bidder.row.name, bidder.row.entry
@@ -274,7 +292,7 @@ class Merge:
                 found[at] = Fate.CHANGED if changed and found[at] == UNKNOWN else found[at]
         if room is not None:
             for at in np.flatnonzero(found == UNKNOWN).tolist():
-                wanted = wants(applications[at], int(made.key[piece[at]]), nodes[at])
+                wanted = _wanted(mirror, applications[at], int(made.key[piece[at]]), nodes[at])
                 if wanted is None or wanted[0] not in room:
                     continue  # the ResourceManager says what is wrong
                 left = room[wanted[0]]
@@ -307,3 +325,11 @@ def _joined(segments: Sequence[_Segment]) -> Proposals:
         whole |= len(np.unique(own)) < len(own)
     application, key, node = (np.concatenate(column) for column in zip(*columns, strict=True))
     return Proposals(application, key, node, np.concatenate(numbers) if whole else None)
+
+
+def _wanted(mirror: Mirror, application: int, ask: int, node: int) -> tuple[int, I64] | None:
+    """Return the partition of a node and what a request key asks for; None if either is not known."""
+    at = mirror.requests.find(application, ask)
+    if at is None or not 0 <= node < len(mirror.nodes):
+        return None
+    return int(mirror.nodes.columns["partition_name"][node]), mirror.requests.columns["capability"][at]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from treadle import events
 from treadle.config.engines import STEADY_MS
 from treadle.engine.invented_cluster import Texts, request, rows
 from treadle.events import ApplicationState, Fate
+from treadle.sidecar.reports import FIGURES
+from treadle.wire.answer import Status
 from treadle.wire.schema import FrameFlag
 
 BY_QUEUE: dict[str, dict[str, Any]] = {"prod": {"select": {"queues": ["root.q0"]}}, "rest": {}}
@@ -374,3 +377,19 @@ def test_parts_of_a_frame_are_one() -> None:
     assert len(prod.frames) == asked
     manager.send(free[1])
     assert np.concatenate([each.node for each in prod.events(events.NodesFree)]).tolist() == [1, 2]
+
+
+def test_figures_of_as_many_engines_as_may_be_fit_into_a_status() -> None:
+    select = {"queues": ["root.q0"]}
+    entries: dict[str, dict[str, Any]] = {letter + "long" * 7 + "abc": {"select": select} for letter in "abcdefg"}
+    manager = Manager(entries | {"rest" * 8: {}})
+    manager.snapshot()
+    figures = dict.fromkeys(FIGURES, 10**9)
+    for child in manager.children.values():
+        child.status = {"policy": "p" * 400, "error": "e" * 400, "engines": {"figures": figures}}
+    manager.now_ms += 10**10
+    manager.send()
+    shown = manager.status["engines"]["engines"]
+    assert len(shown) == 8
+    assert all(len(name) == 32 for name in shown)
+    assert len(json.dumps(manager.status["engines"])) <= Status.ENGINES_BYTES_MAX

@@ -1,4 +1,4 @@
-"""Who works together in a hub: what it needs of an engine's process, and of who knows more than frames."""
+"""What an engine of a hub gets, and who knows more than the frames that it is made from."""
 
 from __future__ import annotations
 
@@ -16,40 +16,10 @@ class Work(NamedTuple):
     reply_max_bytes: int
     beside: tuple[Event, ...]
     """What is known beside the frame, by its indices."""
+    told: tuple[object, ...]
+    """What the engine is to remember."""
     lease_ms: int
     """It shows that it lives four times in so long."""
-
-
-class Child(Protocol):
-    """An engine that takes frames one at a time; `treadle.sidecar.child.ChildProcess` is one."""
-
-    starts: int
-    """How often it has begun with nothing known; 0: it has not begun yet."""
-    problem: str
-    """Why it does not run; empty if it does."""
-
-    def look(self, lease_ms: int, decision_max_ms: int) -> bool:
-        """Return whether it is alive; one that shows no life for so long is ended, and another one started."""
-
-    @property
-    def idle(self) -> bool:
-        """Can it take work?"""
-
-    @property
-    def busy(self) -> bool:
-        """Does it work?"""
-
-    def begin(self, work: Work) -> None:
-        """Let it take work, if it is idle."""
-
-    def take(self) -> bytes | None:
-        """Return, once, what it has answered."""
-
-    def retry(self) -> None:
-        """Let the next one be started at once, if it waits for that."""
-
-    def close(self) -> None:
-        """End it for good; need not wait."""
 
 
 class Beside(Protocol):
