@@ -26,6 +26,10 @@ class Part(IntEnum):
     OPEN = 2
 
 
+_NONE, _HELD, _OPEN = (int(part) for part in Part)
+"""Numbers: to look one up in its class takes as long as to compare a small array with it."""
+
+
 class Feed:
     """The events for one engine, from a mirror. Which applications are its own is for its owner to say, at any time.
 
@@ -45,21 +49,21 @@ class Feed:
 
     def serve(self, application: int) -> None:
         """Let an application be its own from its next frame on."""
-        self._set(application, Part.OPEN)
+        self._set(application, _OPEN)
 
     def lose(self, application: int) -> None:
         """Let an application not be its own any more: it has moved."""
-        self._set(application, Part.NONE)
+        self._set(application, _NONE)
 
     def hold(self, application: int, held: bool) -> None:
         """Let an application be its own without its asks, or with them."""
-        self._set(application, Part.HELD if held else Part.OPEN)
+        self._set(application, _HELD if held else _OPEN)
 
     def begin_again(self) -> None:
         """Let the next frame be a snapshot, of the same applications."""
         self._cursor.version = NEW
 
-    def _set(self, application: int, part: Part) -> None:
+    def _set(self, application: int, part: int) -> None:
         self._cover(application + 1)
         self._parts[application] = part
 
@@ -83,9 +87,9 @@ class Feed:
         if self._cursor.version < mirror.steps_dropped:
             self._cursor.version = NEW
         if self._cursor.version == NEW:
-            self._sent[:] = Part.NONE
+            self._sent[:] = _NONE
         live = mirror.applications.live
-        after = np.where(live, self._parts[:size], Part.NONE)
+        after = np.where(live, self._parts[:size], _NONE)
         found = [*self._cluster(), *_Reading(mirror, self._cursor.version, self._sent[:size], after).events()]
         self._sent[:size] = after
         self._cursor.version = mirror.version
@@ -125,13 +129,13 @@ class _Reading:
     def __init__(self, mirror: Mirror, since: int, before: U8, after: U8) -> None:
         live = mirror.applications.live
         self._mirror, self._since = mirror, since
-        self._known = (before != Part.NONE) & (after != Part.NONE)
-        self._gained = (before == Part.NONE) & (after != Part.NONE)
-        self._gone = (before != Part.NONE) & ~live
-        self._lost = (before != Part.NONE) & (after == Part.NONE) & live
-        self._open = (before == Part.OPEN) & (after == Part.OPEN)
-        self._opened = (before != Part.OPEN) & (after == Part.OPEN)
-        self._closed = (before == Part.OPEN) & (after == Part.HELD)
+        self._known = (before != _NONE) & (after != _NONE)
+        self._gained = (before == _NONE) & (after != _NONE)
+        self._gone = (before != _NONE) & ~live
+        self._lost = (before != _NONE) & (after == _NONE) & live
+        self._open = (before == _OPEN) & (after == _OPEN)
+        self._opened = (before != _OPEN) & (after == _OPEN)
+        self._closed = (before == _OPEN) & (after == _HELD)
         self._stale = self._stale_requirements()
 
     def events(self) -> list[Event]:

@@ -128,7 +128,6 @@ class FrameEncoder:
     def __init__(self) -> None:
         self._indices: dict[str, int] = {}
         self._texts = 0
-        self._slots = 0
 
     def encode(self, header: FrameHeader, found: Iterable[events.Event]) -> bytes:
         """Return a frame with these events, at most one of a type; `Snapshot` is written as the header's flag.
@@ -138,7 +137,7 @@ class FrameEncoder:
                 different lengths.
         """
         if header.snapshot:
-            self._indices, self._texts, self._slots = {}, 0, 0
+            self._indices, self._texts = {}, 0
         by_kind: dict[int, events.Event] = {}
         for event in map(self._on_the_wire, found):
             if isinstance(event, events.Snapshot):
@@ -157,9 +156,7 @@ class FrameEncoder:
     def _on_the_wire(self, event: events.Event) -> events.Event:
         """Return the section that brings an event which is more than one."""
         if type(event) is events.Containers:
-            rows = rows_of(event, self._slots)
-            self._slots += len(rows.slot)
-            return rows
+            return rows_of(event)
         return runs_of(event) if isinstance(event, events.Fates) else event
 
     def _section(self, kind: int, event: events.Event, resources: int) -> bytes:

@@ -110,8 +110,7 @@ def runs_of(fates: events.Fates) -> events.FateRuns:
     return events.FateRuns(sequence=sequence[first], position=position[first], count=count, fate=fate[first])
 
 
-def rows_of(containers: events.Containers, first_slot: int) -> events.ContainerRows:
-    """Return full rows, each with a slot of its own from ``first_slot`` on."""
+def rows_of(containers: events.Containers) -> events.ContainerRows:
+    """Return full rows with slots from 0: where no steps follow, a reader keeps no more than one frame has."""
     columns = {name: getattr(containers, name) for name in (*_KEPT, "event", "time_ms", "exit_status")}
-    slots = first_slot + np.arange(len(containers.container))
-    return events.ContainerRows(**columns, slot=(slots % INDEX_MAX).astype(np.int32))
+    return events.ContainerRows(**columns, slot=np.arange(len(containers.container), dtype=np.int32) % INDEX_MAX)
