@@ -61,13 +61,8 @@ class _Told:
 class Attempts:
     """Gangs, back-off and giving up of one engine. Time is the ResourceManager's, in milliseconds."""
 
-    def __init__(self, engine: RosterEngine, *, is_known: bool = True) -> None:
-        """Begin with applications that were never tried.
-
-        ``is_known``: who reads the next answer knows already that there are several engines; else nothing
-        that must be whole is in it.
-        """
-        self._is_known = is_known
+    def __init__(self, engine: RosterEngine) -> None:
+        """Begin with applications that were never tried."""
         self._engine = engine
         self._trying: dict[int, _Trying] = {}
         self._told: dict[int, _Told] = {}
@@ -76,8 +71,6 @@ class Attempts:
         self._most = GANG_MAX
         self.retries = 0
         """Attempts after a back-off."""
-        self.gave_up = 0
-        """Applications given up."""
 
     def follow(self, engine: RosterEngine) -> None:
         """Go on as the roster says now."""
@@ -135,7 +128,6 @@ class Attempts:
                 self._given_up[app] = (
                     f"engine {self._engine.name} has given this application up after {trying.conflicts} conflicts"
                 )
-                self.gave_up += 1
                 trying.conflicts, wait_ms = 0, retry.backoff_max_ms
             trying.waits, trying.until_ms = True, now_ms + wait_ms
         elif outcome.refused and not outcome.placed:
@@ -185,7 +177,6 @@ class Attempts:
 
         ``full``: the answer had no room for more, so that who has too little may have more next time.
         """
-        is_known, self._is_known = self._is_known, True
         apps = made.proposals["application"]
         count = len(apps)
         if not count or not (self._is_gang or cluster.tagged()):
@@ -204,7 +195,7 @@ class Attempts:
             elif app not in done:
                 done.add(app)
                 rows = np.flatnonzero(apps == app).tolist()
-                if size[app] < needs[app] or not is_known:
+                if size[app] < needs[app]:
                     kept += rows
                     if not full:
                         self._leave(app, now_ms)

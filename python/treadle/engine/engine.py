@@ -120,8 +120,7 @@ class Engine:
         if own is None:
             self._attempts = None
         elif self._attempts is None:
-            # a running engine says the roster with its next answer, or is not the one that says it
-            self._attempts = Attempts(own, is_known=self._cluster is None)
+            self._attempts = Attempts(own)
         else:
             self._attempts.follow(own)
         if self._cluster is not None:

@@ -148,12 +148,12 @@ class LiveRecorder:
             self._begun_here, self._broken, self.gaps, self.dropped = False, False, 0, 0
             self._asked_s = -ASK_S
 
-    def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool) -> bool:
+    def begin(self, frame: bytes, reply_max_bytes: int | None) -> bool:
         """Take a frame; return whether the answer must ask for a snapshot."""
         began_s = time.thread_time()
         if self._process_s is None:
             self._process_s = time.process_time()
-        asks = self._begin(frame, reply_max_bytes, wanted)
+        asks = self._begin(frame, reply_max_bytes)
         self._fresh = False
         self._beside_s += time.thread_time() - began_s
         return asks
@@ -163,7 +163,7 @@ class LiveRecorder:
         process_s = 0.0 if self._process_s is None else time.process_time() - self._process_s
         return Cost(round(1e6 * self._beside_s), round(1e6 * self._writing_s), round(1e6 * process_s))
 
-    def _begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool) -> bool:
+    def _begin(self, frame: bytes, reply_max_bytes: int | None) -> bool:
         self._tick = None
         if not self._record.folder or self._settings is None:
             return False
@@ -180,14 +180,14 @@ class LiveRecorder:
         due = self._open and (now_s >= self._due_s or self._writer.bytes >= self._record.segment_mb << 20)
         if header.snapshot and (due or not self._open):
             self._next(now_s)
-        may_ask = wanted and not header.more and not header.snapshot
+        may_ask = not header.more and not header.snapshot
         if not self._open:
             self._count()
             asks = may_ask and now_s - self._asked_s >= ASK_S
             self._asked_s = now_s if asks else self._asked_s
             return asks
         asks = may_ask and due
-        self._tick = Tick(kept, reply_max_bytes, wanted, asks_snapshot=asks)
+        self._tick = Tick(kept, reply_max_bytes, asks_snapshot=asks)
         self._tick_bytes = len(kept) + _TICK_BYTES
         return asks
 

@@ -130,7 +130,7 @@ class TickRecorder(Protocol):
     All must return at once and raise nothing.
     """
 
-    def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool) -> bool:
+    def begin(self, frame: bytes, reply_max_bytes: int | None) -> bool:
         """Take a frame before it is used; return whether the answer must ask for a snapshot."""
 
     def refused(self) -> None:

@@ -156,24 +156,18 @@ class Session:
         """Say with each status, until other settings are taken over, why the policy of the file does not run."""
         self._status.policy_error = policy_error
 
-    @property
-    def names_engines(self) -> bool:
-        """Do the settings that are followed name several engines?"""
-        return bool(self._settings.engines)
-
-    def decide(self, frame: bytes, reply_max_bytes: int | None = None, *, wanted: bool = True) -> bytes:
+    def decide(self, frame: bytes, reply_max_bytes: int | None = None) -> bytes:
         """Answer a frame. Whatever is wrong with it is answered with `RESEND` and no proposals.
 
         Args:
             frame: as in docs/wire-format.md
             reply_max_bytes: no answer to the caller is longer, from this one on
-            wanted: whether to decide; if not, the frame is only taken
 
         Raises:
             EngineFailedError: this session has no future.
         """
         with self._turn:
-            answer = self._decide(frame, reply_max_bytes, wanted)
+            answer = self._decide(frame, reply_max_bytes)
         self._answered.set()
         return answer
 
@@ -198,10 +192,10 @@ class Session:
         """Take settings that were read again, or will have been; they are taken over with the next frame."""
         self._reading = reading
 
-    def _decide(self, frame: bytes, reply_max_bytes: int | None, wanted: bool) -> bytes:
+    def _decide(self, frame: bytes, reply_max_bytes: int | None) -> bytes:
         began_ns = self._clock_ns()
         recorder = self._recorder
-        asks = recorder is not None and recorder.begin(frame, reply_max_bytes, wanted)
+        asks = recorder is not None and recorder.begin(frame, reply_max_bytes)
         if reply_max_bytes is not None:
             self._reply_max_bytes = reply_max_bytes
         header: FrameHeader | None = None
@@ -210,7 +204,7 @@ class Session:
             header, _ = read_frame_header(frame)
             self._follow(header)
             decoded = self._decoder.decode(frame)
-            proposals = self._answer(decoded, wanted, asks)
+            proposals = self._answer(decoded, asks)
             if self._observer is not None:
                 self._observer.take(without_keys(frame))
         except WireError as error:
@@ -253,7 +247,7 @@ class Session:
         _log.log(level, "frame %s refused, a snapshot is awaited: %s", header.sequence if header else "?", error)
         self._lost = self._refusing = True
 
-    def _answer(self, frame: Frame, wanted: bool, asks_snapshot: bool) -> Proposals:
+    def _answer(self, frame: Frame, asks_snapshot: bool) -> Proposals:
         header = frame.header
         try:
             self._reconfigure(header.configuration)
@@ -263,7 +257,7 @@ class Session:
             self._collect(frame)
             self._lost = self._refusing = False
             self._status.frame_error = ""
-            if header.more or not wanted:
+            if header.more:
                 return Proposals.none()
             if asks_snapshot:
                 self._lost = self._refusing = True

@@ -61,7 +61,6 @@ class _Tick(BaseModel):
     answer: Whole
     us: Micros
     max: Whole | None
-    wanted: bool = True
     asks: bool = False
     refused: bool = False
     known: str | None = None
@@ -91,8 +90,6 @@ class Tick:
     """Without keys of attempts."""
     reply_max_bytes: int | None
     """No answer is longer, from this one on; None: as before."""
-    wanted: bool
-    """Was a decision wanted?"""
     answer: bytes = b""
     decide_us: int = 0
     asks_snapshot: bool = False
@@ -257,8 +254,6 @@ def tick_record(tick: Tick) -> tuple[dict[str, Any], Body]:
         "us": tick.decide_us,
         "max": tick.reply_max_bytes,
     }
-    if not tick.wanted:
-        head["wanted"] = False
     if tick.asks_snapshot:
         head["asks"] = True
     if tick.refused:
@@ -292,7 +287,6 @@ def read_tick(record: Record) -> Tick:
         tick = Tick(
             frame=body[: head.frame],
             reply_max_bytes=head.max,
-            wanted=head.wanted,
             answer=body[head.frame : at],
             decide_us=head.us,
             asks_snapshot=head.asks,

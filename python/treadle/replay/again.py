@@ -40,7 +40,7 @@ class _Recorded:
     """What enters beside the frames of a recording, in all the places where a session looks for it."""
 
     def __init__(self, keys_for: Sequence[str]) -> None:
-        self.tick = Tick(b"", None, wanted=False)
+        self.tick = Tick(b"", None)
         self.known = ""
         self.said: tuple[str, ...] = ()
         self._keys_for = tuple(keys_for)
@@ -108,7 +108,7 @@ class _Asker:
     def __init__(self, recorded: _Recorded) -> None:
         self._recorded = recorded
 
-    def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool) -> bool:
+    def begin(self, frame: bytes, reply_max_bytes: int | None) -> bool:
         return self._recorded.tick.asks_snapshot
 
     def refused(self) -> None:
@@ -189,7 +189,7 @@ class SessionAgain:
                 self._reading.set_result(self._settings(tick.reading.source))
             self._session.receive(self._reading)
         try:
-            return self._session.decide(tick.frame, tick.reply_max_bytes, wanted=tick.wanted)
+            return self._session.decide(tick.frame, tick.reply_max_bytes)
         except EngineFailedError:
             return b""
         finally:

@@ -80,7 +80,7 @@ def first_difference(
             answer = again.take(tick)
             if settings is not None and again.part_failure:
                 raise UserError(f"{name}: {again.part_failure}")
-            why = OBSERVED if header.observe and tick.wanted else _difference(tick.answer, answer)
+            why = OBSERVED if header.observe else _difference(tick.answer, answer)
             if why:
                 after_s = (header.rm_time_ms - seen.begin_ms) / 1000
                 return Switch(header.rm_time_ms, after_s, ticks, recorded.path.name, why)

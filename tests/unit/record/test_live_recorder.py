@@ -85,8 +85,8 @@ class Caller:
             found.append(events.AttemptKeys(column, column, *(words[at : at + 1] for at in range(4))))
         return self.encoder.encode(FrameHeader(flags, 1, self.sequence, 1000 * self.sequence, 0, 8, 1), found)
 
-    def tick(self, flags: int = 0, *, wanted: bool = True, keys: bytes = b"", frame: bytes = b"") -> bool:
-        asks = self.recorder.begin(frame or self.frame(flags, keys), 1 << 20, wanted)
+    def tick(self, flags: int = 0, *, keys: bytes = b"", frame: bytes = b"") -> bool:
+        asks = self.recorder.begin(frame or self.frame(flags, keys), 1 << 20)
         self.recorder.beside([])
         self.recorder.end(ANSWER, 5, "known", ("warns",), self.engine)
         return asks
@@ -105,7 +105,7 @@ def test_nothing_is_recorded_unless_a_folder_is_named() -> None:
     recorder = LiveRecorder()
     recorder.follow(default_settings())
     caller = Caller(Path("/nowhere"))
-    assert recorder.begin(caller.frame(SNAPSHOT), None, True) is False
+    assert recorder.begin(caller.frame(SNAPSHOT), None) is False
     recorder.end(b"", 0, "", (), caller.engine)
     assert (len(recorder._queue), recorder.summary(), recorder.warnings()) == (0, "", ())
 
@@ -116,7 +116,7 @@ def test_a_segment_has_what_entered_and_only_its_user_may_read_it(tmp_path: Path
     caller.tick(SNAPSHOT)
     caller.engine.found = [PolicySwitch(2, 1, "policy", "reason")]
     caller.tick()
-    caller.tick(wanted=False)
+    caller.tick()
     caller.recorder._stop("over")
     caller.work_off()
     (path,) = segments(folder)
@@ -125,7 +125,6 @@ def test_a_segment_has_what_entered_and_only_its_user_may_read_it(tmp_path: Path
     recorded, ticks = read(path)
     assert recorded.notes == []
     assert (recorded.segment.number, recorded.segment.follows, recorded.segment.dropped) == (1, False, 0)
-    assert [tick.wanted for tick in ticks] == [True, True, False]
     assert [tick.known for tick in ticks] == ["known", None, None]
     assert [tick.warnings for tick in ticks] == [("warns",), None, None]
     assert [len(tick.switches) for tick in ticks] == [0, 1, 0]
@@ -209,7 +208,7 @@ def test_a_segment_that_is_long_enough_ends(tmp_path: Path) -> None:
     caller = Caller(tmp_path / "rec", size_mb=2, segment_mb=1)
     caller.tick(SNAPSHOT)
     for _ in range(3):
-        caller.recorder.begin(caller.frame(), None, True)
+        caller.recorder.begin(caller.frame(), None)
         caller.recorder.end(os.urandom(1 << 19), 0, "", (), caller.engine)
         caller.work_off()
     assert caller.tick() is True
@@ -218,7 +217,7 @@ def test_a_segment_that_is_long_enough_ends(tmp_path: Path) -> None:
 def test_what_has_no_room_is_dropped_and_the_next_segment_begins(tmp_path: Path) -> None:
     caller = Caller(tmp_path / "rec", queue_mb=1)
     caller.tick(SNAPSHOT)
-    caller.recorder.begin(caller.frame(), None, True)
+    caller.recorder.begin(caller.frame(), None)
     caller.recorder.end(bytes(1 << 20), 0, "", (), caller.engine)
     assert (caller.recorder.gaps, caller.recorder.dropped) == (1, 1)
     assert "1 gaps, 1 frames are not in it: the writer fell behind" in caller.recorder.warnings()[0]
@@ -383,7 +382,7 @@ def test_settings_read_again_are_recorded_with_their_text_or_why_they_were_refus
             reading.set_result(outcome)
         else:
             reading.set_exception(outcome)
-        caller.recorder.begin(caller.frame(), None, True)
+        caller.recorder.begin(caller.frame(), None)
         caller.recorder.reading(reading)
         caller.recorder.end(b"", 0, "", (), caller.engine)
     caller.recorder._stop("over")

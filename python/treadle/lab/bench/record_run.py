@@ -59,9 +59,9 @@ class _Timed(LiveRecorder):
     frames = 0
     frame_bytes = 0
 
-    def begin(self, frame: bytes, reply_max_bytes: int | None, wanted: bool) -> bool:
+    def begin(self, frame: bytes, reply_max_bytes: int | None) -> bool:
         began = time.thread_time()
-        asks = super().begin(frame, reply_max_bytes, wanted)
+        asks = super().begin(frame, reply_max_bytes)
         self.spent_s += time.thread_time() - began
         self.frames += 1
         self.frame_bytes += len(frame)

@@ -7,6 +7,7 @@ import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.BooleanSupplier;
@@ -64,6 +65,7 @@ public final class ShimMetrics {
   }
 
   private final LongAdder[] counts = new LongAdder[Counter.values().length];
+  private final long sinceNanos = System.nanoTime();
   private final LongAdder usefulMicros = new LongAdder();
   private final LongAdder wastedMicros = new LongAdder();
   private final LongAdder emptyMicros = new LongAdder();
@@ -105,6 +107,7 @@ public final class ShimMetrics {
     gauges.put("DecisionUsefulMs", () -> usefulMicros.sum() / 1000);
     gauges.put("DecisionWastedMs", () -> wastedMicros.sum() / 1000);
     gauges.put("DecisionEmptyMs", () -> emptyMicros.sum() / 1000);
+    gauges.put("SinceMs", () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - sinceNanos));
     gauges.put("Snapshots", snapshots);
     gauges.put("Escapes", escapes);
     for (Text text : Text.values()) {
