@@ -95,10 +95,11 @@ def three_frameworks(cluster: MiniCluster) -> list[Job]:
 
 def test_the_roster_changes_while_jobs_of_three_frameworks_run(cluster: MiniCluster) -> None:
     shell = shell_job(cluster, "shell-moved", containers=40, container_ms=6000, memory_mb=256, queue="batch")
+    shell.wait_containers(1)
+    assert owner_of(cluster, shell.application_id) == ("batch", "batch")
     jobs = [shell, *three_frameworks(cluster)]
     for job in jobs:
         job.wait_containers(1)
-    assert owner_of(cluster, shell.application_id) == ("batch", "batch")
 
     change(cluster, THREE)
     wait_home(cluster, ["batch", "more", "rest"])
