@@ -7,6 +7,7 @@ an answer, or nothing as a sign of life.
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import time
 from collections.abc import Sequence
@@ -33,6 +34,9 @@ PAUSE_MAX_S: Final = 60.0
 
 CLOSE_S: Final = 0.7
 """How long one that is to end has to write the rest of its recording."""
+
+ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""Libraries prepare a thread on each processor, which nobody would use; a unit of systemd has room for few."""
 
 _TEXT_MAX: Final = 400
 
@@ -155,7 +159,9 @@ class ChildProcess:
         with self._changed, theirs:
             self._begun_s, self._why = time.monotonic(), ""
             command = [*self._command, str(theirs.fileno())]
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], env={**ONE_THREAD, **os.environ}
+            )
         said = self._hear(ours)
         if said != READY:
             self._why = printable(said[:_TEXT_MAX].decode(errors="replace"))

@@ -22,7 +22,7 @@ from treadle.sidecar.feed import Feed
 from treadle.sidecar.merge import Bidder, Merge, Offer
 from treadle.sidecar.mirror import Mirror
 from treadle.sidecar.reports import REPORT_INTERVAL_MS, Report, merge_into
-from treadle.sidecar.roster import Asking, Move, Roster
+from treadle.sidecar.roster import NEVER, Asking, Move, Roster
 from treadle.sidecar.work import Beside, Work
 from treadle.wire.answer import (
     PROPOSAL_HEADER,
@@ -256,7 +256,7 @@ class Hub:
                 roster = self._roster
                 self._move(roster.returns(name, now_ms, steady=steady) if alive else roster.dies(name, now_ms))
         self._seek_homes(now_ms)
-        if self._roster.next_ms() <= now_ms:
+        if NEVER < self._roster.next_ms() <= now_ms:
             self._move(self._roster.settle(now_ms))
 
     def _begin_again(self, engine: _Engine) -> None:
@@ -264,8 +264,7 @@ class Hub:
         engine.begun = engine.counts.starts = engine.child.starts
         engine.forget()
         engine.feed.begin_again()
-        engine.sequence, engine.thinks = 0, False
-        engine.report = Report()
+        engine.thinks, engine.report = False, Report()
 
     def _seek_homes(self, now_ms: int) -> None:
         """Let applications that are new have a home; where tasks matter once more when they are known."""
@@ -449,9 +448,8 @@ class Hub:
             return ""
         self._news = False
         engines, status = self._engines, self._status
-        entries = {name: engine.row.entry_name for name, engine in engines.items()}
         problems = {name: engine.child.problem for name, engine in engines.items()}
-        merge_into(status, {name: engine.report for name, engine in engines.items()}, entries, problems)
+        merge_into(status, {name: engine.report for name, engine in engines.items()}, problems)
         self._given_up = {index: text for index, text in self._given_up.items() if index in self._key}
         status.diagnostics = (*self._given_up.items(), *status.diagnostics)
         if self._beside is not None:

@@ -161,6 +161,8 @@ class Merge:
         self._sent: dict[int, list[_Segment]] = {}
         self._changes: dict[int, tuple[str, int, int]] = {}
         """Who has committed on a node last, at which frame, and when anybody else did."""
+        self._coarse = True
+        """Does any engine mind?"""
 
     def forget(self) -> None:
         """Take that indices mean something else from now on."""
@@ -169,6 +171,8 @@ class Merge:
 
     def changed(self, node: int, by: str, frame: int) -> None:
         """Take that somebody, an engine by its name, has committed on a node as of a frame."""
+        if not self._coarse:
+            return
         last, at, others = self._changes.get(node, (by, -1, -1))
         self._changes[node] = (by, frame, others if last == by else at)
 
@@ -183,7 +187,7 @@ class Merge:
                 own, found = rows[positions[inside] - at], fates[inside].astype(np.uint8)
                 new = offer.fates[own] == UNKNOWN
                 bidder.settle(offer, own[new], found[new])
-                for node in offer.proposals.node[own[found == Fate.COMMITTED]].tolist():
+                for node in offer.proposals.node[own[found == Fate.COMMITTED]].tolist() if self._coarse else ():
                     self.changed(node, bidder.row.name, frame)
             if all((offer.fates[rows] != UNKNOWN).all() for _, offer, rows, _ in segments):
                 self._sent.pop(sequence, None)
@@ -212,9 +216,9 @@ class Merge:
         """
         segments: list[_Segment] = []
         pending: dict[int, set[str]] = {}
-        if any(bidder.row.entry.conflicts == "coarse" for bidder in bidders):
-            for name, _, _, node in self.in_flight():
-                pending.setdefault(node, set()).add(name)
+        self._coarse = any(bidder.row.entry.conflicts == "coarse" for bidder in bidders)
+        for name, _, _, node in self.in_flight() if self._coarse else ():
+            pending.setdefault(node, set()).add(name)
         room, count = self._room(bidders, mirror), 0
         while count < limit and (bidder := self._next(bidders)) is not None and (offer := bidder.offer) is not None:
             piece = offer.piece(min(batch, limit - count))
@@ -228,7 +232,7 @@ class Merge:
             if len(kept):
                 segments.append(_Segment(bidder, offer, kept, count))
                 count += len(kept)
-                for node in offer.proposals.node[kept].tolist():
+                for node in offer.proposals.node[kept].tolist() if self._coarse else ():
                     pending.setdefault(node, set()).add(bidder.row.name)
             offer.sent += len(piece)
             if offer.sent == len(offer.proposals):
@@ -250,12 +254,10 @@ class Merge:
             mine = np.zeros(len(mirror.applications), bool)
             mine[list(bidder.owned)] = True
             used = mirror.used(mine)
-            found[bidder.row.name] = {
-                part: np.where(
-                    types.counted == 0, _UNBOUNDED, np.floor(claim * total + 1e-6).astype(np.int64) - used.get(part, 0)
-                )
-                for part, total in mirror.totals().items()
-            }
+            own = found[bidder.row.name] = {}
+            for part, total in mirror.totals().items():
+                left = np.floor(claim * total + 1e-6).astype(np.int64) - used.get(part, 0)
+                own[part] = np.where(types.counted == 0, _UNBOUNDED, left)
         for name, application, ask, node in self.in_flight() if found else ():
             wanted = _wanted(mirror, application, ask, node)
             if name in found and wanted is not None and wanted[0] in found[name]:

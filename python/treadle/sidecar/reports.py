@@ -95,19 +95,16 @@ class Report:
         }
 
 
-def merge_into(
-    status: Status, reports: Mapping[str, Report], entries: Mapping[str, str], problems: Mapping[str, str]
-) -> None:
+def merge_into(status: Status, reports: Mapping[str, Report], problems: Mapping[str, str]) -> None:
     """Let a status say what engines say, each text with who says it.
 
     Args:
         status: the one for all
         reports: by engine, in order
-        entries: of which entry of the roster each engine is
         problems: why engines do not run, empty for those that do
     """
     said = {name: report.said for name, report in reports.items()}
-    status.policy = "; ".join(_by_entry({name: each.policy for name, each in said.items()}, entries))
+    status.policy = "; ".join(_together((name, each.policy) for name, each in said.items()))
     status.overrides_guarantees = any(each.overrides_guarantees for each in said.values())
     status.overrides_order = any(each.overrides_order for each in said.values())
     status.configuration = min((each.configuration for each in said.values() if each.policy), default=0)
@@ -117,19 +114,6 @@ def merge_into(
     status.waits_for = "; ".join(_together((name, each.waits_for) for name, each in said.items()))
     status.warnings = tuple(_together((name, text) for name, each in said.items() for text in each.warnings))
     status.diagnostics = tuple(pair for each in said.values() for pair in each.diagnostics)
-
-
-def _by_entry(texts: Mapping[str, str], entries: Mapping[str, str]) -> Sequence[str]:
-    """Return texts with who says them; the copies of an entry that say the same by its name."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for name, text in texts.items():
-        found.setdefault((entries[name], text), []).append(name)
-    copies = list(entries.values())
-    return [
-        f"{entry if len(names) == copies.count(entry) else ', '.join(names)}: {text}"
-        for (entry, text), names in found.items()
-        if text
-    ]
 
 
 def _together(texts: Iterable[tuple[str, str]]) -> Sequence[str]:
