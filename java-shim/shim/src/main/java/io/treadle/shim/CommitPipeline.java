@@ -112,7 +112,8 @@ final class CommitPipeline implements AnswerHandler {
     metrics.decided(answer.decideMicros(), result.size(), result.count(Fate.COMMITTED));
     if (answer.again() && answer.size() == 0) {
       guard.held();
-    } else if (guard.answered(result.count(Fate.COMMITTED))) {
+    }
+    if (guard.answered(result.count(Fate.COMMITTED))) {
       entered();
     }
     return result.size() > 0 && result.count(Fate.INTERNAL_ERROR) == result.size() ? commitError : null;

@@ -58,11 +58,12 @@ final class StatusReports {
     status.warnings.forEach(states::text);
   }
 
-  /** The conversation is over: the next engine holds back and warns only if it says so itself. */
+  /** The conversation is over: the next engine holds back, warns and is several only if it says so itself. */
   void hungUp() {
     unread = "";
     handler.hungUp();
     metrics.show(ShimMetrics.Text.WAITS_FOR, null);
     metrics.show(ShimMetrics.Text.WARNINGS, null);
+    metrics.show(ShimMetrics.Text.ENGINES, null);
   }
 }

@@ -173,11 +173,11 @@ final class Ticks {
       states.leaseLost(answer.proposals.unserved() ? "an application that asks for containers has no engine that lives"
           : "it ran out, the engine or the commits of its last answer took too long");
     }
+    // first, so that nobody who sees the lease held sees an earlier error
+    metrics.troubles().note(Troubles.Kind.LINK, "");
     if (answer.proposals.unserved()) {
       return lease.held();
     }
-    // first, so that nobody who sees the lease held sees an earlier error
-    metrics.troubles().note(Troubles.Kind.LINK, "");
     lease.renew(schedules, answer.cameNanos);
     if (lease.held()) {
       // else it was there for so long that nothing of it may be committed: the next one gets the lease

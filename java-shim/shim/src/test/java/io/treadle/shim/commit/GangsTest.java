@@ -105,9 +105,18 @@ class GangsTest {
 
   @Test
   void aHeartbeatThatWaitsEndsABatchAndNotTheGang() {
-    cluster.scheduler().heartbeatWaits(() -> true);
-    assertEquals(GANG, proposer.add(GANG, attempt(), 1, node).commitTogether().count(Fate.COMMITTED));
-    assertEquals(GANG, containers());
+    cluster.scheduler().heartbeatWaits(() -> {
+      // longer than a batch is held in any case
+      for (long end = System.nanoTime() + 1_000_000; System.nanoTime() - end < 0; ) {
+        Thread.yield();
+      }
+      return true;
+    });
+    AtomicInteger holds = new AtomicInteger();
+    CommitResult result =
+        proposer.add(GANG, attempt(), 1, node).mayCommit(() -> holds.incrementAndGet() > 0).commitTogether();
+    assertEquals(GANG, result.count(Fate.COMMITTED));
+    assertEquals(1 + GANG, holds.get(), "it is judged, and each container is a batch");
   }
 
   @Test

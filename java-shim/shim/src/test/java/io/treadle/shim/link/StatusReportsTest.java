@@ -53,13 +53,14 @@ class StatusReportsTest {
 
   @Test
   void whatWasNotReadBelongsToItsConversation() throws Exception {
-    take("{\"policy\": \"before\", \"warnings\": [\"w\"], \"waits_for\": \"pilots\"}");
+    take("{\"policy\": \"before\", \"warnings\": [\"w\"], \"waits_for\": \"pilots\", \"engines\": {\"a\": 1}}");
+    assertEquals("{\"a\":1}", metrics.text("Engines"));
     take("{\"policy\": \"unread\"}");
     reports.hungUp();
     clock.addAndGet(TimeUnit.SECONDS.toNanos(1));
     take("");
     assertEquals("before", policy());
-    assertEquals("", metrics.text("Warnings") + metrics.text("WaitsFor"));
+    assertEquals("", metrics.text("Warnings") + metrics.text("WaitsFor") + metrics.text("Engines"));
     assertEquals(Collections.singletonList("before"), read);
   }
 
