@@ -1,13 +1,12 @@
 """What one reader of the simulated cluster has not read yet: rows of its tables by their versions, containers' steps.
 
-Each engine has a cursor of its own, and none notices whether others read: a reader is given each row once, where it
-changed first since that reader's last look, whatever versions it got meanwhile.
+No reader notices whether others read: it is given each row once, where it changed first since that reader's last look,
+whatever versions it got meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,9 +14,6 @@ from treadle.compiled.array_types import I32, I64, Records
 from treadle.events import ContainerEvent
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import AppState, ContainerState, RowKind, State
-
-CONTAINER_STEPS_KEPT: Final = 1 << 20
-"""Container events that are kept for readers that lag behind; a reader that misses one reads everything anew."""
 
 
 class Unread(NamedTuple):
@@ -40,41 +36,18 @@ class Cursor:
     def __init__(self) -> None:
         """Have read nothing: what is read first is a snapshot."""
         self._version = -1
-        self.steps_read = -1
-        """How many steps of containers were taken or came before the snapshot."""
 
     def read(self, state: State) -> Unread:
-        """Return what changed since the last call, and everything in the first one or if steps were missed."""
-        since, clock = self._version, state.clock
-        dropped, kept = int(clock[tables.CONTAINER_STEPS_DROPPED]), int(clock[tables.CONTAINER_STEPS])
-        behind = since < 0 or self.steps_read < dropped
-        found = _everything(state) if behind else _newer(state, since, self.steps_read - dropped)
-        self._version = int(clock[tables.VERSION])
-        self.steps_read = dropped + kept
-        clock[tables.READ] = self._version
+        """Return what changed since the last call, in the first one everything; steps of containers are all there are.
+
+        Who reads them drops them.
+        """
+        found = _everything(state) if self._version < 0 else _newer(state, self._version)
+        state.clock[tables.READ] = self._version = int(state.clock[tables.VERSION])
         return found
 
 
-def drop_steps(state: State, read: Iterable[int]) -> None:
-    """Drop steps of containers that all readers have taken, and those beyond `CONTAINER_STEPS_KEPT`.
-
-    The rest is moved only if as much or more is dropped, so that a step is moved once on average.
-
-    Args:
-        state: the tables
-        read: `Cursor.steps_read` of all readers; one that gets a snapshot next needs no steps
-    """
-    clock = state.clock
-    dropped, kept = int(clock[tables.CONTAINER_STEPS_DROPPED]), int(clock[tables.CONTAINER_STEPS])
-    taken = min((each - dropped for each in read if each >= dropped), default=kept)
-    over = max(taken, kept - CONTAINER_STEPS_KEPT)
-    if over > 0 and 2 * over >= kept:
-        state.container_steps[: kept - over] = state.container_steps[over:kept].copy()
-        clock[tables.CONTAINER_STEPS] -= over
-        clock[tables.CONTAINER_STEPS_DROPPED] += over
-
-
-def _newer(state: State, since: int, first_step: int) -> Unread:
+def _newer(state: State, since: int) -> Unread:
     subjects = changed(state, since)
     first_app = len(state.nodes)
     first_row = first_app + len(state.apps)
@@ -90,7 +63,7 @@ def _newer(state: State, since: int, first_step: int) -> Unread:
         themselves=apps[state.apps["own_version"][apps] > since],
         rows=subjects[ends[1] : ends[2]] - first_row,
         queues=np.sort(subjects[ends[2] :] - first_queue),
-        container_steps=state.container_steps[first_step : int(state.clock[tables.CONTAINER_STEPS])].copy(),
+        container_steps=state.container_steps[: int(state.clock[tables.CONTAINER_STEPS])].copy(),
     )
 
 

@@ -57,7 +57,7 @@ class EnginesSimulation(Loop):
         _refuse(scenario, settings)
         built = build(scenario, workload, seed)
         slots = scenario.frameworks.spark_tasks_per_executor
-        super().__init__(scenario, built, SimulatedRM(built, rm_settings(scenario), slots=slots, alone=False))
+        super().__init__(scenario, built, SimulatedRM(built, rm_settings(scenario), slots=slots))
         self.roster = Roster(settings.engines)
         self.transactions = Transactions(self.rm, self.built, self.roster, check=check)
         self.runners: dict[str, Runner] = {}

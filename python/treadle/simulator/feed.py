@@ -79,11 +79,6 @@ class Feed:
     def _text(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))
 
-    @property
-    def steps_read(self) -> int:
-        """How many steps of containers need not be kept for this engine."""
-        return self._cursor.steps_read
-
     def begin_again(self, known: Iterable[str] = ()) -> None:
         """Let the next frame be a snapshot; ``known`` are texts to be sent with it beside those that it needs."""
         self._cursor = Cursor()

@@ -19,7 +19,6 @@ from treadle.simulator.cluster.commit import commit
 from treadle.simulator.cluster.event_queue import next_time, schedule_all
 from treadle.simulator.cluster.resume import resume
 from treadle.simulator.cluster.state import EventKind, SimulationParameters, State
-from treadle.simulator.cursor import drop_steps
 from treadle.simulator.feed import Feed, JobHints
 from treadle.simulator.plans import FollowedPlans
 from treadle.simulator.situation import Situation, steps_of
@@ -33,8 +32,8 @@ Committer = Callable[[State, SimulationParameters, U8, I64], None]
 class SimulatedRM:
     """The state of the cluster. Time goes on by `advance` alone.
 
-    There is one engine, number 0, and more by `join`. Each receives everything, at its own pace, and the fates of what
-    it proposed itself.
+    There is one engine, number 0, which receives everything; or there are those of `join_in_part`, each at its own
+    pace. Each gets the fates of what it proposed itself.
     """
 
     def __init__(
@@ -46,7 +45,6 @@ class SimulatedRM:
         slots: int = 1,
         hints: JobHints | None = None,
         plans: FollowedPlans | None = None,
-        alone: bool = True,
         situation: Situation | None = None,
     ) -> None:
         """Begin at time 0, or in the middle.
@@ -58,20 +56,17 @@ class SimulatedRM:
             slots: tasks that a container may hold
             hints: about each job's tasks that the engine gets when the job arrives
             plans: report how early jobs' plans want tasks
-            alone: let one engine read from the beginning; without, `join` lets all in
             situation: what there is when it begins in the middle
         """
         self.state: State = built.state
         self.parameters: SimulationParameters = built.parameters
         self._slots = slots
         self._built, self._settings = built, settings
-        self._feeds: list[Feed] = []
+        self._feed = Feed(built, settings, oracle, hints, plans)
         self._mirror = Mirror()
         self._parts: list[tuple[sidecar.Feed, bool]] = []
         """Of engines that receive some applications only: the feed, and whether it gets the true durations."""
-        self._fates: list[events.Fates | None] = []
-        if alone:
-            self.join(oracle=oracle, hints=hints, plans=plans)
+        self._fates: dict[int, events.Fates] = {}
         self._make_room(0)
         there = set() if situation is None else situation.jobs.keys()
         ahead = [at for at, job in enumerate(built.workload.jobs) if job.id not in there]
@@ -94,15 +89,6 @@ class SimulatedRM:
         resume(self.state, self.parameters, steps)
         self._check()
 
-    def join(self, *, oracle: bool = False, hints: JobHints | None = None, plans: FollowedPlans | None = None) -> int:
-        """Let one more engine read, from a snapshot on; return its number. The arguments are those of `__init__`.
-
-        Plans must not be another engine's: which scores were sent is kept with them.
-        """
-        self._feeds.append(Feed(self._built, self._settings, oracle, hints, plans))
-        self._fates.append(None)
-        return len(self._feeds) - 1
-
     def join_in_part(self, *, oracle: bool = False) -> sidecar.Feed:
         """Let one more engine read, of some applications only: return its feed, which says of which.
 
@@ -110,17 +96,15 @@ class SimulatedRM:
         with ``oracle`` it gets the true durations of tasks too.
         """
         if not self._parts:
-            self._feeds.append(Feed(self._built, self._settings, False, None, None))
-            self._mirror.take(self._feeds[0].frame(self.state, None))
+            self._mirror.take(self._whole(None))
         feed = sidecar.Feed(self._mirror)
         self._parts.append((feed, oracle))
-        self._fates.append(None)
         return feed
 
-    def begin_again(self, engine: int = 0) -> None:
-        """Let an engine's next frame be a snapshot, which has the names of resources and settings among its texts."""
+    def begin_again(self) -> None:
+        """Let the next frame be a snapshot, which has the names of resources and settings among its texts."""
         settings = (text for pair in self._settings.items() for text in pair)
-        self._feeds[engine].begin_again((*self._built.resources, "Mi", *settings))
+        self._feed.begin_again((*self._built.resources, "Mi", *settings))
 
     @property
     def start_ms(self) -> int:
@@ -144,18 +128,23 @@ class SimulatedRM:
 
     def frame(self, engine: int = 0) -> list[Event]:
         """Return the events that an engine has not received yet."""
-        fates, self._fates[engine] = self._fates[engine], None
-        return self._part(engine, fates) if self._parts else self._feeds[engine].frame(self.state, fates)
+        fates = self._fates.pop(engine, None)
+        return self._part(engine, fates) if self._parts else self._whole(fates)
+
+    def _whole(self, fates: events.Fates | None) -> list[Event]:
+        frame = self._feed.frame(self.state, fates)
+        self.state.clock[tables.CONTAINER_STEPS] = 0
+        return frame
 
     def _part(self, engine: int, fates: events.Fates | None) -> list[Event]:
         """Return the events for an engine that receives some applications only."""
-        whole, (feed, oracle) = self._feeds[0], self._parts[engine]
-        self._mirror.take(whole.frame(self.state, None))
+        feed, oracle = self._parts[engine]
+        self._mirror.take(self._whole(None))
         found: list[Event] = []
         for event in feed.read():
             found.append(event)
             if oracle and isinstance(event, events.ApplicationUsage):
-                found.append(whole.estimates(self.state, event.application))
+                found.append(self._feed.estimates(self.state, event.application))
         if fates is not None and not (found and isinstance(found[0], events.Snapshot)):
             found.append(fates)
         return found
@@ -193,7 +182,6 @@ class SimulatedRM:
         and voids at most as many; an application has a heartbeat and one that was brought forward; a node two. With
         contention a node is looked at again for every task that begins or ends there.
         """
-        drop_steps(self.state, (feed.steps_read for feed in self._feeds))
         clock = self.state.clock
         containers = int(clock[tables.CONTAINERS]) + commits
         apps = len(self.state.apps) - int(clock[tables.FINISHED])

@@ -272,18 +272,17 @@ CONTAINERS: Final = 7  # that are not free
 CONTAINERS_EVER: Final = 8
 VERSION: Final = 9  # the newest one
 READ: Final = 10  # the newest one when anybody read last
-CONTAINER_STEPS_DROPPED: Final = 11  # steps of containers that are in `State.container_steps` no more
-CONTAINER_STEPS: Final = 12  # steps that are
-TASKS_DONE: Final = 13
-TASKS_FAILED: Final = 14
-TASKS_KILLED: Final = 15
-TASKS_LOST: Final = 16  # with their nodes
-FINISHED: Final = 17  # applications
-PENDING: Final = 18  # containers asked for
-HANDLED: Final = 19  # events handled
-UNUSED: Final = 20  # containers released by application masters that had nothing for them
-OUT_OF_ROOM: Final = 21  # a table was too small: an error in the bounds below
-CLOCKS: Final = 22
+CONTAINER_STEPS: Final = 11  # steps of containers that have not been read
+TASKS_DONE: Final = 12
+TASKS_FAILED: Final = 13
+TASKS_KILLED: Final = 14
+TASKS_LOST: Final = 15  # with their nodes
+FINISHED: Final = 16  # applications
+PENDING: Final = 17  # containers asked for
+HANDLED: Final = 18  # events handled
+UNUSED: Final = 19  # containers released by application masters that had nothing for them
+OUT_OF_ROOM: Final = 20  # a table was too small: an error in the bounds below
+CLOCKS: Final = 21
 
 
 @tables
