@@ -13,6 +13,7 @@ from treadle.lab.demo.watch import roster_of
 from treadle.lab.minicluster.cluster import MiniCluster
 
 _TIME: Final = r"^(\S+ \d+:\d+:\d+,\d+) "
+ENGINE: Final = "treadle.live.engine_child"
 _ALLOCATED: Final = re.compile(_TIME + r".*AM Allocated Container.*APPID=(\S+)")
 
 
@@ -38,7 +39,7 @@ def process_of(cluster: MiniCluster, engine: str) -> psutil.Process | None:
         try:
             for child in psutil.Process(pid).children():
                 command = child.cmdline()
-                if "treadle.live.engine_child" in command and command[-2] == engine:
+                if ENGINE in command and engine in command[command.index(ENGINE) + 1 :]:
                     return child
         except psutil.NoSuchProcess:
             continue
