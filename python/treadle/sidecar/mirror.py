@@ -115,6 +115,7 @@ class Mirror:
                 self._take_nodes(event)
             case events.NodesFree():
                 self.nodes.put(event, self.version, "free")
+                self.nodes_version = _covering(self.nodes_version, len(self.nodes))
             case events.Requests():
                 self._take_requests(event)
             case events.Applications():
