@@ -159,6 +159,7 @@ def test_its_engine_is_asked(
         assert said in shown_.out + shown_.err
         assert run(["engines", "--app", "0001", "--rm", rm]) == 0
         assert "is served by rest, whose selector is the first" in capsys.readouterr().out
+        assert ask_sidecar(state_places(config), {"held": True}) == {"held": []}
 
 
 def test_an_engine_is_named_where_there_is_one_alone(door: ExplainDoor, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,21 +32,12 @@ def read_bean(rm: str, name: str, ca: Path | None = None) -> dict[str, Any]:
     Raises:
         UserError: there is no ResourceManager, or it is on standby, or it runs without Treadle.
     """
-    found = read_beans(rm, name, ca)
+    from treadle.yarn import pages
+
+    found = pages.read_beans(rm, name, ca)
     if not found:
         raise UserError(_why_missing(rm, name, ca))
     return found[0]
-
-
-def read_beans(rm: str, name: str, ca: Path | None = None) -> list[dict[str, Any]]:
-    """Return the attributes of the beans ``Hadoop:service=ResourceManager,name=NAME``; a * in NAME matches anything.
-
-    Raises:
-        UserError: there is no ResourceManager.
-    """
-    from treadle.yarn import pages
-
-    return pages.read_beans(rm, name, ca)
 
 
 def _why_missing(rm: str, name: str, ca: Path | None) -> str:

@@ -115,7 +115,7 @@ def _served(application: str, owners: Mapping[str, Any]) -> dict[str, Any]:
     """
     if not owners:
         return {"application": application, "home": None, "owner": None, "given_up": False}
-    name = application_in({"applications": owners}, application)
+    name = application_in(owners, application)
     if not name or not owners[name][1]:
         raise UserError(f"{application} is not served by any engine: it has ended, or there is none of this id")
     home, owner, why = owners[name]

@@ -109,7 +109,7 @@ class HubDoor(Door):
                 found = [json.loads(self._of(name, asked)) for name in roster["engines"]]
                 errors = [each for each in found if "error" in each]
                 held = [node for each in found for node in each.get("held", ())]
-                return json.dumps(errors[0] if errors else {"held": held}).encode()
+                return json.dumps(errors[0] if len(errors) == len(found) else {"held": held}).encode()
             name = asked.pop("engine", "") or _owner(roster["applications"], str(asked["application"]))
             if name not in roster["engines"]:
                 return json.dumps({"error": unknown(str(name), list(roster["engines"]))}).encode()
@@ -134,7 +134,7 @@ def _owner(applications: Mapping[str, Sequence[str]], given: str) -> str:
     Raises:
         UserError: nobody does, or several are meant.
     """
-    found = application_in({"applications": applications}, given)
+    found = application_in(applications, given)
     if not found or not applications[found][1]:
         raise UserError(f"no engine serves an application {given} that runs; give the whole id, or its last number")
     return applications[found][1]

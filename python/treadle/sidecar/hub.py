@@ -408,6 +408,8 @@ class Hub:
             if answer.sequence != engine.sequence:
                 raise WireError("sequence", f"{answer.sequence} instead of {engine.sequence}")
             engine.report.take(answer.status, fresh=engine.base >= self._snapshot_at)
+            said = engine.report.said
+            said.diagnostics = [each for each in said.diagnostics if each[0] in engine.owned]
             self._news |= bool(answer.status)
         except ValueError as error:
             _log.warning("engine %s: its answer is not used: %s", engine.row.name, error)
@@ -422,7 +424,7 @@ class Hub:
             engine.offer = offer
             if engine.base < self._snapshot_at:
                 engine.forget()
-        for index, why in engine.report.said.engines.given_up:
+        for index, why in said.engines.given_up:
             self._give_up(engine, index, why, now_ms)
 
     def _give_up(self, engine: _Engine, index: int, why: str, now_ms: int) -> None:

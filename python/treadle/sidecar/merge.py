@@ -69,14 +69,14 @@ class Offer:
         return np.arange(self.sent, end, dtype=np.int32)
 
     def outcomes(self) -> tuple[int, int, int]:
-        """Return how many of its transactions have succeeded, conflicted and got nothing."""
+        """Return how many of its transactions have succeeded and conflicted, and how many there are."""
         found: dict[int, int] = {}
         bits = np.where(self.fates == Fate.COMMITTED, 1, np.where(np.isin(self.fates, CONFLICTS), 2, 0))
         for application, bit in zip(self.proposals.application.tolist(), bits.tolist(), strict=True):
             found[application] = found.get(application, 0) | bit
         succeeded = sum(each == 1 for each in found.values())
         conflicted = sum(each >= 2 for each in found.values())
-        return succeeded, conflicted, len(found) - succeeded - conflicted
+        return succeeded, conflicted, len(found)
 
 
 class Counts:
@@ -85,20 +85,19 @@ class Counts:
     def __init__(self, now_ms: int) -> None:
         self.since_ms = now_ms
         self.decisions = self.transactions = self.conflicts = self.given_up = self.moved = self.starts = 0
-        self.useful_us = self.wasted_us = self.empty_us = 0
+        self.useful_us = self.wasted_us = self.decided_us = 0
         self.fates = np.zeros(256, np.int64)
 
     def take(self, offer: Offer) -> None:
         """Count an answer whose fates are all known."""
-        succeeded, conflicted, empty = offer.outcomes()
-        every = max(1, succeeded + conflicted + empty)
-        useful, wasted = offer.decide_us * succeeded // every, offer.decide_us * conflicted // every
+        succeeded, conflicted, every = offer.outcomes()
+        every = max(1, every)
         self.decisions += 1
         self.transactions += succeeded
         self.conflicts += conflicted
-        self.useful_us += useful
-        self.wasted_us += wasted
-        self.empty_us += offer.decide_us - useful - wasted
+        self.useful_us += offer.decide_us * succeeded // every
+        self.wasted_us += offer.decide_us * conflicted // every
+        self.decided_us += offer.decide_us
         np.add.at(self.fates, offer.fates, 1)
 
 

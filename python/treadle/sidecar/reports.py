@@ -72,14 +72,16 @@ class Report:
 
     def shown(self, problem: str, counts: Counts, now_ms: int) -> dict[str, Any]:
         """Return what is shown of the engine: two texts, and figures."""
-        useful_ms, wasted_ms, empty_ms = (us // 1000 for us in (counts.useful_us, counts.wasted_us, counts.empty_us))
+        useful_ms, wasted_ms, decided_ms = (
+            us // 1000 for us in (counts.useful_us, counts.wasted_us, counts.decided_us)
+        )
         return {
             "policy": self.said.policy[:_TEXT_MAX],
             "error": (problem or self.said.error or "")[:_TEXT_MAX],
-            "busy": round((useful_ms + wasted_ms + empty_ms) / max(1, now_ms - counts.since_ms), 4),
+            "busy": round(decided_ms / max(1, now_ms - counts.since_ms), 4),
             "useful_ms": useful_ms,
             "wasted_ms": wasted_ms,
-            "empty_ms": empty_ms,
+            "empty_ms": decided_ms - useful_ms - wasted_ms,
             "decisions": counts.decisions,
             "transactions": counts.transactions,
             "conflicts": counts.conflicts,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from treadle.errors import UserError
@@ -85,13 +85,13 @@ def _figures(name: str, said: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def application_in(roster: Mapping[str, Mapping[str, Any]], given: str) -> str:
+def application_in(owners: Collection[str], given: str) -> str:
     """Return the id of an application that engines serve, by its id or the end of it (`0042`); empty if none does.
 
     Raises:
         UserError: several have ids that end so.
     """
-    found = [id_ for id_ in roster["applications"] if is_named(id_, given)]
+    found = [id_ for id_ in owners if is_named(id_, given)]
     if len(found) > 1:
         raise UserError(several(given, found))
     return found[0] if found else ""

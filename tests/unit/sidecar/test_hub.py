@@ -306,7 +306,7 @@ def test_one_status_says_what_all_say() -> None:
     manager, (prod, rest) = begun()
     same = {"configuration": 1, "warnings": ["the disk is full"], "engines": {"figures": {"retries": 3}}}
     prod.status = same | {"policy": "one", "overrides_order": True, "error": "a part failed"}
-    rest.status = same | {"policy": "two", "configuration": 2, "diagnostics": [[1, "wait"]]}
+    rest.status = same | {"policy": "two", "configuration": 2, "diagnostics": [[1, "wait"], [0, "another's"]]}
     manager.now_ms += 10_000
     manager.send()
     said = manager.status
