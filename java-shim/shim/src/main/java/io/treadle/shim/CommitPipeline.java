@@ -37,7 +37,8 @@ final class CommitPipeline implements AnswerHandler {
   /** What an exception in a commit said last. */
   private String commitError = "";
 
-  CommitPipeline(SchedulerPort port, ShimMetrics metrics, Upkeep upkeep, CommitSettings settings, AskLocks asks) {
+  CommitPipeline(SchedulerPort port, ShimMetrics metrics, Upkeep upkeep, CommitSettings settings, AskLocks asks,
+      EngineView view) {
     this.port = port;
     this.metrics = metrics;
     this.upkeep = upkeep;
@@ -51,8 +52,8 @@ final class CommitPipeline implements AnswerHandler {
       public void transactionTakenBack() {
         metrics.add(ShimMetrics.Counter.TRANSACTIONS_TAKEN_BACK, 1);
       }
-    }, asks);
-    this.guard = new IdleGuard(port, new PlaceableAsks(port, settings), Time::monotonicNow);
+    }, asks, view);
+    this.guard = new IdleGuard(port, new PlaceableAsks(port, settings, view), Time::monotonicNow);
     this.observer = upkeep.observer();
   }
 
@@ -121,6 +122,7 @@ final class CommitPipeline implements AnswerHandler {
 
   @Override
   public void observe(ProposalFrame answer, Directory directory, int limit) {
+    upkeep.observes();
     CommitResult result = committer.judge(answer, directory, limit);
     observer.judged(answer, result, directory);
     report(answer, result, directory);

@@ -26,11 +26,11 @@ final class EngineHandle {
 
   /** An engine without a link. */
   EngineHandle(SchedulerPort port, Journal journal, Upkeep upkeep, CommitSettings commits, AskLocks asks,
-      MirrorSettings mirrors, LongSupplier escapes, long leaseMs) {
+      MirrorSettings mirrors, EngineView view, LongSupplier escapes, long leaseMs) {
     lease = new Lease(System::nanoTime, leaseMs);
-    mirror = new Mirror(port, journal, mirrors);
+    mirror = new Mirror(port, journal, mirrors, view);
     metrics = new ShimMetrics(lease::held, lease::flips, mirror::snapshots, escapes);
-    pipeline = new CommitPipeline(port, metrics, upkeep, commits, asks);
+    pipeline = new CommitPipeline(port, metrics, upkeep, commits, asks, view);
     metrics.gauge("Stalled", () -> pipeline.guard().suspended() ? 1 : 0);
     metrics.gauge("IdleRounds", () -> pipeline.guard().rounds());
     journal.onMark(this::signal);

@@ -96,10 +96,12 @@ public class Shim {
     taps = new Taps(journal, port, t -> escapes.caught("taps", t));
     long staleMs = config.nodeStaleMs(conf);
     CommitSettings commits = new CommitSettings(config.batchSize, staleMs, UPDATES_PER_TICK, Time::monotonicNow);
-    upkeep = new Upkeep(port, commits);
+    EngineView view = new EngineView(journal::nodeChanged);
+    upkeep = new Upkeep(port, commits, view);
     asks = new AskLocks(port);
     engine = new EngineHandle(port, journal, upkeep, commits, asks,
-        MirrorSettings.of(config.frameMaxBytes, NodeCondition.noticeMs(staleMs)), escapes::count, config.leaseMs);
+        MirrorSettings.of(config.frameMaxBytes, NodeCondition.noticeMs(staleMs)), view, escapes::count,
+        config.leaseMs);
     metrics = engine.metrics;
     metrics.gauge("Schedules", () -> schedules() ? 1 : 0);
     export = new MetricsExport(metrics, upkeep.observer()::json, upkeep.observer());

@@ -36,8 +36,8 @@ final class Upkeep {
   private volatile boolean refreshed = true;
   private volatile String refusal;
 
-  Upkeep(SchedulerPort port, CommitSettings settings) {
-    this.updates = new ContainerUpdates(port, settings, CommitListener.NONE);
+  Upkeep(SchedulerPort port, CommitSettings settings, EngineView view) {
+    this.updates = new ContainerUpdates(port, settings, CommitListener.NONE, view);
     this.reservations = new Reservations(port, CommitListener.NONE);
     this.limits = new LeafLimits(port);
     this.headroom = new Headroom(port);
@@ -98,6 +98,11 @@ final class Upkeep {
     limits.refreshNow(Time.monotonicNow());
     releaseReservations();
     updates.markAll();
+  }
+
+  /** The engine only proposes. */
+  void observes() {
+    updates.release();
   }
 
   private void releaseReservations() {

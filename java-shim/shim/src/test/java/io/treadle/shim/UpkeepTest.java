@@ -21,7 +21,7 @@ class UpkeepTest {
       cluster.node("two", 8192, 8);
       MockAM am = cluster.startAm(cluster.submit("a", "ann", 1024), node);
       Upkeep upkeep = new Upkeep(cluster.scheduler(),
-          new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow));
+          new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow), new EngineView(any -> { }));
       am.allocate("*", 5120, 3, Collections.emptyList());
       cluster.heartbeatAll();
       cluster.heartbeatAll();

@@ -71,7 +71,8 @@ final class Assumptions {
     served.computeIfAbsent(asks, any -> new HashMap<>(4)).merge(resourceName, sign, Integer::sum);
   }
 
-  private void take(Object holder, String partition, Resource capability) {
+  /** Takes an amount, which may be negative, of a node, queue or user. */
+  void take(Object holder, String partition, Resource capability) {
     used.computeIfAbsent(holder, any -> new HashMap<>(2))
         .merge(partition, Resources.clone(capability), Resources::addTo);
   }

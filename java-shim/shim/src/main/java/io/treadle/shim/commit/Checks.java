@@ -1,5 +1,6 @@
 package io.treadle.shim.commit;
 
+import io.treadle.shim.EngineView;
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.NodeCondition;
 import io.treadle.shim.constraints.Requirement;
@@ -15,6 +16,7 @@ import java.util.Optional;
 import java.util.Set;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.nodelabels.CommonNodeLabelsManager;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.NodeType;
@@ -24,6 +26,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Scheduli
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.PendingAsk;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
  * Every check of a proposal that {@code tryCommit} leaves out, because the stock scheduler has done it before it gets
@@ -33,6 +36,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 final class Checks {
   private final CapacityScheduler scheduler;
   private final CommitSettings settings;
+  private final EngineView view;
   private final IndexCache<Application> applications = new IndexCache<>();
   private final IndexCache<Node> nodes = new IndexCache<>();
   private final Map<CSQueue, Collection<FiCaSchedulerApp>> active = new IdentityHashMap<>();
@@ -40,9 +44,10 @@ final class Checks {
   private final Map<CSQueue, Map<String, Set<FiCaSchedulerApp>>> offered = new IdentityHashMap<>();
   private Directory directory;
 
-  Checks(CapacityScheduler scheduler, CommitSettings settings) {
+  Checks(CapacityScheduler scheduler, CommitSettings settings, EngineView view) {
     this.scheduler = scheduler;
     this.settings = settings;
+    this.view = view;
   }
 
   void begin(Directory names) {
@@ -190,7 +195,20 @@ final class Checks {
     if (refusal == null && !admits(placement)) {
       refusal = Fate.CONSTRAINT;
     }
-    return refusal != null ? refusal : deriveLocality(placement, assumed);
+    refusal = refusal != null ? refusal : deriveLocality(placement, assumed);
+    return refusal != null || leavesHeld(placement, assumed) ? refusal : Fate.NODE_FULL;
+  }
+
+  /** Whether what is held on the node stays free. */
+  private boolean leavesHeld(Placement placement, Assumptions assumed) {
+    Resource kept = view.held(placement.node.getNodeID());
+    if (kept == null) {
+      return true;
+    }
+    Resource used = assumed.used(placement.node, placement.node.getPartition());
+    Resource taken = used == null ? kept : Resources.add(kept, used);
+    return Resources.fitsIn(scheduler.getResourceCalculator(), Resources.add(taken, placement.capability),
+        placement.node.getUnallocatedResource());
   }
 
   /** Partition, node attributes and placement constraints; sets the scheduling mode. */

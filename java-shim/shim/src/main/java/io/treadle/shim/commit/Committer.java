@@ -1,5 +1,6 @@
 package io.treadle.shim.commit;
 
+import io.treadle.shim.EngineView;
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
@@ -55,13 +56,15 @@ public final class Committer {
    *
    * @param listener called with errors and limits, with the lock held
    * @param asks keep AMs from changing their asks
+   * @param view what is held on nodes stays free
    */
-  public Committer(SchedulerPort port, CommitSettings settings, CommitListener listener, AskLocks asks) {
+  public Committer(SchedulerPort port, CommitSettings settings, CommitListener listener, AskLocks asks,
+      EngineView view) {
     this.port = port;
     this.settings = settings;
     this.listener = listener;
     this.reservations = new Reservations(port, listener);
-    this.checks = new Checks(port.scheduler(), settings);
+    this.checks = new Checks(port.scheduler(), settings, view);
     this.diagnosis = new Diagnosis(port.scheduler());
     this.gangs = new Gangs(port.scheduler(), checks, diagnosis, listener);
     this.asks = asks;

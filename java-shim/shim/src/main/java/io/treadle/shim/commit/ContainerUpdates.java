@@ -1,5 +1,7 @@
 package io.treadle.shim.commit;
 
+import io.treadle.shim.Caps;
+import io.treadle.shim.EngineView;
 import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
 import java.util.ArrayList;
@@ -11,6 +13,7 @@ import java.util.Map;
 import java.util.concurrent.locks.Lock;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.NodeType;
@@ -33,6 +36,8 @@ public final class ContainerUpdates {
   private static final int MOST_MARKS = 10_000;
   /** How long an update that could not be committed is left alone. */
   private static final long AGAIN_MS = 1000;
+  /** The same of one whose node is full. */
+  private static final long FULL_AGAIN_MS = 50;
 
   private final SchedulerPort port;
   private final CommitSettings settings;
@@ -40,14 +45,16 @@ public final class ContainerUpdates {
   /** Who has updates that wait, and from when on they are looked at. */
   private final Map<ApplicationAttemptId, Long> marked = new LinkedHashMap<>();
   private final Checks checks;
+  private final IncreaseHolds holds;
   private final Placement placement = new Placement();
 
   /** Updates of one scheduler's containers. */
-  public ContainerUpdates(SchedulerPort port, CommitSettings settings, CommitListener listener) {
+  public ContainerUpdates(SchedulerPort port, CommitSettings settings, CommitListener listener, EngineView view) {
     this.port = port;
     this.settings = settings;
     this.listener = listener;
-    this.checks = new Checks(port.scheduler(), settings);
+    this.checks = new Checks(port.scheduler(), settings, view);
+    this.holds = new IncreaseHolds(port, view);
   }
 
   /**
@@ -93,14 +100,22 @@ public final class ContainerUpdates {
     int placed = 0;
     int budget = settings.updatesPerTick;
     long nowMs = settings.nowMs();
+    holds.expire(nowMs);
     for (ApplicationAttemptId attempt : next(budget, nowMs)) {
       FiCaSchedulerApp app = current(attempt);
-      List<SchedulerRequestKey> keys = app == null ? Collections.emptyList() : waiting(app);
-      if (keys.isEmpty()) {
+      if (app == null) {
         continue;
       }
-      keys.removeIf(key -> isNodeFull(app, key));
-      long againMs = nowMs;
+      List<SchedulerRequestKey> keys = waiting(app);
+      List<SchedulerRequestKey> full = new ArrayList<>(keys);
+      full.removeIf(key -> !isNodeFull(app, key));
+      keys.removeAll(full);
+      holds.keepOnly(app, full);
+      if (keys.isEmpty() && full.isEmpty()) {
+        continue;
+      }
+      hold(app, full, nowMs);
+      long againMs = full.isEmpty() ? nowMs : nowMs + FULL_AGAIN_MS;
       if (budget > 0 && !keys.isEmpty()) {
         keys = keys.subList(0, Math.min(budget, keys.size()));
         budget -= keys.size();
@@ -133,15 +148,19 @@ public final class ContainerUpdates {
     return app == null || app.isStopped() || !app.getApplicationAttemptId().equals(attempt) ? null : app;
   }
 
+  /** Of an application with very many request keys those among the first: the others wait. */
   private static List<SchedulerRequestKey> waiting(FiCaSchedulerApp app) {
-    List<SchedulerRequestKey> keys = null;
+    List<SchedulerRequestKey> keys = new ArrayList<>();
+    int left = Caps.REQUEST_KEYS;
     for (SchedulerRequestKey key : app.getSchedulerKeys()) {
+      if (left-- == 0) {
+        break;
+      }
       if (key.getContainerToUpdate() != null) {
-        keys = keys == null ? new ArrayList<>() : keys;
         keys.add(key);
       }
     }
-    return keys == null ? Collections.emptyList() : keys;
+    return keys;
   }
 
   /**
@@ -153,6 +172,34 @@ public final class ContainerUpdates {
     FiCaSchedulerNode node = container == null ? null : scheduler.getNode(container.getContainer().getNodeId());
     return node != null && !Resources.fitsIn(scheduler.getResourceCalculator(),
         app.getPendingAsk(key, ResourceRequest.ANY).getPerAllocationResource(), node.getUnallocatedResource());
+  }
+
+  /** Holds the nodes of updates that wait for room, so that no container takes it. */
+  private void hold(FiCaSchedulerApp app, List<SchedulerRequestKey> keys, long nowMs) {
+    CapacityScheduler scheduler = port.scheduler();
+    int left = settings.updatesPerTick;
+    for (SchedulerRequestKey key : keys) {
+      RMContainer container = scheduler.getRMContainer(key.getContainerToUpdate());
+      Resource amount = app.getPendingAsk(key, ResourceRequest.ANY).getPerAllocationResource();
+      if (left-- > 0 && container != null && holds.isDue(app, key, container.getNodeId(), amount, nowMs)) {
+        Lock lock = port.readLock();
+        lock.lock();
+        try {
+          if (prepare(app, key, container)) {
+            holds.hold(placement, container, nowMs);
+          }
+        } finally {
+          checks.end();
+          placement.clear();
+          lock.unlock();
+        }
+      }
+    }
+  }
+
+  /** Ends what is held for updates: the engine does not schedule. */
+  public void release() {
+    holds.clear();
   }
 
   private int placeLocked(FiCaSchedulerApp app, List<SchedulerRequestKey> keys, BooleanSupplier mayCommit) {

@@ -52,6 +52,12 @@ final class Diagnosis {
     if (againstNode != null) {
       return againstNode;
     }
+    return limitAgainst(placement, cluster, assumptions);
+  }
+
+  /** The limit of a user or a queue against a placement, wherever it is; null if none is. */
+  Fate limitAgainst(Placement placement, Resource cluster, Assumptions assumptions) {
+    queue = null;
     if (overUserLimit(placement, cluster, assumptions)) {
       queue = placement.leaf.getQueuePath();
       return Fate.USER_LIMIT;

@@ -1,6 +1,7 @@
 package io.treadle.shim.commit;
 
 import io.treadle.shim.Caps;
+import io.treadle.shim.EngineView;
 import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.wire.Fate;
@@ -62,9 +63,9 @@ public final class PlaceableAsks implements AskSearch {
   private boolean complete;
 
   /** A search that has not begun. */
-  public PlaceableAsks(SchedulerPort port, CommitSettings settings) {
+  public PlaceableAsks(SchedulerPort port, CommitSettings settings, EngineView view) {
     this.port = port;
-    this.checks = new Checks(port.scheduler(), settings);
+    this.checks = new Checks(port.scheduler(), settings, view);
     this.diagnosis = new Diagnosis(port.scheduler());
   }
 
@@ -139,7 +140,7 @@ public final class PlaceableAsks implements AskSearch {
     return found;
   }
 
-  /** Goes on with the lock held, until something says that it is long enough; answers whether the search is over. */
+  /** Goes on with the lock view, until something says that it is long enough; answers whether the search is over. */
   private boolean piece() {
     Resource cluster = port.scheduler().getClusterResource();
     int least = steps + STEPS_BEFORE_HEARTBEAT;

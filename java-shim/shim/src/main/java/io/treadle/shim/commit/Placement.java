@@ -29,6 +29,21 @@ final class Placement {
   NodeType requestLocality;
   Resource capability;
 
+  Placement copy() {
+    Placement copy = new Placement();
+    copy.app = app;
+    copy.leaf = leaf;
+    copy.requirement = requirement;
+    copy.key = key;
+    copy.asks = asks;
+    copy.node = node;
+    copy.mode = mode;
+    copy.locality = locality;
+    copy.requestLocality = requestLocality;
+    copy.capability = capability;
+    return copy;
+  }
+
   void clear() {
     app = null;
     leaf = null;

@@ -107,6 +107,11 @@ public final class Taps {
     journal.container(ContainerStep.launched(container, startedMs));
   }
 
+  /** After {@code moveApplication} or {@code updateApplicationPriority}, which cause no event. */
+  public void applicationChanged(ApplicationId application) {
+    guarded(() -> journal.applicationChanged(application));
+  }
+
   /** After {@code nodeUpdate}: a NodeManager's heartbeat. Most change nothing that the other taps do not see. */
   public void nodeUpdated(RMNode node) {
     guarded(() -> {

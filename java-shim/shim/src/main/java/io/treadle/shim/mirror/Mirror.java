@@ -1,5 +1,6 @@
 package io.treadle.shim.mirror;
 
+import io.treadle.shim.EngineView;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.journal.Changes;
 import io.treadle.shim.journal.Journal;
@@ -37,11 +38,11 @@ public final class Mirror implements Directory {
   private int indicesAtSnapshot;
 
   /** A mirror that has to be {@link #start started} before it is used. */
-  public Mirror(SchedulerPort port, Journal journal, MirrorSettings settings) {
+  public Mirror(SchedulerPort port, Journal journal, MirrorSettings settings, EngineView view) {
     this.port = port;
     this.journal = journal;
     this.settings = settings;
-    sections = new Sections(settings);
+    sections = new Sections(settings, view);
   }
 
   /** Begins an epoch: sequence numbers start anew, and the next frame is a snapshot. */

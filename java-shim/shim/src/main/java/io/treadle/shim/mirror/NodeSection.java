@@ -1,5 +1,6 @@
 package io.treadle.shim.mirror;
 
+import io.treadle.shim.EngineView;
 import io.treadle.shim.NodeCondition;
 import io.treadle.shim.wire.Section;
 import java.util.ArrayList;
@@ -17,7 +18,9 @@ import java.util.stream.Stream;
 import org.apache.hadoop.yarn.api.records.NodeAttribute;
 import org.apache.hadoop.yarn.api.records.NodeAttributeKey;
 import org.apache.hadoop.yarn.api.records.NodeId;
+import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
  * Writes nodes: those that the journal names at once, all others in turns, because a node that goes stale or has its
@@ -38,12 +41,14 @@ final class NodeSection {
   private final Map<NodeId, Row> rows = new HashMap<>();
   private final List<Row> byIndex = new ArrayList<>();
   private final Sweep sweep;
+  private final EngineView view;
   /** Nodes whose attributes could not be read, since the RM changed them meanwhile. */
   private final Set<NodeId> attributesLater = new HashSet<>();
   private int present;
   private long countedMs;
 
-  NodeSection(MirrorSettings settings) {
+  NodeSection(MirrorSettings settings, EngineView view) {
+    this.view = view;
     sweep = new Sweep(settings.nodeReviewMs);
   }
 
@@ -188,7 +193,9 @@ final class NodeSection {
     }
     boolean other = take(draft, row, node);
     row.dueMs = dueMs(draft, row, node);
-    boolean free = draft.copy(node.getUnallocatedResource(), row.free, 0);
+    Resource kept = view.held(id);
+    boolean free = draft.copy(kept == null ? node.getUnallocatedResource()
+        : Resources.subtract(node.getUnallocatedResource(), kept), row.free, 0);
     if (other) {
       write(draft, row);
     } else if (free) {

@@ -1,5 +1,6 @@
 package io.treadle.shim.mirror;
 
+import io.treadle.shim.EngineView;
 import io.treadle.shim.journal.Changes;
 import io.treadle.shim.journal.ContainerStep;
 import java.util.ArrayList;
@@ -8,6 +9,7 @@ import java.util.List;
 import java.util.Set;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 
 /**
  * The sections of a mirror that show the scheduler, together: which of them look at what when something changed, and what
@@ -35,9 +37,9 @@ final class Sections {
   private long asksLaterMs;
   private FrameOptions lastOptions;
 
-  Sections(MirrorSettings settings) {
+  Sections(MirrorSettings settings, EngineView view) {
     applications = new ApplicationSection(queues, users);
-    nodes = new NodeSection(settings);
+    nodes = new NodeSection(settings, view);
     requests = new RequestSection(nodes);
     blacklists = new BlacklistSection(applications, nodes);
     containers = new ContainerSection(nodes);
@@ -123,7 +125,13 @@ final class Sections {
   }
 
   private void reviewApplication(Draft draft, ApplicationId id) {
+    ApplicationSection.Row before = applications.row(id);
+    CSQueue from = before == null ? null : before.queue;
     ApplicationSection.Row fresh = applications.review(draft, id);
+    if (from != null && from != before.queue) {
+      limits.touch(queues.row(from));
+      touch(before);
+    }
     if (fresh != null) {
       writeAll(draft, fresh);
       containers.writeLive(draft, fresh, false);

@@ -1,5 +1,6 @@
 package io.treadle.shim.cluster;
 
+import io.treadle.shim.EngineView;
 import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitListener;
 import io.treadle.shim.commit.CommitResult;
@@ -30,6 +31,7 @@ public final class Proposer {
   private final List<int[]> proposals = new ArrayList<>();
   private final Committer committer;
   private final AskLocks asks;
+  private final EngineView view = new EngineView(node -> { });
   private int limit = Integer.MAX_VALUE;
   private BooleanSupplier mayCommit = () -> true;
   private CommitTime time = new CommitTime(System::nanoTime, Long.MAX_VALUE / 2);
@@ -42,7 +44,7 @@ public final class Proposer {
   /** Proposes to one cluster. */
   public Proposer(ClusterFixture cluster, CommitSettings settings, CommitListener listener) {
     asks = new AskLocks(cluster.scheduler());
-    committer = new Committer(cluster.scheduler(), settings, listener, asks);
+    committer = new Committer(cluster.scheduler(), settings, listener, asks, view);
   }
 
   /** The committer. */
@@ -53,6 +55,11 @@ public final class Proposer {
   /** What AMs hold while they ask. */
   public AskLocks asks() {
     return asks;
+  }
+
+  /** What the engine is shown otherwise. */
+  public EngineView view() {
+    return view;
   }
 
   /** The indices given out so far. */

@@ -3,6 +3,7 @@ package io.treadle.shim.commit;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.shim.EngineView;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
@@ -111,7 +112,7 @@ class EnforcedPartitionsTest {
     start("fifo-with-partitions");
     job("", "spare");
     PlaceableAsks search = new PlaceableAsks(cluster.scheduler(),
-        new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow));
+        new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow), new EngineView(any -> { }));
     search.begin();
     while (!search.goOn()) {
       // until the search is over

@@ -94,7 +94,7 @@ class FeaturesTest {
   @Test
   void increaseIsPlacedOnItsOwnNodeWithoutAnEngine() throws Exception {
     ContainerId id = runContainer();
-    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE);
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 3072);
     updates.mark(app.getApplicationAttemptId());
     assertEquals(1, updates.place(() -> true));
@@ -107,7 +107,7 @@ class FeaturesTest {
   @Test
   void increaseBeyondTheNodeWaits() throws Exception {
     ContainerId id = runContainer();
-    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE);
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 8192);
     updates.markAll();
     int locks = cluster.scheduler().writeLocks();
@@ -126,7 +126,7 @@ class FeaturesTest {
         .set("root.a.maximum-capacity", "25"));
     long[] nowMs = {Time.monotonicNow()};
     ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), new CommitSettings(48, Proposer.NODE_STALE_MS,
-        64, () -> nowMs[0]), CommitListener.NONE);
+        64, () -> nowMs[0]), CommitListener.NONE, proposer.view());
     ContainerId id = runContainer();
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
     updates.mark(app.getApplicationAttemptId());
@@ -142,10 +142,61 @@ class FeaturesTest {
     assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }
 
+  /** Two containers of 4 GB fill the node: one ends, and its room is no other's. */
+  @Test
+  void roomIsHeldForAnIncreaseThatWaits() throws Exception {
+    ContainerId id = runContainer();
+    am.allocate("*", 2048, 3, Collections.emptyList());
+    proposer.add(app, PRIORITY, node).add(app, PRIORITY, node).commit();
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
+    resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
+    updates.mark(app.getApplicationAttemptId());
+    assertEquals(0, updates.place(() -> true));
+    assertEquals(3072, proposer.view().held(node.getNodeId()).getMemorySize());
+    assertEquals(Fate.NODE_FULL, proposer.add(app, PRIORITY, node).commit().fate(0));
+    resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 3072);
+    updates.mark(app.getApplicationAttemptId());
+    assertEquals(1, updates.place(() -> true), "2 GB are free");
+    assertNull(proposer.view().held(node.getNodeId()));
+    assertEquals("", new Accounting(cluster.scheduler()).mistakes());
+  }
+
+  @Test
+  void noRoomIsHeldBeyondTheNodeOrTheQueue() throws Exception {
+    cluster.close();
+    start(ClusterFixture.cluster().set("root.a.capacity", "25").set("root.b.capacity", "75")
+        .set("root.a.maximum-capacity", "25"));
+    ContainerId id = runContainer();
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
+    for (int memoryMb : new int[] {8192, 7168}) {
+      resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, memoryMb);
+      updates.mark(app.getApplicationAttemptId());
+      assertEquals(0, updates.place(() -> true));
+      assertNull(proposer.view().held(node.getNodeId()), "" + memoryMb);
+    }
+  }
+
+  @Test
+  void whatIsHeldEndsWithItsContainer() throws Exception {
+    ContainerId id = runContainer();
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
+    am.allocate("*", 2048, 3, Collections.emptyList());
+    proposer.add(app, PRIORITY, node).add(app, PRIORITY, node).commit();
+    resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
+    updates.markAll();
+    updates.place(() -> true);
+    assertNotNull(proposer.view().held(node.getNodeId()));
+    am.allocate("*", 1024, 0, Collections.singletonList(id));
+    cluster.rm().drainEvents();
+    updates.place(() -> true);
+    updates.place(() -> true);
+    assertNull(proposer.view().held(node.getNodeId()));
+  }
+
   @Test
   void increaseOfAnEndedContainerIsTakenBack() throws Exception {
     ContainerId id = runContainer();
-    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE);
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 3072);
     am.allocate("*", 1024, 0, Collections.singletonList(id));
     cluster.rm().drainEvents();

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
+import io.treadle.shim.EngineView;
 import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
@@ -55,7 +56,8 @@ class OpportunisticTest {
     app = cluster.attempt(job);
     cluster.scheduler().setClosed(true);
     updates = new ContainerUpdates(cluster.scheduler(),
-        new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow), CommitListener.NONE);
+        new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow), CommitListener.NONE,
+        new EngineView(any -> { }));
   }
 
   @AfterEach

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Caps;
+import io.treadle.shim.EngineView;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import java.util.ArrayList;
@@ -38,7 +39,7 @@ class PlaceableAsksTest {
     cluster = description.set("per-node-heartbeat.maximum-offswitch-assignments", "100").start();
     node = cluster.node("one", 8 * 1024, 64);
     search = new PlaceableAsks(cluster.scheduler(),
-        new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow));
+        new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow), new EngineView(any -> { }));
   }
 
   private MockAM job(String where, int memoryMb, int asks) throws Exception {

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
+import io.treadle.shim.EngineView;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.config.ShimConfig;
@@ -79,7 +80,8 @@ class AskedAheadTest {
     conf.set(ShimConfig.IDLE_GUARD_MS, "0");
     cluster = ClusterFixture.cluster().start();
     cluster.node("h1", 8192, 8);
-    mirror = new Mirror(cluster.scheduler(), new Journal(1024), MirrorSettings.of(1 << 20, 1000));
+    mirror = new Mirror(cluster.scheduler(), new Journal(1024), MirrorSettings.of(1 << 20, 1000),
+        new EngineView(node -> { }));
   }
 
   private void start() throws Exception {

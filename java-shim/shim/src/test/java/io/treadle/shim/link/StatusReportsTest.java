@@ -2,6 +2,7 @@ package io.treadle.shim.link;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.treadle.shim.EngineView;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.mirror.Mirror;
@@ -21,7 +22,7 @@ class StatusReportsTest {
   private final ShimMetrics metrics = new ShimMetrics(() -> false, () -> 0, () -> 0, () -> 0);
   private final List<String> read = new ArrayList<>();
   private final StatusReports reports = new StatusReports(clock::get,
-      new Mirror(null, new Journal(16), MirrorSettings.of(1 << 20, 1000)), new NoHandler() {
+      new Mirror(null, new Journal(16), MirrorSettings.of(1 << 20, 1000), new EngineView(node -> { })), new NoHandler() {
         @Override
         public void status(EngineStatus status, Directory directory) {
           read.add(status.policy);

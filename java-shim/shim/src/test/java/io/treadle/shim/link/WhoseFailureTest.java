@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
+import io.treadle.shim.EngineView;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.config.ShimConfig;
@@ -39,7 +40,8 @@ class WhoseFailureTest {
   private void failing(SchedulerPort port) throws Exception {
     Configuration conf = new Configuration(false);
     conf.set(ShimConfig.MODE, "enforce");
-    Mirror mirror = new Mirror(port, new Journal(16), MirrorSettings.of(1 << 16, 1000));
+    Mirror mirror = new Mirror(port, new Journal(16), MirrorSettings.of(1 << 16, 1000),
+        new EngineView(node -> { }));
     Link link = new Link("whose-failure", mirror, lease, new CountingSource(), new NoHandler(), metrics, () -> true,
         new LinkSettings(ShimConfig.read(conf), 0));
     link.start();

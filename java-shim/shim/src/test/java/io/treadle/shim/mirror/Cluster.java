@@ -2,6 +2,7 @@ package io.treadle.shim.mirror;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.treadle.shim.EngineView;
 import io.treadle.shim.config.BadSettingException;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.wire.Directory;
@@ -48,7 +49,7 @@ final class Cluster implements AutoCloseable {
     scheduler = (TappedScheduler) rm.getResourceScheduler();
     this.settings = settings;
     modelCheck = new ModelCheck(scheduler);
-    mirror = new Mirror(scheduler, scheduler.journal, settings);
+    mirror = new Mirror(scheduler, scheduler.journal, settings, new EngineView(node -> { }));
     mirror.start(77);
   }
 

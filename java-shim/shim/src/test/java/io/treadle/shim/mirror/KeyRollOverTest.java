@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 
 import io.treadle.plans.AttemptKey;
+import io.treadle.shim.EngineView;
 import io.treadle.shim.wire.FrameReader;
 import io.treadle.shim.wire.Section;
 import java.io.IOException;
@@ -154,7 +155,7 @@ class KeyRollOverTest {
       try (MockRM second = new MockRM(conf, first.getRMStateStore())) {
         second.start();
         TappedScheduler scheduler = (TappedScheduler) second.getResourceScheduler();
-        Mirror mirror = new Mirror(scheduler, scheduler.journal, reviewed());
+        Mirror mirror = new Mirror(scheduler, scheduler.journal, reviewed(), new EngineView(any -> { }));
         mirror.start(78);
         mirror.keysFor(Collections.singleton("TEZ"));
         node.setResourceTrackerService(second.getResourceTrackerService());

@@ -7,12 +7,17 @@ import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.locks.Lock;
+import org.apache.hadoop.security.UserGroupInformation;
+import org.apache.hadoop.thirdparty.com.google.common.util.concurrent.SettableFuture;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerStatus;
+import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
+import org.apache.hadoop.yarn.exceptions.YarnException;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerEventType;
@@ -39,6 +44,21 @@ public final class TappedScheduler extends CapacityScheduler implements Schedule
   public void handle(SchedulerEvent event) {
     super.handle(event);
     taps.handled(event);
+  }
+
+  @Override
+  public String moveApplication(ApplicationId application, String queue) throws YarnException {
+    String moved = super.moveApplication(application, queue);
+    taps.applicationChanged(application);
+    return moved;
+  }
+
+  @Override
+  public Priority updateApplicationPriority(Priority priority, ApplicationId application, SettableFuture<Object> future,
+      UserGroupInformation user) throws YarnException {
+    Priority updated = super.updateApplicationPriority(priority, application, future, user);
+    taps.applicationChanged(application);
+    return updated;
   }
 
   @Override

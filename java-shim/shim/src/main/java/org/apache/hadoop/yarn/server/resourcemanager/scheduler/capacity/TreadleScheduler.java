@@ -13,12 +13,17 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.Lock;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.security.UserGroupInformation;
+import org.apache.hadoop.thirdparty.com.google.common.util.concurrent.SettableFuture;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerStatus;
+import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
+import org.apache.hadoop.yarn.exceptions.YarnException;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerEventType;
@@ -142,6 +147,32 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
       }
     } catch (Throwable t) {
       escapes.caught("handle", t);
+    }
+  }
+
+  @Override
+  public String moveApplication(ApplicationId application, String queue) throws YarnException {
+    String moved = super.moveApplication(application, queue);
+    changed(application);
+    return moved;
+  }
+
+  @Override
+  public Priority updateApplicationPriority(Priority priority, ApplicationId application, SettableFuture<Object> future,
+      UserGroupInformation user) throws YarnException {
+    Priority updated = super.updateApplicationPriority(priority, application, future, user);
+    changed(application);
+    return updated;
+  }
+
+  private void changed(ApplicationId application) {
+    try {
+      Shim current = shim;
+      if (current != null) {
+        current.taps().applicationChanged(application);
+      }
+    } catch (Throwable t) {
+      escapes.caught("change of an application", t);
     }
   }
 
