@@ -35,7 +35,7 @@ class Told:
         return json.dumps([self.epoch, self.sequence, told], separators=(",", ":")).encode() + b"\n"
 
 
-class Remembering:
+class Remembering(EventSource):
     """An event source, and the events that it sent."""
 
     def __init__(self, source: EventSource) -> None:

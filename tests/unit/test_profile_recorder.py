@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.recorders import refusing_once, work_off
@@ -21,6 +22,7 @@ from treadle.history.store import ProfileStore, open_store
 from treadle.live import history_writer as recording
 from treadle.live.history_writer import RETRY_MS, ProfileRecorder
 from treadle.live.live_settings import read_live_settings
+from treadle.live.roles import FrameObserver
 from treadle.live.session import Session
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
@@ -131,7 +133,7 @@ def test_a_frame_that_cannot_be_worked_on_ends_nothing(file: Path) -> None:
 
 
 def test_a_session_shows_frames_and_tells_warnings(file: Path) -> None:
-    class Observer:
+    class Observer(FrameObserver):
         frames = 0
         followed: Settings | None = None
 
@@ -144,11 +146,8 @@ def test_a_session_shows_frames_and_tells_warnings(file: Path) -> None:
         def warnings(self) -> list[str]:
             return ["jobs are not remembered"]
 
-        def wants_snapshot(self) -> bool:
-            return False
-
     observer = Observer()
-    made: Callable[[Settings], Recorder] = Recorder
+    made: Any = Recorder
     settings = [_settings(""), _settings(str(file))]
     session = Session(made, lambda: settings.pop(0), reply_max_bytes=1 << 20, clock_ns=lambda: 0, observer=observer)
     encoder = FrameEncoder()
@@ -169,7 +168,7 @@ def test_a_session_shows_frames_and_tells_warnings(file: Path) -> None:
 def test_a_store_that_a_refresh_names_remembers_from_a_snapshot_on_that_the_session_asks_for(file: Path) -> None:
     recorder = ProfileRecorder()
     recorder.follow(_settings(""))
-    made: Callable[[Settings], Recorder] = Recorder
+    made: Any = Recorder
     settings = [_settings(""), _settings(str(file))]
     session = Session(made, lambda: settings.pop(0), reply_max_bytes=1 << 20, clock_ns=lambda: 0, observer=recorder)
     encoder = FrameEncoder()

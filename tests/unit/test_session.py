@@ -15,7 +15,9 @@ from treadle.config.errors import ConfigError, Problem
 from treadle.config.parts import DEFAULTS, Part, PartRegistry, Traits
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Limits, Settings, Source, default_settings
+from treadle.engine import Engine
 from treadle.events import INDEX_MAX, Event, Names, PolicySwitch, Samples, Snapshot, Tags
+from treadle.live.roles import PolicyKeeper
 from treadle.live.session import DECISIONS_TO_MEND, FAILURES_MAX, EngineFailedError, Session, Submit, at_once
 from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PartFailure
@@ -107,7 +109,7 @@ class Caller:
             self._make, self._read, reply_max_bytes=reply_max_bytes, clock_ns=self._clock, keeper=keeper, submit=submit
         )
 
-    def _make(self, settings: Settings) -> Recorder:
+    def _make(self, settings: Settings) -> Any:
         self.engines.append(Recorder(settings))
         return self.engines[-1]
 
@@ -395,7 +397,7 @@ def test_refused_settings_leave_the_old_ones_and_are_said() -> None:
     assert caller.status(caller.send(4, configuration=2))["error"] is None
 
 
-class Keeper:
+class Keeper(PolicyKeeper):
     """Writes down what it gets."""
 
     def __init__(self) -> None:
@@ -472,7 +474,7 @@ def test_an_engine_started_anew_does_not_bring_a_failed_policy_back() -> None:
 
 def test_there_is_no_session_without_settings() -> None:
     with pytest.raises(ConfigError):
-        Session(Recorder, refuse, reply_max_bytes=1 << 20, clock_ns=lambda: 0)
+        Session(Engine, refuse, reply_max_bytes=1 << 20, clock_ns=lambda: 0)
 
 
 def test_an_answer_fits_into_the_reply() -> None:

@@ -33,6 +33,7 @@ from treadle.history.store import ProfileStore, open_store
 from treadle.live.event_source import HistorySource
 from treadle.live.hints import AHEAD_KEY
 from treadle.live.history_writer import ProfileRecorder
+from treadle.live.roles import EventSource
 from treadle.live.session import Session
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
@@ -111,7 +112,7 @@ class Live:
         return [event for told in self.source.told for event in told.events]
 
 
-class Silent:
+class Silent(EventSource):
     """An event source that says what was recorded."""
 
     def __init__(self, told: Mapping[tuple[int, int], Told]) -> None:
@@ -120,21 +121,6 @@ class Silent:
     def collect(self, frame: Frame) -> tuple[Event, ...]:
         told = self._told.get((frame.header.epoch, frame.header.sequence))
         return () if told is None else told.events
-
-    def learn(self, samples: Samples) -> None:
-        """Forget it."""
-
-    def forget(self) -> None:
-        """There is nothing to forget."""
-
-    def summary(self) -> str:
-        return ""
-
-    def warnings(self) -> list[str]:
-        return []
-
-    def keys_for(self) -> list[str]:
-        return []
 
 
 def _run(number: int, map_ms: int) -> JobRun:
@@ -442,7 +428,7 @@ def test_splits_that_the_sidecar_may_read_scale_what_pilots_say(
         ended = (*one[:4], one[3] + 10 * size)  # ten milliseconds a byte
         live.now_ms = max(live.now_ms, ended[4])
         live.tick(containers(ContainerEvent.COMPLETED, ended))
-    found = job_row(live.session._engine, app)  # type: ignore[arg-type]
+    found = job_row(live.session._engine, app)
     assert found["pilot_mean_ms"] == pytest.approx(10 * sum(sizes) / 40), "and not 22.75 s, their mean"
 
 

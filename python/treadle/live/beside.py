@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from threading import Condition
 from typing import Final
 
-from treadle.events import Event, Samples
+from treadle.events import Event
 from treadle.history.run import JobRun, StageRun
+from treadle.live.roles import EventSource
 from treadle.wire.frames import Frame
-
-LISTENS: Final = "listens"
-"""The argument of an engine's process that says that the hub has a plan listener."""
 
 STAGES_MAX: Final = 256
 """Applications whose stages nobody has asked for yet; jobs of other frameworks are among them."""
@@ -20,7 +18,7 @@ STAGES_S: Final = 3.0
 """How long a finished job waits for what the plan listener has heard of its stages."""
 
 
-class Beside:
+class Beside(EventSource):
     """An event source. The hub has the plan listener, and says and warns of it itself."""
 
     def __init__(self, listens: bool) -> None:
@@ -54,21 +52,3 @@ class Beside:
     def collect(self, frame: Frame) -> Sequence[Event]:
         """Return what came with the frame."""
         return self._events
-
-    def learn(self, samples: Samples) -> None:
-        """Ignore pilot measurements."""
-
-    def forget(self) -> None:
-        """Go on: nothing is given twice."""
-
-    def summary(self) -> str:
-        """Return nothing."""
-        return ""
-
-    def warnings(self) -> Sequence[str]:
-        """Return nothing."""
-        return ()
-
-    def keys_for(self) -> Sequence[str]:
-        """Return no type: no keys come here."""
-        return ()

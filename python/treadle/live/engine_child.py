@@ -19,13 +19,12 @@ from threading import Lock, Thread
 from typing import Final
 
 from treadle.errors import UserError
-from treadle.live.beside import LISTENS, Beside
 from treadle.live.closing import Close, close_all
 from treadle.live.log_lines import log_to_stderr
 from treadle.live.process import EXIT_MISTAKE, kernel_cache, loading
 from treadle.sidecar.child import READY
 from treadle.sidecar.hub import LEASE_MS
-from treadle.sidecar.work import Work
+from treadle.sidecar.work import LISTENS, Work
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +65,7 @@ def main() -> None:
     line, cache = Line(connection), kernel_cache(config)
     closing.append(lambda _: cache.remove())
     try:
-        _serve(connection, line, closing, config, engine, Beside(listens == LISTENS))
+        _serve(connection, line, closing, config, engine, listens == LISTENS)
     except UserError as error:
         text = "; ".join(str(error).splitlines())
         _log.error("%s", text)
@@ -76,10 +75,12 @@ def main() -> None:
         _end(closing)
 
 
-def _serve(connection: Connection, line: Line, closing: list[Close], config: Path, engine: str, beside: Beside) -> None:
+def _serve(connection: Connection, line: Line, closing: list[Close], config: Path, engine: str, listens: bool) -> None:
     with loading():
+        from treadle.live.beside import Beside
         from treadle.live.engine_session import open_session
 
+        beside = Beside(listens)
         session = open_session(config, closing, engine, beside)
     line.send(READY)
     while True:

@@ -18,13 +18,12 @@ from treadle.config.sections import section_values
 from treadle.config.trust import reason_against
 from treadle.config.yaml_nodes import text_of
 from treadle.errors import UserError
-from treadle.live.beside import LISTENS
 from treadle.live.closing import Close
 from treadle.live.door import NO_QUESTION, Door, ask_door, opened
 from treadle.live.policy_memory import state_folder
 from treadle.sidecar.child import CLOSE_S, ChildProcess
 from treadle.sidecar.hub import Hub
-from treadle.sidecar.work import Beside
+from treadle.sidecar.work import LISTENS, Beside
 from treadle.yarn.treadle_beans import application_in
 
 ANSWER_S: Final = 8.0

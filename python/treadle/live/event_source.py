@@ -46,7 +46,7 @@ class Sources(Protocol):
         """Return in a few words what is known."""
 
 
-class HistorySource:
+class HistorySource(EventSource):
     """Sends an engine between two decides what is known, and takes its pilot measurements.
 
     Pilot measurements go to the engine after each snapshot, because the engine's model begins anew with it.
@@ -109,14 +109,6 @@ class HistorySource:
         """Return in a few words what is known; empty if nothing is remembered."""
         full = f"what pilots say is kept of {self._samples_max} jobs and no more" if self._not_kept else ""
         return "; ".join(filter(None, (self._sources.summary(), full)))
-
-    def warnings(self) -> Sequence[str]:
-        """Return nothing: whoever keeps the jobs' histories warns of what is wrong with them."""
-        return ()
-
-    def keys_for(self) -> Sequence[str]:
-        """Return no type: no keys are wanted here."""
-        return ()
 
     def _follow(self, frame: Frame) -> None:
         if frame.header.snapshot:
@@ -228,7 +220,7 @@ class HistorySource:
         )
 
 
-class EventSources:
+class EventSources(EventSource):
     """Several event sources as one; what a later one says of a request key counts."""
 
     def __init__(self, *event_sources: EventSource) -> None:

@@ -19,7 +19,6 @@ from treadle.explain.situation import Situation
 from treadle.live.door import NO_QUESTION, Door, opened
 from treadle.live.explain_child import failed
 from treadle.live.explain_process import Action, ExplainProcess, Look, Question
-from treadle.live.roles import DecisionEngine
 
 Held = Callable[[], list[dict[str, Any]]]
 
@@ -70,15 +69,15 @@ def _question_in(asked: dict[str, Any]) -> Question:
     return Question(application, None if ask is None else int(ask), node)
 
 
-def shown(engine: DecisionEngine, action: Action) -> Any:
+def shown(engine: Engine, action: Action) -> Any:
     """Return what an action makes of an engine's situation; None before its first snapshot."""
-    situation = Situation.of(engine) if isinstance(engine, Engine) else None
+    situation = Situation.of(engine)
     return None if situation is None else action(situation)
 
 
-def held_nodes(engine: DecisionEngine) -> list[dict[str, Any]]:
+def held_nodes(engine: Engine) -> list[dict[str, Any]]:
     """Return which nodes an engine keeps free for asks, for which applications, and for how much longer at most."""
-    situation = Situation.of(engine) if isinstance(engine, Engine) else None
+    situation = Situation.of(engine)
     if situation is None:
         return []
     nodes = situation.view.nodes

@@ -26,6 +26,7 @@ from treadle.history.samples import Sample
 from treadle.history.stages.tracker import StageTracker
 from treadle.history.store import ProfileStore, open_store
 from treadle.live.hints import HistoryLookup, JobSplits, KeyHint, SnapshotId, StagedSplits
+from treadle.live.roles import FrameObserver
 from treadle.live.stored_profiles import retention_of
 from treadle.wire.frames import Frame, FrameDecoder, read_frame_header
 
@@ -116,7 +117,7 @@ StagesOf = Callable[[str], Sequence[StageRun]]
 """Returns what an application's own driver has reported of its stages, by YARN's id, once."""
 
 
-class ProfileRecorder:
+class ProfileRecorder(FrameObserver):
     """Takes frames on the caller's thread, works on them on its own. Does nothing without a store in the settings.
 
     `take`, `keep`, `hints` and `restored` are for the thread that decides: none of them waits for the store.

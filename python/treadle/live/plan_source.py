@@ -18,8 +18,9 @@ from treadle.am.plan_registry import Amounts
 from treadle.am.record import CLAIM, Claims
 from treadle.am.service import TYPES
 from treadle.am.turns import FairQueue
-from treadle.events import ApplicationState, Event, NodeState, PlanRanks, Replaces, Samples, TaskClaims
+from treadle.events import ApplicationState, Event, NodeState, PlanRanks, Replaces, TaskClaims
 from treadle.live.plan_link import PlanSide
+from treadle.live.roles import EventSource
 from treadle.wire.frames import Frame
 from treadle.words import counted
 
@@ -89,7 +90,7 @@ class _Application:
         return np.fromiter(self.priorities, np.int64, many)[rows], now[rows], more
 
 
-class PlanEventSource:
+class PlanEventSource(EventSource):
     """Sends an engine which request keys are which vertices of a plan, and how long their tasks take."""
 
     def __init__(self, side: PlanSide) -> None:
@@ -137,9 +138,6 @@ class PlanEventSource:
             if (known := self._applications.get(index)) is not None:
                 known.sent, known.said = known.sent[:0], known.said[:0]
                 self._waiting.put(known.user, index)
-
-    def learn(self, samples: Samples) -> None:
-        """Ignore pilot measurements: plans do not use them."""
 
     def forget(self) -> None:
         """Take that the engine fails over and over: nothing of what is known now is given again."""

@@ -30,7 +30,7 @@ from treadle.live.own_settings import own_settings
 from treadle.live.plans import open_plans
 from treadle.live.policy_memory import PolicyMemory, state_folder
 from treadle.live.recorder import LiveRecorder
-from treadle.live.roles import EventSource
+from treadle.live.roles import EventSource, PolicyKeeper
 from treadle.live.session import Session
 from treadle.live.trial import check_apart
 from treadle.policy.user_parts import PartFailure
@@ -42,7 +42,7 @@ READ_LIMIT_S: Final = 20.0
 """Bound of reading a treadle.yaml, with whatever its parts import, and trying it out."""
 
 
-class LivePolicies:
+class LivePolicies(PolicyKeeper):
     """Reads settings, makes engines, and remembers the outcomes of policies."""
 
     def __init__(

@@ -19,9 +19,10 @@ from typing import Final
 
 from treadle.config.errors import ConfigError
 from treadle.config.settings import Record, Settings, Source
+from treadle.engine import Engine
 from treadle.errors import UserError
 from treadle.events import Event, PolicySwitch
-from treadle.live.roles import DecisionEngine
+from treadle.live.roles import TickRecorder
 from treadle.live.segment_writer import SegmentWriter, utc
 from treadle.record.hashes import engine_hash, schema, schema_hash, versions
 from treadle.record.ticks import (
@@ -74,7 +75,7 @@ class _End:
         """Set when it was, or cannot be."""
 
 
-class LiveRecorder:
+class LiveRecorder(TickRecorder):
     """Takes ticks on the caller's thread, writes them on its own. Does nothing without a folder in the settings."""
 
     def __init__(
@@ -217,13 +218,13 @@ class LiveRecorder:
             self._tick.beside += events
             self._tick_bytes += sum(256 + 16 * len(getattr(each, "application", ())) * 19 for each in events)
 
-    def end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: DecisionEngine) -> None:
+    def end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: Engine) -> None:
         """Take the answer; what has no room is dropped."""
         began_s = time.thread_time()
         self._end(answer, decide_us, known, warnings, engine)
         self._beside_s += time.thread_time() - began_s
 
-    def _end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: DecisionEngine) -> None:
+    def _end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: Engine) -> None:
         tick, self._tick = self._tick, None
         if tick is None:
             return

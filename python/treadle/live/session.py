@@ -14,8 +14,9 @@ import numpy as np
 from treadle.config.errors import ConfigError
 from treadle.config.needs import missing
 from treadle.config.settings import Settings
+from treadle.engine import Engine
 from treadle.events import Applications, ApplicationState, AttemptKeys, PolicySwitch
-from treadle.live.roles import DecisionEngine, EventSource, FrameObserver, PolicyKeeper, TickRecorder
+from treadle.live.roles import EventSource, FrameObserver, PolicyKeeper, TickRecorder
 from treadle.live.waits import Waits
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
@@ -87,7 +88,7 @@ class Session:
 
     def __init__(
         self,
-        make_engine: Callable[[Settings], DecisionEngine],
+        make_engine: Callable[[Settings], Engine],
         read_settings: Callable[[], Settings],
         *,
         reply_max_bytes: int,
@@ -120,12 +121,12 @@ class Session:
         self._make_engine = make_engine
         self._read_settings = read_settings
         self._settings = read_settings() if settings is None else settings
-        self._keeper = keeper
+        self._keeper = keeper or PolicyKeeper()
         self._told_switches: list[PolicySwitch] = []
         self._submit = submit
-        self._observer = observer
-        self._event_source = event_source
-        self._recorder = recorder
+        self._observer = observer or FrameObserver()
+        self._event_source = event_source or EventSource()
+        self._recorder = recorder or TickRecorder()
         self._reading: Future[Settings] | None = None
         self._failure: PartFailure | None = None
         self._running: Settings | None = None
@@ -149,7 +150,7 @@ class Session:
         self._known: str = ""
         self._warned: tuple[str, ...] = ()
         """What others than the engine say in the status."""
-        self._status = Status("", keys_for=() if event_source is None else tuple(event_source.keys_for()))
+        self._status = Status("", keys_for=tuple(self._event_source.keys_for()))
         self._note_policy()
 
     def say(self, policy_error: str) -> None:
@@ -171,7 +172,7 @@ class Session:
         self._answered.set()
         return answer
 
-    def look(self, action: Callable[[DecisionEngine], T]) -> T:
+    def look(self, action: Callable[[Engine], T]) -> T:
         """Let somebody look at the engine between two frames: the next frame waits for that."""
         self._answered.clear()
         self._answered.wait(LOOK_AFTER_S)
@@ -194,8 +195,7 @@ class Session:
 
     def _decide(self, frame: bytes, reply_max_bytes: int | None) -> bytes:
         began_ns = self._clock_ns()
-        recorder = self._recorder
-        asks = recorder is not None and recorder.begin(frame, reply_max_bytes)
+        asks = self._recorder.begin(frame, reply_max_bytes)
         if reply_max_bytes is not None:
             self._reply_max_bytes = reply_max_bytes
         header: FrameHeader | None = None
@@ -205,8 +205,7 @@ class Session:
             self._follow(header)
             decoded = self._decoder.decode(frame)
             proposals = self._answer(decoded, asks)
-            if self._observer is not None:
-                self._observer.take(without_keys(frame))
+            self._observer.take(without_keys(frame))
         except WireError as error:
             self._lose(header, error)
         epoch, sequence = (header.epoch, header.sequence) if header else (0, 0)
@@ -214,8 +213,7 @@ class Session:
         # of the answers to the parts of a frame only the last is read
         status = "" if header is not None and header.more and not self._lost else self._status.changed()
         answer = encode_answer(Answer(epoch, sequence, micros, self._lost, proposals, status))
-        if recorder is not None:
-            recorder.end(answer, micros, self._known, self._warned, self._engine)
+        self._recorder.end(answer, micros, self._known, self._warned, self._engine)
         return answer
 
     def _follow(self, header: FrameHeader) -> None:
@@ -233,9 +231,8 @@ class Session:
             raise WireError("epoch", f"{header.epoch} after {self._epoch}")
         elif header.sequence != self._sequence + 1:
             raise WireError("sequence", f"{header.sequence} after {self._sequence}")
-        elif self._observer is not None and self._observer.wants_snapshot():
-            if self._recorder is not None:
-                self._recorder.refused()
+        elif self._observer.wants_snapshot():
+            self._recorder.refused()
             raise WireError("flags", "a delta, and what is remembered of jobs begins with a snapshot")
         self._sequence = header.sequence
 
@@ -262,8 +259,7 @@ class Session:
             if asks_snapshot:
                 self._lost = self._refusing = True
                 return Proposals.none()
-            if self._keeper is not None:
-                self._keeper.begin()
+            self._keeper.begin()
             proposals = self._engine.decide(
                 header.rm_time_ms, self._limit(header.limit), sequence=header.sequence, assume=not header.observe
             )
@@ -285,20 +281,17 @@ class Session:
 
     def _collect(self, frame: Frame) -> None:
         """Let the engine have what is known beside the frame: a run can be repeated with both."""
-        events = () if self._event_source is None else tuple(self._event_source.collect(_without_moved(frame)))
-        if self._recorder is not None:
-            self._recorder.beside(events)
+        events = tuple(self._event_source.collect(_without_moved(frame)))
+        self._recorder.beside(events)
         if events:
             self._engine.apply(events)
 
     def _note_warnings(self) -> None:
         others = (self._observer, self._event_source, self._recorder)
-        self._warned = tuple(warning for other in others if other is not None for warning in other.warnings())
+        self._warned = tuple(warning for other in others for warning in other.warnings())
         self._status.warnings = (*self._missing, *self._engine.starved(), *self._engine.warnings(), *self._warned)
 
     def _hear(self) -> None:
-        if self._event_source is None:
-            return
         samples = self._engine.samples()
         if samples is not None:
             self._event_source.learn(samples)
@@ -307,8 +300,7 @@ class Session:
         """Say what is known of jobs, and how contended nodes are: that anew at most once a second."""
         if now_ms // 1_000 != self._contention_s:
             self._contention_s, self._contention = now_ms // 1_000, self._engine.contention()
-        sources = (each for each in (self._event_source, self._recorder) if each is not None)
-        self._known = "; ".join(filter(None, (source.summary() for source in sources)))
+        self._known = "; ".join(filter(None, (self._event_source.summary(), self._recorder.summary())))
         self._status.learned = "; ".join(filter(None, (self._contention, self._known)))
 
     def _note_attempts(self, now_ms: int) -> None:
@@ -333,7 +325,7 @@ class Session:
         self._steady = 0
         self._status.engine_error = f"engine started anew after {type(error).__name__}: {error}"
         _log.error("the engine failed on frame %d, a new one is started", self._sequence, exc_info=error)
-        if self._event_source is not None and self._failures > 1:
+        if self._failures > 1:
             self._event_source.forget()
         if self._failures >= FAILURES_MAX:
             raise EngineFailedError(f"the engine failed {self._failures} times in a row: {error}") from error
@@ -354,10 +346,9 @@ class Session:
         self._status.policy_error = f"{failure}; {self._status.policy} runs instead"
         at = f"frame {self._sequence}, call {failure.call}"
         _log.error("the policy changes at %s: %s", at, self._status.policy_error, exc_info=failure)
-        if self._keeper is not None:
-            switches = [switch for switch in self._engine.switches() if switch not in self._told_switches]
-            self._told_switches = list(self._engine.switches())
-            self._keeper.failed(self._settings, failure, self._engine.running, switches)
+        switches = [switch for switch in self._engine.switches() if switch not in self._told_switches]
+        self._told_switches = list(self._engine.switches())
+        self._keeper.failed(self._settings, failure, self._engine.running, switches)
 
     def _reconfigure(self, configuration: int) -> None:
         """Have treadle.yaml read again if the number changed; keep the old settings if the new ones are refused."""
@@ -367,8 +358,7 @@ class Session:
             self._reading = self._submit(self._read_settings)
         if self._reading is not None and self._reading.done():
             reading, self._reading = self._reading, None
-            if self._recorder is not None:
-                self._recorder.reading(reading)
+            self._recorder.reading(reading)
             try:
                 self._take_over(reading.result())
             except (ConfigError, PartFailure) as error:
@@ -387,10 +377,8 @@ class Session:
         self._engine.configure(settings)
         self._settings = settings
         self._status.config_error = self._status.engine_error = self._status.policy_error = ""
-        if self._keeper is not None:
-            self._keeper.changed(before, settings)
-        for each in (self._observer, self._recorder):
-            if each is not None:
-                each.follow(settings)
+        self._keeper.changed(before, settings)
+        self._observer.follow(settings)
+        self._recorder.follow(settings)
         self._note_policy()
         _log.info("settings read again: %s", self._status.policy)

@@ -12,9 +12,9 @@ from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings, Source, default_settings
 from treadle.engine import Engine
-from treadle.events import Event, PolicySwitch, Samples
+from treadle.events import Event, PolicySwitch
 from treadle.live.own_settings import own_settings
-from treadle.live.roles import DecisionEngine
+from treadle.live.roles import EventSource, FrameObserver, TickRecorder
 from treadle.live.session import EngineFailedError, Session
 from treadle.policy.watchdog import Endless
 from treadle.record.chunks import RecordingError
@@ -36,7 +36,7 @@ class _RefusedError(ConfigError):
         return [self._text]
 
 
-class _Recorded:
+class _Recorded(EventSource):
     """What enters beside the frames of a recording, in all the places where a session looks for it."""
 
     def __init__(self, keys_for: Sequence[str]) -> None:
@@ -55,24 +55,12 @@ class _Recorded:
     def clock_ns(self) -> int:
         return self._clock.pop() if self._clock else 0
 
-    # As `treadle.live.roles.EventSource`.
-
     def collect(self, frame: Frame) -> list[Event]:
         stopped: list[Event] = [each for each in self.tick.switches if each.call and _was_stopped(each)]
         return [*self.tick.beside, *stopped]
 
-    def learn(self, samples: Samples) -> None:
-        """Its outcome is in the recording."""
-
-    def forget(self) -> None:
-        """Its outcome is in the recording."""
-
     def summary(self) -> str:
         return self.known
-
-    def warnings(self) -> Sequence[str]:
-        """Return nothing: what it warned of is among the recorded ones (`_Observer`)."""
-        return ()
 
     def keys_for(self) -> Sequence[str]:
         return self._keys_for
@@ -83,17 +71,11 @@ def _was_stopped(switch: PolicySwitch) -> bool:
     return "took too long" in switch.reason
 
 
-class _Observer:
-    """As `treadle.live.roles.FrameObserver`: warns of what others warned of."""
+class _Observer(FrameObserver):
+    """Warns of what others warned of."""
 
     def __init__(self, recorded: _Recorded) -> None:
         self._recorded = recorded
-
-    def take(self, frame: bytes) -> None:
-        """Keep nothing."""
-
-    def follow(self, settings: Settings) -> None:
-        """Follow nothing."""
 
     def warnings(self) -> Sequence[str]:
         return self._recorded.said
@@ -102,35 +84,14 @@ class _Observer:
         return self._recorded.tick.refused
 
 
-class _Asker:
-    """As `treadle.live.roles.TickRecorder`: asks for the snapshots that were asked for."""
+class _Asker(TickRecorder):
+    """Asks for the snapshots that were asked for; all else is in the recording."""
 
     def __init__(self, recorded: _Recorded) -> None:
         self._recorded = recorded
 
     def begin(self, frame: bytes, reply_max_bytes: int | None) -> bool:
         return self._recorded.tick.asks_snapshot
-
-    def refused(self) -> None:
-        """It is in the recording."""
-
-    def reading(self, reading: Future[Settings]) -> None:
-        """It is in the recording."""
-
-    def beside(self, events: Sequence[Event]) -> None:
-        """It is in the recording."""
-
-    def end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: DecisionEngine) -> None:
-        """It is compared elsewhere."""
-
-    def summary(self) -> str:
-        return ""
-
-    def warnings(self) -> Sequence[str]:
-        return ()
-
-    def follow(self, settings: Settings) -> None:
-        """Follow nothing."""
 
 
 class SessionAgain:

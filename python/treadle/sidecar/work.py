@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from treadle.events import Event
 from treadle.wire.frames import Frame
+
+LISTENS: Final = "listens"
+"""The argument of an engine's process that says that the hub has a plan listener."""
 
 
 class Work(NamedTuple):

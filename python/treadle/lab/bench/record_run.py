@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.config.settings import Record, Settings
+from treadle.engine import Engine
 from treadle.events import Event
 from treadle.lab.harness.wired import wired
 from treadle.live.recorder import LiveRecorder
-from treadle.live.roles import DecisionEngine
 from treadle.record.folder import segments
 from treadle.record.summary import summarise
 from treadle.simulator.jobs import jobs_of
@@ -77,7 +77,7 @@ class _Timed(LiveRecorder):
         super().beside(events)
         self.spent_s += time.thread_time() - began
 
-    def end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: DecisionEngine) -> None:
+    def end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: Engine) -> None:
         began = time.thread_time()
         super().end(answer, decide_us, known, warnings, engine)
         self.spent_s += time.thread_time() - began

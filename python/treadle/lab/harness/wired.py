@@ -9,8 +9,9 @@ from typing import Any, Final
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.settings import Settings
 from treadle.engine import Engine
-from treadle.events import Event, ResourceTypes, Samples, Snapshot
+from treadle.events import Event, ResourceTypes, Snapshot
 from treadle.live.recorder import LiveRecorder
+from treadle.live.roles import EventSource, FrameObserver
 from treadle.live.session import Session
 from treadle.policy.user_parts import Watch, unwatched
 from treadle.proposals import Proposals
@@ -37,10 +38,10 @@ class Clock:
         return self.now_s
 
 
-class WiredEngine:
+class WiredEngine(FrameObserver, EventSource):
     """Stands in for a simulation's engine: a session that gets frames.
 
-    As `treadle.live.roles.FrameObserver` and `treadle.live.roles.EventSource` it provides what no frame has.
+    As observer of frames and event source it provides what no frame has.
     """
 
     def __init__(self, settings: Settings, recorder: LiveRecorder, watch: Watch = unwatched) -> None:
@@ -120,16 +121,6 @@ class WiredEngine:
         """Nothing: what fails is in the status."""
         return
 
-    def warnings(self) -> Sequence[str]:
-        """Return nothing: what is warned of is in the status."""
-        return ()
-
-    def take(self, frame: bytes) -> None:
-        """Keep nothing."""
-
-    def follow(self, settings: Settings) -> None:
-        """Follow nothing."""
-
     def wants_snapshot(self) -> bool:
         """Say, once, that a snapshot is wanted."""
         wants, self.wants = self.wants, False
@@ -139,12 +130,6 @@ class WiredEngine:
         """Return what comes beside the frame."""
         beside, self._beside = self._beside, []
         return beside
-
-    def learn(self, samples: Samples) -> None:
-        """Keep nothing."""
-
-    def forget(self) -> None:
-        """Forget nothing."""
 
     def summary(self) -> str:
         """Return something."""
