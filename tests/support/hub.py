@@ -16,7 +16,7 @@ from treadle.events import Fates, Settings
 from treadle.proposals import Proposals
 from treadle.sidecar.child import ChildProcess
 from treadle.sidecar.hub import Hub
-from treadle.sidecar.work import Beside, Work
+from treadle.sidecar.work import EventSource, Work
 from treadle.wire.answer import Answer, decode_answer, encode_answer
 from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
@@ -115,7 +115,7 @@ def roster(entries: Mapping[str, Mapping[str, Any]]) -> tuple[RosterEngine, ...]
 class Manager:
     """A ResourceManager, and the hub that it asks."""
 
-    def __init__(self, entries: Mapping[str, Mapping[str, Any]], beside: Beside | None = None) -> None:
+    def __init__(self, entries: Mapping[str, Mapping[str, Any]], beside: EventSource | None = None) -> None:
         self.now_ms = 1_000_000
         self.children: dict[str, PlainChild] = {}
         self.rosters: list[tuple[RosterEngine, ...]] = []

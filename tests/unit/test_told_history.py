@@ -33,8 +33,8 @@ from treadle.history.store import ProfileStore, open_store
 from treadle.live.event_source import HistorySource
 from treadle.live.hints import AHEAD_KEY
 from treadle.live.history_writer import ProfileRecorder
-from treadle.live.roles import EventSource
 from treadle.live.session import Session
+from treadle.sidecar.work import EventSource
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag

@@ -16,19 +16,8 @@ from treadle.yarn.treadle_beans import application_in, engines_in, why_not
 
 app = typer.Typer()
 
-_TITLES: Final = (
-    "engine",
-    "serves",
-    "policy",
-    "busy",
-    "conflicts",
-    "wait",
-    "p99",
-    "retries",
-    "given up",
-    "moved",
-    "last error",
-)
+_WHO: Final = ("engine", "serves", "policy", "busy", "conflicts", "wait", "p99")
+_TITLES: Final = (*_WHO, "retries", "given up", "moved", "last error")
 
 
 @app.command()

@@ -14,15 +14,10 @@ import numpy as np
 from treadle.compiled.array_types import I32, U8, Records
 from treadle.config.engines import GANG_MAX, RosterEngine
 from treadle.constraints.tags import gang_of
-from treadle.events import ApplicationState, Fate
+from treadle.events import CONFLICTS, ApplicationState, Fate
 from treadle.model.cluster import Cluster
 from treadle.model.in_flight import Batch
 from treadle.model.tables import View
-
-CONFLICTS: Final = frozenset(
-    {Fate.CHANGED, Fate.NODE_FULL, Fate.NODE_RESERVED, Fate.QUEUE_MAXIMUM, Fate.USER_LIMIT, Fate.STALE_STATE}
-)
-"""Fates of what could have been committed when the engine looked, and cannot any more."""
 
 _WAITS: Final = frozenset({Fate.TRANSACTION, Fate.CLAIM})
 _DOUBLINGS_MAX: Final = 40

@@ -9,7 +9,7 @@ order of `ResourceTypes`.
 from __future__ import annotations
 
 from treadle.events.beside import PlanRanks, PolicySwitch, Samples, StageInputs, TaskClaims, TaskEstimates, TaskInputs
-from treadle.events.codes import ApplicationState, ContainerEvent, Fate, NodeState, QueueState, Replaces
+from treadle.events.codes import CONFLICTS, ApplicationState, ContainerEvent, Fate, NodeState, QueueState, Replaces
 from treadle.events.columns import F64, I32, I64, INDEX_MAX, KEYS_AHEAD, KEYS_RESERVED, U8, filled
 from treadle.events.sections import (
     AllocationTags,
@@ -73,6 +73,7 @@ Event = (
 )
 
 __all__ = [
+    "CONFLICTS",
     "F64",
     "I32",
     "I64",

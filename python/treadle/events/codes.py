@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
+from typing import Final
 
 
 class QueueState(IntEnum):
@@ -82,3 +83,9 @@ class Fate(IntEnum):
     CHANGED = 29
     TRANSACTION = 30
     CLAIM = 31
+
+
+CONFLICTS: Final = frozenset(
+    {Fate.CHANGED, Fate.NODE_FULL, Fate.NODE_RESERVED, Fate.QUEUE_MAXIMUM, Fate.USER_LIMIT, Fate.STALE_STATE}
+)
+"""Fates of what could have been committed when the engine looked, and cannot any more."""

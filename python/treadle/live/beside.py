@@ -8,7 +8,7 @@ from typing import Final
 
 from treadle.events import Event
 from treadle.history.run import JobRun, StageRun
-from treadle.live.roles import EventSource
+from treadle.sidecar.work import EventSource
 from treadle.wire.frames import Frame
 
 STAGES_MAX: Final = 256

@@ -23,7 +23,7 @@ from treadle.live.door import NO_QUESTION, Door, ask_door, opened
 from treadle.live.policy_memory import state_folder
 from treadle.sidecar.child import CLOSE_S, ChildProcess
 from treadle.sidecar.hub import Hub
-from treadle.sidecar.work import LISTENS, Beside
+from treadle.sidecar.work import LISTENS, EventSource
 from treadle.yarn.treadle_beans import application_in
 
 ANSWER_S: Final = 8.0
@@ -77,7 +77,7 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
 
 def _plans(
     config: Path, remember: Callable[[object], None], ask_stages: Callable[[Callable[[str], object]], None]
-) -> Beside | None:
+) -> EventSource | None:
     """Open the plan listener of the first engine, if it has one; that alone loads what is compiled."""
     values = section_values(text_of(config))
     first = next(iter((values.get("engines") or {}).values()), None) or {}

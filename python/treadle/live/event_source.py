@@ -16,7 +16,7 @@ from treadle.history.retention import SAMPLES_MAX
 from treadle.history.samples import Sample, sample_at, samples_event
 from treadle.history.stages.splits import SplitFollower
 from treadle.live.hints import JobSplits, KeyHint, SnapshotId
-from treadle.live.roles import EventSource
+from treadle.sidecar.work import EventSource
 from treadle.wire.frames import Frame
 
 ROWS_MAX: Final = 5_000

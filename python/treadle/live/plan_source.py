@@ -20,7 +20,7 @@ from treadle.am.service import TYPES
 from treadle.am.turns import FairQueue
 from treadle.events import ApplicationState, Event, NodeState, PlanRanks, Replaces, TaskClaims
 from treadle.live.plan_link import PlanSide
-from treadle.live.roles import EventSource
+from treadle.sidecar.work import EventSource
 from treadle.wire.frames import Frame
 from treadle.words import counted
 

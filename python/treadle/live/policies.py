@@ -30,11 +30,12 @@ from treadle.live.own_settings import own_settings
 from treadle.live.plans import open_plans
 from treadle.live.policy_memory import PolicyMemory, state_folder
 from treadle.live.recorder import LiveRecorder
-from treadle.live.roles import EventSource, PolicyKeeper
+from treadle.live.roles import PolicyKeeper
 from treadle.live.session import Session
 from treadle.live.trial import check_apart
 from treadle.policy.user_parts import PartFailure
 from treadle.policy.watchdog import Watchdog
+from treadle.sidecar.work import EventSource
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,6 @@ from typing import IO, Final
 
 from treadle import __version__
 from treadle.compiled.cache_folder import KernelCache, may_write_here, reason_against_chosen
-from treadle.config.engines import RosterEngine
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.reader import read_kernels, read_roster
 from treadle.errors import UserError
@@ -187,9 +186,7 @@ def loading() -> Iterator[None]:
 
 
 def _start(greeting: Greeting, config: Path | None, closing: list[Close]) -> Serving:
-    """Serve with one engine, or with a process for each that the file names."""
-    roster = () if config is None else read_roster(config)
-    decide = _several(config, roster, closing) if config is not None and roster else _alone(config, closing)
+    decide = _deciding(config, closing)
     # Imported late: a wrong greeting should be reported at once.
     from treadle.live.server import LoopbackServer
 
@@ -201,18 +198,17 @@ def _start(greeting: Greeting, config: Path | None, closing: list[Close]) -> Ser
 
 
 @loading()
-def _alone(config: Path | None, closing: list[Close]) -> Decide:
+def _deciding(config: Path | None, closing: list[Close]) -> Decide:
+    """Return who decides: the one engine, or a hub of a process for each that the file names."""
+    roster = () if config is None else read_roster(config)
+    if config is not None and roster:
+        from treadle.live.engines import open_hub
+
+        return open_hub(config, roster, closing).decide
     _log.info("loading the engine")
     from treadle.live.engine_session import open_session
 
     return open_session(config, closing).decide
-
-
-@loading()
-def _several(config: Path, roster: Sequence[RosterEngine], closing: list[Close]) -> Decide:
-    from treadle.live.engines import open_hub
-
-    return open_hub(config, roster, closing).decide
 
 
 def _take_stdout() -> IO[str]:

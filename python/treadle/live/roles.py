@@ -1,4 +1,4 @@
-"""Who works together with a session in a sidecar: those who know, keep and watch. Each does nothing by default."""
+"""Who works together with a session in a sidecar: who knows, keeps and watches. Each does nothing by default."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from concurrent.futures import Future
 
 from treadle.config.settings import Settings
 from treadle.engine import Engine
-from treadle.events import Event, PolicySwitch, Samples
+from treadle.events import Event, PolicySwitch
 from treadle.policy.user_parts import PartFailure
-from treadle.wire.frames import Frame
+from treadle.sidecar.work import EventSource
+
+__all__ = ["EventSource", "FrameObserver", "PolicyKeeper", "TickRecorder"]
 
 
 class PolicyKeeper:
@@ -46,32 +48,6 @@ class FrameObserver:
     def wants_snapshot(self) -> bool:
         """Say, once, that nothing can be made of the frames before the next snapshot, which should come now."""
         return False
-
-
-class EventSource:
-    """Knows more than the frames; `treadle.live.event_source.HistorySource` is one. All must return at once."""
-
-    def collect(self, frame: Frame) -> Sequence[Event]:
-        """Return the events that the engine gets after those of a frame and before it decides."""
-        return ()
-
-    def learn(self, samples: Samples) -> None:
-        """Take the engine's pilot measurements."""
-
-    def forget(self) -> None:
-        """Take that the engine fails over and over: what it was given may be why."""
-
-    def summary(self) -> str:
-        """Return in a few words what is known, for the status; empty if there is nothing to say."""
-        return ""
-
-    def warnings(self) -> Sequence[str]:
-        """Return what the administrator should know."""
-        return ()
-
-    def keys_for(self) -> Sequence[str]:
-        """Return the types of the applications whose keys the frames should bring (`treadle.events.AttemptKeys`)."""
-        return ()
 
 
 class TickRecorder:

@@ -16,10 +16,11 @@ from treadle.config.needs import missing
 from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.events import Applications, ApplicationState, AttemptKeys, PolicySwitch
-from treadle.live.roles import EventSource, FrameObserver, PolicyKeeper, TickRecorder
+from treadle.live.roles import FrameObserver, PolicyKeeper, TickRecorder
 from treadle.live.waits import Waits
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
+from treadle.sidecar.work import EventSource
 from treadle.wire.answer import (
     PROPOSAL_HEADER,
     PROPOSAL_ROW_BYTES,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
@@ -17,20 +16,11 @@ _MOVED: Final = int(ApplicationState.MOVED)
 _REQUESTS: Final = int(Replaces.REQUESTS)
 
 
-class Part(IntEnum):
-    """How much of an application an engine receives."""
-
-    NONE = 0
-    HELD = 1
-    """All but its asks."""
-    OPEN = 2
+_NONE, _HELD, _OPEN = range(3)
+"""How much of an application an engine receives: nothing, all but its asks, everything."""
 
 
-_NONE, _HELD, _OPEN = (int(part) for part in Part)
-"""Numbers: to look one up in its class takes as long as to compare a small array with it."""
-
-
-class Feed:
+class Feed(Cursor):
     """The events for one engine, from a mirror. Which applications are its own is for its owner to say, at any time.
 
     A snapshot that the mirror takes gives out other indices: then the feed begins again and serves none.
@@ -39,10 +29,13 @@ class Feed:
     def __init__(self, mirror: Mirror) -> None:
         """Begin with a snapshot, and no application."""
         self._mirror = mirror
-        self._cursor = Cursor()
-        mirror.cursors.add(self._cursor)
-        self._snapshots = -1
         self._texts = 0
+        self.forget()
+        mirror.cursors.add(self)
+
+    def forget(self) -> None:
+        """Begin again, and serve no application."""
+        super().forget()
         self._parts: U8 = np.zeros(0, np.uint8)
         self._sent: U8 = self._parts
         """What was sent of each application last."""
@@ -61,17 +54,14 @@ class Feed:
 
     def begin_again(self) -> None:
         """Let the next frame be a snapshot, of the same applications."""
-        self._cursor.version = NEW
+        self.version = NEW
 
     def _set(self, application: int, part: int) -> None:
         self._cover(application + 1)
         self._parts[application] = part
 
     def _cover(self, applications: int) -> None:
-        """Have a place for each application of this snapshot of the mirror."""
-        if self._snapshots != self._mirror.snapshots:
-            self._snapshots = self._mirror.snapshots
-            self._parts = self._sent = np.zeros(0, np.uint8)
+        """Have a place for each application."""
         more = applications - len(self._parts)
         if more > 0:
             room = np.zeros(max(more, len(self._parts)), np.uint8)
@@ -84,20 +74,20 @@ class Feed:
         """
         mirror, size = self._mirror, len(self._mirror.applications)
         self._cover(size)
-        if self._cursor.version < mirror.steps_dropped:
-            self._cursor.version = NEW
-        if self._cursor.version == NEW:
+        if self.version < mirror.steps_dropped:
+            self.version = NEW
+        if self.version == NEW:
             self._sent[:] = _NONE
         live = mirror.applications.live
         after = np.where(live, self._parts[:size], _NONE)
-        found = [*self._cluster(), *_Reading(mirror, self._cursor.version, self._sent[:size], after).events()]
+        found = [*self._cluster(), *_Reading(mirror, self.version, self._sent[:size], after).events()]
         self._sent[:size] = after
-        self._cursor.version = mirror.version
+        self.version = mirror.version
         return found
 
     def _cluster(self) -> list[Event]:
         """Return what all engines receive."""
-        mirror, since = self._mirror, self._cursor.version
+        mirror, since = self._mirror, self.version
         found: list[Event] = []
         if since == NEW:
             found.append(events.Snapshot(mirror.epoch))

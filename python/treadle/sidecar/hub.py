@@ -23,7 +23,7 @@ from treadle.sidecar.merge import Bidder, Merge, Offer
 from treadle.sidecar.mirror import Mirror
 from treadle.sidecar.reports import REPORT_INTERVAL_MS, Report, merge_into
 from treadle.sidecar.roster import NEVER, Asking, Move, Roster
-from treadle.sidecar.work import Beside, Work
+from treadle.sidecar.work import EventSource, Work
 from treadle.wire.answer import (
     PROPOSAL_HEADER,
     PROPOSAL_ROW_BYTES,
@@ -80,7 +80,7 @@ class Hub:
         *,
         clock_ns: Callable[[], int],
         read_roster: Callable[[], Future[Sequence[RosterEngine]]],
-        beside: Beside | None = None,
+        beside: EventSource | None = None,
         on_end: Callable[[str, str], None] = lambda engine, application: None,
     ) -> None:
         """Start the engines.
@@ -95,9 +95,9 @@ class Hub:
         """
         self._lock, self._changed = RLock(), Condition()
         self._make_child, self._clock_ns, self._read_roster = make_child, clock_ns, read_roster
-        self._beside, self._on_end = beside, on_end
+        self._beside, self._on_end = beside or EventSource(), on_end
         self._decoder, self._mirror, self._merge = FrameDecoder(), Mirror(), Merge()
-        self._roster = Roster((), living=())
+        self._roster = Roster(())
         self._engines: dict[str, _Engine] = {}
         self._key: dict[int, int] = {}
         """By index of an application that runs: what it is called in the roster, whatever its attempt."""
@@ -110,7 +110,7 @@ class Hub:
         """How many have come, and how many had when the latest snapshot began."""
         self._configuration: int | None = None
         self._reading: Future[Sequence[RosterEngine]] | None = None
-        self._status = Status("", keys_for=() if beside is None else tuple(beside.keys_for()))
+        self._status = Status("", keys_for=tuple(self._beside.keys_for()))
         self._given_up: dict[int, str] = {}
         """What applications that were given up should know, by index."""
         self._news, self._report_ms = True, 0
@@ -209,9 +209,8 @@ class Hub:
                         self._merge.changed(node, "", self._frames)
                 case Fates():
                     self._merge.fates(event, self._frames)
-        if self._beside is not None:
-            for found in self._beside.collect(frame):
-                self._divide(found)
+        for found in self._beside.collect(frame):
+            self._divide(found)
 
     def _take_applications(self, event: Applications) -> None:
         columns = (event.application, event.cluster_timestamp, event.id, event.state)
@@ -305,8 +304,7 @@ class Hub:
             elif index not in engine.owned and name == owner:
                 engine.owned.add(index)
                 engine.feed.serve(index)
-                if self._beside is not None:
-                    self._beside.again((index,))
+                self._beside.again((index,))
 
     def _unserved(self) -> bool:
         """Say whether an application asks for something and no living engine serves it."""
@@ -386,8 +384,7 @@ class Hub:
         if snapshot:
             engine.encoder, engine.beside = FrameEncoder(), []
             engine.fates.clear()
-            if self._beside is not None:
-                self._beside.again(engine.owned)
+            self._beside.again(engine.owned)
         engine.sequence += 1
         engine.base, engine.thinks = self._frames, True
         flags = header.flags & FrameFlag.OBSERVE | (FrameFlag.SNAPSHOT if snapshot else 0)
@@ -454,9 +451,8 @@ class Hub:
         merge_into(status, {name: engine.report for name, engine in engines.items()}, problems)
         self._given_up = {index: text for index, text in self._given_up.items() if index in self._key}
         status.diagnostics = (*self._given_up.items(), *status.diagnostics)
-        if self._beside is not None:
-            status.learned = "; ".join(filter(None, (status.learned, self._beside.summary())))
-            status.warnings = (*self._beside.warnings(), *status.warnings)
+        status.learned = "; ".join(filter(None, (status.learned, self._beside.summary())))
+        status.warnings = (*self._beside.warnings(), *status.warnings)
         if now_ms >= self._report_ms:
             self._report_ms = now_ms + REPORT_INTERVAL_MS
             status.engines = {"engines": self._figures(now_ms)}

@@ -13,19 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.config.engines import RosterEngine
-from treadle.events import Fate, Fates
+from treadle.events import CONFLICTS, Fate, Fates
 from treadle.proposals import Proposals
 from treadle.sidecar.mirror import Mirror
 
-CONFLICTS: Final = (
-    Fate.CHANGED,
-    Fate.NODE_FULL,
-    Fate.NODE_RESERVED,
-    Fate.QUEUE_MAXIMUM,
-    Fate.USER_LIMIT,
-    Fate.STALE_STATE,
-    Fate.NOT_OWNER,
-)
+LOST: Final = [*CONFLICTS, Fate.NOT_OWNER]
 """Fates of what others have made impossible since the engine looked."""
 
 _UNBOUNDED: Final = 1 << 60
@@ -71,7 +63,7 @@ class Offer:
     def outcomes(self) -> tuple[int, int, int]:
         """Return how many of its transactions have succeeded and conflicted, and how many there are."""
         found: dict[int, int] = {}
-        bits = np.where(self.fates == Fate.COMMITTED, 1, np.where(np.isin(self.fates, CONFLICTS), 2, 0))
+        bits = np.where(self.fates == Fate.COMMITTED, 1, np.where(np.isin(self.fates, LOST), 2, 0))
         for application, bit in zip(self.proposals.application.tolist(), bits.tolist(), strict=True):
             found[application] = found.get(application, 0) | bit
         succeeded = sum(each == 1 for each in found.values())

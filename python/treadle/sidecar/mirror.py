@@ -35,6 +35,10 @@ class Cursor:
         """Have read nothing."""
         self.version = NEW
 
+    def forget(self) -> None:
+        """Begin again: indices mean something else from now on."""
+        self.version = NEW
+
 
 class Mirror:
     """The cluster as the frames since the latest snapshot describe it.
@@ -47,7 +51,6 @@ class Mirror:
         """Know nothing."""
         self.version = 0
         """Of the latest events; raised by each `take`."""
-        self.snapshots = 0
         self.epoch = 0
         self.texts: list[str] = []
         self.cursors: WeakSet[Cursor] = WeakSet()
@@ -75,16 +78,9 @@ class Mirror:
         self.allocation_tags = Rows(events.AllocationTags, resources, "application", "key", "tag_name")
         self.containers = Rows(events.Containers, resources, "application", "container")
         """The latest step of each that lives."""
-        self._tables: dict[type[Any], Rows] = {
-            events.QueueLimits: self.limits,
-            events.Users: self.users,
-            events.NodeAttributes: self.attributes,
-            events.ApplicationUsage: self.usage,
-            events.Tags: self.tags,
-            events.Blacklist: self.blacklist,
-            events.Localities: self.localities,
-            events.AllocationTags: self.allocation_tags,
-        }
+        own = (self.limits, self.users, self.attributes, self.usage)
+        of_asks = (self.tags, self.blacklist, self.localities, self.allocation_tags)
+        self._tables: dict[type[Any], Rows] = {table.kind: table for table in (*own, *of_asks)}
         """Of events of which each row is taken as it is."""
         self.replaced: dict[int, I64] = {int(bit): np.zeros(0, np.int64) for bit in Replaces}
         """When each application's requests, blacklist and tags were replaced last, by the bit of `Replaces`."""
@@ -145,9 +141,8 @@ class Mirror:
             case events.Snapshot():
                 self._clear(0)
                 self.epoch, self.texts = event.epoch, []
-                self.snapshots += 1
                 for cursor in self.cursors:
-                    cursor.version = NEW
+                    cursor.forget()
 
     def _put(self, table: Rows, event: Any) -> Places:
         at = table.put(event, self.version)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from treadle.events import Fate
-from treadle.sidecar.merge import CONFLICTS, Counts
+from treadle.sidecar.merge import LOST, Counts
 from treadle.wire.answer import Status
 
 FIGURES: Final = ("attempts", "wait_mean_ms", "wait_p50_ms", "wait_p99_ms", "retries", "too_large")
@@ -86,7 +86,7 @@ class Report:
             "transactions": counts.transactions,
             "conflicts": counts.conflicts,
             "committed": int(counts.fates[Fate.COMMITTED]),
-            "rejected": int(counts.fates[list(CONFLICTS)].sum()),
+            "rejected": int(counts.fates[LOST].sum()),
             "over_claim": int(counts.fates[Fate.CLAIM]),
             "changed": int(counts.fates[Fate.CHANGED]),
             "not_owner": int(counts.fates[Fate.NOT_OWNER]),

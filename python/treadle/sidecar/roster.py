@@ -71,15 +71,11 @@ def matches(select: Select, asking: Asking) -> bool:
 class Roster:
     """Owners of applications; applications are known by an index of the caller's."""
 
-    def __init__(self, engines: Sequence[RosterEngine], *, living: Collection[str] | None = None) -> None:
-        """Begin with engines that are steady, all of them unless ``living`` names fewer."""
-        self._engines = tuple(engines)
-        self._place = {engine.name: at for at, engine in enumerate(self._engines)}
-        self._lives = {
-            engine.name: _Life(living is None or engine.name in living, -STEADY_MS) for engine in self._engines
-        }
+    def __init__(self, engines: Sequence[RosterEngine]) -> None:
+        """Begin with engines that are all steady."""
+        self._lives: dict[str, _Life] = {}
         self._served: dict[int, _Served] = {}
-        self._steady_ms = NEVER
+        self.replace(engines, 0, living=[engine.name for engine in engines])
 
     @property
     def engines(self) -> tuple[RosterEngine, ...]:
@@ -137,10 +133,7 @@ class Roster:
 
     def dies(self, name: str, now_ms: int) -> list[Move]:
         """Take an engine for dead; return the moves of its applications."""
-        life = self._lives[name]
-        if not life.alive:
-            return self.settle(now_ms)
-        life.alive = False
+        self._lives[name].alive = False
         return self.settle(now_ms)
 
     def returns(self, name: str, now_ms: int, *, steady: bool = False) -> list[Move]:

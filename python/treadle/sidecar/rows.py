@@ -35,7 +35,7 @@ class Rows:
             keys: the columns that say which row it is
             zero: the column that is 0 in a row that is not live; without one rows become so by `kill` alone
         """
-        self._kind, self._keys, self.zero = kind, keys, zero
+        self.kind, self._keys, self.zero = kind, keys, zero
         self.columns: dict[str, npt.NDArray[Any]] = {}
         for field in array_fields(kind):
             wide = field.column is not None and field.column.type == "R*i64"
@@ -111,11 +111,11 @@ class Rows:
 
     def event(self, at: Places, **columns: Any) -> Any:
         """Return some rows as an event, some of its columns given."""
-        return self._kind(**{name: column[at] for name, column in self.columns.items()} | columns)
+        return self.kind(**{name: column[at] for name, column in self.columns.items()} | columns)
 
     def part(self, event: Any, at: Any) -> Any:
         """Return some rows of an event that may have more columns than the table."""
-        return self._kind(**{name: np.array(getattr(event, name)[at]) for name in self.columns})
+        return self.kind(**{name: np.array(getattr(event, name)[at]) for name in self.columns})
 
     def drop(self, version: int) -> None:
         """Let the places be others' of rows that are not live, and were so at a version, if they are many."""

@@ -1,11 +1,11 @@
-"""What an engine of a hub gets, and who knows more than the frames that it is made from."""
+"""What an engine of a hub gets, and who knows more than frames."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-from treadle.events import Event
+from treadle.events import Event, Samples
 from treadle.wire.frames import Frame
 
 LISTENS: Final = "listens"
@@ -25,20 +25,30 @@ class Work(NamedTuple):
     """It shows that it lives four times in so long."""
 
 
-class Beside(Protocol):
-    """Who knows more of applications than the frames; `treadle.live.plan_source.PlanEventSource` is."""
+class EventSource:
+    """Knows more than the frames, such as `treadle.live.event_source.HistorySource`. All must return at once."""
 
     def collect(self, frame: Frame) -> Sequence[Event]:
-        """Return the events beside a frame, by application."""
+        """Return the events that the engine gets after those of a frame and before it decides."""
+        return ()
+
+    def learn(self, samples: Samples) -> None:
+        """Take the engine's pilot measurements."""
+
+    def forget(self) -> None:
+        """Take that the engine fails over and over: what it was given may be why."""
 
     def again(self, applications: Iterable[int]) -> None:
         """Return all that is known of some applications with the next frames, as if it were new."""
 
     def summary(self) -> str:
-        """Return in a few words what is known."""
+        """Return in a few words what is known, for the status; empty if there is nothing to say."""
+        return ""
 
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know."""
+        return ()
 
     def keys_for(self) -> Sequence[str]:
-        """Return the types of the applications whose keys the frames should bring."""
+        """Return the types of the applications whose keys the frames should bring (`treadle.events.AttemptKeys`)."""
+        return ()

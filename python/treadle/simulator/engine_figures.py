@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -45,29 +45,20 @@ class EngineFigures:
     """Transactions refused since they must be whole and have too many containers."""
 
 
-@dataclass(slots=True)
 class EngineCounts:
-    """The same while a simulation runs; times in milliseconds."""
+    """The same while a simulation runs, by the same names; times in milliseconds."""
 
-    useful_ms: int = 0
-    wasted_ms: int = 0
-    empty_ms: int = 0
-    decisions: int = 0
-    transactions: int = 0
-    conflicts: int = 0
-    empty: int = 0
-    placed: int = 0
-    retries: int = 0
-    given_up: int = 0
-    moved: int = 0
-    over_claim: int = 0
-    too_large: int = 0
-    waits_ms: list[int] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.useful_ms = self.wasted_ms = self.empty_ms = 0
+        self.decisions = self.transactions = self.conflicts = self.empty = self.placed = 0
+        self.retries = self.given_up = self.moved = self.over_claim = self.too_large = 0
+        self.waits_ms: list[int] = []
 
     def figures(self, name: str, span_ms: int) -> EngineFigures:
         """Return the figures of a run, given how long it took."""
         waits_s = np.array(self.waits_ms or [0]) / 1000.0
         p50, p99 = (float(np.percentile(waits_s, part)) for part in (50, 99))
+        counts = {each.name: getattr(self, each.name) for each in fields(EngineFigures) if hasattr(self, each.name)}
         return EngineFigures(
             name=name,
             busyness=(self.useful_ms + self.wasted_ms) / max(span_ms, 1),
@@ -78,17 +69,8 @@ class EngineCounts:
             useful_s=self.useful_ms / 1000.0,
             wasted_s=self.wasted_ms / 1000.0,
             empty_s=self.empty_ms / 1000.0,
-            decisions=self.decisions,
             applications=len(self.waits_ms),
-            transactions=self.transactions,
-            conflicts=self.conflicts,
-            empty=self.empty,
-            placed=self.placed,
-            retries=self.retries,
-            given_up=self.given_up,
-            moved=self.moved,
-            over_claim=self.over_claim,
-            too_large=self.too_large,
+            **counts,
         )
 
     def _conflict_fraction(self) -> float:

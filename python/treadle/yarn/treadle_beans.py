@@ -9,29 +9,10 @@ from typing import Any, Final
 from treadle.errors import UserError
 from treadle.yarn.application_ids import is_named, several
 
-_COUNTS: Final = (
-    "applications",
-    "committed",
-    "rejected",
-    "transactions",
-    "conflicts",
-    "decisions",
-    "attempts",
-    "wait_mean_ms",
-    "wait_p50_ms",
-    "wait_p99_ms",
-    "retries",
-    "given_up",
-    "moved",
-    "starts",
-    "too_large",
-    "over_claim",
-    "changed",
-    "not_owner",
-    "useful_ms",
-    "wasted_ms",
-    "empty_ms",
-)
+_PLACED: Final = ("applications", "committed", "rejected", "transactions", "conflicts", "decisions")
+_TRIED: Final = ("attempts", "wait_mean_ms", "wait_p50_ms", "wait_p99_ms", "retries", "given_up", "moved", "starts")
+_REFUSED: Final = ("too_large", "over_claim", "changed", "not_owner")
+_TIMES: Final = ("useful_ms", "wasted_ms", "empty_ms")
 
 
 def why_not(bean: Mapping[str, Any]) -> str:
@@ -69,7 +50,7 @@ def engines_in(bean: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _figures(name: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    counts = {each: int(said.get(each, 0)) for each in _COUNTS}
+    counts = {each: int(said.get(each, 0)) for each in (*_PLACED, *_TRIED, *_REFUSED, *_TIMES)}
     transactions, conflicts = counts["transactions"], counts["conflicts"]
     return {
         "engine": name,

@@ -15,6 +15,7 @@ from treadle.config.engines import STEADY_MS
 from treadle.engine.invented_cluster import Texts, request, rows
 from treadle.events import ApplicationState, Fate
 from treadle.sidecar.reports import FIGURES
+from treadle.sidecar.work import EventSource
 from treadle.wire.answer import Status
 from treadle.wire.schema import FrameFlag
 
@@ -322,7 +323,7 @@ def test_one_status_says_what_all_say() -> None:
 
 
 def test_what_is_known_beside_frames_goes_to_who_serves_the_application() -> None:
-    class Plans:
+    class Plans(EventSource):
         def __init__(self) -> None:
             self.asked: list[int] = []
 
