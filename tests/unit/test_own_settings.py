@@ -9,11 +9,12 @@ import pytest
 
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
-from treadle.config.settings import Settings, default_settings
+from treadle.config.settings import Settings, Source, default_settings
 from treadle.live.own_settings import own_settings
 from treadle.live.policies import LivePolicies
 from treadle.live.policy_memory import state_folder
 from treadle.policy.catalogue import register_parts
+from treadle.replay.again import recorded_settings
 from treadle.wire.answer import Status
 
 register_parts()
@@ -45,6 +46,12 @@ def test_the_first_engine_has_the_files_store() -> None:
     assert "order=srpt" in own.policy.name()
     assert own.profiles.store == "/var/lib/treadle/profiles.db"
     assert own.engines == ()
+
+
+def test_a_recording_without_a_name_is_the_first_engines() -> None:
+    for engine, order in (("", "srpt"), ("service", "srpt"), ("batch-1", "fifo")):
+        found = recorded_settings(Source("t.yaml", TWO, {}), engine, Path("recording"), trust_code=False)
+        assert f"order={order}" in found.policy.name()
 
 
 def test_another_engine_has_its_own_policy_and_store() -> None:

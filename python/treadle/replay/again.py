@@ -124,7 +124,7 @@ class SessionAgain:
             settings=settings,
             submit=lambda _: self._reading,
             observer=_Observer(self._recorded),
-            event_source=self._recorded,
+            event_sources=(self._recorded,),
             recorder=_Asker(self._recorded),
         )
 
@@ -177,6 +177,6 @@ def recorded_settings(source: Source | None, engine: str, place: Path, *, trust_
         return default_settings()
     try:
         found = parse_settings(source.file, source.text, kept=source.part_files, trust_code=trust_code)
-        return own_settings(found, engine, source.file)
+        return own_settings(found, engine, source.file) if engine else found.of_first_engine
     except ConfigError as error:
         raise RecordingError(f"{place}: the settings in it cannot be followed: {error}") from error
