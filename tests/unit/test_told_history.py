@@ -81,7 +81,7 @@ class Live:
             clock_ns=lambda: 0,
             settings=self.settings,
             observer=recorder,
-            event_source=self.source,
+            event_sources=(self.source,),
         )
         self.encoder = FrameEncoder()
         self.rm.snapshot_next()
@@ -229,7 +229,7 @@ def _replayed(live: Live, told: list[Told]) -> list[bytes]:
         reply_max_bytes=1 << 20,
         clock_ns=lambda: 0,
         settings=live.settings,
-        event_source=Silent(kept),
+        event_sources=(Silent(kept),),
     )
     return [session.decide(frame) for frame in live.frames]
 

@@ -218,36 +218,3 @@ class HistorySource(EventSource):
                 tasks=tasks,
             ),
         )
-
-
-class EventSources(EventSource):
-    """Several event sources as one; what a later one says of a request key counts."""
-
-    def __init__(self, *event_sources: EventSource) -> None:
-        self._event_sources = event_sources
-
-    def collect(self, frame: Frame) -> list[Event]:
-        """Return the events of all of them."""
-        return [event for source in self._event_sources for event in source.collect(frame)]
-
-    def learn(self, samples: Samples) -> None:
-        """Take the engine's pilot measurements."""
-        for source in self._event_sources:
-            source.learn(samples)
-
-    def forget(self) -> None:
-        """Take that the engine fails over and over."""
-        for source in self._event_sources:
-            source.forget()
-
-    def summary(self) -> str:
-        """Return what all of them know."""
-        return "; ".join(filter(None, (source.summary() for source in self._event_sources)))
-
-    def warnings(self) -> Sequence[str]:
-        """Return what the administrator should know, of all of them."""
-        return [warning for source in self._event_sources for warning in source.warnings()]
-
-    def keys_for(self) -> Sequence[str]:
-        """Return the types of the applications whose keys any of them wants."""
-        return [type_ for source in self._event_sources for type_ in source.keys_for()]

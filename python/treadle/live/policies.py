@@ -23,7 +23,7 @@ from treadle.config.trust import reason_against
 from treadle.engine import Engine
 from treadle.events import PolicySwitch
 from treadle.live.beside import Beside
-from treadle.live.event_source import EventSources, HistorySource
+from treadle.live.event_source import HistorySource
 from treadle.live.history_writer import ProfileRecorder
 from treadle.live.live_settings import has_file_parts, read_live_settings
 from treadle.live.own_settings import own_settings
@@ -137,10 +137,9 @@ class LivePolicies(PolicyKeeper):
         else:
             self._beside.remember = recorder.remember
             recorder.ask_stages(self._beside.stages_of)
-        source = live if plans is None else EventSources(live, plans)
-        ticks = LiveRecorder(
-            "" if self._is_first else self._engine, keys_for=source.keys_for(), follows_file=not self.refusal
-        )
+        sources = (live,) if plans is None else (live, plans)
+        keys_for = [type_ for source in sources for type_ in source.keys_for()]
+        ticks = LiveRecorder("" if self._is_first else self._engine, keys_for=keys_for, follows_file=not self.refusal)
         ticks.follow(settings)
         ticks.start()
         self._ticks = ticks
@@ -153,7 +152,7 @@ class LivePolicies(PolicyKeeper):
             keeper=self,
             submit=_beside,
             observer=recorder,
-            event_source=source,
+            event_sources=sources,
             recorder=ticks,
         )
         session.say(self.refusal)

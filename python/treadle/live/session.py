@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from threading import Event, Lock
@@ -21,14 +21,7 @@ from treadle.live.waits import Waits
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.sidecar.work import EventSource
-from treadle.wire.answer import (
-    PROPOSAL_HEADER,
-    PROPOSAL_ROW_BYTES,
-    TRANSACTION_BYTES,
-    Answer,
-    Status,
-    encode_answer,
-)
+from treadle.wire.answer import PROPOSAL_HEADER, PROPOSAL_ROW_BYTES, TRANSACTION_BYTES, Answer, Status, encode_answer
 from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_header, without_keys
 from treadle.wire.schema import TooManyError, VersionError, WireError
 
@@ -98,7 +91,7 @@ class Session:
         keeper: PolicyKeeper | None = None,
         submit: Submit = at_once,
         observer: FrameObserver | None = None,
-        event_source: EventSource | None = None,
+        event_sources: Sequence[EventSource] = (),
         recorder: TickRecorder | None = None,
     ) -> None:
         """Make the engine.
@@ -112,7 +105,7 @@ class Session:
             keeper: gets the outcome of policy changes
             submit: has settings read again; until they are there the old ones are followed
             observer: who is shown the frames, after each has been answered
-            event_source: who knows more than the frames say
+            event_sources: who know more than the frames say; of a request key counts what the last one says
             recorder: gets all input and output
 
         Raises:
@@ -126,7 +119,7 @@ class Session:
         self._told_switches: list[PolicySwitch] = []
         self._submit = submit
         self._observer = observer or FrameObserver()
-        self._event_source = event_source or EventSource()
+        self._event_sources = tuple(event_sources)
         self._recorder = recorder or TickRecorder()
         self._reading: Future[Settings] | None = None
         self._failure: PartFailure | None = None
@@ -151,7 +144,8 @@ class Session:
         self._known: str = ""
         self._warned: tuple[str, ...] = ()
         """What others than the engine say in the status."""
-        self._status = Status("", keys_for=tuple(self._event_source.keys_for()))
+        keys_for = tuple(type_ for source in self._event_sources for type_ in source.keys_for())
+        self._status = Status("", keys_for=keys_for)
         self._note_policy()
 
     def say(self, policy_error: str) -> None:
@@ -282,26 +276,29 @@ class Session:
 
     def _collect(self, frame: Frame) -> None:
         """Let the engine have what is known beside the frame: a run can be repeated with both."""
-        events = tuple(self._event_source.collect(_without_moved(frame)))
+        known = _without_moved(frame)
+        events = [event for source in self._event_sources for event in source.collect(known)]
         self._recorder.beside(events)
         if events:
             self._engine.apply(events)
 
     def _note_warnings(self) -> None:
-        others = (self._observer, self._event_source, self._recorder)
-        self._warned = tuple(warning for other in others for warning in other.warnings())
+        known = (warning for source in self._event_sources for warning in source.warnings())
+        self._warned = (*self._observer.warnings(), *known, *self._recorder.warnings())
         self._status.warnings = (*self._missing, *self._engine.starved(), *self._engine.warnings(), *self._warned)
 
     def _hear(self) -> None:
         samples = self._engine.samples()
         if samples is not None:
-            self._event_source.learn(samples)
+            for source in self._event_sources:
+                source.learn(samples)
 
     def _note_contention(self, now_ms: int) -> None:
         """Say what is known of jobs, and how contended nodes are: that anew at most once a second."""
         if now_ms // 1_000 != self._contention_s:
             self._contention_s, self._contention = now_ms // 1_000, self._engine.contention()
-        self._known = "; ".join(filter(None, (self._event_source.summary(), self._recorder.summary())))
+        known = (source.summary() for source in self._event_sources)
+        self._known = "; ".join(filter(None, (*known, self._recorder.summary())))
         self._status.learned = "; ".join(filter(None, (self._contention, self._known)))
 
     def _note_attempts(self, now_ms: int) -> None:
@@ -327,7 +324,8 @@ class Session:
         self._status.engine_error = f"engine started anew after {type(error).__name__}: {error}"
         _log.error("the engine failed on frame %d, a new one is started", self._sequence, exc_info=error)
         if self._failures > 1:
-            self._event_source.forget()
+            for source in self._event_sources:
+                source.forget()
         if self._failures >= FAILURES_MAX:
             raise EngineFailedError(f"the engine failed {self._failures} times in a row: {error}") from error
         self._engine = self._make_engine(self._engine.running)

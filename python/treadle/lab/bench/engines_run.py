@@ -12,16 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.lab.bench.cluster import machine
-from treadle.lab.bench.engines_figures import (
-    Ratio,
-    Side,
-    Waits,
-    as_json,
-    engines_of,
-    ratio_of,
-    side_of,
-    waits_of,
-)
+from treadle.lab.bench.engines_figures import Ratio, Side, Waits, as_json, engines_of, ratio_of, side_of, waits_of
 from treadle.lab.bench.engines_modes import Rosters, Thought
 from treadle.lab.bench.paced_load import PacedLoad
 from treadle.lab.bench.sls import Run, Setting, simulate

@@ -76,7 +76,7 @@ class WiredEngine(FrameObserver, EventSource):
             reply_max_bytes=REPLY_MAX_BYTES,
             clock_ns=self._clock_ns,
             observer=self,
-            event_source=self,
+            event_sources=(self,),
             recorder=recorder,
         )
 
