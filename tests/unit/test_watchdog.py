@@ -132,7 +132,7 @@ def test_the_thread_that_watches_ends_when_there_is_nothing_to_watch(monkeypatch
     assert watch(lambda: 3) == 3
     monitor = watch._monitor
     if monitor is not None:
-        monitor.join(60)
+        monitor.join(180)  # it may have begun to wait for the end of the call, 60 s at most
         assert not monitor.is_alive()
     assert watch._monitor is None
     watch._left_s = 0.02

@@ -205,9 +205,9 @@ def _scenario(load: Load) -> Scenario:
                     "select": {"users": ["service"]},
                     "decision": costs(JobKind.SERVICE),
                     "retry": retry,
-                    "decision_max_s": 3600.0,
+                    "decision_max_s": 600.0,
                 },
-                "b1": {"decision": costs(JobKind.BATCH), "retry": retry, "decision_max_s": 3600.0},
+                "b1": {"decision": costs(JobKind.BATCH), "retry": retry, "decision_max_s": 600.0},
             },
         }
     )
