@@ -36,7 +36,7 @@ class PlainChild:
     """An engine that proposes what it is told to, at once or when it is let to."""
 
     def __init__(self) -> None:
-        self.starts, self.problem, self.alive, self.thinks = 1, "", True, False
+        self.starts, self.problem, self.alive, self.thinks, self.silent_ms = 1, "", True, False, 0.0
         self.frames: list[Frame] = []
         self.contents: list[bytes] = []
         self.beside: list[tuple[Any, ...]] = []

@@ -32,7 +32,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 class Line:
-    """What the hub hears: answers, and four signs of life in a lease."""
+    """What the hub hears: answers, and eight signs of life in a lease."""
 
     def __init__(self, connection: Connection) -> None:
         """Show signs of life from now on, and end with the hub, even while stopped."""
@@ -51,7 +51,7 @@ class Line:
         with suppress(OSError):
             while True:
                 self.send(b"")
-                time.sleep(self.lease_ms / 4000)
+                time.sleep(self.lease_ms / 8000)
         os._exit(0)  # the hub is gone, however busy this is
 
 

@@ -98,6 +98,11 @@ class ChildProcess:
         """Does it work?"""
         return self._ready and self._working
 
+    @property
+    def silent_ms(self) -> float:
+        """How long has it shown no life while it works?"""
+        return 1000 * (time.monotonic() - self._life_s) if self.busy else 0.0
+
     def begin(self, work: Work) -> None:
         """Let it take work, if it is idle."""
         with self._changed:

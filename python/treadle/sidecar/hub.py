@@ -46,6 +46,9 @@ BATCH: Final = 48
 _ROWS_MAX: Final = 1 << 22
 _NUMBER: Final = 0xFFFFFFFF
 
+QUIET: Final = 4
+"""After this part of the lease without life from any it is not renewed: it runs out soon after they are dead."""
+
 FAILURES_MAX: Final = 8
 """A hub that fails so often in a row will not get better: the process ends."""
 
@@ -307,10 +310,12 @@ class Hub:
                 self._beside.again((index,))
 
     def _unserved(self) -> bool:
-        """Say whether an application asks for something and no living engine serves it."""
+        """Say whether an application asks for something and no engine serves it that lives, or all are quiet."""
         living = [name for name in self._engines if self._roster.lives(name)]
-        if len(living) in (0, len(self._engines)):
-            return not living
+        if all(self._engines[name].child.silent_ms > self._lease_ms / QUIET for name in living):
+            return True
+        if len(living) == len(self._engines):
+            return False
         asks = self._mirror.asks()
         return any(asks[index] and self._roster.owner(key) not in living for key, index in self._index.items())
 

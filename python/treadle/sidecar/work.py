@@ -22,7 +22,7 @@ class Work(NamedTuple):
     told: tuple[object, ...]
     """What the engine is to remember."""
     lease_ms: int
-    """It shows that it lives four times in so long."""
+    """It shows that it lives eight times in so long."""
 
 
 class EventSource:

@@ -128,6 +128,32 @@ def test_nobody_is_served_when_all_are_dead(manager: Real, tmp_path: Path) -> No
     eventually(lambda: manager.alive() == set() and "it has no policy" in manager.status["error"], timeout_s=60)
 
 
+def test_nobody_is_served_when_all_are_stopped(manager: Real) -> None:
+    until(manager, {"prod", "rest"})
+    stopped = [psutil.Process(manager.pid(name)) for name in manager.processes]
+    for each in stopped:
+        each.suspend()
+    eventually(lambda: manager.send().unserved, timeout_s=60)
+    eventually(lambda: manager.alive() and [each.starts for each in manager.processes.values()] == [2, 2], timeout_s=60)
+    until(manager, {"prod", "rest"})
+    assert not manager.last.unserved
+
+
+def test_nobody_is_served_when_all_have_thought_for_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    made = Real(tmp_path, {"prod": {"select": {"queues": ["root.q0"]}, "decision_max_s": 0.2}, "rest": {}})
+    made.snapshot()
+    until(made, {"prod", "rest"})
+    (tmp_path / "rest.cannot").touch()
+    os.kill(made.pid("rest"), signal.SIGKILL)
+    until(made, {"prod"})
+    assert not made.last.unserved
+    (tmp_path / "prod.thinks").touch()
+    eventually(lambda: made.send().unserved, timeout_s=60)
+    for each in made.processes.values():
+        each.close()
+
+
 def test_no_byte_of_an_attempts_key_reaches_a_process(manager: Real, tmp_path: Path) -> None:
     until(manager, {"prod", "rest"})
     words = [0x0102030405060708, 0x1112131415161718, 0x2122232425262728, 0x3132333435363738]

@@ -159,6 +159,20 @@ def test_applications_that_nobody_serves_are_said_and_proposals_of_their_last_ow
     assert manager.send().unserved
 
 
+def test_when_all_are_silent_the_lease_runs_out_before_they_are_dead() -> None:
+    manager, (prod, rest) = begun()
+    prod.thinks = rest.thinks = True
+    manager.send()
+    prod.silent_ms = 501  # of a lease of 2000
+    assert not manager.send().unserved
+    rest.silent_ms = 501
+    assert manager.send().unserved
+    rest.silent_ms = 499
+    assert not manager.send().unserved
+    rest.alive = False
+    assert manager.send().unserved
+
+
 def test_a_proposal_for_another_engines_application_is_dropped_with_its_transaction() -> None:
     manager, (prod, _) = begun()
     plan(prod, [(0, 0, 0, 0), (2, 0, 1, 1), (1, 0, 2, 1), (4, 0, 3, 2)])
