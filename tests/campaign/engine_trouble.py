@@ -1,0 +1,374 @@
+"""No engine's trouble reaches another: `python -m tests.campaign.engine_trouble [--seconds N]`.
+
+A hub with four engines, each an ordinary one in a process of its own, under frames of a simulated ResourceManager in
+real time. In turns all is well, and one engine is killed each second, is stopped, or thinks. Another one, its fallback,
+serves its applications meanwhile; the other two must not notice: the hub asks for no snapshot, each of their proposals
+has its fate, and none of their processes ends or begins again. What their decides take, of the CPU of their thread, is
+compared by stretches. That a processor does less for each of two programs is no matter of engines: in long runs there
+are stretches beside them, in which all is well and a process of no engine's is started and killed each second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Condition
+from types import SimpleNamespace
+from typing import Any, Final
+from unittest.mock import patch
+
+import numpy as np
+
+from treadle.config.engines import RosterEngine
+from treadle.config.reader import read_roster
+from treadle.events import Fate, Fates
+from treadle.live import engine_child
+from treadle.sidecar import child, roster
+from treadle.sidecar.child import ChildProcess
+from treadle.sidecar.hub import Hub
+from treadle.sidecar.work import Work
+from treadle.simulator.build import build
+from treadle.simulator.jobs import jobs_of
+from treadle.simulator.loop import rm_settings
+from treadle.simulator.resource_manager import SimulatedRM
+from treadle.simulator.scenario import Scenario
+from treadle.wire.answer import Answer, decode_answer
+from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
+from treadle.wire.schema import FrameFlag
+
+VICTIM, FALLBACK, OTHERS = "victim", "fallback", ("other", "rest")
+TREADLE_YAML: Final = """
+engines:
+  victim: {select: {queues: [root.victim]}, fallback: fallback, decision_max_s: 600}
+  fallback: {select: {queues: [root.fallback]}, fallback: victim}
+  other: {select: {queues: [root.other]}}
+  rest: {}
+"""
+TROUBLES: Final = ("killed", "stopped", "thinking")
+BESIDE: Final = "beside"
+BESIDE_FROM_S: Final = 60.0
+STRETCH_S: Final = 30.0
+LEASE_MS: Final = 5000
+FRAME_S: Final = 0.02
+START_S: Final = 300.0
+"""So long may a stretch wait for what it is about."""
+
+_BYTES, _ROWS = 1 << 20, 1 << 20
+COMMAND: Final = (sys.executable, "-m", "tests.campaign.engine_trouble", "--child")
+
+
+class Watched(ChildProcess):
+    """An engine's process, of which everything is noted that it proposes and hears."""
+
+    def __init__(self, name: str, command: Sequence[str], changed: Condition) -> None:
+        self.proposed: dict[tuple[int, int], int] = {}
+        """By answer and position: a proposal's fate, -1 until it is heard."""
+        self.snapshots = 0
+        self.cpu_us: list[int] = []
+        """Of the decides since it was last taken from here."""
+        self.wrong: Counter[str] = Counter()
+        self._decoder = FrameDecoder()
+        super().__init__(name, command, changed)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that there is, ready or not."""
+        process = self._process
+        return None if process is None else process.pid
+
+    def begin(self, work: Work) -> None:
+        """Take a frame."""
+        frame = self._decoder.decode(work.frame)
+        self.snapshots += frame.header.snapshot
+        for event in frame.events:
+            if isinstance(event, Fates):
+                columns = (event.sequence, event.position, event.fate)
+                for sequence, position, fate in zip(*(column.tolist() for column in columns), strict=True):
+                    if self.proposed.get((sequence, position)) != -1:
+                        self.wrong["fates of what has one, or was never proposed"] += 1
+                    self.proposed[sequence, position] = fate
+        super().begin(work)
+
+    def take(self) -> bytes | None:
+        """Return its answer once."""
+        content = super().take()
+        if content is not None:
+            answer = decode_answer(content, _ROWS)
+            self.proposed |= dict.fromkeys(((answer.sequence, at) for at in range(len(answer.proposals))), -1)
+            self.cpu_us.append(answer.decide_us)
+        return content
+
+
+def scenario(seconds: float) -> Scenario:
+    """Return a cluster with a steady load in each of four queues: three quarters of what these may use."""
+    stage = {"tasks": 40, "duration_s": 3, "demand": {"memory-mb": 1024, "vcores": 1}}
+    engines = (VICTIM, FALLBACK, *OTHERS)
+    jobs = [
+        {"stages": [stage], "queue": name, "count": round(seconds) + 60, "gap_s": 1, "arrival_s": at / len(engines)}
+        for at, name in enumerate(engines)
+    ]
+    return Scenario.model_validate(
+        {
+            "cluster": {"nodes": [{"count": 200, "resources": {"memory-mb": 4096, "vcores": 4}}]},
+            "queues": {name: {"capacity": 20, "maximum_capacity": 20} for name in engines},
+            "workload": {"jobs": jobs},
+        }
+    )
+
+
+class Trouble:
+    """The simulated ResourceManager, its hub, and what is done to an engine."""
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        """Start the engines; their files are in ``folder``, and their jobs last for a little more than ``seconds``."""
+        self.config, self.thinks = folder / "treadle.yaml", folder / "thinks"
+        self.config.write_text(TREADLE_YAML, encoding="utf-8")
+        self.children: dict[str, Watched] = {}
+        self.beside: list[Watched] = []
+        chosen = scenario(seconds)
+        settings = rm_settings(chosen) | {"lease-ms": str(LEASE_MS), "tick-ms": "10", "batch-size": "48"}
+        self.rm = SimulatedRM(build(chosen, jobs_of(chosen, folder, 1), 1), settings)
+        self.rm.begin_again()
+        self.encoder = FrameEncoder()
+        self.sequence = 0
+        self.begin_s: float | None = None
+        self.kind = ""
+        self.cpu_us: dict[str, list[int]] = defaultdict(list)
+        self.hub_us: dict[str, list[int]] = defaultdict(list)
+        self.done: Counter[str] = Counter()
+        self.wrong: Counter[str] = Counter()
+        self.hub = Hub(read_roster(self.config), self._make, clock_ns=time.monotonic_ns, read_roster=Future[Any])
+
+    def _make(self, row: RosterEngine, changed: Condition) -> ChildProcess:
+        thinks = self.thinks if row.name == VICTIM else self.thinks.with_name("never")
+        self.children[row.name] = self._process(row.name, thinks, self.config, changed)
+        return self.children[row.name]
+
+    @staticmethod
+    def _process(name: str, thinks: Path, config: Path, changed: Condition) -> Watched:
+        return Watched(name, (*COMMAND, str(thinks), str(config), name, "alone"), changed)
+
+    def close(self) -> None:
+        """End the engines."""
+        every = [*self.children.values(), *self.beside]
+        for each in every:
+            each.close()
+        for each in every:
+            each.join(60)
+
+    # The ResourceManager
+
+    def frame(self) -> Answer:
+        """Let time go on, send a frame, and commit the answer."""
+        begun_s = time.monotonic()
+        if self.begin_s is not None:
+            self.rm.advance(round(1000 * (begun_s - self.begin_s)))
+        self.sequence += 1
+        flags = FrameFlag.SNAPSHOT if self.sequence == 1 else 0
+        header = FrameHeader(flags, 1, self.sequence, self.rm.start_ms + self.rm.now_ms, 1, 512, 2)
+        content = self.encoder.encode(header, self.rm.frame())
+        asked_ns = time.monotonic_ns()
+        answer = decode_answer(self.hub.decide(content, _BYTES), _ROWS)
+        self.hub_us[self.kind].append((time.monotonic_ns() - asked_ns) // 1000)
+        if answer.resend:
+            raise AssertionError(f"{self.kind}: the hub asks for a snapshot")
+        fates = self.rm.commit(answer.proposals, answer.sequence)
+        self.done["committed"] += int(np.count_nonzero(fates.fate == Fate.COMMITTED))
+        for name in OTHERS:
+            taken, self.children[name].cpu_us = self.children[name].cpu_us, []
+            self.cpu_us[self.kind] += taken
+        time.sleep(max(0.0, begun_s + FRAME_S - time.monotonic()))
+        return answer
+
+    def served_by(self, engine: str) -> str:
+        """Return who serves an engine's applications."""
+        return str(self.hub.roster_json()["engines"][engine]["served_by"])
+
+    # What is done to the engine
+
+    def run(self, seconds: float) -> None:
+        """Let stretches of trouble and between them of peace last for so long, together."""
+        engines = (VICTIM, FALLBACK, *OTHERS)
+        self._until(lambda: all(self.served_by(name) == name for name in engines), "all engines")
+        self.begin_s = time.monotonic()
+        kinds = (*TROUBLES, BESIDE) if seconds >= BESIDE_FROM_S else TROUBLES
+        stretch_s = min(STRETCH_S, seconds / (2 * len(kinds)))
+        for at in range(max(2 * len(kinds), round(seconds / stretch_s))):
+            if at % 2 == 0:
+                self._until(lambda: self.served_by(VICTIM) == VICTIM, "the victim to serve its own")
+                self._stretch("well", stretch_s)
+            else:
+                self._stretch(kinds[at // 2 % len(kinds)], stretch_s)
+                self._help()
+        self.kind = ""
+        self._until(lambda: all(-1 not in self.children[name].proposed.values() for name in OTHERS), "", 60)
+
+    def _until(self, true: Any, what: str, timeout_s: float = START_S) -> None:
+        """Send frames until something holds; raise if it never does, and something is to be named."""
+        self.kind = ""
+        until_s = time.monotonic() + timeout_s
+        while not true():
+            self.frame()
+            if time.monotonic() > until_s:
+                if what:
+                    raise AssertionError(f"waited for {what} for {timeout_s:g} s")
+                return
+
+    def _stretch(self, kind: str, seconds: float) -> None:
+        """Let a stretch last for so long, and until what it is about has been seen."""
+        self.kind, before = kind, self.done[f"{kind} and seen"]
+        begin_s = next_s = time.monotonic()
+        while time.monotonic() < begin_s + seconds or self.done[f"{kind} and seen"] == before:
+            if time.monotonic() >= next_s:
+                next_s += 1
+                self._harm(kind)
+            answer = self.frame()
+            if answer.unserved:
+                self.wrong[f"{kind}: answers of UNSERVED"] += 1
+            if kind == "thinking":
+                seen = answer.again and self.children[VICTIM].busy
+            else:
+                seen = kind in ("well", BESIDE) or self.served_by(VICTIM) == FALLBACK
+            self.done[f"{kind} and seen"] += seen
+            if time.monotonic() > begin_s + seconds + START_S:
+                raise AssertionError(f"an engine that is {kind} makes no difference")
+
+    def _harm(self, kind: str) -> None:
+        """Do it: of kills every second one waits until the engine is ready."""
+        if kind == BESIDE and not self.beside:
+            config = self.config.with_name(BESIDE) / self.config.name
+            config.parent.mkdir(mode=0o700, exist_ok=True)
+            config.write_text(TREADLE_YAML, encoding="utf-8")
+            self.beside.append(self._process(VICTIM, self.thinks, config, Condition()))
+        victim = self.beside[0] if kind == BESIDE else self.children[VICTIM]
+        pid, ready = victim.pid, victim.idle or victim.busy
+        if kind == "thinking":
+            self.thinks.touch()
+        elif pid is not None and kind in ("killed", BESIDE) and (ready or self.done[f"kills {kind}"] % 2):
+            self._signal(pid, signal.SIGKILL)
+            self.done[f"kills {kind}"] += 1
+        elif pid is not None and kind == "stopped" and ready:
+            self._signal(pid, signal.SIGSTOP)
+            self.done["stops"] += 1
+
+    def _help(self) -> None:
+        """Let the engine go on, and be alone."""
+        for each in self.beside:
+            each.close()
+        self.beside.clear()
+        self.thinks.unlink(missing_ok=True)
+        if (pid := self.children[VICTIM].pid) is not None:
+            self._signal(pid, signal.SIGCONT)
+
+    @staticmethod
+    def _signal(pid: int, number: signal.Signals) -> None:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+
+    # What is found
+
+    def findings(self) -> list[str]:
+        """Return what is wrong with the other engines; nothing if they have not noticed."""
+        found = [f"{what}: {count}" for what, count in self.wrong.items()]
+        figures = self.hub.roster_json()["engines"]
+        for name in OTHERS:
+            watched = self.children[name]
+            fates = Counter(watched.proposed.values())
+            found += [f"{name}: {what}: {count}" for what, count in watched.wrong.items()]
+            lost = {what: fates[what] for what in (-1, int(Fate.STALE_STATE), int(Fate.NOT_OWNER)) if fates[what]}
+            if lost:
+                found.append(f"{name}: proposals without a fate (-1), or lost: {lost}")
+            if not fates[int(Fate.COMMITTED)]:
+                found.append(f"{name}: nothing was committed")
+            if (watched.starts, watched.snapshots) != (1, 1):
+                found.append(f"{name}: {watched.starts} starts, {watched.snapshots} snapshots")
+            if not figures[name]["alive"]:
+                found.append(f"{name}: dead")
+        return found
+
+    def ratios(self) -> dict[str, float]:
+        """Return by kind of stretch the p99 of CPU a decide, by that of the stretches where all is well."""
+        p99 = {kind: float(np.percentile(values, 99)) for kind, values in self.cpu_us.items() if kind and values}
+        return {kind: p99[kind] / p99["well"] for kind in (*TROUBLES, BESIDE) if kind in p99}
+
+    def show(self) -> None:
+        """Print what was measured."""
+        print(f"{self.sequence} frames; {dict(self.done)}")
+        proposed = sum(len(self.children[name].proposed) for name in OTHERS)
+        print(f"proposals of the two others: {proposed}")
+        for kind in [kind for kind in ("well", *TROUBLES, BESIDE) if self.cpu_us[kind]]:
+            cpu, hub = (np.percentile(values[kind], (50, 99)) for values in (self.cpu_us, self.hub_us))
+            print(
+                f"{kind:9} decides {len(self.cpu_us[kind]):6}  CPU a decide p50 {cpu[0]:6.0f} us, p99 {cpu[1]:6.0f} us"
+                f"   frame through the hub p50 {hub[0] / 1000:5.2f} ms, p99 {hub[1] / 1000:5.2f} ms"
+            )
+        print("p99 of CPU a decide by that of well:", {kind: round(ratio, 3) for kind, ratio in self.ratios().items()})
+
+
+def run(seconds: float) -> Trouble:
+    """Return what was found in stretches of so many seconds together; the engines have ended."""
+    with (
+        TemporaryDirectory(prefix="engine-trouble-") as folder,
+        patch.object(child, "PAUSE_S", 0.1),
+        patch.object(child, "PAUSE_MAX_S", 0.1),
+        patch.object(roster, "STEADY_MS", 1000),
+    ):
+        trouble = Trouble(Path(folder), seconds)
+        try:
+            trouble.run(seconds)
+        finally:
+            trouble.close()
+    return trouble
+
+
+def _serve(thinks: Path, *given: Any) -> None:
+    """Serve the hub as an engine does, timed by the thread's CPU, and think while a file is there."""
+    from treadle.live import engine_session
+    from treadle.live.session import Session
+
+    decide = Session.decide
+
+    def decide_at_last(session: Session, frame: bytes, *most: int) -> bytes:
+        while most and thinks.exists():  # there is none while it warms up
+            time.sleep(0.05)
+        return decide(session, frame, *most)
+
+    clock = SimpleNamespace(perf_counter_ns=time.thread_time_ns)
+    with patch.object(engine_session, "time", clock), patch.object(Session, "decide", decide_at_last):
+        _SERVE(*given)
+
+
+_SERVE: Final = engine_child._serve
+
+
+def main(texts: Sequence[str] | None = None) -> int:
+    """Run it; returns 1 if the others have noticed anything, else 0."""
+    parser = argparse.ArgumentParser(prog="python -m tests.campaign.engine_trouble", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600.0, help="of all stretches together (600)")
+    chosen = parser.parse_args(texts)
+    trouble = run(chosen.seconds)
+    trouble.show()
+    findings = trouble.findings()
+    for text in findings:
+        print("FOUND", text)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        place = Path(sys.argv[2])
+        del sys.argv[1:3]
+        with patch.object(engine_child, "_serve", lambda *given: _serve(place, *given)):
+            engine_child.main()
+    else:
+        sys.exit(main())
