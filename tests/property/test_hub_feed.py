@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -302,11 +302,8 @@ class Child(Reader):
         self.unread: list[tuple[int, int, int]] = []
         """Steps of containers in frames since it read."""
 
-    def read(self, keys: Collection[tuple[int, int]]) -> None:
-        """Take what is new, and see that no step of an application that it knew before is missing.
-
-        ``keys`` are those that anything is asked for with.
-        """
+    def read(self) -> None:
+        """Take what is new, and see that no step of an application that it knew before is missing."""
         found = self.feed.read()
         snapshot = bool(found) and isinstance(found[0], events.Snapshot)
         header = FrameHeader(int(FrameFlag.SNAPSHOT) * snapshot, self.mirror.epoch, 1, 0, 0, 0, 2)
@@ -314,8 +311,6 @@ class Child(Reader):
         if decoded:
             self.take(decoded)
         for event in decoded:
-            if isinstance(event, events.Localities):
-                assert set(zip(event.application.tolist(), event.key.tolist(), strict=True)) <= set(keys)
             if isinstance(event, events.Containers) and snapshot:
                 assert set(event.event.tolist()) <= {ContainerEvent.ALLOCATED, ContainerEvent.LAUNCHED}
                 assert (self.cluster.nodes.at["state"][event.node[event.node >= 0]] > 0).all()
@@ -363,7 +358,7 @@ def follow(world: World, frames: int) -> None:
             if draw.random() < 0.1:
                 child.feed.begin_again()
             if draw.random() < 0.4:
-                child.read(world.keys)
+                child.read()
                 check(child, all_)
 
 

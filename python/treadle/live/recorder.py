@@ -24,7 +24,7 @@ from treadle.errors import UserError
 from treadle.events import Event, PolicySwitch
 from treadle.live.roles import TickRecorder
 from treadle.live.segment_writer import SegmentWriter, utc
-from treadle.record.hashes import engine_hash, schema, schema_hash, versions
+from treadle.record.hashes import engine_hash, schema_hash, versions
 from treadle.record.ticks import (
     Cost,
     Reading,
@@ -37,6 +37,7 @@ from treadle.record.ticks import (
     tick_record,
 )
 from treadle.wire.frames import read_frame_header, without_keys
+from treadle.wire.page import document
 from treadle.wire.schema import WireError
 
 _log = logging.getLogger(__name__)
@@ -271,7 +272,7 @@ class LiveRecorder(TickRecorder):
             why=self._why if not self._open else "the one before was long enough",
             engine_hash=engine_hash(),
             schema_hash=schema_hash(),
-            schema=schema(),
+            schema=document(),
             versions=versions(),
             process=os.getpid(),
             fresh=self._fresh,

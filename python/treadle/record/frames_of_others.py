@@ -26,7 +26,7 @@ class Translator:
     """Makes frames of one schema into frames of this release's."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        """Read a schema (`treadle.record.hashes.schema`).
+        """Read a schema (`treadle.wire.page.document`).
 
         Raises:
             RecordingError: it is none.

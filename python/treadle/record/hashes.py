@@ -37,12 +37,6 @@ def engine_hash() -> str:
     return found.hexdigest()[:16]
 
 
-@cache
-def schema() -> dict[str, Any]:
-    """Return the wire's schema as JSON takes it: what frames of another release are read by."""
-    return document()
-
-
 def hash_of(document: Any) -> str:
     """Return a hash of a JSON document."""
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
@@ -51,7 +45,7 @@ def hash_of(document: Any) -> str:
 @cache
 def schema_hash() -> str:
     """Return a hash of the wire's schema."""
-    return hash_of(schema())
+    return hash_of(document())
 
 
 def versions() -> dict[str, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from treadle.errors import UserError
 from treadle.files import write_whole
 from treadle.record.chunks import ChunkWriter, RecordingError
-from treadle.record.hashes import engine_hash, schema, schema_hash, versions
+from treadle.record.hashes import engine_hash, schema_hash, versions
 from treadle.record.reader import NOT_FROM_START, RecordedSegment, open_all
 from treadle.record.ticks import (
     Reading,
@@ -21,6 +21,7 @@ from treadle.record.ticks import (
     tick_record,
 )
 from treadle.replay.again import SessionAgain
+from treadle.wire.page import document
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def _written(recorded: RecordedSegment, again: SessionAgain, done: Rewritten, na
         recorded.segment,
         engine_hash=engine_hash(),
         schema_hash=schema_hash(),
-        schema=schema(),
+        schema=document(),
         versions=versions(),
         fresh=not recorded.follows,
         anonymised=recorded.segment.anonymised or names is not None,

@@ -9,7 +9,7 @@ import numpy as np
 from treadle import events
 from treadle.events import ApplicationState, Event, Replaces
 from treadle.events.columns import U8
-from treadle.sidecar.mirror import EVERYTHING, Cursor, Mirror, paired
+from treadle.sidecar.mirror import EVERYTHING, Cursor, Mirror
 from treadle.sidecar.rows import NEW, Bools, Places, Rows
 
 _MOVED: Final = int(ApplicationState.MOVED)
@@ -140,8 +140,7 @@ class _Reading:
         count = mirror.requests.columns["count"][at]
         count[self._closed[mirror.requests.columns["application"][at]]] = 0
         _add(found, mirror.requests, at, count=count)
-        _add(found, mirror.localities, self._of_live_keys(self._rows(mirror.localities, self._open, whole)))
-        for table in (mirror.constraints, mirror.allocation_tags):
+        for table in (mirror.localities, mirror.constraints, mirror.allocation_tags):
             _add(found, table, self._rows(table, self._open, whole))
         self._containers(found)
         return found
@@ -153,17 +152,6 @@ class _Reading:
             application, live = table.columns["application"][at], table.live[at]
             at = at[known[application] & ~(live & whole[application]) & (live | bool(table.zero))]
         return np.concatenate([at, table.of("application", whole)]) if whole.any() else at
-
-    def _of_live_keys(self, at: Places) -> Places:
-        """Return rows of localities but those of request keys that are gone, which went with them."""
-        table = self._mirror.localities
-        dead = ~table.live[at]
-        if not dead.any():
-            return at
-        pairs = paired(table.columns["application"][at], table.columns["key"][at])
-        keys = np.unique(pairs[dead]).tolist()
-        gone = [pair for pair in keys if not self._mirror.requests.has(pair >> 32, pair & 0xFFFFFFFF)]
-        return at[~dead | ~np.isin(pairs, gone)]
 
     def _stale_requirements(self) -> Bools:
         """Return the applications with a key that is back without the constraint or a tag that the engine knows."""

@@ -99,7 +99,8 @@ class Hub:
         self._lock, self._changed = RLock(), Condition()
         self._make_child, self._clock_ns, self._read_roster = make_child, clock_ns, read_roster
         self._beside, self._on_end = beside or EventSource(), on_end
-        self._decoder, self._mirror, self._merge = FrameDecoder(), Mirror(), Merge()
+        self._decoder, self._mirror = FrameDecoder(), Mirror()
+        self._merge = Merge(self._mirror)
         self._roster = Roster(())
         self._engines: dict[str, _Engine] = {}
         self._key: dict[int, int] = {}
@@ -377,7 +378,7 @@ class Hub:
         )
         limit = min(header.limit, rows_max)
         batch = self._setting("batch-size", BATCH)
-        merged = self._merge.answer(engines, header.sequence, limit, rows_max, batch, self._mirror)
+        merged = self._merge.answer(engines, header.sequence, limit, rows_max, batch)
         again = any(each.thinks or each.offer is not None for each in engines if self._roster.lives(each.row.name))
         status = self._report(now_ms)
         return Answer(header.epoch, header.sequence, 0, False, merged, status, again, self._unserved())

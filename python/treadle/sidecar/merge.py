@@ -31,6 +31,8 @@ SENT_MAX: Final = 256
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
+Room = dict[int, I64]
+"""What may still be used, shape (resources,), by the name of the partition."""
 
 
 class Offer:
@@ -49,8 +51,6 @@ class Offer:
         self.sent = 0
         """Of so many, from the first on, the turn has come."""
         self.fates: U8 = np.full(len(proposals), UNKNOWN, np.uint8)
-        self.told = 0
-        """Of so many the engine knows the fate."""
 
     def piece(self, most: int) -> I32:
         """Return the next rows whose turn it is: at most so many, and the rest of the transaction that begun."""
@@ -109,9 +109,8 @@ class Bidder:
     def settle(self, offer: Offer, rows: I32, fates: U8) -> None:
         """Take the fates of some proposals of an answer of its own."""
         offer.fates[rows] = fates
-        offer.told += len(rows)
         self.fates.append((offer.sequence, rows, fates))
-        if offer.told == len(offer.proposals):
+        if (offer.fates != UNKNOWN).all():
             self.counts.take(offer)
 
     def forget(self) -> None:
@@ -146,7 +145,9 @@ class _Segment(NamedTuple):
 class Merge:
     """Merges answers by turns, and gives each engine the fates of its proposals."""
 
-    def __init__(self) -> None:
+    def __init__(self, mirror: Mirror) -> None:
+        """Begin with nothing sent; ``mirror`` is what claims are judged by."""
+        self._mirror = mirror
         self._had_turn: set[str] = set()
         """Who has had a turn in this round."""
         self._sent: dict[int, list[_Segment]] = {}
@@ -192,9 +193,7 @@ class Merge:
                 for application, key, node in zip(*(column.tolist() for column in columns), strict=True):
                     yield bidder.row.name, application, key, node
 
-    def answer(
-        self, bidders: Sequence[Bidder], sequence: int, limit: int, most: int, batch: int, mirror: Mirror
-    ) -> Proposals:
+    def answer(self, bidders: Sequence[Bidder], sequence: int, limit: int, most: int, batch: int) -> Proposals:
         """Return what is sent now.
 
         Args:
@@ -203,20 +202,19 @@ class Merge:
             limit: the answer's transactions begin before so many proposals
             most: the answer has no more proposals
             batch: as many of one engine follow each other, or a transaction
-            mirror: what claims are judged by
         """
         segments: list[_Segment] = []
         pending: dict[int, set[str]] = {}
         self._coarse = any(bidder.row.entry.conflicts == "coarse" for bidder in bidders)
         for name, _, _, node in self.in_flight() if self._coarse else ():
             pending.setdefault(node, set()).add(name)
-        room, count = self._room(bidders, mirror), 0
+        room, count = self._room(bidders), 0
         while count < limit and (bidder := self._next(bidders)) is not None and (offer := bidder.offer) is not None:
             piece = offer.piece(min(batch, limit - count))
             if count and count + len(piece) > most:
                 break
             self._had_turn.add(bidder.row.name)
-            verdicts = self._judge(bidder, offer, piece, pending, room.get(bidder.row.name), mirror)
+            verdicts = self._judge(bidder, offer, piece, pending, room.get(bidder.row.name))
             kept = piece[verdicts == UNKNOWN]
             if len(kept) < len(piece):
                 bidder.settle(offer, piece[verdicts != UNKNOWN], verdicts[verdicts != UNKNOWN])
@@ -234,10 +232,10 @@ class Merge:
             del self._sent[next(iter(self._sent))]
         return _joined(segments)
 
-    def _room(self, bidders: Sequence[Bidder], mirror: Mirror) -> dict[str, dict[int, I64]]:
+    def _room(self, bidders: Sequence[Bidder]) -> dict[str, Room]:
         """Return what engines with a claim, and with something to be sent, may still use of each partition."""
-        found: dict[str, dict[int, I64]] = {}
-        types = mirror.types
+        found: dict[str, Room] = {}
+        mirror, types = self._mirror, self._mirror.types
         for bidder in bidders:
             claim = bidder.row.entry.claim
             if claim >= 1.0 or bidder.offer is None or types is None:
@@ -264,13 +262,7 @@ class Merge:
         return max(due, key=lambda bidder: bidder.row.entry.precedence, default=None)
 
     def _judge(
-        self,
-        bidder: Bidder,
-        offer: Offer,
-        piece: I32,
-        pending: Mapping[int, set[str]],
-        room: dict[int, I64] | None,
-        mirror: Mirror,
+        self, bidder: Bidder, offer: Offer, piece: I32, pending: Mapping[int, set[str]], room: Room | None
     ) -> U8:
         """Return the fates of proposals that are not sent, `UNKNOWN` for the others."""
         made, name, entry = offer.proposals, bidder.row.name, bidder.row.entry
@@ -285,7 +277,7 @@ class Merge:
                 found[at] = Fate.CHANGED if changed and found[at] == UNKNOWN else found[at]
         if room is not None:
             for at in np.flatnonzero(found == UNKNOWN).tolist():
-                wanted = _wanted(mirror, applications[at], int(made.key[piece[at]]), nodes[at])
+                wanted = _wanted(self._mirror, applications[at], int(made.key[piece[at]]), nodes[at])
                 if wanted is None or wanted[0] not in room:
                     continue  # the ResourceManager says what is wrong
                 left = room[wanted[0]]

@@ -48,23 +48,23 @@ class Cursor:
 
 
 def _newer(state: State, since: int) -> Unread:
-    subjects = changed(state, since)
-    first_app = len(state.nodes)
-    first_row = first_app + len(state.apps)
-    first_queue = first_row + len(state.rows)
-    table = np.searchsorted(np.array((first_app, first_row, first_queue)), subjects, side="right")
-    order = np.argsort(table, kind="stable")
-    subjects, ends = subjects[order], np.bincount(table, minlength=4).cumsum().tolist()
-    apps = subjects[ends[0] : ends[1]] - first_app
+    nodes, apps, rows, queues = by_table(state, changed(state, since))
     return Unread(
         snapshot=False,
-        nodes=subjects[: ends[0]],
+        nodes=nodes,
         apps=apps,
         themselves=apps[state.apps["own_version"][apps] > since],
-        rows=subjects[ends[1] : ends[2]] - first_row,
-        queues=np.sort(subjects[ends[2] :] - first_queue),
+        rows=rows,
+        queues=np.sort(queues),
         container_steps=state.container_steps[: int(state.clock[tables.CONTAINER_STEPS])].copy(),
     )
+
+
+def by_table(state: State, subjects: I32) -> list[I32]:
+    """Return places in `State.versions` as nodes, applications, rows and queues, each in the given order."""
+    firsts = np.cumsum([0, len(state.nodes), len(state.apps), len(state.rows)]).tolist()
+    table = np.searchsorted(firsts[1:], subjects, side="right")
+    return [subjects[table == at] - first for at, first in enumerate(firsts)]
 
 
 def changed(state: State, since: int) -> I32:

@@ -39,7 +39,6 @@ class Deciding:
     sequence: int
     base: I64
     attempts: Mapping[int, Attempt]
-    begin_ms: int
     took_ms: int
     full: bool
     """Whether the answer had no room for more."""
@@ -128,4 +127,4 @@ class Runner:
         answer_us = self._decision.cost_us + self._decision.cost_per_proposal_us * len(made)
         took_ms = sum(attempt.took_ms for attempt in attempts.values()) + ceil(answer_us / 1000.0)
         full = len(made) >= min(limit, self.settings.limits.proposals_max)
-        return Deciding(made, self._sequence, base, attempts, at_ms, took_ms, full)
+        return Deciding(made, self._sequence, base, attempts, took_ms, full)

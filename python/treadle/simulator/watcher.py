@@ -9,7 +9,7 @@ import numpy as np
 from treadle.compiled.array_types import I32
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import State
-from treadle.simulator.cursor import changed
+from treadle.simulator.cursor import by_table, changed
 
 
 class Seen(NamedTuple):
@@ -32,13 +32,8 @@ class Watcher:
         if newest == since:
             nobody = np.zeros(0, np.int32)
             return Seen(nobody, nobody)
-        subjects = changed(state, since)
+        _, apps, rows, _ = by_table(state, changed(state, since))
         state.clock[tables.READ] = self._version = newest
-        first_app = len(state.nodes)
-        first_row = first_app + len(state.apps)
-        first_queue = first_row + len(state.rows)
-        apps = subjects[(subjects >= first_app) & (subjects < first_row)] - first_app
-        rows = subjects[(subjects >= first_row) & (subjects < first_queue)] - first_row
         asking = state.rows["app"][rows]
         first = np.sort(np.unique(asking, return_index=True)[1])
         return Seen(apps[state.apps["own_version"][apps] > since], asking[first])

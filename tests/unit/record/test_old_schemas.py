@@ -15,10 +15,11 @@ from treadle.events import Nodes, Queues
 from treadle.proposals import Proposals
 from treadle.record.chunks import RecordingError
 from treadle.record.frames_of_others import Translator
-from treadle.record.hashes import schema, schema_hash
+from treadle.record.hashes import schema_hash
 from treadle.unpacking import bound
 from treadle.wire.answer import Answer, encode_answer
 from treadle.wire.frames import FRAME_HEADER, SECTION_HEADER, FrameDecoder
+from treadle.wire.page import document
 from treadle.wire.schema import SECTIONS
 
 GOLDEN = (Path(__file__).parents[2] / "golden" / "frame-snapshot.bin").read_bytes()
@@ -53,7 +54,7 @@ def changed(name: str, change: Any) -> bytes:
 
 
 def test_a_frame_of_this_schema_stays_as_it_is() -> None:
-    translator = Translator(schema())
+    translator = Translator(document())
     assert translator.frame(GOLDEN, ROOM) == GOLDEN
     assert translator.notes() == []
 
@@ -62,13 +63,13 @@ def test_an_answer_of_wire_2_loses_the_frame_that_it_was_decided_on() -> None:
     now = encode_answer(Answer(1, 5, 7, True, Proposals.none(), "{}"))
     header = struct.Struct("<4sHHqqqqii")
     before = header.pack(b"TRDP", 2, 1, 1, 5, 4, 7, 0, 2) + b"{}"
-    assert Translator({**schema(), "wire": 2}).answer(before) == now
-    assert Translator(schema()).answer(now) == now
-    assert Translator({**schema(), "wire": 2}).answer(b"TRDP") == b"TRDP"
+    assert Translator({**document(), "wire": 2}).answer(before) == now
+    assert Translator(document()).answer(now) == now
+    assert Translator({**document(), "wire": 2}).answer(b"TRDP") == b"TRDP"
 
 
 def test_a_column_that_the_other_did_not_have_is_0_and_one_that_is_unknown_is_left_out() -> None:
-    other = copy.deepcopy(schema())
+    other = copy.deepcopy(document())
     mine = columns_of(other, "NODES")
     mine[:] = [["height", "i64"], *(each for each in mine if each[0] != "rack")]
     frame = changed(
@@ -89,7 +90,7 @@ def test_a_column_that_the_other_did_not_have_is_0_and_one_that_is_unknown_is_le
 
 
 def test_columns_in_another_order_and_of_another_width_are_found_by_name() -> None:
-    other = copy.deepcopy(schema())
+    other = copy.deepcopy(document())
     mine = columns_of(other, "QUEUES")
     mine.reverse()
     next(each for each in mine if each[0] == "priority")[1] = "i64"
@@ -108,7 +109,7 @@ def test_columns_in_another_order_and_of_another_width_are_found_by_name() -> No
 
 
 def test_a_section_under_another_number_is_found_by_name_and_an_unknown_one_is_left_out() -> None:
-    other = copy.deepcopy(schema())
+    other = copy.deepcopy(document())
     other["wire"] = 1
     for each in other["sections"]:
         each["kind"] += 50
@@ -133,7 +134,7 @@ def test_what_is_no_schema_is_refused(schema_: dict[str, Any]) -> None:
 
 
 def test_a_frame_that_its_schema_does_not_describe_is_refused() -> None:
-    other = copy.deepcopy(schema())
+    other = copy.deepcopy(document())
     columns_of(other, "NODES").pop()
     with pytest.raises(RecordingError, match="a frame that its schema does not describe"):
         Translator(other).frame(GOLDEN, ROOM)
@@ -158,7 +159,7 @@ def of_rows(rows: int, content: bytes = b"", resources: int = R) -> bytes:
 def test_rows_that_the_file_has_no_bytes_for_are_refused_and_cost_no_memory(
     columns: list[list[str]], frame: bytes, said: str
 ) -> None:
-    other = copy.deepcopy(schema())
+    other = copy.deepcopy(document())
     columns_of(other, "NODES")[:] = columns
     translator = Translator(other)
     tracemalloc.start()
@@ -173,9 +174,9 @@ def test_rows_that_the_file_has_no_bytes_for_are_refused_and_cost_no_memory(
 
 def test_a_frame_that_ends_early_is_refused() -> None:
     with pytest.raises(RecordingError, match="a frame that its schema does not describe"):
-        Translator(schema()).frame(GOLDEN[: FRAME_HEADER.size + 3], ROOM)
+        Translator(document()).frame(GOLDEN[: FRAME_HEADER.size + 3], ROOM)
 
 
-def test_the_hash_is_of_the_schema() -> None:
+def test_the_hash_is_of_the_document() -> None:
     assert len(schema_hash()) == 16
     assert schema_hash() == schema_hash()
