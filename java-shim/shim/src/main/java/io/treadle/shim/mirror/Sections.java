@@ -104,12 +104,13 @@ final class Sections {
     if (nodes.takeNewPlaces()) {
       applications.rows().stream().filter(row -> row.unknownPlaces).forEach(late::add);
     }
-    reviewLate(draft);
     applications.begin();
     List<ContainerStep> waited = containers.begin();
     for (ApplicationId id : changes.applications()) {
       reviewApplication(draft, id);
     }
+    // after those that have gone: nothing may follow the row that says so
+    reviewLate(draft);
     waited.forEach(step -> take(draft, step));
     for (ContainerStep step : changes.steps()) {
       take(draft, step);
