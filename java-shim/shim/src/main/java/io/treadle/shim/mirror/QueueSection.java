@@ -68,7 +68,9 @@ final class QueueSection {
     walkedMs = draft.monotonicMs;
     changed = false;
     unknown = false;
-    Map<CSQueue, Row> before = rows;
+    // a leaf that became a parent is another object, and has the index of its path
+    Map<Integer, Row> before = new HashMap<>();
+    rows.values().forEach(row -> before.put(row.index, row));
     rows = new IdentityHashMap<>();
     List<List<Object>> now = new ArrayList<>();
     visit(draft, draft.scheduler.getRootQueue(), null, before, now);
@@ -82,12 +84,12 @@ final class QueueSection {
     }
   }
 
-  private void visit(Draft draft, CSQueue queue, Row parent, Map<CSQueue, Row> before,
+  private void visit(Draft draft, CSQueue queue, Row parent, Map<Integer, Row> before,
       List<List<Object>> now) {
     boolean leaf = LeafQueues.isLeaf(queue);
     String path = queue.getQueuePath();
     Row row = new Row(index(path), queue, parent, leaf);
-    Row old = before.get(queue);
+    Row old = before.get(row.index);
     if (old != null) {
       row.limits.putAll(old.limits);
     }
