@@ -6,6 +6,7 @@ No engine waits for another: who still thinks when a frame comes hears of it lat
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from threading import Condition, RLock
@@ -13,13 +14,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.config.engines import RosterEngine
+from treadle.config.engines import GANG_MAX, RosterEngine
 from treadle.config.errors import ConfigError
+from treadle.errors import printable
 from treadle.events import Applications, ApplicationState, ContainerEvent, Containers, Event, Fates, Snapshot
 from treadle.proposals import Proposals
 from treadle.sidecar.child import ChildProcess
 from treadle.sidecar.feed import Feed
-from treadle.sidecar.merge import Bidder, Merge, Offer
+from treadle.sidecar.merge import Bidder, Merge, Offer, check_answer
 from treadle.sidecar.mirror import Mirror
 from treadle.sidecar.reports import REPORT_INTERVAL_MS, Report, merge_into
 from treadle.sidecar.roster import NEVER, Asking, Move, Roster
@@ -43,7 +45,12 @@ TICK_MS: Final = 10
 BATCH: Final = 48
 """The ResourceManager's defaults, until a frame has its settings."""
 
-_ROWS_MAX: Final = 1 << 22
+TOLD_MAX: Final = 256
+"""Things that wait for an engine that does not live; beyond, the oldest is dropped."""
+
+_TEXT_MAX: Final = 200
+"""Characters of what an engine says, in the log and where applications read it."""
+
 _NUMBER: Final = 0xFFFFFFFF
 
 QUIET: Final = 4
@@ -64,12 +71,14 @@ class _Engine(Bidder):
         self.child = child
         self.feed, self.encoder = Feed(mirror), FrameEncoder()
         self.sequence = self.base = self.begun = 0
+        self.rows_max = 0
+        """Of its next answer."""
         self.thinks = False
         """Has it work that it has not answered?"""
         self.died = False
         """Has it been alive, and then not?"""
         self.beside: list[Event] = []
-        self.told: list[object] = []
+        self.told: deque[object] = deque(maxlen=TOLD_MAX)
         self.report = Report()
 
 
@@ -257,6 +266,8 @@ class Hub:
                 _log.warning("engine %s is %s", name, "alive" if alive else "dead")
                 steady, engine.died, self._report_ms = not engine.died, engine.died or not alive, 0
                 roster = self._roster
+                if not alive:  # what changes from now on is not kept for it
+                    engine.feed.begin_again()
                 self._move(roster.returns(name, now_ms, steady=steady) if alive else roster.dies(name, now_ms))
         self._seek_homes(now_ms)
         if NEVER < self._roster.next_ms() <= now_ms:
@@ -365,17 +376,18 @@ class Hub:
         engines = list(self._engines.values())
         for engine in engines:
             self._receive(engine, now_ms)
+        rows_max = (reply_max_bytes - PROPOSAL_HEADER.size - Status.BYTES_MAX) // (
+            PROPOSAL_ROW_BYTES + TRANSACTION_BYTES
+        )
         asked = [each for each in engines if each.offer is None and not each.thinks and each.child.idle]
         for engine in asked:
+            engine.rows_max = max(0, min(header.limit + GANG_MAX - 1, rows_max))
             self._ask(engine, header, reply_max_bytes)
         with self._changed:
             tick_s = self._setting("tick-ms", TICK_MS) / 1000
             self._changed.wait_for(lambda: not any(each.child.busy for each in asked), tick_s)
         for engine in asked:
             self._receive(engine, now_ms)
-        rows_max = (reply_max_bytes - PROPOSAL_HEADER.size - Status.BYTES_MAX) // (
-            PROPOSAL_ROW_BYTES + TRANSACTION_BYTES
-        )
         limit = min(header.limit, rows_max)
         batch = self._setting("batch-size", BATCH)
         merged = self._merge.answer(engines, header.sequence, limit, rows_max, batch)
@@ -397,7 +409,8 @@ class Hub:
         own = header._replace(flags=int(flags), sequence=engine.sequence)
         frame = engine.encoder.encode(own, [*events, *engine.news()])
         work = Work(frame, reply_max_bytes, tuple(engine.beside), tuple(engine.told), self._lease_ms)
-        engine.beside, engine.told = [], []
+        engine.beside = []
+        engine.told.clear()
         engine.child.begin(work)
 
     def _receive(self, engine: _Engine, now_ms: int) -> None:
@@ -407,20 +420,20 @@ class Hub:
             return
         engine.thinks = False
         try:
-            answer = decode_answer(content, _ROWS_MAX)
-            if answer.sequence != engine.sequence:
-                raise WireError("sequence", f"{answer.sequence} instead of {engine.sequence}")
+            answer = decode_answer(content, engine.rows_max)
+            check_answer(answer, engine.sequence)
             engine.report.take(answer.status, fresh=engine.base >= self._snapshot_at)
             said = engine.report.said
             said.diagnostics = [each for each in said.diagnostics if each[0] in engine.owned]
             self._news |= bool(answer.status)
         except ValueError as error:
-            _log.warning("engine %s: its answer is not used: %s", engine.row.name, error)
+            _log.warning("engine %s: its answer is not used: %s", engine.row.name, _said(str(error)))
             engine.feed.begin_again()
             return
         if answer.resend:
             engine.feed.begin_again()
-        offer = Offer(engine.sequence, answer.proposals, answer.decide_us, engine.base)
+        decide_us = min(max(0, answer.decide_us), round(1_000_000 * engine.row.entry.decision_max_s))
+        offer = Offer(engine.sequence, answer.proposals, decide_us, engine.base)
         if not len(offer.proposals):
             engine.counts.take(offer)
         else:
@@ -428,7 +441,7 @@ class Hub:
             if engine.base < self._snapshot_at:
                 engine.forget()
         for index, why in said.engines.given_up:
-            self._give_up(engine, index, why, now_ms)
+            self._give_up(engine, index, _said(why), now_ms)
 
     def _give_up(self, engine: _Engine, index: int, why: str, now_ms: int) -> None:
         key = self._key.get(index)
@@ -480,3 +493,7 @@ class Hub:
 
 def _yarn_id(key: int) -> str:
     return f"application_{key >> 32}_{key & _NUMBER:04d}"
+
+
+def _said(text: str) -> str:
+    return printable(text)[:_TEXT_MAX]

@@ -12,10 +12,12 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from treadle.config.engines import RosterEngine
+from treadle.config.engines import GANG_MAX, RosterEngine
 from treadle.events import CONFLICTS, Fate, Fates
 from treadle.proposals import Proposals
 from treadle.sidecar.mirror import Mirror
+from treadle.wire.answer import Answer
+from treadle.wire.schema import WireError
 
 LOST: Final = [*CONFLICTS, Fate.NOT_OWNER]
 """Fates of what others have made impossible since the engine looked."""
@@ -69,6 +71,21 @@ class Offer:
         succeeded = sum(each == 1 for each in found.values())
         conflicted = sum(each >= 2 for each in found.values())
         return succeeded, conflicted, len(found)
+
+
+def check_answer(answer: Answer, sequence: int) -> None:
+    """Check what an engine has answered.
+
+    Raises:
+        WireError: it is to another frame, or has a transaction that is larger than any may be.
+    """
+    if answer.sequence != sequence:
+        raise WireError("sequence", f"{answer.sequence} instead of {sequence}")
+    numbers = answer.proposals.transaction
+    if numbers is not None and len(numbers):
+        most = int(np.unique(numbers, return_counts=True)[1].max())
+        if most > GANG_MAX:
+            raise WireError("transaction", f"{most} proposals, at most {GANG_MAX}")
 
 
 class Counts:
@@ -211,7 +228,7 @@ class Merge:
         room, count = self._room(bidders), 0
         while count < limit and (bidder := self._next(bidders)) is not None and (offer := bidder.offer) is not None:
             piece = offer.piece(min(batch, limit - count))
-            if count and count + len(piece) > most:
+            if count + len(piece) > most:
                 break
             self._had_turn.add(bidder.row.name)
             verdicts = self._judge(bidder, offer, piece, pending, room.get(bidder.row.name))

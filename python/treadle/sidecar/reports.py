@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from treadle.events import Fate
 from treadle.sidecar.merge import LOST, Counts
 from treadle.wire.answer import Status
+
+T = TypeVar("T")
 
 FIGURES: Final = ("attempts", "wait_mean_ms", "wait_p50_ms", "wait_p99_ms", "retries", "too_large")
 """What an engine measures of itself."""
@@ -21,12 +23,18 @@ _TEXT_MAX: Final = 100
 """Characters of a text that stands among the figures of an engine."""
 
 
+_SAID_MAX: Final = 2
+"""Warnings, and diagnostics, of each engine that come before any engine's third."""
+
+Figure = Annotated[int, Field(ge=0, lt=2**53)]
+
+
 class Own(BaseModel):
     """What of an engine's status is its own as one of several."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
-    figures: dict[str, int] = Field(default_factory=dict)
+    figures: dict[str, Figure] = Field(default_factory=dict)
     given_up: list[tuple[int, str]] = Field(default_factory=list)
 
 
@@ -38,7 +46,7 @@ class Said(BaseModel):
     policy: str = ""
     overrides_guarantees: bool = False
     overrides_order: bool = False
-    configuration: int = -1
+    configuration: int = Field(default=-1, ge=-1, lt=2**31)
     error: str | None = None
     learned: str = ""
     waits_for: str = ""
@@ -114,8 +122,14 @@ def merge_into(status: Status, reports: Mapping[str, Report], problems: Mapping[
     status.engine_error = "; ".join(_together(errors.items()))
     status.learned = "; ".join(_together((name, each.learned) for name, each in said.items()))
     status.waits_for = "; ".join(_together((name, each.waits_for) for name, each in said.items()))
-    status.warnings = tuple(_together((name, text) for name, each in said.items() for text in each.warnings))
-    status.diagnostics = tuple(pair for each in said.values() for pair in each.diagnostics)
+    warnings = _in_turns([[(name, text) for text in each.warnings] for name, each in said.items()])
+    status.warnings = tuple(_together(warnings))
+    status.diagnostics = tuple(_in_turns([each.diagnostics for each in said.values()]))
+
+
+def _in_turns(lists: Sequence[Sequence[T]]) -> list[T]:
+    """Return the first few of each list, then the others: the room of a status is for all engines."""
+    return [each for part in (slice(_SAID_MAX), slice(_SAID_MAX, None)) for found in lists for each in found[part]]
 
 
 def _together(texts: Iterable[tuple[str, str]]) -> Sequence[str]:
@@ -123,5 +137,5 @@ def _together(texts: Iterable[tuple[str, str]]) -> Sequence[str]:
     found: dict[str, list[str]] = {}
     for name, text in texts:
         if text:
-            found.setdefault(text, []).append(name)
+            found.setdefault(text.replace("; ", ", "), []).append(name)
     return [f"{', '.join(names)}: {text}" for text, names in found.items()]

@@ -11,7 +11,7 @@ import pytest
 from tests.support.hub import Manager, PlainChild, Row, roster, rows_of
 
 from treadle import events
-from treadle.config.engines import STEADY_MS
+from treadle.config.engines import GANG_MAX, STEADY_MS
 from treadle.engine.invented_cluster import Texts, request, rows
 from treadle.events import ApplicationState, Fate
 from treadle.sidecar.reports import FIGURES
@@ -264,6 +264,38 @@ def test_what_is_no_answer_is_not_used() -> None:
         prod._answer = answer
         assert len(manager.send().proposals) == 0
         assert prod.frames[-1].header.snapshot
+
+
+def test_what_no_engine_may_say_reaches_nobody() -> None:
+    manager, (prod, rest) = begun()
+    manager.limit = 100
+    whole = [(0, 0, 0, 0)] * (GANG_MAX + 1)
+    many = [(0, 0, 0)] * (manager.limit + GANG_MAX)
+    for rows_, status in ((whole, {}), (many, {}), ([], {"engines": {"figures": {"retries": 10**1000}}})):
+        plan(prod, rows_)
+        plan(rest, [(1, 0, 0)])
+        prod.status = {"policy": "hostile", "configuration": 1} | status
+        assert rows_of(manager.send()) == [(1, 0, 0)]
+        assert manager.send().proposals is not None
+        assert prod.frames[-1].header.snapshot, "its answer was not used"
+
+
+def test_the_first_engine_leaves_room_for_what_the_others_say() -> None:
+    manager, (prod, rest) = begun()
+    prod.status = {"policy": "one", "configuration": 1, "warnings": [f"w{at}" for at in range(20)]}
+    rest.status = {"policy": "two", "configuration": 1, "warnings": ["mine; prod: not mine"]}
+    manager.now_ms += 10_000
+    manager.send()
+    assert manager.status["warnings"][:3] == ["prod: w0", "prod: w1", "rest: mine, prod: not mine"]
+
+
+def test_nothing_is_kept_for_an_engine_that_is_dead() -> None:
+    manager, (prod, _) = begun()
+    prod.alive = False
+    manager.send()
+    prod.alive = True
+    manager.send()
+    assert prod.frames[-1].header.snapshot
 
 
 def test_frames_that_do_not_continue_are_refused_until_a_snapshot() -> None:
