@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import socket
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from threading import Condition, Thread
+from threading import Condition, Thread, Timer
 from typing import Final
 
 from treadle.errors import printable
@@ -40,6 +43,12 @@ ONE_THREAD: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 _TEXT_MAX: Final = 400
 
+_WATCH_S: Final = 0.5
+"""How often it is asked whether a process that says nothing has ended: one that it started may hold its descriptor."""
+
+_SIGNS_PER_S: Final = 1000
+"""More signs of life than that since the latest answer are a flood; a process shows eight in a lease."""
+
 
 class ChildProcess:
     """An engine in a process of its own, one after the other."""
@@ -54,10 +63,14 @@ class ChildProcess:
         """
         self._name, self._command, self._changed = name, command, changed
         self._process: subprocess.Popen[bytes] | None = None
+        self._line: Connection | None = None
+        """This end of the connection, until it is cut."""
         self._work: Work | None = None
         self._answer: bytes | None = None
         self._ready = self._working = self._closed = self._hurry = False
-        self._begun_s = self._life_s = 0.0
+        self._begun_s = self._life_s = self._heard_s = 0.0
+        self._signs = 0
+        """How many signs of life there were since `_heard_s`, when it began or answered."""
         self._why = ""
         self.starts = 0
         self.problem = ""
@@ -80,13 +93,29 @@ class ChildProcess:
                 self._kill_if(thinks_s > decision_max_ms / 1000, f"it has thought for {thinks_s:.1f} s")
             if process.poll() is not None:
                 self._ready = False
+                self._cut()
                 self._changed.notify_all()
             return self._ready
 
     def _kill_if(self, reason: bool, why: str) -> None:
-        if reason and self._process is not None and not self._why:
+        if reason and not self._why:
             self._why, self._ready = why, False
-            self._process.kill()
+            self._cut()
+
+    def _cut(self) -> None:
+        """Kill it and what it has started, and talk to it no more, whoever holds the other end."""
+        with self._changed:
+            process, line, self._line = self._process, self._line, None
+            if process is None or line is None:
+                return
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with suppress(OSError):
+                end = socket.socket(fileno=line.fileno())
+                try:
+                    end.shutdown(socket.SHUT_RDWR)
+                finally:
+                    end.detach()
 
     @property
     def idle(self) -> bool:
@@ -123,16 +152,24 @@ class ChildProcess:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """End it for good, soon."""
+        """End it for good: it is asked to, and killed after CLOSE_S."""
         with self._changed:
             self._closed, self._ready = True, False
             if self._process is not None:
                 self._process.terminate()
             self._changed.notify_all()
+        late = Timer(CLOSE_S, self._cut)
+        late.daemon = True
+        late.start()
 
     def join(self, timeout_s: float) -> None:
         """Wait until it has ended after `close`."""
         self._thread.join(timeout_s)
+
+    @property
+    def ended(self) -> bool:
+        """Has it ended for good?"""
+        return not self._thread.is_alive()
 
     # Its thread
 
@@ -140,14 +177,15 @@ class ChildProcess:
         pause_s = PAUSE_S
         while not self._closed:
             began_s = time.monotonic()
-            ours, theirs = Pipe()
+            ours: Connection | None = None
             try:
+                ours, theirs = Pipe()
                 self._serve(ours, theirs)
-            except (EOFError, OSError) as error:
-                _log.debug("engine %s: %s", self._name, error)
-                self._end()
+            except Exception as error:  # no descriptor or memory left, say: that passes
+                self._end(error)
             finally:
-                ours.close()
+                if ours is not None:
+                    ours.close()
             if time.monotonic() - began_s > PAUSE_MAX_S:
                 pause_s = PAUSE_S
             with self._changed:
@@ -161,13 +199,21 @@ class ChildProcess:
         Raises:
             EOFError, OSError: it has ended, or could not be started, or says too much.
         """
-        with self._changed, theirs:
-            self._begun_s, self._why = time.monotonic(), ""
-            command = [*self._command, str(theirs.fileno())]
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], env={**ONE_THREAD, **os.environ}
+        with theirs:
+            process = subprocess.Popen(
+                [*self._command, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                env={**ONE_THREAD, **os.environ},
+                start_new_session=True,  # it is killed with what it has started
             )
-        said = self._hear(ours)
+        with self._changed:
+            self._process, self._line = process, ours
+            self._begun_s = self._heard_s = time.monotonic()
+            self._signs = 0
+            if self._closed:
+                raise EOFError
+        said = self._hear(ours, process)
         if said != READY:
             self._why = printable(said[:_TEXT_MAX].decode(errors="replace"))
             raise EOFError
@@ -182,29 +228,40 @@ class ChildProcess:
                     raise EOFError
                 work, self._work = self._work, None
             ours.send(work)
-            answer = self._hear(ours)
+            answer = self._hear(ours, process)
             with self._changed:
                 self._answer, self._working = answer, False
 
-    def _hear(self, ours: Connection) -> bytes:
-        while not (said := ours.recv_bytes(ANSWER_BYTES_MAX)):
-            self._life_s = time.monotonic()
-        return said
+    def _hear(self, ours: Connection, process: subprocess.Popen[bytes]) -> bytes:
+        while True:
+            speaks, now_s = ours.poll(_WATCH_S), time.monotonic()
+            if speaks and (said := ours.recv_bytes(ANSWER_BYTES_MAX)):
+                self._signs, self._heard_s = 0, now_s
+                return said
+            if process.poll() is not None:
+                raise EOFError
+            if speaks:
+                self._life_s, self._signs = now_s, self._signs + 1
+                if self._signs > _SIGNS_PER_S * (1 + now_s - self._heard_s):
+                    raise OSError(f"it shows more than {_SIGNS_PER_S} signs of life in a second")
 
-    def _end(self) -> None:
+    def _end(self, error: Exception) -> None:
         """Take that the process has ended, or let it."""
         process = self._process
-        code: int | None = None
+        why = (
+            "" if isinstance(error, EOFError | ConnectionError) else printable((str(error) or repr(error))[:_TEXT_MAX])
+        )
         if process is not None:
-            try:
-                code = process.wait(CLOSE_S if self._closed else 0.1)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                code = process.wait()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(CLOSE_S if self._closed else 0.1)
+            self._cut()
+            code = process.wait()
+            why = why or f"code {code}"
         with self._changed:
-            self._process, self._work, self._answer = None, None, None
+            self._process, self._line, self._work, self._answer = None, None, None, None
             self._ready = self._working = False
-            self.problem = f"its process has ended ({self._why or f'code {code}'}), and is started again"
+            self.problem = f"its process has ended ({self._why or why}), and is started again"
+            self._why = ""
             self._changed.notify_all()
         if not self._closed:
             _log.warning("engine %s: %s", self._name, self.problem)

@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing import Pipe
 from pathlib import Path
-from threading import Condition
-from typing import Any
+from threading import Condition, Thread
+from typing import Any, cast
 
 import psutil
 import pytest
@@ -22,6 +24,7 @@ from treadle.config.engines import RosterEngine
 from treadle.engine.invented_cluster import Texts, rows
 from treadle.sidecar import child
 from treadle.sidecar.child import ChildProcess
+from treadle.sidecar.work import Work
 
 COMMAND = (sys.executable, "-m", "tests.support.hub_child")
 ROOT = Path(__file__).parents[3]
@@ -171,6 +174,7 @@ HUB = """
 import sys, time
 from threading import Condition
 from treadle.sidecar.child import ChildProcess
+from treadle.sidecar.work import Work
 children = [ChildProcess(name, (sys.executable, "-m", "tests.support.hub_child", sys.argv[1], name), Condition())
             for name in ("one", "two")]
 while not all(child.starts for child in children):
@@ -197,3 +201,143 @@ def test_a_hub_loads_no_engine_and_nothing_compiled() -> None:
     assert "treadle.sidecar.hub" in done.stdout.split()
     wrong = ("numba", "treadle.policy", "treadle.engine", "treadle.compiled")
     assert [name for name in done.stdout.split() if name.startswith(wrong)] == []
+
+
+HALF_A_MESSAGE = "0000010041"
+"""The length of a message, and one of its bytes."""
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ChildProcess]]:
+    """Start a process without a hub; the file `pid` has the number of one that it leaves behind."""
+    monkeypatch.setattr(child, "PAUSE_S", 0.05)
+    monkeypatch.chdir(ROOT)
+    made: list[ChildProcess] = []
+
+    def start(*command: str) -> ChildProcess:
+        made.append(ChildProcess("prod", command or (*COMMAND, str(tmp_path), "prod"), Condition()))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+        each.join(60)
+    for pid in (tmp_path / "pid").read_text().split() if (tmp_path / "pid").exists() else ():
+        with suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+
+
+FORKS = """
+import os, sys, time
+pid, half, own, line = sys.argv[1], bytes.fromhex(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+if os.path.exists(pid):
+    os._exit(4)
+if os.fork():
+    while not os.path.exists(pid):
+        time.sleep(0.01)
+    os.write(line, half)
+    os._exit(3)
+if own == "own":
+    os.setsid()
+with open(pid + ".part", "w") as file:
+    file.write(str(os.getpid()))
+os.rename(pid + ".part", pid)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("session", ["the process's", "own"])
+@pytest.mark.parametrize("half", ["", HALF_A_MESSAGE])
+def test_who_has_ended_is_started_again_though_another_holds_its_descriptor(
+    half: str, session: str, alone: Callable[..., ChildProcess], tmp_path: Path
+) -> None:
+    ended = alone(sys.executable, "-c", FORKS, str(tmp_path / "pid"), half, session)
+    # a hub looks; where half a message has come, nothing else finds that there will be no more
+    eventually(lambda: (half and ended.look(60_000, 60_000)) or "code 4" in ended.problem, timeout_s=60)
+    if session != "own":
+        left = int((tmp_path / "pid").read_text())
+        eventually(lambda: not psutil.pid_exists(left) or psutil.Process(left).status() == "zombie", timeout_s=60)
+
+
+IGNORES = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.write(int(sys.argv[3]), bytes.fromhex(sys.argv[2]))
+open(sys.argv[1], "w").close()
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("half", ["", HALF_A_MESSAGE])
+def test_who_is_to_end_and_does_not_is_killed(half: str, alone: Callable[..., ChildProcess], tmp_path: Path) -> None:
+    stays = alone(sys.executable, "-c", IGNORES, str(tmp_path / "up"), half)
+    eventually(lambda: (tmp_path / "up").exists() and stays._process, timeout_s=60)
+    process = stays._process
+    assert process is not None
+    stays.close()
+    try:
+        stays.join(60)
+        assert stays.ended
+        assert process.returncode == -signal.SIGKILL
+    finally:
+        process.kill()
+
+
+@pytest.mark.parametrize("error", [OSError(24, "Too many open files"), MemoryError()])
+def test_what_cannot_be_started_is_tried_again(
+    error: Exception, alone: Callable[..., ChildProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems = [error]
+
+    def pipe() -> Any:
+        if problems:
+            raise problems.pop()
+        return Pipe()
+
+    monkeypatch.setattr(child, "Pipe", pipe)
+    tried = alone()
+    eventually(lambda: tried.starts == 1, timeout_s=60)
+    assert problems == []
+
+
+def test_work_that_cannot_be_sent_ends_one_process_alone(alone: Callable[..., ChildProcess]) -> None:
+    given = alone()
+    eventually(lambda: given.idle, timeout_s=60)
+    given.begin(cast(Work, lambda: None))
+    eventually(lambda: given.starts == 2, timeout_s=60)
+
+
+def test_it_is_started_while_others_go_on_and_ended_if_it_was_closed_meanwhile(
+    alone: Callable[..., ChildProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, started, found = subprocess.Popen, list[Any](), list[ChildProcess]()
+
+    def slow(*words: Any, **named: Any) -> Any:
+        eventually(lambda: found, timeout_s=60)
+        other = Thread(target=found[0].close, daemon=True)
+        other.start()
+        other.join(5)
+        started.append((real(*words, **named), other.is_alive()))
+        return started[-1][0]
+
+    monkeypatch.setattr(subprocess, "Popen", slow)
+    found.append(alone())
+    found[0].join(60)
+    ((process, waited),) = started
+    assert not waited
+    assert found[0].ended
+    assert process.poll() is not None
+
+
+FLOODS = """
+import sys
+from multiprocessing.connection import Connection
+line = Connection(int(sys.argv[1]))
+while True:
+    line.send_bytes(b"")
+"""
+
+
+def test_who_floods_the_hub_with_signs_of_life_is_ended(alone: Callable[..., ChildProcess]) -> None:
+    floods = alone(sys.executable, "-c", FLOODS)
+    eventually(lambda: "signs of life" in floods.problem, timeout_s=60)
