@@ -31,7 +31,7 @@ from treadle.engine import Engine
 from treadle.errors import UserError
 from treadle.explain.situation import Situation
 from treadle.live import door as door_module
-from treadle.live.door import Door, opened
+from treadle.live.door import Door, ask_door, opened
 from treadle.live.engines import HubDoor
 from treadle.live.explain_door import ExplainDoor, held_nodes, open_door, shown
 from treadle.live.policy_memory import state_folder
@@ -426,6 +426,51 @@ def test_a_door_that_could_not_let_anybody_in_does_so_again(
         assert "Too many open files" in caplog.text
     finally:
         door.close()
+
+
+class Drips(Door):
+    """Answers with a byte now and then."""
+
+    def _answer(self, connected: socket.socket) -> None:
+        for _ in range(100):
+            connected.sendall(b" ")
+            self._closed.wait(0.05)
+        connected.sendall(b"{}\n")
+
+
+def test_an_answer_that_comes_byte_by_byte_is_given_up(tmp_path: Path) -> None:
+    door = opened(tmp_path, Drips)
+    assert door is not None
+    try:
+        with pytest.raises(TimeoutError):
+            ask_door(tmp_path, {"held": True}, 0.5)
+    finally:
+        door.close()
+
+
+class Says(Door):
+    """Answers one thing."""
+
+    answer = b""
+
+    def answer_to(self, line: bytes) -> bytes:
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [b"[", b"[]", b'{"held": 1}', b"[" * 100_000])
+def test_one_engine_without_an_answer_hides_no_others_nodes(answer: bytes, tmp_path: Path) -> None:
+    config = tmp_path / "c.yaml"
+    config.write_text("")
+    doors = [opened(cast(Path, state_folder(config, engine=name)), Says) for name in ("prod", "rest")]
+    hub = HubDoor(tmp_path / "hub.sock", config, cast(Hub, SharedOut()))
+    try:
+        for door, content in zip(doors, (answer, b'{"held": [{"node": "n0"}]}'), strict=True):
+            assert door is not None
+            door.answer = content
+        assert json.loads(hub.answer_to(b'{"held": true}')) == {"held": [{"node": "n0"}]}
+    finally:
+        for each in (hub, *filter(None, doors)):
+            each.close()
 
 
 def test_the_nodes_that_are_kept_free_are_told(door: ExplainDoor, engine: Engine) -> None:

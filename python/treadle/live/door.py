@@ -27,6 +27,7 @@ WAIT_S: Final = 5.0
 """Who connects must ask, and take the answer, within this time."""
 
 _WAITING_MAX: Final = 4
+_PART_BYTES: Final = 1 << 16
 _CREDENTIALS: Final = struct.Struct("3i")
 
 READY_AFTER_S: Final = 30.0
@@ -112,7 +113,7 @@ class Door:
         credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         if not answers(_CREDENTIALS.unpack(credentials)[1]):
             return
-        answer = self.answer_to(_asked(connected, time.monotonic() + WAIT_S))
+        answer = self.answer_to(_line(connected, ASKED_BYTES_MAX, time.monotonic() + WAIT_S))
         connected.settimeout(WAIT_S)
         connected.sendall(answer + b"\n")
 
@@ -127,23 +128,23 @@ class Door:
         """Take that there will be no question."""
 
 
-def _asked(connected: socket.socket, until_s: float) -> bytes:
-    """Return the line that is asked, or as much of it as a question may have.
+def _line(connected: socket.socket, bytes_max: int, until_s: float) -> bytes:
+    """Return the line that comes, or as much of it as it may have.
 
     Raises:
         TimeoutError: it has not come in time, be it that a byte has come now and then.
     """
-    line = b""
-    while b"\n" not in line and len(line) < ASKED_BYTES_MAX:
+    line, part = bytearray(), b""
+    while b"\n" not in part and len(line) < bytes_max:
         left_s = until_s - time.monotonic()
         if left_s <= 0:
-            raise TimeoutError("the question has not come in time")
+            raise TimeoutError("the line has not come in time")
         connected.settimeout(left_s)
-        part = connected.recv(ASKED_BYTES_MAX - len(line))
+        part = connected.recv(min(_PART_BYTES, bytes_max - len(line)))
         if not part:
             break
         line += part
-    return line.partition(b"\n")[0]
+    return bytes(line).partition(b"\n")[0]
 
 
 def answers(user: int) -> bool:
@@ -155,14 +156,14 @@ def ask_door(folder: Path, question: Mapping[str, Any], timeout_s: float) -> byt
     """Return what a sidecar with this state folder answers.
 
     Raises:
-        OSError: nobody is there, or does not answer.
+        OSError: nobody is there, or the whole answer has not come in time.
     """
+    until_s = time.monotonic() + timeout_s
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
         connected.settimeout(timeout_s)
         connected.connect(str(folder / EXPLAIN_SOCKET))
         connected.sendall(json.dumps(question).encode() + b"\n")
-        with connected.makefile("rb") as stream:
-            return stream.readline(ANSWER_BYTES_MAX).rstrip(b"\n")
+        return _line(connected, ANSWER_BYTES_MAX, until_s)
 
 
 def opened(folder: Path | None, make: Callable[[Path], D]) -> D | None:

@@ -7,8 +7,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
-from threading import Condition
+from threading import Condition, Semaphore
 from typing import Any, Final
 
 from treadle.config.engines import RosterEngine
@@ -29,6 +30,9 @@ from treadle.yarn.treadle_beans import application_in
 ANSWER_S: Final = 8.0
 """An engine that takes longer to answer is given up; the asker waits ten seconds."""
 
+ASKING_MAX: Final = 256
+"""So many applications at most wait for their stages to be asked for; the stages of others are not known."""
+
 COMMAND: Final = (sys.executable, "-P", "-m", "treadle.live.engine_child")
 
 
@@ -43,6 +47,7 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
     reading, asking = ThreadPoolExecutor(1, "roster"), ThreadPoolExecutor(1, "stages")
     children: list[ChildProcess] = []
     stages_of: list[Callable[[str], object]] = []
+    room = Semaphore(ASKING_MAX)
 
     def tell(thing: object) -> None:
         hub.tell(thing)
@@ -51,23 +56,31 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
     listens = LISTENS if plans else "alone"
 
     def make(row: RosterEngine, changed: Condition) -> ChildProcess:
+        children[:] = [each for each in children if not each.ended]
         children.append(ChildProcess(row.name, (*COMMAND, str(config), row.name, listens), changed))
         return children[-1]
 
     def read() -> Future[Sequence[RosterEngine]]:
         return reading.submit(_trusted_roster, config)
 
+    def ask(engine: str, application: str) -> None:
+        try:
+            hub.tell((application, stages_of[0](application)), engine)
+        finally:
+            room.release()
+
     def ended(engine: str, application: str) -> None:
-        if stages_of:
-            asking.submit(lambda: hub.tell((application, stages_of[0](application)), engine))
+        if stages_of and room.acquire(blocking=False):
+            asking.submit(ask, engine, application)
 
     hub = Hub(roster, make, clock_ns=time.monotonic_ns, read_roster=read, beside=plans, on_end=ended)
 
     def close(_: str) -> None:
-        for child in children:
+        ending = list(children)
+        for child in ending:
             child.close()
         until_s = time.monotonic() + CLOSE_S
-        for child in children:
+        for child in ending:
             child.join(until_s - time.monotonic())
 
     closing.append(close)
@@ -105,9 +118,9 @@ class HubDoor(Door):
             if asked.get("engines") is True:
                 return json.dumps(roster).encode()
             if asked.get("held") is True:
-                found = [json.loads(self._of(name, asked)) for name in roster["engines"]]
+                found = [_answer(name, self._of(name, asked)) for name in roster["engines"]]
                 errors = [each for each in found if "error" in each]
-                held = [node for each in found for node in each.get("held", ())]
+                held = [node for each in found for node in each.get("held", [])]
                 return json.dumps(errors[0] if len(errors) == len(found) else {"held": held}).encode()
             name = asked.pop("engine", "") or _owner(roster["applications"], str(asked["application"]))
             if name not in roster["engines"]:
@@ -125,6 +138,15 @@ class HubDoor(Door):
             return ask_door(folder or Path("/"), question, ANSWER_S)
         except OSError as error:
             return json.dumps({"error": f"engine {engine} does not answer: {error}"}).encode()
+
+
+def _answer(engine: str, content: bytes) -> Mapping[str, Any]:
+    """Return what an engine answers about the nodes that it keeps free; what is no answer is an error of its own."""
+    with suppress(ValueError, RecursionError):
+        answer = json.loads(content)
+        if isinstance(answer, dict) and isinstance(answer.get("held", []), list):
+            return answer
+    return {"error": f"engine {engine} gives no answer"}
 
 
 def _owner(applications: Mapping[str, Sequence[str]], given: str) -> str:
