@@ -51,7 +51,7 @@ METHOD: Final = """\
   the logarithms of the ratios to `fair`, one ratio a draw. With fewer than ten draws it says little; the table says so.
 - **Stock orders.** FIFO, fair and fair by size order jobs like YARN 3.4.3. Fair by size divides the memory used by
   log2(1 + memory used and asked for). `fair` and fair by size choose nodes by packing, `fifo` takes the first fit.
-- **Google 2011.** Draws are windows of four hours from the second half of the trace's day. Whole jobs change places
+- **Google 2011.** Draws are windows of two hours from the second half of the trace's day. Whole jobs change places
   among the arrival times of two-hour blocks. The number of machines sets the load of the binding resource until the
   last arrival. Draws overlap, so their intervals are somewhat too narrow. Priorities of the trace are left out.
 - **Spark and Tez.** 100 TPC-H queries on 20 nodes of 16 cores; the same DAGs at the same times. Spark has dynamic

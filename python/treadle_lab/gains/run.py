@@ -14,6 +14,7 @@ from treadle_lab.gains.workloads import HOURS, POINTS
 
 QUICK_X: Final = ("Google 2011: load 0.95", "Spark TPC-H: load 0.9, unlimited, idle 60 s")
 QUICK_DRAWS: Final = 3
+QUICK_HOURS: Final = 4.0
 DRAWS: Final = 10
 
 
@@ -24,11 +25,13 @@ class Plan:
     xs: tuple[str, ...]
     policies: Callable[[str], Sequence[str]]
     draws: int
+    hours: float = HOURS
+    """Of a window of a trace."""
 
     def cells(self) -> list[Simulated]:
         """Return all cells; those of a point and a seed one after another, which then draw their jobs once."""
         return [
-            Simulated(x, policy, seed, HOURS)
+            Simulated(x, policy, seed, self.hours)
             for seed in range(FIRST_SEED, FIRST_SEED + self.draws)
             for x in self.xs
             for policy in self.policies(x)
@@ -50,4 +53,4 @@ def whole(only: Sequence[str] = (), draws: int = DRAWS) -> Plan:
 
 def quick() -> Plan:
     """Return what takes ten minutes on two cores."""
-    return Plan(QUICK_X, lambda x: QUICK, QUICK_DRAWS)
+    return Plan(QUICK_X, lambda x: QUICK, QUICK_DRAWS, QUICK_HOURS)
