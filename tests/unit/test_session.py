@@ -24,7 +24,7 @@ from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.wire.answer import PROPOSAL_HEADER, Answer, Status, decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.schema import VERSION, FrameFlag
 
 PARTS = PartRegistry()
 for _part, _kind in DEFAULTS.items():
@@ -264,7 +264,7 @@ def test_a_frame_of_another_version_is_refused_with_both_versions_named() -> Non
     answer = caller.raw(delta_with_a_1_at(4))
     assert answer.resend
     assert len(answer.proposals) == 0
-    said = "version: 1, this engine speaks 3: use the jar and the wheel of one release"
+    said = f"version: 1, this engine speaks {VERSION}: use the jar and the wheel of one release"
     assert caller.status(answer)["error"] == f"frame ? refused: {said}"
     assert len(caller.engines[0].applied) == 1, "nothing of it is read"
     assert caller.status(caller.send(3, SNAPSHOT))["error"] is None

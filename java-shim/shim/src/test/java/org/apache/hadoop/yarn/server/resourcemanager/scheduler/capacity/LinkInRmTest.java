@@ -8,6 +8,7 @@ import io.treadle.shim.Await;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.ScriptedEngine;
 import io.treadle.shim.link.ScriptedEngine.Frame;
+import io.treadle.shim.wire.FrameWriter;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.Collections;
@@ -137,7 +138,8 @@ class LinkInRmTest {
   /** Nothing of another version is read: an update of only the jar or only the wheel is reported. */
   @Test
   void aSidecarOfAnotherVersionIsRefusedAndTheStockSchedulerCarriesOn() throws Exception {
-    refusedWhile("the sidecar speaks version 1 of the wire, the shim version 3: give both the same release of Treadle",
+    refusedWhile("the sidecar speaks version 1 of the wire, the shim version " + FrameWriter.VERSION
+        + ": give both the same release of Treadle",
         frame -> {
           byte[] answer = ScriptedEngine.proposeAll(frame);
           answer[4] = 1;
