@@ -9,7 +9,7 @@ import org.apache.hadoop.yarn.api.records.Resource;
 
 /**
  * Where the engine is shown less than the scheduler has: room on nodes that is kept for increases of containers there,
- * and request keys beyond {@link Cap}. Commits and the search for asks that could be placed go by it, too. Used by the
+ * and request keys beyond {@link Caps}. Commits and the search for asks that could be placed go by it, too. Used by the
  * link thread only.
  */
 public final class EngineView {
@@ -41,12 +41,7 @@ public final class EngineView {
 
   /** How many of an attempt's first request keys the engine knows at most. */
   public int keys(ApplicationAttemptId attempt) {
-    return keys.getOrDefault(attempt, Cap.REQUEST_KEYS.ofApplication);
-  }
-
-  /** The link has ended: the mirror says it all again. */
-  public void forgetKeys() {
-    keys.clear();
+    return keys.getOrDefault(attempt, Caps.REQUEST_KEYS);
   }
 
   /** Shows the engine so many of an attempt's first request keys at most; null if only the application's cap counts. */

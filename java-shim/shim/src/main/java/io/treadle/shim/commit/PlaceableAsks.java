@@ -1,5 +1,6 @@
 package io.treadle.shim.commit;
 
+import io.treadle.shim.Caps;
 import io.treadle.shim.EngineView;
 import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
@@ -43,7 +44,6 @@ public final class PlaceableAsks implements AskSearch {
   private static final int MOST_CAPABILITIES = 64;
 
   private final SchedulerPort port;
-  private final EngineView view;
   private final Checks checks;
   private final Diagnosis diagnosis;
   private final Placement placement = new Placement();
@@ -65,7 +65,6 @@ public final class PlaceableAsks implements AskSearch {
   /** A search that has not begun. */
   public PlaceableAsks(SchedulerPort port, CommitSettings settings, EngineView view) {
     this.port = port;
-    this.view = view;
     this.checks = new Checks(port.scheduler(), settings, view);
     this.diagnosis = new Diagnosis(port.scheduler());
   }
@@ -186,10 +185,9 @@ public final class PlaceableAsks implements AskSearch {
     if (current.isStopped() || !checks.isActive(current, (CSQueue) current.getQueue())) {
       return false;
     }
-    int left = view.keys(current.getApplicationAttemptId());
     for (SchedulerRequestKey each : current.getSchedulerKeys()) {
       // the engine knows no more of them
-      if (left-- == 0) {
+      if (keys.size() == Caps.REQUEST_KEYS) {
         break;
       }
       if (each.getContainerToUpdate() == null) {

@@ -175,8 +175,7 @@ public final class Mirror implements Directory {
 
   @Override
   public SchedulerRequestKey requestKey(int application, int key) {
-    RequestSection.Row row = sections.applications.row(application).keysByIndex.get(key);
-    return row == null ? null : row.key;
+    return sections.applications.row(application).keysByIndex.get(key).key;
   }
 
   @Override

@@ -32,11 +32,6 @@ final class Names {
     return index;
   }
 
-  /** Whether a text has an index. */
-  boolean has(String text) {
-    return text == null || indices.containsKey(Printable.first(text, MAX_CHARS));
-  }
-
   int size() {
     return indices.size();
   }

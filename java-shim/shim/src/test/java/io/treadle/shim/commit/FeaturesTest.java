@@ -178,10 +178,8 @@ class FeaturesTest {
 
   @Test
   void whatIsHeldEndsWithItsContainer() throws Exception {
-    long[] nowMs = {Time.monotonicNow()};
     ContainerId id = runContainer();
-    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), new CommitSettings(48, Proposer.NODE_STALE_MS,
-        64, () -> nowMs[0]), CommitListener.NONE, proposer.view());
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
     am.allocate("*", 2048, 3, Collections.emptyList());
     proposer.add(app, PRIORITY, node).add(app, PRIORITY, node).commit();
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
@@ -190,7 +188,7 @@ class FeaturesTest {
     assertNotNull(proposer.view().held(node.getNodeId()));
     am.allocate("*", 1024, 0, Collections.singletonList(id));
     cluster.rm().drainEvents();
-    nowMs[0] += 100;
+    updates.place(() -> true);
     updates.place(() -> true);
     assertNull(proposer.view().held(node.getNodeId()));
   }

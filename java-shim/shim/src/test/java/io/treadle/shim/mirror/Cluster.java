@@ -31,7 +31,6 @@ final class Cluster implements AutoCloseable {
   final MockRM rm;
   final TappedScheduler scheduler;
   final Mirror mirror;
-  final EngineView view;
   final EngineModel model = new EngineModel();
   private final MirrorSettings settings;
   private final ModelCheck modelCheck;
@@ -50,8 +49,7 @@ final class Cluster implements AutoCloseable {
     scheduler = (TappedScheduler) rm.getResourceScheduler();
     this.settings = settings;
     modelCheck = new ModelCheck(scheduler);
-    view = new EngineView(scheduler.journal::nodeChanged);
-    mirror = new Mirror(scheduler, scheduler.journal, settings, view);
+    mirror = new Mirror(scheduler, scheduler.journal, settings, new EngineView(node -> { }));
     mirror.start(77);
   }
 

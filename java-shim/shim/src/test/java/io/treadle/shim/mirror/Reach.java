@@ -33,11 +33,6 @@ final class Reach {
     return reach;
   }
 
-  /** How many objects there are. */
-  long count() {
-    return seen.size();
-  }
-
   boolean to(Object object) {
     return seen.contains(object);
   }
