@@ -21,7 +21,7 @@ from treadle.live.waits import Waits
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
 from treadle.sidecar.work import EventSource
-from treadle.wire.answer import PROPOSAL_HEADER, PROPOSAL_ROW_BYTES, TRANSACTION_BYTES, Answer, Status, encode_answer
+from treadle.wire.answer import Answer, Status, encode_answer, rows_within
 from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_header, without_keys
 from treadle.wire.schema import TooManyError, VersionError, WireError
 
@@ -313,8 +313,7 @@ class Session:
         status.engines = {"figures": figures, "given_up": attempts.given_up()}
 
     def _limit(self, wanted: int) -> int:
-        row = PROPOSAL_ROW_BYTES + (TRANSACTION_BYTES if self._engine.attempts is not None else 0)
-        fits = (self._reply_max_bytes - PROPOSAL_HEADER.size - Status.BYTES_MAX) // row
+        fits = rows_within(self._reply_max_bytes, transactions=self._engine.attempts is not None)
         return max(0, min(wanted, self._settings.limits.proposals_max, fits))
 
     def _renew(self, error: Exception) -> None:

@@ -9,13 +9,11 @@ from typing import Final
 import numpy as np
 
 from treadle.events import Applications, ApplicationState, Requests
+from treadle.sidecar.reports import REPORT_INTERVAL_MS
 from treadle.wire.frames import Frame
 
 LATEST: Final = 10_000
 """Number of waits that are remembered."""
-
-REPORT_INTERVAL_MS: Final = 2000
-"""Figures are reported no more often."""
 
 
 class Waits:

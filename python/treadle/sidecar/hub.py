@@ -26,15 +26,7 @@ from treadle.sidecar.mirror import Mirror
 from treadle.sidecar.reports import REPORT_INTERVAL_MS, Report, merge_into
 from treadle.sidecar.roster import NEVER, Asking, Move, Roster
 from treadle.sidecar.work import EventSource, Work
-from treadle.wire.answer import (
-    PROPOSAL_HEADER,
-    PROPOSAL_ROW_BYTES,
-    TRANSACTION_BYTES,
-    Answer,
-    Status,
-    decode_answer,
-    encode_answer,
-)
+from treadle.wire.answer import Answer, Status, decode_answer, encode_answer, rows_within
 from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader, read_frame_header
 from treadle.wire.schema import FrameFlag, WireError
 
@@ -376,9 +368,7 @@ class Hub:
         engines = list(self._engines.values())
         for engine in engines:
             self._receive(engine, now_ms)
-        rows_max = (reply_max_bytes - PROPOSAL_HEADER.size - Status.BYTES_MAX) // (
-            PROPOSAL_ROW_BYTES + TRANSACTION_BYTES
-        )
+        rows_max = rows_within(reply_max_bytes, transactions=True)
         asked = [each for each in engines if each.offer is None and not each.thinks and each.child.idle]
         for engine in asked:
             engine.rows_max = max(0, min(header.limit + GANG_MAX - 1, rows_max))

@@ -109,6 +109,12 @@ _I32: Final = np.dtype("<i4")
 _ALL_FLAGS: Final = sum(ProposalFlag)
 
 
+def rows_within(reply_max_bytes: int, *, transactions: bool) -> int:
+    """Return how many proposals fit in an answer beside the longest status; below 0 if that alone does not fit."""
+    row = PROPOSAL_ROW_BYTES + (TRANSACTION_BYTES if transactions else 0)
+    return (reply_max_bytes - PROPOSAL_HEADER.size - Status.BYTES_MAX) // row
+
+
 class Answer(NamedTuple):
     """A decoded proposal frame."""
 
