@@ -179,7 +179,9 @@ class FeaturesTest {
   @Test
   void whatIsHeldEndsWithItsContainer() throws Exception {
     ContainerId id = runContainer();
-    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
+    long[] nowMs = {Time.monotonicNow()};
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), new CommitSettings(48, Proposer.NODE_STALE_MS,
+        64, () -> nowMs[0]), CommitListener.NONE, proposer.view());
     am.allocate("*", 2048, 3, Collections.emptyList());
     proposer.add(app, PRIORITY, node).add(app, PRIORITY, node).commit();
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
@@ -188,7 +190,9 @@ class FeaturesTest {
     assertNotNull(proposer.view().held(node.getNodeId()));
     am.allocate("*", 1024, 0, Collections.singletonList(id));
     cluster.rm().drainEvents();
+    nowMs[0] += 1000;
     updates.place(() -> true);
+    nowMs[0] += 1000;
     updates.place(() -> true);
     assertNull(proposer.view().held(node.getNodeId()));
   }
