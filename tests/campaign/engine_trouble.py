@@ -225,14 +225,15 @@ class Trouble:
     def _stretch(self, kind: str, seconds: float) -> None:
         """Let a stretch last for so long, and until what it is about has been seen."""
         self.kind, before = kind, self.done[f"{kind} and seen"]
-        begin_s = next_s = time.monotonic()
+        begin_s = next_s = renewed_s = time.monotonic()
         while time.monotonic() < begin_s + seconds or self.done[f"{kind} and seen"] == before:
             if time.monotonic() >= next_s:
                 next_s += 1
                 self._harm(kind)
             answer = self.frame()
-            if answer.unserved:
-                self.wrong[f"{kind}: answers of UNSERVED"] += 1
+            renewed_s = renewed_s if answer.unserved else time.monotonic()
+            if time.monotonic() > renewed_s + LEASE_MS / 1000:
+                self.wrong[f"{kind}: frames without a lease"] += 1
             if kind == "thinking":
                 seen = answer.again and self.children[VICTIM].busy
             else:

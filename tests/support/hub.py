@@ -36,7 +36,7 @@ class PlainChild:
     """An engine that proposes what it is told to, at once or when it is let to."""
 
     def __init__(self) -> None:
-        self.starts, self.problem, self.alive, self.thinks, self.silent_ms = 1, "", True, False, 0.0
+        self.starts, self.problem, self.alive, self.thinks, self.heard = 1, "", True, False, 1
         self.frames: list[Frame] = []
         self.contents: list[bytes] = []
         self.beside: list[tuple[Any, ...]] = []
@@ -78,6 +78,7 @@ class PlainChild:
         header = self.frames[-1].header
         said = Answer(header.epoch, header.sequence, 1000, self.resend, proposals(rows), json.dumps(self.status))
         self._answer, self._working, self.resend = encode_answer(said), False, False
+        self.heard += 1
 
     def take(self) -> bytes | None:
         """Return its answer once."""
@@ -91,6 +92,10 @@ class PlainChild:
 
     def retry(self) -> None:
         """Ignore it."""
+
+    def fail(self, why: str) -> None:
+        """Be dead."""
+        self.alive, self.problem = False, why
 
     def close(self) -> None:
         """Note it."""

@@ -173,7 +173,7 @@ def test_each_of_several_engines_has_a_process_that_records_and_ends_with_the_si
         return len(each) == 2 and all(engine["alive"] and "order=" in engine["policy"] for engine in each)
 
     eventually(alive)
-    assert not answer().unserved
+    eventually(lambda: not answer().unserved)
     children = psutil.Process(sidecar.process.pid).children(recursive=True)
     assert len(children) >= 2
     sidecar.stdin.close()

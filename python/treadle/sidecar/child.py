@@ -73,6 +73,8 @@ class ChildProcess:
         """How many signs of life there were since `_heard_s`, when it began or answered."""
         self._why = ""
         self.starts = 0
+        self.heard = 0
+        """How many answers and signs of life have come from it and those before it."""
         self.problem = ""
         self._thread = Thread(target=self._run, name=f"engine {name}", daemon=True)
         self._thread.start()
@@ -96,6 +98,11 @@ class ChildProcess:
                 self._cut()
                 self._changed.notify_all()
             return self._ready
+
+    def fail(self, why: str) -> None:
+        """Kill it, and have another one started."""
+        with self._changed:
+            self._kill_if(True, why)
 
     def _kill_if(self, reason: bool, why: str) -> None:
         if reason and not self._why:
@@ -126,11 +133,6 @@ class ChildProcess:
     def busy(self) -> bool:
         """Does it work?"""
         return self._ready and self._working
-
-    @property
-    def silent_ms(self) -> float:
-        """How long has it shown no life while it works?"""
-        return 1000 * (time.monotonic() - self._life_s) if self.busy else 0.0
 
     def begin(self, work: Work) -> None:
         """Let it take work, if it is idle."""
@@ -235,9 +237,12 @@ class ChildProcess:
     def _hear(self, ours: Connection, process: subprocess.Popen[bytes]) -> bytes:
         while True:
             speaks, now_s = ours.poll(_WATCH_S), time.monotonic()
-            if speaks and (said := ours.recv_bytes(ANSWER_BYTES_MAX)):
-                self._signs, self._heard_s = 0, now_s
-                return said
+            if speaks:
+                said = ours.recv_bytes(ANSWER_BYTES_MAX)
+                self.heard += 1
+                if said:
+                    self._signs, self._heard_s = 0, now_s
+                    return said
             if process.poll() is not None:
                 raise EOFError
             if speaks:

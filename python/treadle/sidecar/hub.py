@@ -45,11 +45,8 @@ _TEXT_MAX: Final = 200
 
 _NUMBER: Final = 0xFFFFFFFF
 
-QUIET: Final = 4
-"""After this part of the lease without life from any it is not renewed: it runs out soon after they are dead."""
-
 FAILURES_MAX: Final = 8
-"""A hub that fails so often in a row will not get better: the process ends."""
+"""A hub that fails so often in a row, or an engine that answers wrongly, will not get better: the process ends."""
 
 _KNOWN_SPARE: Final = 1024
 """So many applications more than twice those that run are remembered, for their next attempts."""
@@ -67,6 +64,8 @@ class _Engine(Bidder):
         """Of its next answer."""
         self.thinks = False
         """Has it work that it has not answered?"""
+        self.wrong = 0
+        """How many of its answers in a row were not used?"""
         self.died = False
         """Has it been alive, and then not?"""
         self.beside: list[Event] = []
@@ -120,7 +119,8 @@ class Hub:
         """What applications that were given up should know, by index."""
         self._news, self._report_ms = True, 0
         """Has any engine said something? When are figures shown again?"""
-        self._failures = 0
+        self._failures = self._heard = 0
+        """How often has it failed in a row? What had been heard of all engines when the lease was last renewed?"""
         self._follow_roster(roster)
 
     def decide(self, frame: bytes, reply_max_bytes: int) -> bytes:
@@ -270,7 +270,7 @@ class Hub:
         engine.begun = engine.counts.starts = engine.child.starts
         engine.forget()
         engine.feed.begin_again()
-        engine.thinks, engine.report = False, Report()
+        engine.thinks, engine.wrong, engine.report = False, 0, Report()
 
     def _seek_homes(self, now_ms: int) -> None:
         """Let applications that are new have a home; where tasks matter once more when they are known."""
@@ -313,10 +313,14 @@ class Hub:
                 engine.feed.serve(index)
                 self._beside.again((index,))
 
-    def _unserved(self) -> bool:
-        """Say whether an application asks for something and no engine serves it that lives, or all are quiet."""
+    def _unserved(self, proposals: int) -> bool:
+        """Say whether an application asks for something and no engine serves it that lives, or nothing shows life.
+
+        The lease is renewed by life alone: it runs out a lease after the last engine that lived has stopped.
+        """
         living = [name for name in self._engines if self._roster.lives(name)]
-        if all(self._engines[name].child.silent_ms > self._lease_ms / QUIET for name in living):
+        before, self._heard = self._heard, sum(engine.child.heard for engine in self._engines.values())
+        if not living or (self._heard == before and not proposals):
             return True
         if len(living) == len(self._engines):
             return False
@@ -383,7 +387,8 @@ class Hub:
         merged = self._merge.answer(engines, header.sequence, limit, rows_max, batch)
         again = any(each.thinks or each.offer is not None for each in engines if self._roster.lives(each.row.name))
         status = self._report(now_ms)
-        return Answer(header.epoch, header.sequence, 0, False, merged, status, again, self._unserved())
+        unserved = self._unserved(len(merged))
+        return Answer(header.epoch, header.sequence, 0, False, merged, status, again, unserved)
 
     def _ask(self, engine: _Engine, header: FrameHeader, reply_max_bytes: int) -> None:
         """Let an engine have what is new to it."""
@@ -419,7 +424,11 @@ class Hub:
         except ValueError as error:
             _log.warning("engine %s: its answer is not used: %s", engine.row.name, _said(str(error)))
             engine.feed.begin_again()
+            engine.wrong += 1
+            if engine.wrong >= FAILURES_MAX:
+                engine.child.fail(f"{engine.wrong} of its answers in a row were wrong")
             return
+        engine.wrong = 0
         if answer.resend:
             engine.feed.begin_again()
         decide_us = min(max(0, answer.decide_us), round(1_000_000 * engine.row.entry.decision_max_s))

@@ -131,7 +131,7 @@ class Answer(NamedTuple):
     again: bool = False
     """There is more to come: ask again after a tick."""
     unserved: bool = False
-    """An application that asks for something has no living engine: this answer does not renew the lease."""
+    """An application that asks has no living engine, or none shows life: this answer does not renew the lease."""
 
 
 def encode_answer(answer: Answer) -> bytes:

@@ -14,6 +14,7 @@ from treadle import events
 from treadle.config.engines import GANG_MAX, STEADY_MS
 from treadle.engine.invented_cluster import Texts, request, rows
 from treadle.events import ApplicationState, Fate
+from treadle.sidecar.hub import FAILURES_MAX
 from treadle.sidecar.reports import FIGURES
 from treadle.sidecar.work import EventSource
 from treadle.wire.answer import Status
@@ -154,23 +155,35 @@ def test_applications_that_nobody_serves_are_said_and_proposals_of_their_last_ow
     manager.send()
     plan(prod, [(0, 0, 0)])
     rest.alive = False
+    prod.heard += 1
     assert not manager.send().unserved
     prod.alive = False
     assert manager.send().unserved
 
 
-def test_when_all_are_silent_the_lease_runs_out_before_they_are_dead() -> None:
+def test_an_answer_without_any_sign_of_life_since_the_last_one_does_not_renew_the_lease() -> None:
     manager, (prod, rest) = begun()
+    assert not manager.send().unserved
     prod.thinks = rest.thinks = True
-    manager.send()
-    prod.silent_ms = 501  # of a lease of 2000
-    assert not manager.send().unserved
-    rest.silent_ms = 501
     assert manager.send().unserved
-    rest.silent_ms = 499
+    prod.heard += 1
     assert not manager.send().unserved
-    rest.alive = False
     assert manager.send().unserved
+    rest.thinks = False
+    rest.answer()
+    assert not manager.send().unserved
+    assert not manager.send().unserved, "it answers each frame"
+
+
+def test_an_engine_with_many_wrong_answers_in_a_row_is_started_again() -> None:
+    manager, (prod, _) = begun()
+    for wrong in (FAILURES_MAX - 1, 0, FAILURES_MAX):
+        for _ in range(wrong):
+            plan(prod, [(0, 0, 0, 0)] * (GANG_MAX + 1))
+            manager.send()
+        assert prod.alive == (wrong < FAILURES_MAX)
+        manager.send()
+    assert "8 of its answers" in prod.problem
 
 
 def test_a_proposal_for_another_engines_application_is_dropped_with_its_transaction() -> None:

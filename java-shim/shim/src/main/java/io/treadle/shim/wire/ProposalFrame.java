@@ -183,7 +183,7 @@ public final class ProposalFrame {
     return (bytes.getShort(6) & FLAG_AGAIN) != 0;
   }
 
-  /** Whether an application that asks for something has no living engine: then the answer does not renew the lease. */
+  /** Whether an application that asks has no living engine, or none shows life: the answer does not renew the lease. */
   public boolean unserved() {
     return (bytes.getShort(6) & FLAG_UNSERVED) != 0;
   }
