@@ -66,6 +66,8 @@ METHOD: Final = """\
   does not pack. The bound is one: the larger of preemptive SRPT on one pooled machine and the mean longest path.
 - **Wait** is completion less the ideal: a job's longest path, or its work on the whole cluster. **Bounded slowdown**
   counts a job as if it took at least 10 s. In brackets: undecided.
+- `mapreduce-workers` is for one of several engines ([Omega](results/omega.md)), and `slearn-history` needs a store:
+  neither runs here.
 - Seeds to 50 and the first half of Google's day are for tuning; this page uses neither.
 
 """
