@@ -2,7 +2,7 @@ package io.treadle.shim;
 
 import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitSettings;
-import io.treadle.shim.commit.Committer;
+import io.treadle.shim.commit.TreadleCommitRequest;
 import io.treadle.shim.compat.GateCheck;
 import io.treadle.shim.compat.ReferenceCheck;
 import io.treadle.shim.config.BadSettingException;
@@ -319,7 +319,7 @@ public class Shim {
 
   /** A commit succeeded, ours or a native one; {@code am}: for the container of an ApplicationMaster. */
   public void committed(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request, boolean am) {
-    boolean byTreadle = Committer.isCommitting();
+    boolean byTreadle = request instanceof TreadleCommitRequest;
     taps.committed(request, byTreadle, am);
     if (!request.getContainersToAllocate().isEmpty()) {
       SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed =
@@ -327,14 +327,19 @@ public class Shim {
       if (placed.getSchedulerRequestKey().getContainerToUpdate() == null) {
         metrics.placed(placed.getSchedulerApplicationAttempt().getApplicationId(), byTreadle);
       }
-      if (!byTreadle && (settings.config.mode == Mode.OBSERVE_ONLY || !upkeep.mayEnforce() || engine.pipeline.starving())) {
-        upkeep.observer().placed(placed.getSchedulerApplicationAttempt(), placed.getSchedulerRequestKey(),
-            placed.getSchedulerNode().getNodeID());
-      }
       if (!byTreadle) {
+        if (stockSchedules()) {
+          upkeep.observer().placed(placed.getSchedulerApplicationAttempt(), placed.getSchedulerRequestKey(),
+              placed.getSchedulerNode().getNodeID());
+        }
         unkept.placedNatively(port.rmContext(), placed);
         engine.pipeline.guard().placedNatively(request.getFirstAllocatedOrReservedContainer());
       }
     }
+  }
+
+  /** Whether the stock scheduler's placements are what an engine's proposals are compared with. */
+  private boolean stockSchedules() {
+    return settings.config.mode == Mode.OBSERVE_ONLY || !upkeep.mayEnforce() || engine.pipeline.starving();
   }
 }

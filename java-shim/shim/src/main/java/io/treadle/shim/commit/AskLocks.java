@@ -1,6 +1,5 @@
 package io.treadle.shim.commit;
 
-import io.treadle.shim.NoLock;
 import io.treadle.shim.SchedulerPort;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
@@ -24,11 +23,14 @@ public final class AskLocks {
     this.port = port;
   }
 
-  /** The lock of an attempt; one that locks nothing if the attempt has gone. */
+  /** The lock of an attempt; one of its own for each call if the attempt has gone. */
   public Lock of(ApplicationAttemptId attempt) {
     Lock known = locks.get(attempt);
-    if (known != null || !lives(attempt)) {
-      return known == null ? NoLock.INSTANCE : known;
+    if (known != null) {
+      return known;
+    }
+    if (!lives(attempt)) {
+      return new ReentrantLock();
     }
     Lock made = locks.computeIfAbsent(attempt, any -> new ReentrantLock());
     if (!lives(attempt)) {
@@ -46,4 +48,5 @@ public final class AskLocks {
   private boolean lives(ApplicationAttemptId attempt) {
     FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(attempt);
     return app != null && app.getApplicationAttemptId().equals(attempt) && !app.isStopped();
-  }}
+  }
+}

@@ -30,9 +30,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
  */
 public final class Committer {
   private static final Log LOG = new Log(Committer.class);
-  /** How {@code tryCommit} distinguishes ours from native ones. */
-  private static final ThreadLocal<Boolean> COMMITTING = ThreadLocal.withInitial(() -> false);
-
   private static final BooleanSupplier ALWAYS = () -> true;
 
   /**
@@ -68,16 +65,6 @@ public final class Committer {
     this.diagnosis = new Diagnosis(port.scheduler());
     this.gangs = new Gangs(port.scheduler(), checks, diagnosis, listener);
     this.asks = asks;
-  }
-
-  /** Whether the calling thread is committing for Treadle now. */
-  public static boolean isCommitting() {
-    return COMMITTING.get();
-  }
-
-  /** Begins commits for Treadle, or ends them. */
-  static void setCommitting(boolean committing) {
-    COMMITTING.set(committing);
   }
 
   /**
@@ -262,11 +249,9 @@ public final class Committer {
     void begin() {
       cluster = scheduler.getClusterResource();
       checks.begin(directory);
-      setCommitting(assumptions == null);
     }
 
     void end() {
-      setCommitting(false);
       checks.end();
       placement.clear();
     }

@@ -1,13 +1,11 @@
 package io.treadle.shim.commit;
 
-import java.util.Collections;
 import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ContainerAllocationProposal;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.SchedulerContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
@@ -32,11 +30,9 @@ final class ContainerCommit {
     if (rmContainer == null) {
       return null;
     }
-    ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request = new ResourceCommitRequest<>(
-        Collections.singletonList(new ContainerAllocationProposal<>(
-            new SchedulerContainer<>(app, node, rmContainer, node.getPartition(), true), null, null,
-            placement.locality, placement.requestLocality, placement.mode, placement.capability)),
-        null, null);
+    TreadleCommitRequest request = new TreadleCommitRequest(new ContainerAllocationProposal<>(
+        new SchedulerContainer<>(app, node, rmContainer, node.getPartition(), true), null, null,
+        placement.locality, placement.requestLocality, placement.mode, placement.capability));
     // tryCommit takes this off again, whether it accepts or not
     app.incUnconfirmedRes(placement.capability);
     boolean answered = false;

@@ -207,7 +207,6 @@ public final class ContainerUpdates {
     Lock lock = port.writeLock();
     lock.lock();
     try {
-      Committer.setCommitting(true);
       for (SchedulerRequestKey key : keys) {
         if (mayCommit.getAsBoolean() && placeOne(app, key)) {
           placed++;
@@ -215,7 +214,6 @@ public final class ContainerUpdates {
       }
     } finally {
       try {
-        Committer.setCommitting(false);
         checks.end();
         placement.clear();
       } finally {

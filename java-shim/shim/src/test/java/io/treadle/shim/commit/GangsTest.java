@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertNotSame;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.treadle.shim.NoLock;
 import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
@@ -176,12 +175,14 @@ class GangsTest {
     Lock lock = asks.of(mine);
     assertSame(lock, asks.of(mine));
     assertNotSame(lock, asks.of(cluster.attempt(other).getApplicationAttemptId()));
-    assertSame(NoLock.INSTANCE, asks.of(ApplicationAttemptId.newInstance(ApplicationId.newInstance(1, 1), 1)));
+    ApplicationAttemptId unknown = ApplicationAttemptId.newInstance(ApplicationId.newInstance(1, 1), 1);
+    assertNotSame(asks.of(unknown), asks.of(unknown), "a lock of nobody's");
     cluster.rm().killApp(app.getApplicationId());
     cluster.rm().waitForState(app.getApplicationId(), RMAppState.KILLED);
     cluster.rm().drainEvents();
     assertSame(lock, asks.of(mine), "somebody may hold it");
     asks.drop(mine);
-    assertSame(NoLock.INSTANCE, asks.of(mine));
+    assertNotSame(lock, asks.of(mine));
+    assertNotSame(asks.of(mine), asks.of(mine), "a lock of nobody's");
   }
 }

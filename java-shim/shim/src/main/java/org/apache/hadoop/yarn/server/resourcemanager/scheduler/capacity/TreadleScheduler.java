@@ -1,7 +1,6 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import io.treadle.shim.Escapes;
-import io.treadle.shim.NoLock;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.Shim;
 import io.treadle.shim.config.BadSettingException;
@@ -11,7 +10,11 @@ import io.treadle.shim.journal.Taps;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Consumer;
+import java.util.function.Function;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.thirdparty.com.google.common.util.concurrent.SettableFuture;
@@ -43,8 +46,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.Candida
  * {@link Shim} places containers instead of {@link #allocateContainersToNode(CandidateNodeSet, boolean)}.
  *
  * <p>It is in Hadoop's package because that method, through which every native allocation goes, is package-private. It
- * holds overrides and no logic. Each calls {@code super} outside of its own try block, so that what stock code throws
- * is thrown as ever, and lets nothing of ours escape: a Throwable on the scheduler's dispatcher thread ends the
+ * holds overrides and no logic. Each calls {@code super} outside of {@link #tap} and {@link #ask}, so that what stock
+ * code throws is thrown as ever, and lets nothing of ours escape: a Throwable on the scheduler's dispatcher thread ends the
  * ResourceManager.
  *
  * <p>Many instances live in one JVM (each failover makes one), some of which are never started: the constructor starts
@@ -69,26 +72,12 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
   @Override
   public void serviceStart() throws Exception {
     super.serviceStart();
-    try {
-      Shim current = shim;
-      if (current != null) {
-        current.start();
-      }
-    } catch (Throwable t) {
-      escapes.caught("serviceStart", t);
-    }
+    tap("serviceStart", Shim::start);
   }
 
   @Override
   public void serviceStop() throws Exception {
-    try {
-      Shim current = shim;
-      if (current != null) {
-        current.stop();
-      }
-    } catch (Throwable t) {
-      escapes.caught("serviceStop", t);
-    }
+    tap("serviceStop", Shim::stop);
     super.serviceStop();
   }
 
@@ -99,55 +88,33 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
    */
   @Override
   public void reinitialize(Configuration conf, RMContext context) throws IOException {
-    ShimConfig checked = null;
-    BadSettingException refused = null;
-    Shim current = shim;
-    try {
-      if (current != null) {
-        checked = current.check(conf);
+    AtomicReference<BadSettingException> refused = new AtomicReference<>();
+    ShimConfig checked = ask("reinitialize", null, current -> {
+      try {
+        return current.check(conf);
+      } catch (BadSettingException e) {
+        refused.set(e);
+        return null;
       }
-    } catch (BadSettingException e) {
-      refused = e;
-    } catch (Throwable t) {
-      escapes.caught("reinitialize", t);
-    }
-    if (refused != null && isInState(STATE.STARTED)) {
-      throw new IOException(refused.getMessage(), refused);
+    });
+    if (refused.get() != null && isInState(STATE.STARTED)) {
+      throw new IOException(refused.get().getMessage(), refused.get());
     }
     super.reinitialize(conf, context);
-    try {
-      if (current != null) {
-        current.refreshed(conf, checked, refused);
-      }
-    } catch (Throwable t) {
-      escapes.caught("reinitialize", t);
-    }
+    tap("reinitialize", current -> current.refreshed(conf, checked, refused.get()));
   }
 
   /** The gate: answers null, which stock code takes for "nothing to do", while the engine schedules. */
   @Override
   CSAssignment allocateContainersToNode(CandidateNodeSet<FiCaSchedulerNode> candidates, boolean withNodeHeartbeat) {
-    boolean closed = false;
-    try {
-      Shim current = shim;
-      closed = current != null && current.closesGate(candidates, withNodeHeartbeat);
-    } catch (Throwable t) {
-      escapes.caught("gate", t);
-    }
+    boolean closed = ask("gate", false, current -> current.closesGate(candidates, withNodeHeartbeat));
     return closed ? null : super.allocateContainersToNode(candidates, withNodeHeartbeat);
   }
 
   @Override
   public void handle(SchedulerEvent event) {
     super.handle(event);
-    try {
-      Shim current = shim;
-      if (current != null) {
-        current.handled(event);
-      }
-    } catch (Throwable t) {
-      escapes.caught("handle", t);
-    }
+    tap("handle", current -> current.handled(event));
   }
 
   @Override
@@ -166,14 +133,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
   }
 
   private void changed(ApplicationId application) {
-    try {
-      Shim current = shim;
-      if (current != null) {
-        current.taps().applicationChanged(application);
-      }
-    } catch (Throwable t) {
-      escapes.caught("change of an application", t);
-    }
+    tap("change of an application", current -> current.taps().applicationChanged(application));
   }
 
   @Override
@@ -184,22 +144,18 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
     } finally {
       heartbeats.decrementAndGet();
     }
-    try {
-      Shim current = shim;
-      if (current != null) {
-        current.taps().nodeUpdated(node);
-      }
-    } catch (Throwable t) {
-      escapes.caught("nodeUpdate", t);
-    }
+    tap("nodeUpdate", current -> current.taps().nodeUpdated(node));
   }
 
   @Override
   public Allocation allocate(ApplicationAttemptId attempt, List<ResourceRequest> ask,
       List<SchedulingRequest> schedulingRequests, List<ContainerId> release, List<String> blacklistAdditions,
       List<String> blacklistRemovals, ContainerUpdates updateRequests) {
-    List<SchedulingRequest> judged = judgeable(attempt, schedulingRequests);
-    Lock asks = asks(attempt);
+    List<SchedulingRequest> judged =
+        ask("judgeable", schedulingRequests, current -> current.judgeable(attempt, schedulingRequests));
+    // what keeps the asks as they are while a transaction of this AM's containers is committed
+    Lock nobodys = new ReentrantLock();
+    Lock asks = ask("asks", nobodys, current -> attempt == null ? nobodys : current.asks(attempt));
     Allocation allocation;
     asks.lock();
     try {
@@ -207,90 +163,55 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
     } finally {
       asks.unlock();
     }
-    try {
-      Shim current = shim;
-      if (current != null) {
-        current.taps().allocated(attempt, ask, schedulingRequests, blacklistAdditions, blacklistRemovals);
-        current.taps().answered(allocation);
-        current.updatesAsked(attempt, updateRequests);
-        current.asked(attempt);
-        return current.correctHeadroom(Unjudgeable.rejecting(allocation, schedulingRequests, judged), attempt);
-      }
-    } catch (Throwable t) {
-      escapes.caught("allocate", t);
-    }
-    return allocation;
-  }
-
-  private List<SchedulingRequest> judgeable(ApplicationAttemptId attempt, List<SchedulingRequest> asked) {
-    try {
-      Shim current = shim;
-      return current == null ? asked : current.judgeable(attempt, asked);
-    } catch (Throwable t) {
-      escapes.caught("judgeable", t);
-      return asked;
-    }
-  }
-
-  /** What keeps an AM's asks as they are while a transaction of its containers is committed. */
-  private Lock asks(ApplicationAttemptId attempt) {
-    try {
-      Shim current = shim;
-      return current == null || attempt == null ? NoLock.INSTANCE : current.asks(attempt);
-    } catch (Throwable t) {
-      escapes.caught("asks", t);
-      return NoLock.INSTANCE;
-    }
+    return ask("allocate", allocation, current -> {
+      current.taps().allocated(attempt, ask, schedulingRequests, blacklistAdditions, blacklistRemovals);
+      current.taps().answered(allocation);
+      current.updatesAsked(attempt, updateRequests);
+      current.asked(attempt);
+      return current.correctHeadroom(Unjudgeable.rejecting(allocation, schedulingRequests, judged), attempt);
+    });
   }
 
   @Override
   protected void containerLaunchedOnNode(ContainerId container, SchedulerNode node) {
     super.containerLaunchedOnNode(container, node);
-    try {
-      Shim current = shim;
-      if (current != null) {
-        current.taps().containerLaunched(container, node);
-      }
-    } catch (Throwable t) {
-      escapes.caught("containerLaunchedOnNode", t);
-    }
+    tap("containerLaunchedOnNode", current -> current.taps().containerLaunched(container, node));
   }
 
   @Override
   protected void completedContainerInternal(RMContainer container, ContainerStatus status, RMContainerEventType event) {
     super.completedContainerInternal(container, status, event);
-    try {
-      Shim current = shim;
-      if (current != null) {
-        current.completed(container, status);
-      }
-    } catch (Throwable t) {
-      escapes.caught("completedContainerInternal", t);
-    }
+    tap("completedContainerInternal", current -> current.completed(container, status));
   }
 
   @Override
   @SuppressWarnings({"rawtypes", "unchecked"})
   public boolean tryCommit(Resource cluster, ResourceCommitRequest request, boolean updatePending) {
-    boolean am = isForMaster(request);
+    ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> asked = request;
+    boolean am = ask("tryCommit", false, current -> Taps.isForMaster(asked));
     boolean committed = super.tryCommit(cluster, request, updatePending);
-    try {
-      Shim current = shim;
-      if (committed && current != null) {
-        current.committed(request, am);
-      }
-    } catch (Throwable t) {
-      escapes.caught("tryCommit", t);
+    if (committed) {
+      tap("tryCommit", current -> current.committed(asked, am));
     }
     return committed;
   }
 
-  private boolean isForMaster(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request) {
+  /** Tells the shim, if there is one, what stock code has done. */
+  private void tap(String where, Consumer<Shim> action) {
+    ask(where, null, current -> {
+      action.accept(current);
+      return null;
+    });
+  }
+
+  /** What the shim says; {@code otherwise} if there is none, or if it fails. */
+  private <T> T ask(String where, T otherwise, Function<Shim, T> question) {
     try {
-      return shim != null && Taps.isForMaster(request);
+      Shim current = shim;
+      return current == null ? otherwise : question.apply(current);
     } catch (Throwable t) {
-      escapes.caught("tryCommit", t);
-      return false;
+      escapes.caught(where, t);
+      return otherwise;
     }
   }
 

@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
 import io.treadle.shim.Shim;
-import io.treadle.shim.commit.Committer;
+import io.treadle.shim.commit.TreadleCommitRequest;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.Link;
 import io.treadle.shim.link.ScriptedEngine;
@@ -44,7 +44,7 @@ class StatesInRmTest {
     @Override
     @SuppressWarnings("rawtypes")
     public boolean tryCommit(Resource cluster, ResourceCommitRequest request, boolean updatePending) {
-      if (Committer.isCommitting()) {
+      if (request instanceof TreadleCommitRequest) {
         throw new IllegalStateException("a commit that fails");
       }
       return super.tryCommit(cluster, request, updatePending);

@@ -1,7 +1,7 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import io.treadle.shim.Shim;
-import io.treadle.shim.commit.Committer;
+import io.treadle.shim.commit.TreadleCommitRequest;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.Link;
 import io.treadle.shim.wire.Directory;
@@ -108,7 +108,7 @@ public class StubbedScheduler extends TreadleScheduler {
   @Override
   @SuppressWarnings("rawtypes")
   public boolean tryCommit(Resource cluster, ResourceCommitRequest request, boolean updatePending) {
-    boolean ours = Committer.isCommitting();
+    boolean ours = request instanceof TreadleCommitRequest;
     String reason = ours ? "" : nativeReason();
     boolean done = super.tryCommit(cluster, request, updatePending);
     if (done && !ours && !request.getContainersToAllocate().isEmpty()) {
