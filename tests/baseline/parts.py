@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 from tests.baseline.outputs import printed_by, results_of
-from tests.baseline.recording import proposals, record
+from tests.baseline.recording import explanations, proposals, record
+from tests.support.doctor import write_site
 from tests.support.google_extract import write_extract
 
+from treadle.admin.host.plan import CLASS
+from treadle.cli import main
 from treadle.fairness.algorithms import ALGORITHMS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -23,6 +28,20 @@ PLANNED: Final = SCENARIOS / "tez-narrow.yaml"
 """What `graphene` is recorded on: a DAG without plans would not show what it does."""
 
 GENERATED: Final = ("dags", "generate", "--seed", "1..3", "--stages", "8..16", "--tasks", "80..200")
+HASH: Final = re.compile(r"\b[0-9a-f]{16}\b")
+"""Of the code that decides: another one for the same behaviour."""
+EXPLAINED: Final = "capacity"
+"""The policy whose recording the others decide on too, to be explained."""
+DOCTOR: Final = ("installation", "settings", "features", "jar", "owners", "connection")
+"""The checks that find the same on each machine."""
+POINTS: Final = """\
+architecture,machines,batch_rate_factor,t_job_service_s
+mono1,500,1,0.1
+mesos,500,1,1
+omega,500,2,1
+omega4,500,4,0.1
+"""
+
 MEASURED: Final = ("capacity", "hdrf", "slearn")
 """The policies whose speed is measured."""
 
@@ -103,6 +122,19 @@ def _reproduce(_: Path) -> Iterator[Output]:
     for name, options in {"": (), "-model": ("--model",), "-dags": ("--dags", "--model", "--jobs", "30")}.items():
         yield Output(f"reproduce/slearn{name}.json", partial(_slearn, options))
 
+    yield Output("reproduce/omega.json", _omega)
+    yield _results("reproduce/omega-mapreduce.json", "reproduce", "omega", "--quick", "--figure", "15", "--seeds", "1")
+    phoenix = ("--quick", "--trace", "yahoo", "--seeds", "1", "--step", "200")
+    yield _results("reproduce/phoenix.json", "reproduce", "phoenix", *phoenix)
+    hdrf = ("--section", "5.2", "--seeds", "1", "--processes", "1")
+    yield _results("reproduce/hdrf.json", "reproduce", "hdrf", *hdrf)
+
+
+def _omega(scratch: Path) -> str:
+    points = scratch / "points.csv"
+    points.write_text(POINTS, "utf-8")
+    return results_of(("reproduce", "omega", "--points", str(points), "--seeds", "1"), scratch)
+
 
 def _slearn(options: tuple[str, ...], scratch: Path) -> str:
     sizes = ("--jobs", "40", "--nodes", "10")
@@ -126,6 +158,59 @@ def _proposed(recording: Path, policy: Path, _: Path) -> str:
     return proposals(recording.read_text("utf-8"), policy)
 
 
+def _sessions(_: Path) -> Iterator[Output]:
+    for recording in sorted((ROOT / "tests" / "data" / "recordings").iterdir()):
+        yield Output(f"sessions/{recording.name}.txt", partial(_session, ("replay", str(recording), "--verify")))
+
+
+def _session(command: tuple[str, ...], _: Path) -> str:
+    """Let a live session decide on recorded frames, and return what differs from recorded answers."""
+    return HASH.sub("HASH", printed_by(command))
+
+
+def _explain(kept: Path) -> Iterator[Output]:
+    for name, policy in policies().items():
+        yield Output(f"explain/{name}.jsonl", partial(_explained, kept / f"engine/{EXPLAINED}.events.jsonl", policy))
+
+
+def _explained(recording: Path, policy: Path, _: Path) -> str:
+    return explanations(recording.read_text("utf-8"), policy)
+
+
+def _doctor(_: Path) -> Iterator[Output]:
+    yield Output("doctor/stock.json", partial(_examined, {}))
+    installed = {"yarn.resourcemanager.scheduler.class": CLASS, "yarn.scheduler.treadle.mode": "enforce"}
+    yield Output("doctor/installed.json", partial(_examined, installed))
+
+
+def _examined(properties: Mapping[str, str], scratch: Path) -> str:
+    conf = scratch / "conf"
+    conf.mkdir()
+    write_site(conf, dict(properties))
+    only = [word for check in DOCTOR for word in ("--only", check)]
+    places = ("--hadoop-conf", str(conf), "--prefix", str(scratch / "opt"))
+    return printed_by(("doctor", "--pre", "--json", *only, *places))
+
+
+def _help(_: Path) -> Iterator[Output]:
+    for words in ((), *commands()):
+        yield Output(f"help/{'-'.join(('treadle', *words))}.txt", partial(_printed, (*words, "--help")))
+
+
+def commands() -> Iterator[tuple[str, ...]]:
+    """Yield the words of each command and each group of commands."""
+    for package, folder in main.sources().items():
+        for name in main.commands(folder):
+            yield (name,)
+            group = folder / name.replace("-", "_")
+            if group.is_dir():
+                yield from ((name, inner) for inner in main.commands(group))
+            else:
+                app = import_module(f"{package}.{name.replace('-', '_')}").app
+                inner = [] if len(app.registered_commands) == 1 else app.registered_commands
+                yield from ((name, each.name or each.callback.__name__.replace("_", "-")) for each in inner)
+
+
 def _speed(_: Path) -> Iterator[Output]:
     measured = [word for name in MEASURED for word in ("--policy", str(policies()[name]))]
     for name, options in {"engine": measured, "simulator": []}.items():
@@ -139,9 +224,13 @@ def _measured(command: tuple[str, ...], scratch: Path) -> str:
 
 
 PARTS: Final[Mapping[str, Callable[[Path], Iterator[Output]]]] = {
+    "help": _help,
+    "doctor": _doctor,
     "share": _share,
     "plan": _plan,
+    "sessions": _sessions,
     "engine": _engine,
+    "explain": _explain,
     "simulate": _simulate,
     "reproduce": _reproduce,
     "speed": _speed,

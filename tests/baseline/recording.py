@@ -17,6 +17,8 @@ import numpy as np
 from treadle import events
 from treadle.config.reader import read_settings
 from treadle.engine import Engine
+from treadle.explain.application import explain_application
+from treadle.explain.situation import Situation
 from treadle.proposals import Proposals
 from treadle.simulate import Scenario
 from treadle.simulator.jobs import jobs_of
@@ -26,6 +28,8 @@ RENAMED: Final[dict[str, str]] = {}
 """Events (``Event``) and fields (``Event.field``) of earlier recordings that have another name now, and that name."""
 
 DECIDES_MAX: Final = 600
+EXPLAINED_EVERY: Final = 40
+"""Decides from one explanation to the next."""
 
 
 class _Recorder:
@@ -82,6 +86,19 @@ def _decides(engine: Engine, recording: str) -> Iterator[str]:
                 "waits_for": engine.waits_for(),
             }
         )
+
+
+def explanations(recording: str, policy: Path) -> str:
+    """Return why each application waits after some recorded decides, a line each."""
+    return "\n".join(_explained(Engine(read_settings(policy)), recording)) + "\n"
+
+
+def _explained(engine: Engine, recording: str) -> Iterator[str]:
+    for number, _ in enumerate(_decides(engine, recording), 1):
+        situation = Situation.of(engine) if number % EXPLAINED_EVERY == 0 else None
+        if situation is not None:
+            for application in np.flatnonzero(situation.view.apps["state"] != 0).tolist():
+                yield json.dumps({"decide": number, **explain_application(situation, application).plain()})
 
 
 def _written(event: events.Event) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.baseline import __main__ as baseline
 from tests.baseline.outputs import difference, lines_of, printed_by
-from tests.baseline.parts import Output, policies
-from tests.baseline.recording import proposals, record
+from tests.baseline.parts import Output, commands, policies
+from tests.baseline.recording import EXPLAINED_EVERY, explanations, proposals, record
 
 SMALL = """\
 cluster: {nodes: [{count: 2, resources: {memory-mb: 4096, vcores: 4}}]}
@@ -119,6 +119,19 @@ def test_recorded_events_give_the_proposals_that_they_gave(tmp_path: Path) -> No
     assert placed == 18  # one a task: that only comes out if the fates are those of the same proposals
     narrow = proposals(recording.replace('"limit": 1000', '"limit": 1'), policies()["hdrf"])
     assert max(len(json.loads(line)["proposals"]) for line in narrow.splitlines()) == 1
+
+
+def test_decides_on_a_recording_are_explained(tmp_path: Path) -> None:
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(SMALL.replace("count: 3, gap_s: 2", "count: 12, gap_s: 1"), "utf-8")
+    recording = record(scenario, policies()["capacity"])
+    made = [json.loads(line) for line in explanations(recording, policies()["fifo"]).splitlines()]
+    assert {line["decide"] % EXPLAINED_EVERY for line in made} == {0}
+    assert "waiting" in {ask["verdict"] for line in made for ask in line["asks"]}
+
+
+def test_the_help_of_commands_in_groups_is_kept() -> None:
+    assert {("simulate",), ("policy",), ("policy", "use"), ("lab", "gains")} <= set(commands())
 
 
 def test_speeds_stand_beside_each_other() -> None:
