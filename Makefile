@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 MVN := mvn -B -ntp -q -f java-shim/pom.xml
 JAVA_SOURCES := $(shell find java-shim -name '*.java' -path '*/main/*' -o -name pom.xml -path 'java-shim/*')
-KERNEL_SOURCES := $(shell find python/treadle/events python/treadle/compiled python/treadle/model python/treadle/policy python/treadle/planner -name '*.py')
+KERNEL_SOURCES := $(shell find python/treadle -name '*.py')
 
 .PHONY: help
 help: ## what there is

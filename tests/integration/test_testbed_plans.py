@@ -19,7 +19,7 @@ SIZE = Size(jobs=3, nodes=4)
 @pytest.mark.parametrize("name", ["graphene", "graphene-capacity", "tetris"])
 def test_jobs_have_the_priorities_of_plans_where_a_scheme_has_any(name: str, tmp_path: Path) -> None:
     (scheme,) = (each for each in SCHEMES if each.name == name)
-    kept = KeptPlays(None, "graphene_cluster")
+    kept = KeptPlays(None, "treadle.lab.reproduce.graphene_cluster.testbed")
     player = Player(setting_of_testbed(), tmp_path, kept, lambda _: None)
     played = run_scheme(scheme, 1, SIZE, player)
     assert [job.status for job in played.jobs] == ["SUCCEEDED"] * SIZE.jobs

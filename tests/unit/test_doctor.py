@@ -323,9 +323,9 @@ def test_compiled_code_is_looked_for_where_the_sidecar_looks(tmp_path: Path, con
     status, text, remedy = found(facts, "kernels")[0]
     assert (status, remedy) == ("warn", f"sudo -u {getpass.getuser()} treadle sidecar --warm-up --config {yaml}")
     assert "nothing compiled of this release" in text
-    from treadle.compiled.functions import ENGINE, digest_of
+    from treadle.compiled.functions import folder_name
 
-    kept = folder / f"kernels-{digest_of(ENGINE)}"
+    kept = folder / folder_name()
     kept.mkdir(mode=0o700)
     (kept / "a.nbi").touch()
     assert found(facts, "kernels")[0][:2] == (

@@ -30,25 +30,36 @@ def never() -> Played:
 
 
 def test_a_run_is_kept_by_what_it_depends_on(tmp_path: Path, _jar: Path) -> None:
-    kept = KeptPlays(tmp_path / "kept", "graphene_cluster")
+    kept = KeptPlays(tmp_path / "kept", "treadle.lab.reproduce.graphene_cluster.testbed")
     assert kept.get_or_play(played, "bfs", 1) == played()
     assert kept.get_or_play(never, "bfs", 1) == played()
     other = Played((), 7, {})
     assert kept.get_or_play(lambda: other, "bfs", 2) == other
-    assert KeptPlays(tmp_path / "kept", "slearn").get_or_play(lambda: other, "bfs", 1) == other
-    assert KeptPlays(tmp_path / "kept", "graphene_cluster").get_or_play(never, "bfs", 1) == played()
+    assert (
+        KeptPlays(tmp_path / "kept", "treadle.lab.reproduce.slearn.testbed").get_or_play(lambda: other, "bfs", 1)
+        == other
+    )
+    assert (
+        KeptPlays(tmp_path / "kept", "treadle.lab.reproduce.graphene_cluster.testbed").get_or_play(never, "bfs", 1)
+        == played()
+    )
     _jar.write_bytes(b"another")
-    assert KeptPlays(tmp_path / "kept", "graphene_cluster").get_or_play(lambda: other, "bfs", 1) == other
+    assert (
+        KeptPlays(tmp_path / "kept", "treadle.lab.reproduce.graphene_cluster.testbed").get_or_play(
+            lambda: other, "bfs", 1
+        )
+        == other
+    )
 
 
 def test_a_run_with_a_job_that_did_not_succeed_runs_again(tmp_path: Path) -> None:
-    kept = KeptPlays(tmp_path / "kept", "graphene_cluster")
+    kept = KeptPlays(tmp_path / "kept", "treadle.lab.reproduce.graphene_cluster.testbed")
     assert kept.get_or_play(lambda: played("UNKNOWN"), 1).jobs[0].status == "UNKNOWN"
     assert kept.get_or_play(played, 1) == played()
 
 
 def test_without_a_folder_nothing_is_kept() -> None:
-    kept = KeptPlays(None, "graphene_cluster")
+    kept = KeptPlays(None, "treadle.lab.reproduce.graphene_cluster.testbed")
     assert kept.get_or_play(played, 1) == played()
     other = Played((), 7, {})
     assert kept.get_or_play(lambda: other, 1) == other

@@ -19,6 +19,7 @@ from treadle.config.reader import parse_settings
 from treadle.errors import UserError
 from treadle.live.process import kernel_cache
 from treadle.policy.catalogue import register_parts
+from treadle.sources import trees_behind
 
 register_parts()
 
@@ -112,7 +113,7 @@ def test_code_that_was_planted_while_a_folder_was_open_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    planted = tmp_path / f"kernels-{functions.digest_of(functions.ENGINE)}"
+    planted = tmp_path / functions.folder_name()
     planted.mkdir()
     planted.chmod(0o777)
     with pytest.raises(UserError, match=f"{planted} may be written by everybody"):
@@ -147,26 +148,24 @@ def test_a_command_without_a_safe_folder_says_so_and_compiles_into_a_private_one
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("compiler", "sources"), [("functions", functions.ENGINE), ("simulator", simulator.SIMULATOR)])
+@pytest.mark.parametrize(("compiler", "roots"), [("functions", functions.ROOTS), ("simulator", simulator.ROOTS)])
 def test_whatever_is_compiled_lies_where_the_name_of_its_cache_comes_from(
-    compiler: str, sources: tuple[str, ...]
+    compiler: str, roots: tuple[str, ...]
 ) -> None:
     uses = re.compile(rf"^from treadle\.compiled\.{compiler} import .*\b(kernel|inner)\b", re.MULTILINE)
-    files = [file for file in PACKAGE.rglob("*.py") if uses.search(file.read_text("utf-8"))]
+    files = {file for file in PACKAGE.rglob("*.py") if uses.search(file.read_text("utf-8"))}
     assert len(files) > 5
-    named = [PACKAGE / source for source in sources]
-    assert [file for file in files if not any(file == place or place in file.parents for place in named)] == []
+    assert files - trees_behind(*roots).keys() - {PACKAGE / "compiled" / "simulator.py"} == set()
 
 
-def test_another_content_of_a_file_is_another_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(functions, "_PACKAGE", tmp_path)
-    (tmp_path / "folder").mkdir()
-    digests = set()
-    for name, text in (("alone.py", "1"), ("alone.py", "2"), ("folder/inside.py", "1"), ("folder/inside.py", "2")):
-        (tmp_path / "alone.py").touch()
-        (tmp_path / name).write_text(text)
-        digests.add(functions.digest_of(("alone.py", "folder")))
-    assert len(digests) == 4
+def test_the_name_of_a_cache_is_kept_and_follows_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    find = functions.cache_folder.__wrapped__
+    first = find()
+    monkeypatch.setattr(functions, "digest", lambda *_: "another")
+    assert find() == first
+    monkeypatch.setattr(functions, "stat_of", lambda file: (1, len(file.name)))
+    assert find() == str(tmp_path / "kernels-another")
 
 
 def test_a_folder_of_the_settings_is_used_whatever_else_is_safe(tmp_path: Path) -> None:

@@ -18,7 +18,19 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "treadle"
 LINES_MAX = 500
 
-BASE = {"errors", "events", "files", "line_limit", "memory", "niceness", "proposals", "unpacking", "words", "__init__"}
+BASE = {
+    "errors",
+    "events",
+    "files",
+    "line_limit",
+    "memory",
+    "niceness",
+    "proposals",
+    "sources",
+    "unpacking",
+    "words",
+    "__init__",
+}
 
 ALLOWED = {
     "__init__": {"_moved"},
@@ -32,8 +44,9 @@ ALLOWED = {
     "memory": set(),
     "niceness": set(),
     "proposals": set(),
+    "sources": set(),
     "unpacking": set(),
-    "compiled": {"config", "errors", "files"},
+    "compiled": {"config", "errors", "files", "sources"},
     "yarn": BASE,
     "dag": BASE,
     "fairness": BASE,

@@ -137,7 +137,9 @@ def test_a_draw_plays_each_scheme_once_and_begins_with_another_each_turn(
         return Played(tuple(PlayedJob(job.name, "SUCCEEDED", 10, tasks_ms=((0, 9),)) for job in script.jobs), 10, {})
 
     monkeypatch.setattr("treadle.lab.testbed.player.play", play)
-    player = Player(cast(Any, None), tmp_path, KeptPlays(None, "hdrf"), lambda _: None)  # nothing is played
+    player = Player(
+        cast(Any, None), tmp_path, KeptPlays(None, "treadle.lab.reproduce.hdrf.testbed"), lambda _: None
+    )  # nothing is played
     draw = testbed.run_draw(sample, 1, 1, player)
     assert begun == [*SCHEMES[1:], SCHEMES[0]]
     assert list(draw.runs) == list(SCHEMES)

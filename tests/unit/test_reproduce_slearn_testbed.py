@@ -116,7 +116,7 @@ def test_a_draw_goes_on_with_the_schemes_that_are_kept(tmp_path: Path, monkeypat
         return Played((PlayedJob("job 0", "SUCCEEDED", 1_000), PlayedJob("job 1", "SUCCEEDED", 2_000)), 5_000, {})
 
     monkeypatch.setattr("treadle.lab.testbed.player.play", play)
-    kept = KeptPlays(tmp_path / "kept", "slearn")
+    kept = KeptPlays(tmp_path / "kept", "treadle.lab.reproduce.slearn.testbed")
 
     def run(folder: str) -> Draw:
         names, setting = ["slearn", "3sigma-paper", "fifo"], cast(Any, None)  # nothing is played

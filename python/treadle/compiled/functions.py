@@ -1,14 +1,15 @@
 """How kernels are compiled: without the GIL, division by zero as in numpy, and kept on disk.
 
 numba keeps compiled code until the file of the function changes, but not when one that it calls changes, in another
-file. So what is kept lies in a folder named after the content of all files that kernels are made of (`ENGINE`): another
-version never runs old code.
+file. So what is kept lies in a folder named after the code of all files that kernels are made of: another version
+never runs old code.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
@@ -16,9 +17,12 @@ from typing import Any, Final, TypeVar, cast
 from numba import config, njit
 from numba.extending import types
 
+import treadle
 from treadle.compiled.cache_folder import kept_in
 from treadle.compiled.inner_code import InnerCompiler
 from treadle.compiled.one_at_a_time import compiled_once
+from treadle.files import write_whole
+from treadle.sources import DECISION, digest
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,30 +35,41 @@ config.reload_config()
 _COMMON = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 
 
-ENGINE: Final = ("events", "compiled", "model", "policy", "planner")
-"""What the kernels of the engine and the planner are made of, in the package: files, and folders with all in them."""
-
-_PACKAGE: Final = Path(__file__).resolve().parents[1]
+ROOTS: Final = (DECISION, "treadle.planner")
+"""What the kernels of the engine and the planner are made of, with all that it imports."""
 
 
-def digest_of(sources: Sequence[str]) -> str:
-    """Return a digest of the content of files and folders of the package."""
-    digest = hashlib.sha256()
-    for source in sources:
-        place = _PACKAGE / source
-        for file in sorted(place.rglob("*.py")) if place.is_dir() else (place,):
-            digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
+def folder_name(name: str = "kernels", roots: Sequence[str] = ROOTS) -> str:
+    """Return the name of the folder for compiled code of roots (`treadle.sources.digest`), as their files are now."""
+    return f"{name}-{digest(*roots)[:16]}"
 
 
 @cache
-def cache_folder() -> str:
-    """Return where this process keeps compiled code of the engine.
+def cache_folder(name: str = "kernels", roots: Sequence[str] = ROOTS) -> str:
+    """Return where this process keeps compiled code of roots.
+
+    `folder_name` takes half a second; it is kept beside the code for as long as no file of the packages changes.
 
     Raises:
         UserError: another user could have put code there, or this one may not write to it.
     """
-    return kept_in(f"kernels-{digest_of(ENGINE)}")
+    packages = Path(treadle.__file__).parents[1]
+    tops = sorted({"treadle", *(root.partition(".")[0] for root in roots)})
+    stats = [(str(file), stat_of(file)) for top in tops for file in sorted((packages / top).rglob("*.py"))]
+    kept = Path(kept_in("names")) / hashlib.sha256(repr((name, roots, stats)).encode()).hexdigest()[:16]
+    try:
+        known = kept.read_text("ascii")
+    except OSError:
+        known = folder_name(name, roots)
+        with suppress(OSError):
+            write_whole(kept, known)
+    return kept_in(known)
+
+
+def stat_of(file: Path) -> tuple[int, int]:
+    """Return what changes with a file's content: as numba goes by it."""
+    found = file.stat()
+    return found.st_mtime_ns, found.st_size
 
 
 def kernel(function: F) -> F:

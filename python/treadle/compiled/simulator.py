@@ -1,7 +1,7 @@
 """How the simulator's kernels are compiled: as the engine's are, and kept in a folder of their own.
 
-The folder is named after the content of the simulator's kernels, so that a change of those compiles nothing of the
-engine anew.
+The folder is named after the code of the simulator's kernels, so that a change of those compiles nothing of the engine
+anew.
 """
 
 from __future__ import annotations
@@ -9,25 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from treadle.compiled.cache_folder import kept_in
-from treadle.compiled.functions import compiled_in, digest_of, inner
+from treadle.compiled.functions import cache_folder, compiled_in, inner
 
-__all__ = ["FOLDER", "SIMULATOR", "inner", "kernel"]
+__all__ = ["FOLDER", "ROOTS", "inner", "kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-SIMULATOR: Final = (
-    "events",
-    "compiled",
-    "policy/mapreduce_workers.py",
-    "simulator/cluster",
-    "simulator/event_queue.py",
-    "simulator/cell",
-    "simulator/workers",
+ROOTS: Final = (
+    "treadle.simulator.cluster",
+    "treadle.simulator.event_queue",
+    "treadle.simulator.cell",
+    "treadle.simulator.workers",
 )
-"""What the simulator's kernels are made of, in the package: files, and folders with all in them."""
+"""What the simulator's kernels are made of, with all that it imports."""
 
-FOLDER: Final = kept_in(f"simulator-{digest_of(SIMULATOR)}")
+FOLDER: Final = cache_folder("simulator", ROOTS)
 
 
 def kernel(function: F) -> F:

@@ -5,36 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numba
 import numpy
 
 import treadle
+from treadle.sources import DECISION, digest
 from treadle.wire.page import document
-
-DECIDES: Final = ("compiled", "config", "constraints", "engine", "events", "model", "policy", "wire")
-"""The parts of the package that a decision goes through; with the files beside them that they share."""
-
-
-def _files() -> Iterator[Path]:
-    root = Path(treadle.__file__).parent
-    yield root / "proposals.py"
-    for part in DECIDES:
-        yield from sorted((root / part).rglob("*.py"))
 
 
 @cache
 def engine_hash() -> str:
-    """Return a hash of the code that decides; equal for equal code only."""
-    found = hashlib.sha256()
-    root = Path(treadle.__file__).parent
-    for file in _files():
-        found.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes() + b"\0")
-    return found.hexdigest()[:16]
+    """Return a hash of the code that decides and of the wire's; equal for equal code only."""
+    return digest(DECISION, "treadle.wire")[:16]
 
 
 def hash_of(document: Any) -> str:

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-import treadle
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings
 from treadle.errors import UserError
@@ -28,8 +27,9 @@ from treadle.simulate.tables import FIGURES
 from treadle.simulator.results import FailedRun
 from treadle.simulator.scenario import parse_scenario
 from treadle.simulator.scenario_engines import with_engines
+from treadle.sources import digest
 from treadle.sweep.kept import result_bytes
-from treadle.sweep.worker import libraries, package_digest
+from treadle.sweep.worker import RUNS, libraries
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,7 @@ class Line:
 @cache
 def engine_digest() -> str:
     """Return a digest of the code that runs are made of, and of the versions of the libraries below it."""
-    code = package_digest(Path(treadle.__file__).resolve().parent)
-    return hashlib.sha256(f"{code} {libraries()}".encode()).hexdigest()
+    return hashlib.sha256(f"{digest(RUNS)} {libraries()}".encode()).hexdigest()
 
 
 def run_line(line: Line, files: Path) -> tuple[bytes, bool]:

@@ -5,9 +5,9 @@ Functions of this module travel to workers by their content, so nothing but Pyth
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
+import runpy
 import shutil
 import socket
 import sys
@@ -16,28 +16,8 @@ import zipfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-CODE = (
-    "compiled",
-    "config",
-    "constraints",
-    "dag",
-    "engine",
-    "errors.py",
-    "events",
-    "fairness",
-    "memory.py",
-    "model",
-    "planner",
-    "policy",
-    "proposals.py",
-    "simulate",
-    "simulator",
-    "sweep/line.py",
-    "words.py",
-    "workload",
-    "yarn",
-)
-"""What a run is made of, in the package: files, and folders with all in them."""
+RUNS = "treadle.sweep.line"
+"""The module whose imports are all that a run is made of."""
 LIBRARIES = ("numba", "numpy")
 """Whose versions results may depend on."""
 LONG_AGO_S = 1_000_000_000
@@ -48,15 +28,12 @@ class OtherEnvironmentError(RuntimeError):
     """A worker has other libraries, or other code, than the driver: no run of the sweep can be run there."""
 
 
-def package_digest(package: Path, sources: tuple[str, ...] = CODE) -> str:
-    """Return a digest of code in a package's folder: that which runs of a sweep are made of, or other files of it."""
-    digest = hashlib.sha256()
-    for source in sources:
-        place = package / source
-        for file in sorted(place.rglob("*.py")) if place.is_dir() else (place,):
-            digest.update(f"\n{file.relative_to(package)}\n".encode())
-            digest.update(file.read_bytes() if file.is_file() else b"")
-    return digest.hexdigest()
+def package_digest(package: Path) -> str:
+    """Return a digest of the code of runs in a package's folder; empty if its version of Treadle cannot say."""
+    try:
+        return str(runpy.run_path(str(package / "sources.py"))["digest"](RUNS))
+    except (OSError, ValueError):
+        return ""
 
 
 def libraries() -> str:

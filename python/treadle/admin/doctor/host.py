@@ -76,7 +76,7 @@ def installation(facts: Facts) -> Iterator[Finding]:
 
 def kernels(facts: Facts) -> Iterator[Finding]:
     """Look whether the sidecar finds compiled code, and may keep more."""
-    from treadle.compiled.functions import ENGINE, digest_of
+    from treadle.compiled.functions import folder_name
 
     def writable(folder: Path) -> bool:
         return facts.uid >= 0 and may_write(folder, facts.uid)
@@ -97,7 +97,7 @@ def kernels(facts: Facts) -> Iterator[Finding]:
             "warn", f"{facts.user} has no safe place for compiled code, each start compiles: {reason}", remedy
         )
         return
-    kept = folder / f"kernels-{digest_of(ENGINE)}"
+    kept = folder / folder_name()
     reason = reason or reason_against_folder(kept, facts.uid, writable)
     if reason:
         yield Finding("fail", reason, f"correct this: the sidecar of {facts.user} refuses the folder")

@@ -11,31 +11,16 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 from treadle.admin.jars import shim_jar
 from treadle.errors import UserError, printable
+from treadle.sources import trees_behind
 
 HIDDEN: Final = "<...>"
 
-_PACKAGE: Final = Path(__file__).resolve().parents[2]
-_ROOMS: Final = (
-    "am",
-    "compiled",
-    "config",
-    "constraints",
-    "engine",
-    "explain",
-    "history",
-    "live",
-    "model",
-    "planner",
-    "policy",
-    "wire",
-    "admin/doctor",
-)
-"""Those whose messages stand in logs, beans and findings."""
+_ROOTS: Final = ("treadle.live", "treadle.admin.doctor")
+"""The packages whose messages, and those of what they import, stand in logs, beans and findings."""
 
 _COMMON: Final = (
     "debug info warn warning error fatal at by caused more common frames omitted none a an the of in is was and or not "
@@ -140,12 +125,11 @@ def own_words() -> frozenset[str]:
 
 
 def _python_texts() -> Iterator[str]:
-    for room in _ROOMS:
-        for file in sorted((_PACKAGE / room).rglob("*.py")):
-            yield file.stem
-            for node in ast.walk(ast.parse(file.read_bytes())):
-                if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    yield node.value
+    for file, tree in trees_behind(*_ROOTS).items():
+        yield file.stem
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
 
 
 def _java_texts() -> Iterator[str]:

@@ -188,7 +188,7 @@ def _on_sls(
 
     names = _known(wanted, [scheme.name for scheme in SCHEMES]) | {STOCK}
     where, setting = (folder or build_folder() / "reproduce-graphene-sls").resolve(), setting_of_testbed()
-    kept, draws = KeptPlays(cache, "graphene_cluster"), []
+    kept, draws = KeptPlays(cache, "treadle.lab.reproduce.graphene_cluster.testbed"), []
     with going_on(console, cache), terminable(), saying(console) as tell:
         player = Player(setting, where, kept, tell)
         for turn, seed in enumerate(seeds):

@@ -162,7 +162,7 @@ def _on_sls(json_file: Path | None, seeds: int, sample: Path | None, cache: Path
     with _simulating(console, cache, [settings_of(scheme) for scheme in BESIDE.values()]) as progress:
         results = run_all(tasks, run_scheme, Asked(cache, 1), progress)
     where, setting = (folder or build_folder() / "reproduce-hdrf-sls").resolve(), setting_of_testbed()
-    kept, draws = KeptPlays(cache, "hdrf"), []
+    kept, draws = KeptPlays(cache, "treadle.lab.reproduce.hdrf.testbed"), []
     with going_on(console, cache), terminable(), saying(console) as tell:
         player = Player(setting, where, kept, tell)
         for turn, seed in enumerate(range(1, seeds + 1)):

@@ -246,7 +246,7 @@ def _on_sls(
     folder, cache, json_file = files
     console, wanted = console_for_tables(140), _names(NAMES, schemes)
     place, setting, draws = (folder or build_folder() / "reproduce-slearn-sls").resolve(), setting_of_testbed(), []
-    kept = KeptPlays(cache, "slearn")
+    kept = KeptPlays(cache, "treadle.lab.reproduce.slearn.testbed")
     with going_on(console, cache), terminable(), saying(console) as tell:
         player = Player(setting, place, kept, tell)
         for turn, seed in enumerate(seeds):

@@ -12,13 +12,13 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-import treadle
 from treadle.errors import UserError
+from treadle.sources import digest
 from treadle.sweep.kept import Kept, result_bytes
-from treadle.sweep.line import engine_digest, raised
+from treadle.sweep.line import raised
 from treadle.sweep.local import OnProgress, run_locally, tell
 from treadle.sweep.runs import Runs
-from treadle.sweep.worker import package_digest
+from treadle.sweep.worker import libraries
 
 __all__ = ["Asked", "RunTask", "digest_of", "run_all", "tell"]
 
@@ -50,21 +50,19 @@ class Asked:
     """Runs at a time; 0: one per core, 1: in this process."""
 
 
-def digest_of(experiment: str, *parts: object) -> str:
-    """Return the digest of what a run depends on: its own parts, and the code of its experiment and below it.
+def digest_of(module: str, *parts: object) -> str:
+    """Return the digest of what a run depends on: its own parts, and the code and the libraries that run it.
 
     Args:
-        experiment: a folder of `treadle.lab.reproduce`
+        module: the name of the module that runs it
         parts: what JSON takes
     """
-    return hashlib.sha256(json.dumps([*parts, _code(experiment)], sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([*parts, _code(module)], sort_keys=True).encode()).hexdigest()
 
 
 @cache
-def _code(experiment: str) -> str:
-    package = Path(treadle.__file__).resolve().parent
-    own = package_digest(package, ("history", "lab/harness", f"lab/reproduce/{experiment}"))
-    return f"{engine_digest()} {own}"
+def _code(module: str) -> str:
+    return f"{digest(module)} {libraries()}"
 
 
 def run_all(

@@ -7,31 +7,27 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import treadle
 from treadle.lab.bench.jars import own_jars
 from treadle.lab.harness.runs import digest_of
 from treadle.lab.testbed.pace import Pace
 from treadle.lab.testbed.play import SUCCEEDED, Played, PlayedJob
+from treadle.sources import digest
 from treadle.sweep.kept import Kept, result_bytes
-from treadle.sweep.worker import package_digest
 
 __all__ = ["KeptPlays"]
-
-CODE: Final = ("am", "live", "planner", "wire", "lab/testbed", "lab/bench")
-"""What a run needs besides the engine and the experiment's own code."""
 
 
 class KeptPlays:
     """A folder as `treadle sweep` has one; a run is found by all that it depends on, code and jars among it."""
 
-    def __init__(self, folder: Path | None, experiment: str, *about: object) -> None:
+    def __init__(self, folder: Path | None, module: str, *about: object) -> None:
         """Use a folder; None keeps nothing.
 
         Args:
             folder: is made if it is not there
-            experiment: a folder of `treadle.lab.reproduce`
+            module: the name of the module that plays
             about: what all runs have in common, as JSON takes it
 
         Raises:
@@ -39,7 +35,7 @@ class KeptPlays:
             BenchError: the jars cannot be built.
         """
         self._kept = None if folder is None else Kept(folder)
-        self._experiment = experiment
+        self._module = module
         self._about = [*about, *_programs()] if folder is not None else []
 
     def get_or_play(self, play: Callable[[], Played], *about: object) -> Played:
@@ -52,7 +48,7 @@ class KeptPlays:
         """
         if self._kept is None:
             return play()
-        key = digest_of(self._experiment, *self._about, *about)
+        key = digest_of(self._module, *self._about, *about)
         found = self._kept.get(key)
         if found is not None:
             return _played(json.loads(found)["played"])
@@ -63,7 +59,7 @@ class KeptPlays:
 
 
 def _programs() -> list[str]:
-    code = package_digest(Path(treadle.__file__).resolve().parent, CODE)
+    code = digest("treadle.cli.sidecar")
     return [code, *(hashlib.sha256(jar.read_bytes()).hexdigest() for jar in own_jars())]
 
 

@@ -65,7 +65,7 @@ def key_of(
 ) -> str:
     """Return the digest of all that a result depends on. ``name`` is the scheme's, with the seed."""
     return digest_of(
-        "graphene",
+        __name__,
         name,
         [[job.arrival_ms, job.queue, job.framework, _plain(job.dag)] for job in workload.jobs],
         None if believed is None else [None if dag is None else _plain(dag) for dag in believed],

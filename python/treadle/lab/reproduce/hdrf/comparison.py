@@ -60,7 +60,7 @@ class SchemeRun:
     @property
     def key(self) -> str:
         """The digest of all that it depends on."""
-        return digest_of("hdrf", content_of(self.sample), self.scheme, self.seed)
+        return digest_of(__name__, content_of(self.sample), self.scheme, self.seed)
 
 
 @cache

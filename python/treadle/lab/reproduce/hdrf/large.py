@@ -68,7 +68,7 @@ class LargeRun(SchemeRun):
     @property
     def key(self) -> str:
         """The digest of all that it depends on."""
-        return digest_of("hdrf", "large", content_of(self.sample), self.scheme, self.seed, self.load)
+        return digest_of(__name__, "large", content_of(self.sample), self.scheme, self.seed, self.load)
 
 
 def scenario_of(scheme: str) -> Scenario:

@@ -52,7 +52,7 @@ class SlotRun(SchemeRun):
     @property
     def key(self) -> str:
         """The digest of all that it depends on."""
-        return digest_of("hdrf", "slots", content_of(self.sample), self.scheme, self.seed)
+        return digest_of(__name__, "slots", content_of(self.sample), self.scheme, self.seed)
 
 
 def scenario_of(scheme: str) -> Scenario:

@@ -51,7 +51,7 @@ class CentralRun:
         asked = [[place, each.hard.text(), each.soft.text()] for place, each in sorted(wanted.asked.items())]
         own = [self.name, jobs, trace.cutoff_s, trace.long_percent, self.slots, self.seed, self.relaxed_slowdown]
         own.append(repr(CENTRAL[self.name].settings()))  # a ready-made policy's, which is a file
-        return digest_of("phoenix", own, asked, wanted.machines.as_lists())
+        return digest_of(__name__, own, asked, wanted.machines.as_lists())
 
 
 def about_cpu_s(trace: Trace) -> float:

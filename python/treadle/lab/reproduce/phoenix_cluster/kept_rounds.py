@@ -7,19 +7,15 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import treadle
 from treadle.admin.jars import shim_jar
 from treadle.lab.harness.runs import digest_of
 from treadle.lab.reproduce.phoenix_cluster.experiment import Ended, Round
+from treadle.sources import digest
 from treadle.sweep.kept import Kept, result_bytes
-from treadle.sweep.worker import package_digest
 
 __all__ = ["KeptRounds"]
-
-CODE: Final = ("live", "wire", "lab/minicluster", "lab/testbed", "lab/bench")
-"""What a round runs besides the engine and the experiment's own code."""
 
 
 class KeptRounds:
@@ -48,7 +44,7 @@ class KeptRounds:
         """
         if self._kept is None:
             return run()
-        key = digest_of("phoenix_cluster", *self._about, *about)
+        key = digest_of(__name__, *self._about, *about)
         found = self._kept.get(key)
         if found is not None:
             return _round(json.loads(found)["round"])
@@ -60,7 +56,7 @@ class KeptRounds:
 
 def _programs() -> list[str]:
     """Return digests of the Python code and of the jar that a ResourceManager runs."""
-    code = package_digest(Path(treadle.__file__).resolve().parent, CODE)
+    code = digest("treadle.cli.sidecar")
     return [code, hashlib.sha256(shim_jar().read_bytes()).hexdigest()]
 
 

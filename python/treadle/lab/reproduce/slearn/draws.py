@@ -73,7 +73,7 @@ class SchemeRun:
     def key(self) -> str:
         """The digest of all that it depends on."""
         own = asdict(self.draws) | {"folder": _content(self.draws.folder)}
-        return digest_of("slearn", own, self.seed, asdict(self.scheme), self.model)
+        return digest_of(__name__, own, self.seed, asdict(self.scheme), self.model)
 
 
 def run_one(wanted: SchemeRun) -> dict[str, Any]:

@@ -1,0 +1,92 @@
+"""Which files some code is made of, by its imports, and a digest of what they do.
+
+Recordings and results that are kept name the code that made them, and compiled kernels lie in a folder named after it.
+Only Python's library is imported: Spark's workers run this file before they have the rest of the package.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+DECISION: Final = "treadle.engine"
+"""The package whose imports are all that a decision depends on."""
+
+_PACKAGES: Final = Path(__file__).resolve().parents[1]
+_BODIES: Final = ("body", "orelse", "handlers", "finalbody", "cases")
+
+
+def trees_behind(*roots: str, packages: Path = _PACKAGES) -> dict[Path, ast.Module]:
+    """Return the files that roots import, at any depth and wherever in a file, with their trees without docstrings.
+
+    Args:
+        roots: modules, or packages with all modules in them
+        packages: the folder in which the packages lie; what is imported from elsewhere is left out
+
+    Raises:
+        ValueError: a root has no file.
+    """
+    found: dict[Path, ast.Module] = {}
+    todo = [file for root in roots for file in _files_of_root(root, packages)]
+    while todo:
+        file = todo.pop()
+        if file in found:
+            continue
+        found[file] = ast.parse(file.read_bytes())
+        names = (*_packages_above(file, packages), *_imported(found[file]))
+        todo += [needed for name in names if (needed := _file_of(name, packages)) is not None]
+    return dict(sorted(found.items()))
+
+
+def digest(*roots: str, packages: Path = _PACKAGES) -> str:
+    """Return a digest of the code that roots import, which comments, docstrings and the layout of lines do not change.
+
+    Arguments and errors are those of `trees_behind`.
+    """
+    result = hashlib.sha256()
+    for file, tree in trees_behind(*roots, packages=packages).items():
+        result.update(f"{file.relative_to(packages)}\n{ast.dump(tree)}\n".encode())
+    return result.hexdigest()
+
+
+def _files_of_root(root: str, packages: Path) -> list[Path]:
+    folder = packages.joinpath(*root.split("."))
+    alone = folder.with_suffix(".py")
+    files = [alone] if alone.is_file() else sorted(folder.rglob("*.py"))
+    if not files:
+        raise ValueError(f"{root} has no file in {packages}")
+    return files
+
+
+def _file_of(name: str, packages: Path) -> Path | None:
+    place = packages.joinpath(*name.split("."))
+    return next((file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None)
+
+
+def _packages_above(file: Path, packages: Path) -> Iterator[str]:
+    for folder in list(file.relative_to(packages).parents)[:-1]:
+        yield ".".join(folder.parts)
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Yield the names that a file imports, each of which may be a module; take docstrings out of its tree."""
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        for name in _BODIES:
+            body = getattr(node, name, None)
+            if isinstance(body, list):
+                body[:] = [inner for inner in body if not _is_text(inner)]
+                todo += body
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
