@@ -237,7 +237,11 @@ class FakeRM:
         return {"application": at, "containers": app.containers, "used": app.used, "headroom": self.plenty}
 
     def _blacklist_rows(self, changed: list[int]) -> list[dict[str, Any]]:
-        return [{"application": at, "name_name": name} for at in changed for name in self.applications[at].blacklist]
+        return [
+            {"application": at, "name_name": name, "present": 1}
+            for at in changed
+            for name in self.applications[at].blacklist
+        ]
 
     def _request_rows(self, at: int) -> list[dict[str, Any]]:
         if self.applications[at].state == ApplicationState.GONE:

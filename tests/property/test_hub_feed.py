@@ -135,13 +135,12 @@ class World:
         yield from rows(events.ApplicationUsage, usage)
         tags = [{"application": app, "tag_name": tag} for app in tagged for tag in self.some(PLACES)]
         yield from rows(events.Tags, tags)
-        unwanted = [
-            {"application": app, "name_name": name}
-            for app in tagged
-            for name in self.some(set(PLACES) - self.blacklists.setdefault(app, set()), 0.3)
-        ]
-        for row in unwanted:
-            self.blacklists[row["application"]].add(row["name_name"])
+        unwanted = []
+        for app in self.some(self.apps, 0.5):
+            names = self.blacklists.setdefault(app, set())
+            for name in self.some(PLACES, 0.3):
+                unwanted.append({"application": app, "name_name": name, "present": int(name not in names)})
+                names ^= {name}
         yield from rows(events.Blacklist, unwanted)
         yield from self._asks()
         yield from self._steps()

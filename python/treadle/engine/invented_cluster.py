@@ -123,7 +123,7 @@ def small_events() -> list[list[Any]]:
         [
             names,
             rows(events.Applications, texts, [{"application": 0, "queue": 1, "state": 1, "replaces": 3}]),
-            rows(events.Blacklist, texts, [{"application": 0, "name_name": "root.q0"}]),
+            rows(events.Blacklist, texts, [{"application": 0, "name_name": "root.q0", "present": 1}]),
             rows(events.Requests, texts, [big, request(0, 1, 2, [1024, 1]), request(3, 0, 200, [1024, 1])]),
             rows(events.Localities, texts, places),
             rows(events.Fates, texts, fates),

@@ -223,12 +223,13 @@ class Tags:
 
 @dataclass(frozen=True, slots=True)
 class Blacklist:
-    """Nodes and racks that applications do not want."""
+    """Nodes and racks that applications do not want; ``present`` 0: one is wanted again."""
 
     SECTION: ClassVar = Section(13, "BLACKLIST")
 
     application: Index
     name_name: NameIndex
+    present: Flag
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,9 @@ class StagedSplits:
 KEYS_MAX: Final = 1_000_000
 """Request keys that are looked at; beyond it there are no hints until the next snapshot."""
 
+KEYS_KEPT: Final = 4096
+"""The shim uses higher indices of request keys again, so that no hint is given for them."""
+
 AHEAD_KEY: Final = INDEX_MAX - 1
 """Hints for stages that are not asked for yet have request keys from here down: the shim counts from 0 up."""
 STAGES_AHEAD_MAX: Final = KEYS_AHEAD
@@ -212,7 +215,7 @@ class HistoryLookup:
 
     def _look_up(self, application: int, key: int, priority: int, count: int) -> list[KeyHint]:
         job = self._tracker.job(application)
-        if job is None or not count or job.awaiting_am or self._keys >= KEYS_MAX:
+        if job is None or not count or job.awaiting_am or self._keys >= KEYS_MAX or key >= KEYS_KEPT:
             return []  # the only container of a job that awaits its AM is the AM's
         keys = self._asked.setdefault(application, set())
         if key in keys:

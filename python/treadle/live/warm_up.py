@@ -79,7 +79,7 @@ def _frames() -> list[list[events.Event]]:
         ],
         [
             (events.Tags, [{"tag_name": "YARN"}]),
-            (events.Blacklist, [{"name_name": "node-1"}]),
+            (events.Blacklist, [{"name_name": "node-1", "present": 1}]),
             (events.Requests, asks),
             (events.Localities, near),
         ],

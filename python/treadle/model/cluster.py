@@ -71,7 +71,7 @@ class Cluster:
         self.noted_tags = ""
         """Applications with a tag that begins so are `tagged`; none if empty."""
         self._tagged: dict[int, None] = {}
-        self._blacklists: dict[int, list[int]] = {}
+        self._blacklists: dict[int, set[int]] = {}
 
     def view(self) -> View:
         """Return all columns; the tables of all queues and partitions are made large enough to index before."""
@@ -252,10 +252,15 @@ class Cluster:
     def _apply_blacklist(self, event: events.Blacklist) -> None:
         self.names.check(event.name_name)
         self.apps.cover(event.application, "application")
-        for application, name in zip(event.application.tolist(), event.name_name.tolist(), strict=True):
-            self.blacklist.put(application, name, 1)
-            names = self._blacklists.setdefault(application, [])
-            names.append(name)
+        rows = (event.application.tolist(), event.name_name.tolist(), event.present.tolist())
+        for application, name, present in zip(*rows, strict=True):
+            names = self._blacklists.setdefault(application, set())
+            if present:
+                self.blacklist.put(application, name, 1)
+                names.add(name)
+            elif name in names:
+                self.blacklist.remove(application, name)
+                names.remove(name)
             self.apps.at["blacklisted"][application] = len(names)
 
     def _apply_fates(self, event: events.Fates) -> None:

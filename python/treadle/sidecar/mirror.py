@@ -71,7 +71,7 @@ class Mirror:
         self.applications = Rows(events.Applications, resources, "application", zero="state")
         self.usage = Rows(events.ApplicationUsage, resources, "application")
         self.tags = Rows(events.Tags, resources, "application", "tag_name")
-        self.blacklist = Rows(events.Blacklist, resources, "application", "name_name")
+        self.blacklist = Rows(events.Blacklist, resources, "application", "name_name", zero="present")
         self.requests = Rows(events.Requests, resources, "application", "key", zero="count")
         self.localities = Rows(events.Localities, resources, "application", "key", "name_name", zero="count")
         self.constraints = Rows(events.Constraints, resources, "application", "key")

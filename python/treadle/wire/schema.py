@@ -36,7 +36,7 @@ class VersionError(WireError):
     """The other end speaks another version of the wire; no snapshot is a remedy."""
 
 
-VERSION: Final = 3
+VERSION: Final = 4
 FRAME_MAGIC: Final = b"TRDF"
 PROPOSAL_MAGIC: Final = b"TRDP"
 

@@ -1,6 +1,6 @@
 package io.treadle.shim.commit;
 
-import io.treadle.shim.Caps;
+import io.treadle.shim.Cap;
 import io.treadle.shim.EngineView;
 import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
@@ -151,7 +151,7 @@ public final class ContainerUpdates {
   /** Of an application with very many request keys those among the first: the others wait. */
   private static List<SchedulerRequestKey> waiting(FiCaSchedulerApp app) {
     List<SchedulerRequestKey> keys = new ArrayList<>();
-    int left = Caps.REQUEST_KEYS;
+    int left = Cap.REQUEST_KEYS.ofApplication;
     for (SchedulerRequestKey key : app.getSchedulerKeys()) {
       if (left-- == 0) {
         break;

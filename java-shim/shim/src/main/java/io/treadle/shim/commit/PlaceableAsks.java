@@ -1,6 +1,5 @@
 package io.treadle.shim.commit;
 
-import io.treadle.shim.Caps;
 import io.treadle.shim.EngineView;
 import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
@@ -44,6 +43,7 @@ public final class PlaceableAsks implements AskSearch {
   private static final int MOST_CAPABILITIES = 64;
 
   private final SchedulerPort port;
+  private final EngineView view;
   private final Checks checks;
   private final Diagnosis diagnosis;
   private final Placement placement = new Placement();
@@ -65,6 +65,7 @@ public final class PlaceableAsks implements AskSearch {
   /** A search that has not begun. */
   public PlaceableAsks(SchedulerPort port, CommitSettings settings, EngineView view) {
     this.port = port;
+    this.view = view;
     this.checks = new Checks(port.scheduler(), settings, view);
     this.diagnosis = new Diagnosis(port.scheduler());
   }
@@ -185,9 +186,10 @@ public final class PlaceableAsks implements AskSearch {
     if (current.isStopped() || !checks.isActive(current, (CSQueue) current.getQueue())) {
       return false;
     }
+    int left = view.keys(current.getApplicationAttemptId());
     for (SchedulerRequestKey each : current.getSchedulerKeys()) {
       // the engine knows no more of them
-      if (keys.size() == Caps.REQUEST_KEYS) {
+      if (left-- == 0) {
         break;
       }
       if (each.getContainerToUpdate() == null) {

@@ -1,10 +1,14 @@
 package io.treadle.shim.mirror;
 
-import io.treadle.shim.Caps;
+import io.treadle.shim.Cap;
+import io.treadle.shim.EngineView;
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.wire.Section;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Collections;
+import java.util.EnumMap;
+import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
@@ -30,8 +34,6 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
  * queue cause no event, so attempts that wait for one of the first two are looked at often, and all in turns.
  */
 final class ApplicationSection {
-  static final int REPLACES_BLACKLIST = 2;
-  static final int REPLACES_TAGS = 4;
   private static final long ACTIVATION_MS = 20;
 
   private final Map<ApplicationId, Row> rows = new HashMap<>();
@@ -41,9 +43,12 @@ final class ApplicationSection {
   private final Map<CSQueue, Set<FiCaSchedulerApp>> active = new IdentityHashMap<>();
   private final QueueSection queues;
   private final UserSection users;
+  private final EngineView view;
+  private final Map<String, UserBudget> budgets = new HashMap<>();
   private long activationsMs;
 
-  ApplicationSection(QueueSection queues, UserSection users) {
+  ApplicationSection(QueueSection queues, UserSection users, EngineView view) {
+    this.view = view;
     this.queues = queues;
     this.users = users;
   }
@@ -55,6 +60,18 @@ final class ApplicationSection {
     unsettled.clear();
     dirty.clear();
     active.clear();
+    budgets.clear();
+    view.forgetKeys();
+  }
+
+  /** A snapshot was written: what it cost is not counted. */
+  void refill() {
+    budgets.values().forEach(UserBudget::refill);
+  }
+
+  /** Forgets users that have no applications. */
+  void dropIdle(long nowMs) {
+    budgets.values().removeIf(budget -> budget.isIdle(nowMs));
   }
 
   /**
@@ -101,7 +118,8 @@ final class ApplicationSection {
     }
     boolean fresh = row == null;
     if (fresh) {
-      row = new Row(byIndex.size(), app, draft.resources());
+      row = new Row(byIndex.size(), app, draft.resources(),
+          budgets.computeIfAbsent(app.getUser(), user -> new UserBudget()));
       rows.put(id, row);
       byIndex.add(row);
     }
@@ -116,6 +134,9 @@ final class ApplicationSection {
       row.user.asking(-1);
       row.askingKeys = 0;
     }
+    users.leave(row.user);
+    row.end();
+    view.keys(row.app.getApplicationAttemptId(), null);
     users.touch(row.queue);
     row.state = Row.GONE;
     markDirty(row, 0);
@@ -147,13 +168,14 @@ final class ApplicationSection {
   }
 
   private void move(Row row, CSQueue queue) {
-    if (row.user != null && row.askingKeys > 0) {
-      row.user.asking(-1);
+    if (row.user != null) {
+      row.user.asking(row.askingKeys > 0 ? -1 : 0);
       users.touch(row.queue);
+      users.leave(row.user);
     }
     row.queue = queue;
     row.queueIndex = queues.index(queue);
-    row.user = users.row(queue, row.app.getUser());
+    row.user = users.join(queue, row.app.getUser());
     if (row.askingKeys > 0) {
       row.user.asking(1);
     }
@@ -232,6 +254,11 @@ final class ApplicationSection {
         .u8(row.state).flag(row.awaitingAm).u8(row.replaces).end();
   }
 
+  /** All that have not gone. */
+  Collection<Row> rows() {
+    return rows.values();
+  }
+
   /** The row of an application that has not gone, or null. */
   Row row(ApplicationId id) {
     return rows.get(id);
@@ -266,13 +293,26 @@ final class ApplicationSection {
     boolean dirty;
     boolean usageDirty;
     final Map<SchedulerRequestKey, RequestSection.Row> keys = new HashMap<>();
+    /** Keys without requests that keep their indices. */
+    final Map<SchedulerRequestKey, RequestSection.Row> goneKeys = new HashMap<>();
+    /** With null where a key has gone and its index may be used again. */
     final List<RequestSection.Row> keysByIndex = new ArrayList<>();
+    final Indices keyIndices = new Indices(RequestSection.KEPT_INDICES);
     /** How many of its keys have outstanding requests. */
     int askingKeys;
-    /** Whether it has more request keys, or more blacklisted names, than are sent. */
-    boolean moreKeys;
-    boolean moreNames;
+    final UserBudget budget;
+    private final Map<Cap, Integer> standing = new EnumMap<>(Cap.class);
+    /** Of what it has more than is sent. */
+    final Set<Cap> exceeded = EnumSet.noneOf(Cap.class);
     private String capsShown;
+    /** Whether something was not written because its user has changed much lately. */
+    boolean late;
+    /** Whether it has names that no node and no rack has. */
+    boolean unknownPlaces;
+    /** Whether its blacklist has to be read; while it awaits its AM that takes a look at each node. */
+    boolean blacklistDue = true;
+    /** Whether its blacklist is so long that the cluster's names are looked up there and not the other way round. */
+    boolean longBlacklist;
     Set<String> blacklist = new HashSet<>();
     int containers = -1;
     /** The token whose key was sent last. */
@@ -280,7 +320,9 @@ final class ApplicationSection {
     final long[] used;
     final long[] headroom;
 
-    Row(int index, FiCaSchedulerApp app, int resources) {
+    Row(int index, FiCaSchedulerApp app, int resources, UserBudget budget) {
+      budget.applications(1);
+      this.budget = budget;
       this.index = index;
       this.app = app;
       this.used = new long[resources];
@@ -292,9 +334,38 @@ final class ApplicationSection {
       return state != GONE;
     }
 
-    /** Has its diagnostics show whether more of it is there than is sent. */
+    /** How much of something it may have in frames. */
+    int room(Cap cap) {
+      return budget.room(cap, standing.getOrDefault(cap, 0));
+    }
+
+    /** So much of something it has in frames now, or is looked at for that; {@code more}: there is more of it. */
+    void stands(Cap cap, int count, boolean more) {
+      Integer before = standing.put(cap, count);
+      budget.stands(cap, count - (before == null ? 0 : before));
+      budget.spend(count);
+      if (more) {
+        exceeded.add(cap);
+      } else {
+        exceeded.remove(cap);
+      }
+    }
+
+    /** Has its diagnostics show what it has more of than is sent. */
     void reportCaps(Draft draft) {
-      capsShown = Caps.report(draft.context, app, moreKeys, moreNames, capsShown);
+      capsShown = Cap.report(draft.context, app, exceeded, capsShown);
+    }
+
+    private void end() {
+      standing.forEach((cap, count) -> budget.stands(cap, -count));
+      budget.applications(-1);
+    }
+
+    /** Whether what is new of it has to wait; in a snapshot nothing has. */
+    boolean waits(Draft draft) {
+      boolean waits = !draft.snapshot && budget.isSpent();
+      late |= waits;
+      return waits;
     }
 
     /** One key more, or one less, has outstanding requests. */

@@ -1,59 +1,64 @@
 package io.treadle.shim.mirror;
 
-import io.treadle.shim.Caps;
+import io.treadle.shim.Cap;
 import io.treadle.shim.constraints.Requirements;
 import io.treadle.shim.wire.Section;
 import java.util.Collections;
-import java.util.HashSet;
 import java.util.Iterator;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 
 /**
  * Writes the nodes and racks that applications do not want, and applications' tags. While an attempt waits for its AM
- * container the RM's own list counts, of nodes on which earlier attempts failed; afterwards the AM's. Of a list at most
- * {@value Caps#BLACKLISTED_NAMES} names are sent.
+ * container the RM's own list counts, of nodes on which earlier attempts failed; afterwards the AM's. Of a list a
+ * bounded number of names ({@link Cap}) is sent.
  */
 final class BlacklistSection {
-  private final ApplicationSection applications;
   private final NodeSection nodes;
 
-  BlacklistSection(ApplicationSection applications, NodeSection nodes) {
-    this.applications = applications;
+  BlacklistSection(NodeSection nodes) {
     this.nodes = nodes;
   }
 
-  /** Writes an application's list if it is not the one sent last. */
+  /** Writes what has changed of an application's list. */
   void review(Draft draft, ApplicationSection.Row row) {
-    Set<String> all = row.awaitingAm ? ofSystem(row.app) : row.app.getBlacklistedNodes();
-    row.moreNames = all.size() > Caps.BLACKLISTED_NAMES;
-    row.reportCaps(draft);
-    Set<String> now = row.moreNames ? some(all, row.blacklist) : all;
-    if (now.equals(row.blacklist)) {
-      return;
+    int most = row.room(Cap.BLACKLISTED_NAMES);
+    Set<String> all = row.awaitingAm && row.app.getApplicationAttemptId().getAttemptId() == 1 ? Collections.emptySet()
+        : names(row);
+    row.stands(Cap.BLACKLISTED_NAMES, Math.min(all.size(), most), all.size() > most);
+    for (Iterator<String> sent = row.blacklist.iterator(); sent.hasNext();) {
+      String name = sent.next();
+      if (!all.contains(name)) {
+        sent.remove();
+        write(draft, row, name, false);
+      }
     }
-    row.blacklist = now;
-    applications.markDirty(row, ApplicationSection.REPLACES_BLACKLIST);
-    for (String name : now) {
-      draft.section(Section.BLACKLIST).i32(row.index).name(draft.name(name)).end();
+    for (String name : all) {
+      if (row.blacklist.size() < most && !row.blacklist.contains(name) && !row.waits(draft)) {
+        row.blacklist.add(name);
+        write(draft, row, name, true);
+      }
     }
   }
 
-  /** As many as may be sent, those first that were sent before. */
-  private static Set<String> some(Set<String> all, Set<String> before) {
-    Set<String> some = new HashSet<>(before);
-    some.retainAll(all);
-    for (Iterator<String> rest = all.iterator(); some.size() < Caps.BLACKLISTED_NAMES;) {
-      some.add(rest.next());
-    }
-    return some;
+  private static void write(Draft draft, ApplicationSection.Row row, String name, boolean present) {
+    row.budget.spend(UserBudget.ROW);
+    draft.section(Section.BLACKLIST).i32(row.index).name(draft.name(name)).flag(present).end();
   }
 
-  /** The RM's list can only be asked about single names: all those of the cluster. */
-  private Set<String> ofSystem(FiCaSchedulerApp app) {
-    return app.getApplicationAttemptId().getAttemptId() == 1 ? Collections.emptySet()
-        : nodes.placeNames(name -> app.getAppSchedulingInfo().isPlaceBlacklisted(name, true));
+  /** Those names of the list that a node or a rack has. The RM's own list can only be asked about single names. */
+  private Set<String> names(ApplicationSection.Row row) {
+    if (row.awaitingAm || row.longBlacklist) {
+      row.budget.spend(nodes.places().size());
+      return nodes.places().stream()
+          .filter(name -> row.app.getAppSchedulingInfo().isPlaceBlacklisted(name, row.awaitingAm))
+          .collect(Collectors.toSet());
+    }
+    Set<String> all = row.app.getBlacklistedNodes();
+    row.longBlacklist = all.size() > Cap.BLACKLISTED_NAMES.ofApplication;
+    row.unknownPlaces |= all.removeIf(name -> !nodes.isPlace(name));
+    return all;
   }
 
   /** Writes the tags of a new application, and what the environment of its master requires and prefers as such. */

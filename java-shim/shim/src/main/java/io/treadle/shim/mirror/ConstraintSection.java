@@ -54,9 +54,17 @@ final class ConstraintSection {
     }
   }
 
-  static void review(Draft draft, ApplicationSection.Row row, RequestSection.Row request, SchedulingRequest asked) {
+  /**
+   * Writes the constraint of a request if it is another than before.
+   *
+   * @return false if the request has to wait for that
+   */
+  static boolean review(Draft draft, ApplicationSection.Row row, RequestSection.Row request, SchedulingRequest asked) {
     if (asked == null || asked == request.constraintOf) {
-      return;
+      return true;
+    }
+    if (row.waits(draft)) {
+      return false;
     }
     request.constraintOf = asked;
     String text = null;
@@ -70,14 +78,17 @@ final class ConstraintSection {
       // a request that the RM cannot judge either: the RM reports that to the application
       text = null;
     }
+    row.budget.spend(UserBudget.ROW + draft.cost(text));
     draft.section(Section.CONSTRAINTS).i32(row.index).i32(request.index).name(draft.name(text)).flag(text == null)
         .end();
     int left = MAX_TAGS;
     for (String tag : tags) {
       if (tag.length() <= MAX_TAG_CHARS && left-- > 0) {
+        row.budget.spend(UserBudget.ROW + draft.cost(tag));
         draft.section(Section.ALLOCATION_TAGS).i32(row.index).i32(request.index).name(draft.name(tag)).end();
       }
     }
+    return true;
   }
 
   private static PlacementConstraint constraint(Draft draft, ApplicationSection.Row row, SchedulingRequest asked,

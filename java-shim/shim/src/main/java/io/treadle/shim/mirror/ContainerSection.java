@@ -233,6 +233,9 @@ final class ContainerSection {
     for (int left = sweep.due(size, draft.monotonicMs); left > 0; left--) {
       review(draft, sentInOrder.get(sweep.next(size)), ends);
     }
+    if (nodes.present() < size / 2) {
+      sentInOrder.removeIf(of -> of.alive.isEmpty() && nodes.index(of.node) < 0 && sent.remove(of.node, of));
+    }
     return ends;
   }
 

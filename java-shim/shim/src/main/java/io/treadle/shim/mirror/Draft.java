@@ -56,6 +56,11 @@ final class Draft {
     return names.index(text);
   }
 
+  /** What a text costs the budget of the user who made it up. */
+  int cost(String text) {
+    return names.has(text) ? 0 : UserBudget.NAME;
+  }
+
   /** The number of resource types, R. */
   int resources() {
     return writer.resources();

@@ -175,7 +175,8 @@ public final class Mirror implements Directory {
 
   @Override
   public SchedulerRequestKey requestKey(int application, int key) {
-    return sections.applications.row(application).keysByIndex.get(key).key;
+    RequestSection.Row row = sections.applications.row(application).keysByIndex.get(key);
+    return row == null ? null : row.key;
   }
 
   @Override

@@ -32,6 +32,11 @@ final class Names {
     return index;
   }
 
+  /** Whether a text has an index. */
+  boolean has(String text) {
+    return text == null || indices.containsKey(Printable.first(text, MAX_CHARS));
+  }
+
   int size() {
     return indices.size();
   }

@@ -4,6 +4,7 @@ import io.treadle.shim.EngineView;
 import io.treadle.shim.NodeCondition;
 import io.treadle.shim.wire.Section;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -13,8 +14,6 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.function.Predicate;
-import java.util.stream.Stream;
 import org.apache.hadoop.yarn.api.records.NodeAttribute;
 import org.apache.hadoop.yarn.api.records.NodeAttributeKey;
 import org.apache.hadoop.yarn.api.records.NodeId;
@@ -39,12 +38,16 @@ final class NodeSection {
   private static final int MAX_ATTRIBUTES = 100;
 
   private final Map<NodeId, Row> rows = new HashMap<>();
+  /** With null where a node has gone. */
   private final List<Row> byIndex = new ArrayList<>();
+  private final Indices indices = new Indices(0);
+  /** Names of nodes and racks, and how many nodes have each. */
+  private final Map<String, Integer> places = new HashMap<>();
+  private boolean newPlaces;
   private final Sweep sweep;
   private final EngineView view;
   /** Nodes whose attributes could not be read, since the RM changed them meanwhile. */
   private final Set<NodeId> attributesLater = new HashSet<>();
-  private int present;
   private long countedMs;
 
   NodeSection(MirrorSettings settings, EngineView view) {
@@ -81,8 +84,9 @@ final class NodeSection {
   void reset() {
     rows.clear();
     byIndex.clear();
+    indices.reset();
+    places.clear();
     attributesLater.clear();
-    present = 0;
   }
 
   /** Forgets all indices and writes all nodes. */
@@ -90,7 +94,7 @@ final class NodeSection {
     reset();
     sweep.reset(draft.monotonicMs);
     reviewScheduler(draft);
-    byIndex.forEach(row -> reviewAttributes(draft, row));
+    rows.values().forEach(row -> reviewAttributes(draft, row));
   }
 
   /** Writes the nodes that changed, and the attributes of those on some hosts. */
@@ -101,13 +105,13 @@ final class NodeSection {
     Set<NodeId> again = new HashSet<>(attributesLater);
     attributesLater.clear();
     if (!hosts.isEmpty()) {
-      byIndex.stream().filter(row -> hosts.contains(row.id.getHost())).forEach(row -> again.add(row.id));
+      rows.keySet().stream().filter(id -> hosts.contains(id.getHost())).forEach(again::add);
     }
     again.forEach(id -> reviewAttributes(draft, rows.get(id)));
     int due = all ? byIndex.size() : sweep.due(byIndex.size(), draft.monotonicMs);
     for (int i = 0; i < due; i++) {
       Row row = byIndex.get(all ? i : sweep.next(byIndex.size()));
-      if (all || draft.monotonicMs >= row.dueMs) {
+      if (row != null && (all || draft.monotonicMs >= row.dueMs)) {
         review(draft, row.id);
       }
     }
@@ -118,13 +122,13 @@ final class NodeSection {
 
   /** While nodes come and go one may be counted before the journal names it: that is no reason to look at all of them. */
   private boolean miscounted(Draft draft, boolean someChanged) {
-    return present != draft.scheduler.getNumClusterNodes()
+    return rows.size() != draft.scheduler.getNumClusterNodes()
         && (!someChanged || draft.monotonicMs - countedMs >= RECOUNT_MS);
   }
 
   /** The scheduler's set of attributes is a view of a map that other threads change. */
   private void reviewAttributes(Draft draft, Row row) {
-    FiCaSchedulerNode node = row == null || row.state == GONE ? null : draft.scheduler.getNode(row.id);
+    FiCaSchedulerNode node = row == null ? null : draft.scheduler.getNode(row.id);
     if (node == null) {
       return;
     }
@@ -170,26 +174,15 @@ final class NodeSection {
   private void review(Draft draft, NodeId id) {
     FiCaSchedulerNode node = draft.scheduler.getNode(id);
     Row row = rows.get(id);
-    Row gone = row;
     if (node == null) {
-      if (row != null && row.state != GONE) {
-        present--;
-        row.state = GONE;
-        // said, too, where they were written earlier in this frame: nodes are read before attributes
-        row.attributes.keySet().forEach(name -> writeAttribute(draft, gone, name, "", false));
-        row.attributes = Collections.emptyMap();
-        write(draft, row);
+      if (row != null) {
+        remove(draft, row);
       }
       return;
     }
-    if (row == null) {
-      row = new Row(byIndex.size(), id, draft.resources());
-      rows.put(id, row);
-      byIndex.add(row);
-    }
-    boolean fresh = row.state == GONE;
+    boolean fresh = row == null;
     if (fresh) {
-      present++;
+      row = add(draft, id);
     }
     boolean other = take(draft, row, node);
     row.dueMs = dueMs(draft, row, node);
@@ -206,6 +199,36 @@ final class NodeSection {
     }
   }
 
+  private Row add(Draft draft, NodeId id) {
+    Row row = new Row(indices.take(draft.monotonicMs), id, draft.resources());
+    rows.put(id, row);
+    if (row.index == byIndex.size()) {
+      byIndex.add(row);
+    } else {
+      byIndex.set(row.index, row);
+    }
+    return row;
+  }
+
+  private void remove(Draft draft, Row row) {
+    row.state = GONE;
+    // said, too, where they were written earlier in this frame: nodes are read before attributes
+    row.attributes.keySet().forEach(name -> writeAttribute(draft, row, name, "", false));
+    write(draft, row);
+    count(row, -1);
+    rows.remove(row.id);
+    byIndex.set(row.index, null);
+    indices.giveBack(row.index, draft.monotonicMs);
+  }
+
+  /** Counts a row's names: one node more has them, or one less. */
+  private void count(Row row, int change) {
+    for (String name : Arrays.asList(row.nodeName, row.rackName)) {
+      newPlaces |= change > 0 && !places.containsKey(name);
+      places.merge(name, change, (before, more) -> before + more == 0 ? null : Integer.valueOf(before + more));
+    }
+  }
+
   /** When a node has to be looked at again: before that it does not go stale. */
   private static long dueMs(Draft draft, Row row, FiCaSchedulerNode node) {
     return row.state != USABLE ? draft.monotonicMs
@@ -219,16 +242,20 @@ final class NodeSection {
   }
 
   /** Takes what has changed but for what is free; returns whether anything has. */
-  private static boolean take(Draft draft, Row row, FiCaSchedulerNode node) {
+  private boolean take(Draft draft, Row row, FiCaSchedulerNode node) {
     NodeCondition condition = NodeCondition.of(node, draft.monotonicMs, draft.settings.staleAfterMs);
     int state = condition == NodeCondition.USABLE ? USABLE : UNUSABLE;
     boolean changed = state != row.state || !Objects.equals(node.getPartition(), row.partition)
         || !Objects.equals(node.getNodeName(), row.nodeName) || !Objects.equals(node.getRackName(), row.rackName);
     if (changed) {
+      if (row.state != GONE) {
+        count(row, -1);
+      }
       row.state = state;
       row.partition = node.getPartition();
       row.nodeName = node.getNodeName();
       row.rackName = node.getRackName();
+      count(row, 1);
     }
     return changed | draft.copy(node.getTotalResource(), row.total, 0);
   }
@@ -242,6 +269,11 @@ final class NodeSection {
     }
   }
 
+  /** How many there are. */
+  int present() {
+    return rows.size();
+  }
+
   /** How many indices were given out. */
   int size() {
     return byIndex.size();
@@ -250,31 +282,41 @@ final class NodeSection {
   /** The node behind an index, null if it has gone. */
   NodeId id(int index) {
     Row row = byIndex.get(index);
-    return row.state == GONE ? null : row.id;
+    return row == null ? null : row.id;
   }
 
-  /** The index of a node, -1 if it has gone or never had one. */
+  /** The index of a node, -1 if it has gone or was never sent. */
   int index(NodeId id) {
     Row row = rows.get(id);
-    return row == null || row.state == GONE ? -1 : row.index;
+    return row == null ? -1 : row.index;
   }
 
-  /** The name by which a node is asked for; null if it was never sent. */
+  /** The name by which a node is asked for; null if it has gone. */
   String nodeName(NodeId id) {
     Row row = rows.get(id);
     return row == null ? null : row.nodeName;
   }
 
-  /** The rack of a node; null if it was never sent. */
+  /** The rack of a node; null if it has gone. */
   String rackName(NodeId id) {
     Row row = rows.get(id);
     return row == null ? null : row.rackName;
   }
 
-  /** Those names of nodes and racks, also of nodes that have gone, that a condition holds for. */
-  Set<String> placeNames(Predicate<String> condition) {
-    Set<String> names = new HashSet<>();
-    byIndex.forEach(row -> Stream.of(row.nodeName, row.rackName).filter(condition).forEach(names::add));
-    return names;
+  /** The names of all nodes and racks. */
+  Set<String> places() {
+    return Collections.unmodifiableSet(places.keySet());
+  }
+
+  /** Whether a node or a rack has that name. */
+  boolean isPlace(String name) {
+    return places.containsKey(name);
+  }
+
+  /** Whether there are names that were not there at the last call. */
+  boolean takeNewPlaces() {
+    boolean taken = newPlaces;
+    newPlaces = false;
+    return taken;
   }
 }

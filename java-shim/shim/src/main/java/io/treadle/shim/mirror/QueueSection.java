@@ -11,6 +11,7 @@ import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.QueueState;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
@@ -33,10 +34,12 @@ final class QueueSection {
   private long walkedMs;
   private boolean changed;
   private boolean unknown;
+  private int size;
 
   /** Forgets all indices; the next {@link #update} walks the tree and writes it. */
   void reset() {
     indices.clear();
+    size = 0;
     rows = new IdentityHashMap<>();
     sent = Collections.emptyList();
     unknown = true;
@@ -65,10 +68,13 @@ final class QueueSection {
     walkedMs = draft.monotonicMs;
     changed = false;
     unknown = false;
-    Map<CSQueue, Row> before = rows;
+    // a leaf that became a parent is another object, and has the index of its path
+    Map<Integer, Row> before = new HashMap<>();
+    rows.values().forEach(row -> before.put(row.index, row));
     rows = new IdentityHashMap<>();
     List<List<Object>> now = new ArrayList<>();
     visit(draft, draft.scheduler.getRootQueue(), null, before, now);
+    indices.values().retainAll(rows.values().stream().map(row -> row.index).collect(Collectors.toSet()));
     if (now.equals(sent)) {
       return;
     }
@@ -78,12 +84,12 @@ final class QueueSection {
     }
   }
 
-  private void visit(Draft draft, CSQueue queue, Row parent, Map<CSQueue, Row> before,
+  private void visit(Draft draft, CSQueue queue, Row parent, Map<Integer, Row> before,
       List<List<Object>> now) {
     boolean leaf = LeafQueues.isLeaf(queue);
     String path = queue.getQueuePath();
     Row row = new Row(index(path), queue, parent, leaf);
-    Row old = before.get(queue);
+    Row old = before.get(row.index);
     if (old != null) {
       row.limits.putAll(old.limits);
     }
@@ -135,7 +141,7 @@ final class QueueSection {
   private int index(String path) {
     Integer index = indices.get(path);
     if (index == null) {
-      index = indices.size();
+      index = size++;
       indices.put(path, index);
     }
     return index;
@@ -163,7 +169,7 @@ final class QueueSection {
 
   /** How many indices were given out. */
   int size() {
-    return indices.size();
+    return size;
   }
 
   /** A queue of the current tree, with the limits that were sent last. */

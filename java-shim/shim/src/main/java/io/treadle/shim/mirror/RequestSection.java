@@ -1,11 +1,13 @@
 package io.treadle.shim.mirror;
 
-import io.treadle.shim.Caps;
+import io.treadle.shim.Cap;
+import io.treadle.shim.EngineView;
 import io.treadle.shim.wire.Section;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -19,18 +21,28 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
  * Writes outstanding requests and their localities, always as the difference to what was sent last. Requests to
- * change a container are left out: the shim serves them itself. Of an application at most {@value Caps#REQUEST_KEYS}
- * keys are outstanding in the engine; the others follow as these are served. Containers placed cost one row a request
+ * change a container are left out: the shim serves them itself. Of an application and of a
+ * user a bounded number of keys ({@link Cap}) is outstanding in the engine; the others follow as these are served. Containers placed cost one row a request
  * key and frame, however many they are.
  */
 final class RequestSection {
   private final List<Row> dirty = new ArrayList<>();
   private final List<ApplicationSection.Row> owners = new ArrayList<>();
+  /** So many names of an application that no node and no rack has are sent. */
+  private static final int UNKNOWN_PLACES = 16;
+  /**
+   * A key with a lower index keeps it for the attempt's life, so that a key that comes again is known; higher indices are
+   * used again for other keys.
+   */
+  static final int KEPT_INDICES = 1 << 12;
+
   private final NodeSection nodes;
+  private final EngineView view;
   private long round;
   private int size;
 
-  RequestSection(NodeSection nodes) {
+  RequestSection(NodeSection nodes, EngineView view) {
+    this.view = view;
     this.nodes = nodes;
   }
 
@@ -40,7 +52,12 @@ final class RequestSection {
     size = 0;
   }
 
-  /** How many indices of request keys were given out. */
+  /** An application has gone. */
+  void forget(ApplicationSection.Row row) {
+    size -= row.keysByIndex.size();
+  }
+
+  /** How many indices of request keys there are. */
   int size() {
     return size;
   }
@@ -61,9 +78,13 @@ final class RequestSection {
     }
   }
 
-  /** Writes what changed by containers placed. */
-  void writePlaced(Draft draft) {
-    Set<ApplicationSection.Row> withRoom = new HashSet<>();
+  /**
+   * Writes what changed by containers placed.
+   *
+   * @return applications that have to be looked at: others of their requests have room now
+   */
+  Set<ApplicationSection.Row> writePlaced(Draft draft) {
+    Set<ApplicationSection.Row> withRoom = new LinkedHashSet<>();
     for (int i = 0; i < dirty.size(); i++) {
       Row request = dirty.get(i);
       request.dirty = false;
@@ -77,7 +98,7 @@ final class RequestSection {
         }
         if (count > 0) {
           writePlaces(draft, row, request, allocator);
-        } else if (row.moreKeys) {
+        } else if (row.exceeded.contains(Cap.REQUEST_KEYS)) {
           withRoom.add(row);
         }
       }
@@ -85,7 +106,7 @@ final class RequestSection {
     }
     dirty.clear();
     owners.clear();
-    withRoom.forEach(row -> review(draft, row));
+    return withRoom;
   }
 
   private void writePlaces(Draft draft, ApplicationSection.Row row, Row request,
@@ -112,48 +133,111 @@ final class RequestSection {
     }
   }
 
-  /** Compares the requests of an application with what was sent. */
+  /** Compares the requests of an application with what was sent, as many as it may have there. */
   void review(Draft draft, ApplicationSection.Row row) {
     round++;
-    int asked = 0;
+    int most = row.room(Cap.REQUEST_KEYS);
+    Walk walk = new Walk(draft, row);
     int looked = 0;
-    row.moreKeys = false;
+    boolean more = false;
     for (SchedulerRequestKey key : row.app.getSchedulerKeys()) {
-      if (key.getContainerToUpdate() != null) {
-        continue;
-      }
-      if (looked++ == Caps.REQUEST_KEYS) {
-        row.moreKeys = true;
+      if (looked == most) {
+        more = true;
         break;
       }
-      Row request = row.keys.get(key);
-      if (request == null) {
-        request = new Row(row.keysByIndex.size(), key, draft.resources());
-        row.keys.put(key, request);
-        row.keysByIndex.add(request);
-        size++;
+      looked++;
+      if (key.getContainerToUpdate() == null) {
+        review(walk, key);
       }
-      request.seen = round;
-      review(draft, row, request);
-      asked += request.count > 0 ? 1 : 0;
     }
-    row.reportCaps(draft);
-    if (asked == row.askingKeys) {
-      return;
+    row.stands(Cap.REQUEST_KEYS, looked, more);
+    row.stands(Cap.LOCALITIES, walk.localities, walk.moreLocalities);
+    view.keys(row.app.getApplicationAttemptId(), more && most < Cap.REQUEST_KEYS.ofApplication ? most : null);
+    if (walk.seen < row.keys.size()) {
+      removeUnseen(draft, row);
     }
-    for (Row request : row.keysByIndex) {
-      if (request.seen != round && request.count > 0) {
-        setCount(draft, row, request, 0);
+  }
+
+  private void removeUnseen(Draft draft, ApplicationSection.Row row) {
+    for (Iterator<Row> all = row.keys.values().iterator(); all.hasNext();) {
+      Row request = all.next();
+      if (request.seen != round) {
+        if (request.count > 0) {
+          setCount(draft, row, request, 0);
+        }
+        all.remove();
+        if (request.index < KEPT_INDICES) {
+          row.goneKeys.put(request.key, request);
+        } else {
+          row.keysByIndex.set(request.index, null);
+          row.keyIndices.giveBack(request.index, draft.monotonicMs);
+        }
       }
     }
   }
 
-  private void review(Draft draft, ApplicationSection.Row row, Row request) {
+  /** One look at the requests of an application. */
+  private static final class Walk {
+    private final Draft draft;
+    private final ApplicationSection.Row row;
+    private final int mostLocalities;
+    private int localities;
+    private boolean moreLocalities;
+    private int unknownPlaces;
+    private int seen;
+
+    Walk(Draft draft, ApplicationSection.Row row) {
+      this.draft = draft;
+      this.row = row;
+      mostLocalities = row.room(Cap.LOCALITIES);
+    }
+  }
+
+  private void review(Walk walk, SchedulerRequestKey key) {
+    ApplicationSection.Row row = walk.row;
+    Row request = row.keys.get(key);
+    boolean waits = row.waits(walk.draft);
+    if (request == null && waits) {
+      return;
+    }
+    if (request == null) {
+      request = row.goneKeys.remove(key);
+      if (request == null) {
+        request = newRow(walk.draft, row, key);
+      }
+      row.keys.put(key, request);
+    }
+    walk.seen++;
+    request.seen = round;
+    if (waits) {
+      walk.localities += request.localities.size();
+    } else {
+      review(walk, request);
+    }
+  }
+
+  private Row newRow(Draft draft, ApplicationSection.Row row, SchedulerRequestKey key) {
+    Row request = new Row(row.keyIndices.take(draft.monotonicMs), key, draft.resources());
+    if (request.index == row.keysByIndex.size()) {
+      row.keysByIndex.add(request);
+      size++;
+    } else {
+      row.keysByIndex.set(request.index, request);
+    }
+    return request;
+  }
+
+  private void review(Walk walk, Row request) {
+    Draft draft = walk.draft;
+    ApplicationSection.Row row = walk.row;
     AppPlacementAllocator<FiCaSchedulerNode> allocator = row.app.getAppPlacementAllocator(request.key);
     PendingAsk ask = allocator == null ? PendingAsk.ZERO : allocator.getPendingAsk(ResourceRequest.ANY);
     int count = Math.max(0, ask.getCount());
     boolean changed = count != request.count;
     if (count > 0) {
+      if (!ConstraintSection.review(draft, row, request, allocator.getSchedulingRequest())) {
+        return;
+      }
       String partition = allocator.getPrimaryRequestedNodePartition();
       boolean relax = allocator.canDelayTo(ResourceRequest.ANY);
       boolean constrained = allocator.getSchedulingRequest() != null;
@@ -165,18 +249,15 @@ final class RequestSection {
       row.user.partitions.add(request.partition);
     }
     if (changed) {
+      row.budget.spend(UserBudget.ROW);
       setCount(draft, row, request, count);
     }
-    if (count > 0 && request.constrained) {
-      ConstraintSection.review(draft, row, request, allocator.getSchedulingRequest());
-    }
     if (count > 0) {
-      reviewLocalities(draft, row, request, allocator.getResourceRequests());
+      reviewLocalities(walk, request, allocator.getResourceRequests());
     }
   }
 
-  private void reviewLocalities(Draft draft, ApplicationSection.Row row, Row request,
-      Map<String, ResourceRequest> requests) {
+  private void reviewLocalities(Walk walk, Row request, Map<String, ResourceRequest> requests) {
     int found = 0;
     for (Map.Entry<String, ResourceRequest> entry : requests.entrySet()) {
       String name = entry.getKey();
@@ -184,37 +265,70 @@ final class RequestSection {
       if (count <= 0 || ResourceRequest.ANY.equals(name)) {
         continue;
       }
-      found++;
-      boolean relax = entry.getValue().getRelaxLocality();
+      if (walk.localities == walk.mostLocalities) {
+        walk.moreLocalities = true;
+        break;
+      }
+      walk.localities++;
       Row.Locality locality = request.localities.get(name);
-      boolean fresh = locality == null;
-      if (fresh) {
-        locality = new Row.Locality();
-        request.localities.put(name, locality);
+      if (isUnwanted(walk, name, locality == null) || locality == null && walk.row.waits(walk.draft)) {
+        continue;
       }
-      locality.seen = round;
-      if (fresh || locality.count != count || locality.relax != relax) {
-        locality.count = count;
-        locality.relax = relax;
-        writeLocality(draft, row, request, name, locality);
-      }
+      found++;
+      review(walk, request, name, entry.getValue(), locality);
     }
-    if (found == request.localities.size()) {
-      return;
+    if (found < request.localities.size()) {
+      removeUnseen(walk, request);
     }
+  }
+
+  /** Names that no node and no rack has are of no use to the engine; some are sent, as a reason why nothing is placed. */
+  private boolean isUnwanted(Walk walk, String name, boolean fresh) {
+    if (nodes.isPlace(name)) {
+      return false;
+    }
+    walk.row.unknownPlaces = true;
+    if (++walk.unknownPlaces > UNKNOWN_PLACES) {
+      return true;
+    }
+    walk.row.budget.spend(fresh ? walk.draft.cost(name) : 0);
+    return false;
+  }
+
+  private void review(Walk walk, Row request, String name, ResourceRequest asked, Row.Locality before) {
+    Row.Locality locality = before;
+    if (before == null) {
+      locality = new Row.Locality();
+      request.localities.put(name, locality);
+    }
+    locality.seen = round;
+    int count = asked.getNumContainers();
+    boolean relax = asked.getRelaxLocality();
+    if ((before == null || locality.count != count || locality.relax != relax) && !walk.row.waits(walk.draft)) {
+      walk.row.budget.spend(UserBudget.ROW);
+      locality.count = count;
+      locality.relax = relax;
+      writeLocality(walk.draft, walk.row, request, name, locality);
+    }
+  }
+
+  private void removeUnseen(Walk walk, Row request) {
     for (Iterator<Map.Entry<String, Row.Locality>> all = request.localities.entrySet().iterator(); all.hasNext();) {
       Map.Entry<String, Row.Locality> entry = all.next();
       if (entry.getValue().seen != round) {
+        walk.row.budget.spend(UserBudget.ROW);
         entry.getValue().count = 0;
-        writeLocality(draft, row, request, entry.getKey(), entry.getValue());
+        writeLocality(walk.draft, walk.row, request, entry.getKey(), entry.getValue());
         all.remove();
       }
     }
   }
 
   private static void setCount(Draft draft, ApplicationSection.Row row, Row request, int count) {
-    if (request.count == 0 != (count == 0)) {
-      row.asking(count > 0 ? 1 : -1);
+    boolean wasAsking = request.count > 0;
+    boolean isAsking = count > 0;
+    if (wasAsking != isAsking) {
+      row.asking(isAsking ? 1 : -1);
     }
     request.count = count;
     if (count == 0) {

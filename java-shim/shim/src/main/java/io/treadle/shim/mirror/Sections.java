@@ -5,6 +5,7 @@ import io.treadle.shim.journal.Changes;
 import io.treadle.shim.journal.ContainerStep;
 import java.util.ArrayList;
 import java.util.HashSet;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
@@ -34,14 +35,16 @@ final class Sections {
   private final Sweep applicationSweep;
   private final Sweep headroomSweep = new Sweep(100);
   private final Set<ApplicationId> asksLater = new HashSet<>();
+  /** Whose requests and blacklists wait until their users may change more, in turns. */
+  private final Set<ApplicationSection.Row> late = new LinkedHashSet<>();
   private long asksLaterMs;
   private FrameOptions lastOptions;
 
   Sections(MirrorSettings settings, EngineView view) {
-    applications = new ApplicationSection(queues, users);
+    applications = new ApplicationSection(queues, users, view);
     nodes = new NodeSection(settings, view);
-    requests = new RequestSection(nodes);
-    blacklists = new BlacklistSection(applications, nodes);
+    requests = new RequestSection(nodes, view);
+    blacklists = new BlacklistSection(nodes);
     containers = new ContainerSection(nodes);
     applicationSweep = new Sweep(settings.applicationReviewMs);
   }
@@ -58,6 +61,7 @@ final class Sections {
   /** What a snapshot has anew, but for what its own section forgets when it writes it. */
   private void forget() {
     asksLater.clear();
+    late.clear();
     users.reset();
     requests.reset();
     usages.reset();
@@ -77,6 +81,7 @@ final class Sections {
       writeAll(draft, row);
       containers.writeLive(draft, row, true);
     }
+    applications.refill();
     containers.keepOnly(draft.scheduler.getSchedulerApplications().keySet());
     queues.update(draft);
     limits.review(draft, queues.rows());
@@ -85,8 +90,7 @@ final class Sections {
   }
 
   private void writeAll(Draft draft, ApplicationSection.Row row) {
-    requests.review(draft, row);
-    blacklists.review(draft, row);
+    review(draft, row);
     blacklists.writeTags(draft, row);
     keys.review(draft, row);
     usages.touch(row);
@@ -97,17 +101,22 @@ final class Sections {
   /** Writes what changed. */
   void delta(Draft draft, Changes changes, FrameOptions frameOptions) {
     nodes.update(draft, changes.nodes(), changes.attributes(), changes.allNodes());
+    if (nodes.takeNewPlaces()) {
+      applications.rows().stream().filter(row -> row.unknownPlaces).forEach(late::add);
+    }
     applications.begin();
     List<ContainerStep> waited = containers.begin();
     for (ApplicationId id : changes.applications()) {
       reviewApplication(draft, id);
     }
+    // after those that have gone: nothing may follow the row that says so
+    reviewLate(draft);
     waited.forEach(step -> take(draft, step));
     for (ContainerStep step : changes.steps()) {
       take(draft, step);
     }
     containers.unseenEnds(draft).forEach(step -> take(draft, step));
-    requests.writePlaced(draft);
+    requests.writePlaced(draft).forEach(row -> review(draft, row));
     changes.asks().forEach(id -> reviewAsks(draft, id));
     laterAsks(draft, changes.asksLater());
     changes.usages().forEach(id -> touch(id));
@@ -128,7 +137,9 @@ final class Sections {
     ApplicationSection.Row before = applications.row(id);
     CSQueue from = before == null ? null : before.queue;
     ApplicationSection.Row fresh = applications.review(draft, id);
-    if (from != null && from != before.queue) {
+    if (before != null && !before.lives()) {
+      requests.forget(before);
+    } else if (from != null && from != before.queue) {
       limits.touch(queues.row(from));
       touch(before);
     }
@@ -170,9 +181,38 @@ final class Sections {
   private void reviewAsks(Draft draft, ApplicationId id) {
     ApplicationSection.Row row = applications.row(id);
     if (row != null) {
-      requests.review(draft, row);
+      review(draft, row);
       users.touch(row.queue);
       limits.touch(queues.row(row.queue));
+    }
+  }
+
+  /** Looks at an application's requests and blacklist, now or when its user may change more. */
+  private void review(Draft draft, ApplicationSection.Row row) {
+    if (!draft.snapshot && !row.budget.isReady(draft.monotonicMs)) {
+      late.add(row);
+      return;
+    }
+    row.late = false;
+    row.unknownPlaces = false;
+    requests.review(draft, row);
+    if (!row.awaitingAm || row.blacklistDue) {
+      blacklists.review(draft, row);
+      row.blacklistDue = row.late;
+    }
+    row.reportCaps(draft);
+    if (row.late) {
+      late.add(row);
+    }
+  }
+
+  private void reviewLate(Draft draft) {
+    List<ApplicationSection.Row> turns = new ArrayList<>(late);
+    late.clear();
+    for (ApplicationSection.Row row : turns) {
+      if (row.lives()) {
+        review(draft, row);
+      }
     }
   }
 
@@ -190,27 +230,29 @@ final class Sections {
   private void settle(Draft draft, Changes changes) {
     List<ApplicationSection.Row> gotAm = new ArrayList<>();
     applications.settle(draft, gotAm);
-    gotAm.forEach(row -> blacklists.review(draft, row));
+    gotAm.forEach(row -> reviewBlacklist(draft, row));
     for (ApplicationId id : changes.blacklists()) {
       ApplicationSection.Row row = applications.row(id);
       if (row != null) {
-        blacklists.review(draft, row);
+        reviewBlacklist(draft, row);
       }
     }
   }
 
+  private void reviewBlacklist(Draft draft, ApplicationSection.Row row) {
+    row.blacklistDue = true;
+    review(draft, row);
+  }
+
   private void sweep(Draft draft) {
     int size = applications.size();
+    applications.dropIdle(draft.monotonicMs);
     for (int left = applicationSweep.due(size, draft.monotonicMs); left > 0; left--) {
       ApplicationSection.Row row = applications.row(applicationSweep.next(size));
       if (row != null && row.lives()) {
         reviewApplication(draft, row.app.getApplicationId());
         if (row.lives()) {
-          requests.review(draft, row);
-          if (!row.awaitingAm) {
-            // the RM's own list changes by events alone, and takes a look at each node
-            blacklists.review(draft, row);
-          }
+          review(draft, row);
           keys.review(draft, row);
           usages.touch(row);
         }

@@ -31,9 +31,23 @@ final class UserSection {
     due.clear();
   }
 
-  /** The row of a user of a leaf. */
-  Row row(CSQueue leaf, String user) {
-    return rows.computeIfAbsent(leaf, queue -> new HashMap<>()).computeIfAbsent(user, name -> new Row(leaf, name));
+  /** An application of a user came into a leaf; answers the user's row there. */
+  Row join(CSQueue leaf, String user) {
+    Row row = rows.computeIfAbsent(leaf, queue -> new HashMap<>()).computeIfAbsent(user, name -> new Row(leaf, name));
+    row.applications++;
+    return row;
+  }
+
+  /** An application of a user has left a leaf. */
+  void leave(Row row) {
+    Map<String, Row> users = rows.get(row.leaf);
+    if (--row.applications == 0 && users != null) {
+      users.remove(row.user, row);
+      due.remove(row);
+      if (users.isEmpty()) {
+        rows.remove(row.leaf);
+      }
+    }
   }
 
   /** Something happened in a leaf: the limits of all its users may have changed. */
@@ -105,6 +119,7 @@ final class UserSection {
     /** By partition: limit and used, as sent last. */
     final Map<String, long[]> sent = new HashMap<>();
     private int asking;
+    private int applications;
 
     Row(CSQueue leaf, String user) {
       this.leaf = leaf;

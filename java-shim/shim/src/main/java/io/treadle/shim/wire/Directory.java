@@ -26,7 +26,7 @@ public interface Directory {
   /** How many request-key indices an application has been given. */
   int requestKeys(int application);
 
-  /** The request key behind an index in [0, requestKeys(application)). */
+  /** The request key behind an index in [0, requestKeys(application)), or null if it has gone. */
   SchedulerRequestKey requestKey(int application, int key);
 
   /** The node behind an index in [0, nodes()), or null if it has gone. */

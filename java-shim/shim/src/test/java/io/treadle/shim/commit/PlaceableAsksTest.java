@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.treadle.shim.Caps;
+import io.treadle.shim.Cap;
 import io.treadle.shim.EngineView;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
@@ -150,10 +150,10 @@ class PlaceableAsksTest {
     start(ClusterFixture.cluster());
     MockAM am = job("*", 1024, 0);
     List<ResourceRequest> asks = new ArrayList<>();
-    for (int id = 0; id <= Caps.REQUEST_KEYS; id++) {
+    for (int id = 0; id <= Cap.REQUEST_KEYS.ofApplication; id++) {
       asks.add(ResourceRequest.newBuilder().priority(Priority.newInstance(5)).resourceName("*")
           .capability(Resource.newInstance(1024, 1)).numContainers(1).allocationRequestId(id)
-          .relaxLocality(id == Caps.REQUEST_KEYS).build());
+          .relaxLocality(id == Cap.REQUEST_KEYS.ofApplication).build());
     }
     am.allocate(asks, Collections.emptyList());
     assertEquals(0, found());

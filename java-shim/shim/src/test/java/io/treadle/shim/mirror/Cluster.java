@@ -31,6 +31,7 @@ final class Cluster implements AutoCloseable {
   final MockRM rm;
   final TappedScheduler scheduler;
   final Mirror mirror;
+  final EngineView view;
   final EngineModel model = new EngineModel();
   private final MirrorSettings settings;
   private final ModelCheck modelCheck;
@@ -49,7 +50,8 @@ final class Cluster implements AutoCloseable {
     scheduler = (TappedScheduler) rm.getResourceScheduler();
     this.settings = settings;
     modelCheck = new ModelCheck(scheduler);
-    mirror = new Mirror(scheduler, scheduler.journal, settings, new EngineView(node -> { }));
+    view = new EngineView(scheduler.journal::nodeChanged);
+    mirror = new Mirror(scheduler, scheduler.journal, settings, view);
     mirror.start(77);
   }
 

@@ -91,7 +91,7 @@ class ConstraintsTest {
       cluster.tickAndCheck();
       attributes(cluster, "n1", "gpu", "H100", "os", "9");
       cluster.tickAndCheck();
-      assertEquals("{rm.yarn.io/gpu=H100, rm.yarn.io/os=9}", cluster.model.attributes.get(0L).toString());
+      assertEquals("{rm.yarn.io/gpu=H100, rm.yarn.io/os=9}", cluster.model.attributes.get(1L).toString());
     }
   }
 

@@ -196,7 +196,12 @@ final class EngineModel {
     }
     FrameReader.Table blacklists = frame.table(Section.BLACKLIST);
     for (int i = 0; i < blacklists.rows(); i++) {
-      applications.get(blacklists.at(i, "application")).blacklist.add(name(blacklists, i, "name"));
+      TreeSet<String> names = applications.get(blacklists.at(i, "application")).blacklist;
+      if (blacklists.at(i, "present") == 1) {
+        names.add(name(blacklists, i, "name"));
+      } else {
+        names.remove(name(blacklists, i, "name"));
+      }
     }
     applyRequests(frame.table(Section.REQUESTS), frame.table(Section.LOCALITIES));
     applyConstraints(frame.table(Section.CONSTRAINTS), frame.table(Section.ALLOCATION_TAGS));

@@ -2,7 +2,6 @@ package io.treadle.shim.mirror;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -90,9 +89,9 @@ class MirrorTest {
       assertTrue(cluster.model.containers.contains(container.getContainerId() + " event=3 exit=0 treadle=1 am=0"),
           cluster.model.containers.toString());
       am.allocate(AllocateRequest.newInstance(0, 0.5f, Collections.emptyList(), Collections.emptyList(),
-          ResourceBlacklistRequest.newInstance(Collections.singletonList("n9"), Collections.emptyList())));
+          ResourceBlacklistRequest.newInstance(Collections.singletonList("n1"), Collections.emptyList())));
       cluster.tickAndCheck();
-      assertEquals(Collections.singleton("n9"), cluster.model.applications.get(0L).blacklist);
+      assertEquals(Collections.singleton("n1"), cluster.model.applications.get(0L).blacklist);
       cluster.rm.killApp(app.getApplicationId());
       cluster.rm.waitForState(app.getApplicationId(), RMAppState.KILLED);
       cluster.tickAndCheck();
@@ -134,7 +133,7 @@ class MirrorTest {
   }
 
   @Test
-  void aNodeThatGoesHasItsIndexBackWhenItReturns() throws Exception {
+  void anotherNodeGetsTheIndexOfOneThatHasGoneALittleLater() throws Exception {
     try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
       MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
       cluster.tickAndCheck();
@@ -142,10 +141,16 @@ class MirrorTest {
       node.unRegisterNode();
       cluster.tickAndCheck();
       assertNull(cluster.directory().node(0));
-      cluster.rm.registerNode("n1:1234", 4 * 1024, 4);
+      MockNM soon = cluster.rm.registerNode("n1:1234", 4 * 1024, 4);
       cluster.tickAndCheck();
-      assertEquals(1, cluster.directory().nodes());
-      assertNotNull(cluster.directory().node(0));
+      assertEquals(soon.getNodeId(), cluster.directory().node(1));
+      for (int i = 0; i < 7; i++) {
+        cluster.tick();
+      }
+      MockNM later = cluster.rm.registerNode("n2:1234", 4 * 1024, 4);
+      cluster.tickAndCheck();
+      assertEquals(2, cluster.directory().nodes());
+      assertEquals(later.getNodeId(), cluster.directory().node(0));
     }
   }
 

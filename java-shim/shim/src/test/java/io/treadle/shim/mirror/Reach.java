@@ -33,6 +33,11 @@ final class Reach {
     return reach;
   }
 
+  /** How many objects there are. */
+  long count() {
+    return seen.size();
+  }
+
   boolean to(Object object) {
     return seen.contains(object);
   }
