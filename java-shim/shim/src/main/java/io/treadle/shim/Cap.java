@@ -22,17 +22,17 @@ public enum Cap {
   BLACKLISTED_NAMES(2000, "blacklisted names",
       "no container starts on the other nodes, but each attempt to place one there costs time.");
 
+  /** How many of a user. */
+  public static final int OF_USER = 20_000;
   private static final String BEGIN = "Treadle's engine receives at most ";
 
   /** How many of an application. */
   public final int ofApplication;
-  /** How many of a user. */
-  public final int ofUser = 20_000;
   private final String text;
 
   Cap(int ofApplication, String what, String effect) {
     this.ofApplication = ofApplication;
-    text = BEGIN + ofApplication + " " + what + " of an application and " + ofUser
+    text = BEGIN + ofApplication + " " + what + " of an application and " + OF_USER
         + " of all applications of a user. Here there are more: " + effect;
   }
 

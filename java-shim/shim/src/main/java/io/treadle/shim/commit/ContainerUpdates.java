@@ -1,6 +1,5 @@
 package io.treadle.shim.commit;
 
-import io.treadle.shim.Cap;
 import io.treadle.shim.EngineView;
 import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
@@ -44,6 +43,7 @@ public final class ContainerUpdates {
   private final CommitListener listener;
   /** Who has updates that wait, and from when on they are looked at. */
   private final Map<ApplicationAttemptId, Long> marked = new LinkedHashMap<>();
+  private final EngineView view;
   private final Checks checks;
   private final IncreaseHolds holds;
   private final Placement placement = new Placement();
@@ -53,6 +53,7 @@ public final class ContainerUpdates {
     this.port = port;
     this.settings = settings;
     this.listener = listener;
+    this.view = view;
     this.checks = new Checks(port.scheduler(), settings, view);
     this.holds = new IncreaseHolds(port, view);
   }
@@ -148,10 +149,10 @@ public final class ContainerUpdates {
     return app == null || app.isStopped() || !app.getApplicationAttemptId().equals(attempt) ? null : app;
   }
 
-  /** Of an application with very many request keys those among the first: the others wait. */
-  private static List<SchedulerRequestKey> waiting(FiCaSchedulerApp app) {
+  /** Of an application with very many request keys those among the first that the engine knows, too: the others wait. */
+  private List<SchedulerRequestKey> waiting(FiCaSchedulerApp app) {
     List<SchedulerRequestKey> keys = new ArrayList<>();
-    int left = Cap.REQUEST_KEYS.ofApplication;
+    int left = view.keys(app.getApplicationAttemptId());
     for (SchedulerRequestKey key : app.getSchedulerKeys()) {
       if (left-- == 0) {
         break;

@@ -45,9 +45,11 @@ final class ApplicationSection {
   private final UserSection users;
   private final EngineView view;
   private final Map<String, UserBudget> budgets = new HashMap<>();
+  private final int ofUser;
   private long activationsMs;
 
-  ApplicationSection(QueueSection queues, UserSection users, EngineView view) {
+  ApplicationSection(int ofUser, QueueSection queues, UserSection users, EngineView view) {
+    this.ofUser = ofUser;
     this.view = view;
     this.queues = queues;
     this.users = users;
@@ -119,7 +121,7 @@ final class ApplicationSection {
     boolean fresh = row == null;
     if (fresh) {
       row = new Row(byIndex.size(), app, draft.resources(),
-          budgets.computeIfAbsent(app.getUser(), user -> new UserBudget()));
+          budgets.computeIfAbsent(app.getUser(), user -> new UserBudget(ofUser)));
       rows.put(id, row);
       byIndex.add(row);
     }
@@ -305,6 +307,8 @@ final class ApplicationSection {
     /** Of what it has more than is sent. */
     final Set<Cap> exceeded = EnumSet.noneOf(Cap.class);
     private String capsShown;
+    /** Whether its requests were looked at at all. */
+    boolean reviewed;
     /** Whether something was not written because its user has changed much lately. */
     boolean late;
     /** Whether it has names that no node and no rack has. */

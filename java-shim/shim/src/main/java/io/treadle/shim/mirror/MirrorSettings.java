@@ -1,5 +1,7 @@
 package io.treadle.shim.mirror;
 
+import io.treadle.shim.Cap;
+
 /** Bounds and times of a {@link Mirror}; fixed for its life. */
 public final class MirrorSettings {
   static final int INDEX_LIMIT = 1 << 16;
@@ -14,9 +16,16 @@ public final class MirrorSettings {
   public final long applicationReviewMs;
   /** How many names and indices may be given out after a snapshot before the next one. */
   public final int indexLimit;
+  /** How many request keys, localities and blacklisted names of a user the engine receives. */
+  final int ofUser;
 
   /** All of them; for tests. Review times of 0 review everything in each frame. */
   MirrorSettings(int frameMaxBytes, long staleAfterMs, long nodeReviewMs, long applicationReviewMs, int indexLimit) {
+    this(frameMaxBytes, staleAfterMs, nodeReviewMs, applicationReviewMs, indexLimit, Cap.OF_USER);
+  }
+
+  MirrorSettings(int frameMaxBytes, long staleAfterMs, long nodeReviewMs, long applicationReviewMs, int indexLimit,
+      int ofUser) {
     if (frameMaxBytes < 4096) {
       throw new IllegalArgumentException("frames must be allowed at least 4096 bytes, not " + frameMaxBytes);
     }
@@ -25,6 +34,7 @@ public final class MirrorSettings {
     this.nodeReviewMs = nodeReviewMs;
     this.applicationReviewMs = applicationReviewMs;
     this.indexLimit = indexLimit;
+    this.ofUser = ofUser;
   }
 
   /**

@@ -152,7 +152,7 @@ final class RequestSection {
     }
     row.stands(Cap.REQUEST_KEYS, looked, more);
     row.stands(Cap.LOCALITIES, walk.localities, walk.moreLocalities);
-    view.keys(row.app.getApplicationAttemptId(), more && most < Cap.REQUEST_KEYS.ofApplication ? most : null);
+    view.keys(row.app.getApplicationAttemptId(), most < Cap.REQUEST_KEYS.ofApplication ? most : null);
     if (walk.seen < row.keys.size()) {
       removeUnseen(draft, row);
     }
@@ -261,8 +261,7 @@ final class RequestSection {
     int found = 0;
     for (Map.Entry<String, ResourceRequest> entry : requests.entrySet()) {
       String name = entry.getKey();
-      int count = entry.getValue().getNumContainers();
-      if (count <= 0 || ResourceRequest.ANY.equals(name)) {
+      if (ResourceRequest.ANY.equals(name)) {
         continue;
       }
       if (walk.localities == walk.mostLocalities) {
@@ -270,6 +269,9 @@ final class RequestSection {
         break;
       }
       walk.localities++;
+      if (entry.getValue().getNumContainers() <= 0) {
+        continue;
+      }
       Row.Locality locality = request.localities.get(name);
       if (isUnwanted(walk, name, locality == null) || locality == null && walk.row.waits(walk.draft)) {
         continue;

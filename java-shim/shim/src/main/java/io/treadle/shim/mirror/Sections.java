@@ -37,11 +37,13 @@ final class Sections {
   private final Set<ApplicationId> asksLater = new HashSet<>();
   /** Whose requests and blacklists wait until their users may change more, in turns. */
   private final Set<ApplicationSection.Row> late = new LinkedHashSet<>();
+  private final EngineView view;
   private long asksLaterMs;
   private FrameOptions lastOptions;
 
   Sections(MirrorSettings settings, EngineView view) {
-    applications = new ApplicationSection(queues, users, view);
+    this.view = view;
+    applications = new ApplicationSection(settings.ofUser, queues, users, view);
     nodes = new NodeSection(settings, view);
     requests = new RequestSection(nodes, view);
     blacklists = new BlacklistSection(nodes);
@@ -190,9 +192,13 @@ final class Sections {
   /** Looks at an application's requests and blacklist, now or when its user may change more. */
   private void review(Draft draft, ApplicationSection.Row row) {
     if (!draft.snapshot && !row.budget.isReady(draft.monotonicMs)) {
+      if (!row.reviewed) {
+        view.keys(row.app.getApplicationAttemptId(), 0);
+      }
       late.add(row);
       return;
     }
+    row.reviewed = true;
     row.late = false;
     row.unknownPlaces = false;
     requests.review(draft, row);

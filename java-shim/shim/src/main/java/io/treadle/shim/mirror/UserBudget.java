@@ -17,9 +17,15 @@ final class UserBudget {
   private static final long MOST = 150_000;
 
   private final Map<Cap, Integer> standing = new EnumMap<>(Cap.class);
+  private final int ofUser;
   private int applications;
   private long steps = MOST;
   private long filledMs = Long.MAX_VALUE;
+
+  /** Of each {@link Cap} all applications of the user may have {@code ofUser}. */
+  UserBudget(int ofUser) {
+    this.ofUser = ofUser;
+  }
 
   /** An application of the user came, or went. */
   void applications(int change) {
@@ -28,7 +34,7 @@ final class UserBudget {
 
   /** How much of something an application may have in frames that has {@code own} there now. */
   int room(Cap cap, int own) {
-    return Math.max(0, Math.min(cap.ofApplication, cap.ofUser - standing.getOrDefault(cap, 0) + own));
+    return Math.max(0, Math.min(cap.ofApplication, ofUser - standing.getOrDefault(cap, 0) + own));
   }
 
   void stands(Cap cap, int change) {

@@ -43,7 +43,11 @@ class CapTest {
 
   @BeforeEach
   void start() throws Exception {
-    cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20));
+    start(Cluster.settings(1 << 20));
+  }
+
+  private void start(MirrorSettings settings) throws Exception {
+    cluster = new Cluster(Cluster.conf(), settings);
     node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
     app = MockRMAppSubmitter.submit(cluster.rm, MockRMAppSubmissionData.Builder.createWithMemory(1024, cluster.rm)
         .withQueue("a").withUser("mallory").withUnmanagedAM(false).build());
@@ -194,13 +198,15 @@ class CapTest {
     assertEquals(Collections.singleton(other), known().blacklist);
   }
 
-  /** Ten applications have what a user may have: the eleventh waits, and gets what another one leaves. */
+  /** Two applications have what a user may have: the third waits, and gets what another one leaves. */
   @Test
   void theApplicationsOfAUserHaveOneBoundTogether() throws Exception {
+    cluster.close();
+    start(new MirrorSettings(1 << 20, Cluster.NEVER_MS, Cluster.NEVER_MS, Cluster.NEVER_MS, MirrorSettings.INDEX_LIMIT,
+        3 * MORE));
     List<MockAM> others = new ArrayList<>();
-    cluster.rm.registerNode("n2:1234", 64 * 1024, 64);
-    for (int i = 0; i < 10; i++) {
-      ask(0, KEYS, 1, false);
+    for (int i = 0; i < 2; i++) {
+      ask(0, 2 * MORE, 1, false);
       others.add(am);
       am = MockRM.launchAndRegisterAM(MockRMAppSubmitter.submit(cluster.rm, MockRMAppSubmissionData.Builder
           .createWithMemory(1024, cluster.rm).withQueue("a").withUser("mallory").withUnmanagedAM(false).build()),
@@ -209,7 +215,9 @@ class CapTest {
     }
     ask(0, MORE, 1, false);
     settle();
-    EngineModel.Application last = cluster.model.applications.get(10L);
+    assertEquals(2 * MORE, known().requests.size());
+    assertEquals(MORE, cluster.model.applications.get(1L).requests.size());
+    EngineModel.Application last = cluster.model.applications.get(2L);
     assertEquals(0, last.requests.size());
     assertEquals(0, cluster.view.keys(am.getApplicationAttemptId()));
     assertTrue(cluster.rm.getRMContext().getRMApps().get(am.getApplicationAttemptId().getApplicationId())

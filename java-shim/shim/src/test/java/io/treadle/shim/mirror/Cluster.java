@@ -35,6 +35,7 @@ final class Cluster implements AutoCloseable {
   final EngineModel model = new EngineModel();
   private final MirrorSettings settings;
   private final ModelCheck modelCheck;
+  private long epoch = 77;
   private long nowMs = Time.monotonicNow();
 
   Cluster(YarnConfiguration conf, MirrorSettings settings) throws IOException {
@@ -52,7 +53,7 @@ final class Cluster implements AutoCloseable {
     modelCheck = new ModelCheck(scheduler);
     view = new EngineView(scheduler.journal::nodeChanged);
     mirror = new Mirror(scheduler, scheduler.journal, settings, view);
-    mirror.start(77);
+    mirror.start(epoch);
   }
 
   private static ShimConfig enforcing() {
@@ -107,6 +108,13 @@ final class Cluster implements AutoCloseable {
   void check() {
     modelCheck.check(model);
     assertEquals("[]", scheduler.failures.toString());
+  }
+
+  /** The engine has gone and another one comes. */
+  void changeEngine() {
+    mirror.hungUp();
+    mirror.start(++epoch);
+    model.sequence = 0;
   }
 
   Directory directory() {

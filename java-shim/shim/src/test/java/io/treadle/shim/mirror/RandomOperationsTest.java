@@ -59,6 +59,7 @@ class RandomOperationsTest {
   private final List<Container> pulled = new ArrayList<>();
   private final List<String> leaves = new ArrayList<>(Arrays.asList("a", "b"));
   private int nextNode;
+  private int engines = 1;
 
   @Test
   void theMirrorEqualsTheTruth() throws Exception {
@@ -93,7 +94,7 @@ class RandomOperationsTest {
           throw new AssertionError("event " + i + ": " + what, e);
         }
       }
-      assertTrue(cluster.model.snapshots == 1 && cluster.model.containers.size() > 10,
+      assertTrue(cluster.model.snapshots == engines && cluster.model.containers.size() > 10,
           () -> cluster.model.snapshots + " " + cluster.model.containers.size());
     }
   }
@@ -158,6 +159,11 @@ class RandomOperationsTest {
     }
     if (kind < 98) {
       return changeQueues();
+    }
+    if (kind < 99 && random.nextInt(5) == 0) {
+      engines++;
+      cluster.changeEngine();
+      return "another engine";
     }
     return restart(random.nextInt(ams.size()));
   }
