@@ -70,7 +70,9 @@ public final class GreedyUsers {
     List<MockAM> many = new ArrayList<>();
     for (int i = 0; i < standing / KEYS_OF_AN_APPLICATION; i++) {
       many.add(begin("mallory"));
-      ask(many.get(i), 0, KEYS_OF_AN_APPLICATION, 1);
+    }
+    for (MockAM am : many) {
+      ask(am, 0, KEYS_OF_AN_APPLICATION, 1);
     }
     Mirror mirror = new Mirror(cluster.scheduler, cluster.scheduler.journal,
         MirrorSettings.of(16 << 20, Cluster.NEVER_MS), new EngineView(cluster.scheduler.journal::nodeChanged));
