@@ -113,15 +113,16 @@ def test_what_the_shim_did_before_the_window_does_not_count() -> None:
         "FrameNanos": 400_000_000,
         "CommitCpuNanos": 1,
         "Rejected": 9,
-        "DecideCounts": "3:10 7:200 9000:4 20000:1",
+        "DecideP50Us": 7,
+        "DecideP99Us": 9_000,
+        "Frames": 215,
     }
-    before: dict[str, Any] = {"LinkCpuNanos": 7_000_000_000, "FrameNanos": 0, "CommitCpuNanos": 1, "Rejected": 4}
-    before["DecideCounts"] = "3:9 9000:4"  # while it warmed up
+    before = {"LinkCpuNanos": 7_000_000_000, "FrameNanos": 0, "CommitCpuNanos": 1, "Rejected": 4, "Frames": 13}
     seen = measurements(shim=shim, shim_at_first_container=before)
     samples = [CpuSample(9_000, 50.0), CpuSample(20_000, 50.2)]
     found = rate_of(Run(BACKLOG_MODES["treadle"], seen, samples), LOAD)
     assert (found.link_cpu_us, found.frame_us, found.commit_cpu_us) == (50.0, 10.0, 0.0)
-    assert (found.rejected, found.placed_natively, found.decide_p99_us) == (5, 0, 7)
+    assert (found.rejected, found.placed_natively, found.decide_p99_us) == (5, 0, 9_000)
     assert found.decide_p50_us == 7
     assert found.sidecar_cpu_us == pytest.approx(5.0)
     assert found.decide_cpu_us == pytest.approx(200_000 / 202), "of the 202 decisions since"

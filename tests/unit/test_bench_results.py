@@ -74,7 +74,7 @@ def test_the_figures_of_a_stock_run() -> None:
 
 
 def test_the_figures_of_the_shim_and_its_sidecar() -> None:
-    shim = {"Rejected": 3, "PlacedNatively": 2, "DecideCounts": "400:3 900:1", "FrameNanos": 50_000}
+    shim = {"Rejected": 3, "PlacedNatively": 2, "DecideP50Us": 400, "DecideP99Us": 900, "FrameNanos": 50_000}
     seen = measurements(shim=shim, shim_at_first_container={"FrameNanos": 10_000})
     samples = [
         CpuSample(1_000_500, 7.0),

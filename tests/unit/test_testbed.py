@@ -126,7 +126,7 @@ def test_a_job_of_which_nothing_is_known_did_not_succeed() -> None:
     assert found.placed_natively == 2
 
 
-def measured(*, submitted_ms: tuple[int, int], beats: int, shim: dict[str, str] | None = None) -> dict[str, Any]:
+def measured(*, submitted_ms: tuple[int, int], beats: int, shim: dict[str, int] | None = None) -> dict[str, Any]:
     rows = [
         [name, at, at, at + 900, 3, 0, False, [[5, 35], [5, 65], [40, -1]]]
         for name, at in zip("ab", submitted_ms, strict=True)
@@ -138,7 +138,6 @@ def measured(*, submitted_ms: tuple[int, int], beats: int, shim: dict[str, str] 
         "completions": {"last_ms": 3_000.0},
         "heartbeats": {"bucket_ms": 100, "counts": [99] * 10 + [beats] * 20},
         "shim": shim,
-        "shim_at_first_container": {"DecideCounts": "900:5"} if shim else None,
     }
 
 
@@ -151,7 +150,9 @@ def test_pace_says_whether_the_machine_kept_up() -> None:
     assert good.held_over_work == pytest.approx(2 * (30 + 60) / (2 * 60))
     assert good.kept_up
     assert behind({"run": good, "none": None}) == []
-    slow = pace_of(script, cluster, measured(submitted_ms=(70, 690), beats=3, shim={"DecideCounts": "900:6 4000:1"}))
+    slow = pace_of(
+        script, cluster, measured(submitted_ms=(70, 690), beats=3, shim={"DecideP50Us": 900, "DecideP99Us": 4_000})
+    )
     assert (slow.heartbeats_share, slow.decide_p50_ms, slow.decide_p99_ms) == (0.75, 0.9, 4.0)
     late = pace_of(script, cluster, measured(submitted_ms=(70, 1_771), beats=4))
     assert (late.late_ms, late.kept_up) == (1_101.0, False)

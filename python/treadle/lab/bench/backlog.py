@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.lab.bench.cluster import machine, write_report
-from treadle.lab.bench.decide_times import decisions, quantile_us
+from treadle.lab.bench.decide_times import P50, P99, decide_us
 from treadle.lab.bench.java_profile import profiles, read_samples, write_profiles
 from treadle.lab.bench.results import SCHEDULER_THREADS, heartbeats_share
 from treadle.lab.bench.sls import HEARTBEAT_MS, PROFILE, Run, Setting, simulate
@@ -233,9 +233,9 @@ def rate_of(run: Run, load: BacklogLoad) -> Rate:
         heartbeats_share=heartbeats_share(seen, load.nodes, load.heartbeat_ms, window["start_ms"], window["end_ms"]),
         heartbeat_p50_us=seen["heartbeat_wall"]["p50_ns"] / 1000,
         heartbeat_p99_us=seen["heartbeat_wall"]["p99_ns"] / 1000,
-        decide_p50_us=quantile_us(before, shim, 0.5),
-        decide_p99_us=quantile_us(before, shim, 0.99),
-        decide_cpu_us=sidecar_us / decided if (decided := decisions(before, shim)) else math.nan,
+        decide_p50_us=decide_us(shim, P50),
+        decide_p99_us=decide_us(shim, P99),
+        decide_cpu_us=sidecar_us / decided if (decided := grown("Frames", 0)) else math.nan,
         rejected=grown("Rejected", 0),
         placed_natively=grown("PlacedNatively", 0),
         least_free=_least_free(seen, load),

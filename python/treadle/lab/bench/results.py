@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
-from treadle.lab.bench.decide_times import quantile_us
+from treadle.lab.bench.decide_times import P50, P99, decide_us
 from treadle.lab.bench.sls import Run
 from treadle.lab.bench.sls_load import Kind, Mode
 
@@ -97,8 +97,8 @@ def figures_of(run: Run, containers_wanted: int) -> Figures:
         stale_nodes_mean=stale_nodes(seen, start_ms, end_ms),
         rm_cpu_s=cpu.get("process", 0) / 1e9,
         sidecar_cpu_s=sidecar_s,
-        decide_p50_us=shim.decide_us(0.5),
-        decide_p99_us=shim.decide_us(0.99),
+        decide_p50_us=shim.decide_us(P50),
+        decide_p99_us=shim.decide_us(P99),
         rejected=shim.value("Rejected", absent=0),
         placed_natively=shim.value("PlacedNatively", absent=0),
         containers_missing=max(0, containers_wanted - commits["total"]),
@@ -116,9 +116,9 @@ class _Shim:
     def value(self, name: str, absent: float = math.nan) -> float:
         return float(self._end.get(name, absent))
 
-    def decide_us(self, share: float) -> float:
-        """Return what a share of the decisions since the first container did not exceed."""
-        return quantile_us(self._start, self._end, share)
+    def decide_us(self, name: str) -> float:
+        """Return a quantile of the decisions of the last window."""
+        return decide_us(self._end, name)
 
     def since_first_container(self, name: str) -> float:
         return self.value(name) - float(self._start.get(name, 0))

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.lab.bench.decide_times import quantile_us
+from treadle.lab.bench.decide_times import P50, P99, decide_us
 from treadle.lab.bench.results import heartbeats_share
 from treadle.lab.testbed.cluster import Cluster
 from treadle.lab.testbed.script import Script
@@ -71,7 +71,7 @@ def shown(paces: Sequence[Pace | None]) -> str:
 def pace_of(script: Script, cluster: Cluster, seen: Mapping[str, Any]) -> Pace:
     """Return how close a run was to its script, by its measurements at the end."""
     commits, completions = seen["commits"], seen["completions"]
-    shim, before = seen.get("shim") or {}, seen.get("shim_at_first_container") or {}
+    shim = seen.get("shim") or {}
     share = heartbeats_share(seen, cluster.nodes, cluster.heartbeat_ms, commits["first_ms"], completions["last_ms"])
     columns, rows = seen["job_columns"], seen["jobs"]
     at = {name: columns.index(name) for name in ("name", "submitted_ms", "tasks_ms")}
@@ -85,14 +85,14 @@ def pace_of(script: Script, cluster: Cluster, seen: Mapping[str, Any]) -> Pace:
         float(np.ptp(offsets_ms)) if len(offsets_ms) else 0.0,
         float(MOST_LATE * cluster.heartbeat_ms),
         held_ms / max(1, work_ms),
-        _decide_ms(before, shim, 0.5),
-        _decide_ms(before, shim, 0.99),
+        _decide_ms(shim, P50),
+        _decide_ms(shim, P99),
     )
 
 
-def _decide_ms(before: Mapping[str, Any], after: Mapping[str, Any], part: float) -> float | None:
-    """Return a quantile of decide times between two readings of the bean; None if nothing was decided."""
-    found_us = quantile_us(before, after, part)
+def _decide_ms(shim: Mapping[str, Any], name: str) -> float | None:
+    """Return a quantile of decide times, by a reading of the bean; None if nothing was decided."""
+    found_us = decide_us(shim, name)
     return None if math.isnan(found_us) else found_us / 1000
 
 

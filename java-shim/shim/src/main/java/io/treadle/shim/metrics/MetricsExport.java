@@ -1,13 +1,13 @@
 package io.treadle.shim.metrics;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
+import java.util.function.Supplier;
 import javax.management.ObjectName;
 import org.apache.hadoop.metrics2.MetricsCollector;
-import org.apache.hadoop.metrics2.MetricsRecordBuilder;
 import org.apache.hadoop.metrics2.MetricsSource;
 import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
-import org.apache.hadoop.metrics2.lib.Interns;
 import org.apache.hadoop.metrics2.util.MBeans;
 
 /**
@@ -26,17 +26,17 @@ public final class MetricsExport implements MetricsSource {
   private static MetricsExport shown;
 
   private final ShimMetrics metrics;
-  private final ObservationMXBean observation;
+  private final Supplier<String> observation;
   private final MetricsSource more;
   private final List<ObjectName> beans = new ArrayList<>();
 
   /**
    * Metrics that are not shown yet.
    *
-   * @param observation what {@code observe_only} found, as a text
+   * @param observation what {@code observe_only} found, a JSON object
    * @param more further records for metrics2: the same as numbers
    */
-  public MetricsExport(ShimMetrics metrics, ObservationMXBean observation, MetricsSource more) {
+  public MetricsExport(ShimMetrics metrics, Supplier<String> observation, MetricsSource more) {
     this.metrics = metrics;
     this.observation = observation;
     this.more = more;
@@ -50,9 +50,10 @@ public final class MetricsExport implements MetricsSource {
       }
       shown = this;
       DefaultMetricsSystem.instance().register(SOURCE, "Decisions made outside of the ResourceManager", this);
-      bean(RECORD, new MetricsBean(metrics.numberSuppliers(), metrics.textSuppliers()), beans);
-      bean("TreadlePlacements", metrics.placements(), beans);
-      bean("TreadleObservation", observation, beans);
+      bean(RECORD, new MetricsBean(metrics.numberSuppliers(), metrics.textSuppliers()));
+      // beans of their own, since they are large
+      bean("TreadlePlacements", textBean("Placements", metrics.placements()::json));
+      bean("TreadleObservation", textBean("Observation", observation));
     }
   }
 
@@ -64,12 +65,17 @@ public final class MetricsExport implements MetricsSource {
         hide();
       }
     }
+    metrics.stop();
   }
 
-  private static void bean(String name, Object bean, List<ObjectName> to) {
+  private static MetricsBean textBean(String name, Supplier<String> text) {
+    return new MetricsBean(Collections.emptyMap(), Collections.singletonMap(name, text));
+  }
+
+  private void bean(String name, MetricsBean bean) {
     ObjectName registered = MBeans.register(SERVICE, name, bean);
     if (registered != null) {
-      to.add(registered);
+      beans.add(registered);
     }
   }
 
@@ -81,8 +87,7 @@ public final class MetricsExport implements MetricsSource {
 
   @Override
   public void getMetrics(MetricsCollector collector, boolean all) {
-    MetricsRecordBuilder record = collector.addRecord(RECORD).setContext("yarn");
-    metrics.numberSuppliers().forEach((name, value) -> record.addGauge(Interns.info(name, name), value.getAsLong()));
+    metrics.snapshot(collector.addRecord(RECORD), all);
     more.getMetrics(collector, all);
   }
 }

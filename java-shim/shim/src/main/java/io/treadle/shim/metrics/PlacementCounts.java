@@ -1,7 +1,7 @@
 package io.treadle.shim.metrics;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
-import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
@@ -10,10 +10,9 @@ import org.apache.hadoop.yarn.api.records.ApplicationId;
  * How many containers of each application Treadle placed, and how many anyone else. Of the last applications only.
  * Thread-safe.
  */
-public final class PlacementCounts implements PlacementsMXBean {
+public final class PlacementCounts {
   /** The applications that are remembered: those that got their first container last. */
   static final int APPLICATIONS = 1000;
-  private static final ObjectMapper JSON = new ObjectMapper();
 
   private final Map<ApplicationId, long[]> counts = new LinkedHashMap<ApplicationId, long[]>() {
     private static final long serialVersionUID = 1L;
@@ -29,20 +28,12 @@ public final class PlacementCounts implements PlacementsMXBean {
     counts.computeIfAbsent(application, id -> new long[2])[byTreadle ? 0 : 1]++;
   }
 
-  @Override
-  public String getPlacements() {
-    Map<String, Map<String, Long>> rows = new LinkedHashMap<>();
-    copy().forEach((application, count) -> {
-      Map<String, Long> row = new LinkedHashMap<>();
-      row.put("treadle", count[0]);
-      row.put("native", count[1]);
-      rows.put(application.toString(), row);
-    });
-    try {
-      return JSON.writeValueAsString(rows);
-    } catch (JsonProcessingException e) {
-      throw new IllegalStateException("texts and numbers can be written as JSON", e);
-    }
+  /** A JSON object: {@code {"application_...": {"treadle": n, "native": n}}}. */
+  public String json() {
+    ObjectNode rows = JsonNodeFactory.instance.objectNode();
+    copy().forEach((application, count) ->
+        rows.putObject(application.toString()).put("treadle", count[0]).put("native", count[1]));
+    return rows.toString();
   }
 
   /** Texts are made of a copy: a thread that adds may hold the scheduler's lock. */

@@ -2,17 +2,20 @@ package io.treadle.shim.metrics;
 
 import io.treadle.shim.Printable;
 import io.treadle.shim.wire.Fate;
-import java.util.Arrays;
+import java.util.EnumMap;
 import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.BooleanSupplier;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
+import org.apache.hadoop.metrics2.MetricsRecordBuilder;
+import org.apache.hadoop.metrics2.lib.Interns;
+import org.apache.hadoop.metrics2.lib.MetricsRegistry;
+import org.apache.hadoop.metrics2.lib.MutableCounterLong;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 
 /**
@@ -64,15 +67,21 @@ public final class ShimMetrics {
     ENGINES
   }
 
-  private final LongAdder[] counts = new LongAdder[Counter.values().length];
+  /** Long enough for some frames on an idle cluster, short enough for alerts to end with their cause. */
+  private static final int WINDOW_S = 10;
+
+  private final MetricsRegistry registry = new MetricsRegistry("Treadle").setContext("yarn");
+  private final Map<Counter, MutableCounterLong> counters = new EnumMap<>(Counter.class);
+  private final Map<Fate, MutableCounterLong> fates = new EnumMap<>(Fate.class);
+  private final MutableCounterLong rejected;
   private final long sinceNanos = System.nanoTime();
   private final LongAdder usefulMicros = new LongAdder();
   private final LongAdder wastedMicros = new LongAdder();
   private final LongAdder emptyMicros = new LongAdder();
-  private final AtomicLongArray fates = new AtomicLongArray(Fate.values().length);
-  private final LatencyHistogram decideMicros = new LatencyHistogram();
+  private final DecideTimes decideMicros = new DecideTimes(WINDOW_S);
   private final PlacementCounts placements = new PlacementCounts();
-  private final Map<String, LongSupplier> gauges = new LinkedHashMap<>();
+  /** Counters and gauges. */
+  private final Map<String, LongSupplier> numbers = new LinkedHashMap<>();
   private final Map<Text, String> texts = new ConcurrentHashMap<>();
   private final Map<String, Supplier<String>> textsByName = new LinkedHashMap<>();
   private final Troubles troubles = new Troubles(System::currentTimeMillis);
@@ -87,44 +96,53 @@ public final class ShimMetrics {
    * @param escapes how many throwables of ours the scheduler's overrides caught
    */
   public ShimMetrics(BooleanSupplier leaseHeld, LongSupplier leaseFlips, LongSupplier snapshots, LongSupplier escapes) {
-    Arrays.setAll(counts, i -> new LongAdder());
-    gauges.put("LeaseHeld", () -> leaseHeld.getAsBoolean() ? 1 : 0);
-    gauges.put("LeaseFlips", leaseFlips);
-    gauges.put("ModeEnforce", () -> "enforce".equals(texts.get(Text.MODE)) ? 1 : 0);
+    gauge("LeaseHeld", () -> leaseHeld.getAsBoolean() ? 1 : 0);
+    gauge("LeaseFlips", leaseFlips);
+    gauge("ModeEnforce", () -> "enforce".equals(texts.get(Text.MODE)) ? 1 : 0);
     for (Counter counter : Counter.values()) {
-      gauges.put(camelCase(counter), counts[counter.ordinal()]::sum);
+      counters.put(counter, counter(camelCase(counter)));
     }
-    gauges.put("Committed", () -> fates.get(Fate.COMMITTED.code()));
-    gauges.put("Observed", () -> fates.get(Fate.OBSERVED.code()));
-    gauges.put("Rejected", this::rejected);
+    rejected = counter("Rejected");
     for (Fate fate : Fate.values()) {
-      if (fate.isRejection() && !fate.isOfSeveralEngines()) {
-        gauges.put("Rejected" + camelCase(fate), () -> fates.get(fate.code()));
+      if (!fate.isOfSeveralEngines()) {
+        fates.put(fate, counter((fate.isRejection() ? "Rejected" : "") + camelCase(fate)));
       }
     }
-    gauges.put("DecideP50Us", () -> decideMicros.quantile(0.50));
-    gauges.put("DecideP99Us", () -> decideMicros.quantile(0.99));
-    gauges.put("DecisionUsefulMs", () -> usefulMicros.sum() / 1000);
-    gauges.put("DecisionWastedMs", () -> wastedMicros.sum() / 1000);
-    gauges.put("DecisionEmptyMs", () -> emptyMicros.sum() / 1000);
-    gauges.put("SinceMs", () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - sinceNanos));
-    gauges.put("Snapshots", snapshots);
-    gauges.put("Escapes", escapes);
+    gauge("DecideP50Us", decideMicros::p50);
+    gauge("DecideP99Us", decideMicros::p99);
+    gauge("DecisionUsefulMs", () -> usefulMicros.sum() / 1000);
+    gauge("DecisionWastedMs", () -> wastedMicros.sum() / 1000);
+    gauge("DecisionEmptyMs", () -> emptyMicros.sum() / 1000);
+    gauge("SinceMs", () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - sinceNanos));
+    gauge("Snapshots", snapshots);
+    gauge("Escapes", escapes);
     for (Text text : Text.values()) {
       textsByName.put(camelCase(text), () -> texts.getOrDefault(text, ""));
     }
     textsByName.put("LastError", troubles::text);
     textsByName.put("LastErrorTime", troubles::time);
     textsByName.put("RequirementsUnkept", () -> Printable.brief(unkept.get()));
-    textsByName.put("DecideCounts", decideMicros::counts);
   }
 
-  private long rejected() {
-    long sum = 0;
-    for (Fate fate : Fate.values()) {
-      sum += fate.isRejection() ? fates.get(fate.code()) : 0;
-    }
-    return sum;
+  private MutableCounterLong counter(String name) {
+    MutableCounterLong counter = registry.newCounter(name, name, 0L);
+    numbers.put(name, counter::value);
+    return counter;
+  }
+
+  /** Nothing is measured any more. */
+  void stop() {
+    decideMicros.stop();
+  }
+
+  /** Writes the record for metrics2: what only grows as counters, all other numbers as gauges. */
+  void snapshot(MetricsRecordBuilder record, boolean all) {
+    registry.snapshot(record, all);
+    numbers.forEach((name, value) -> {
+      if (registry.get(name) == null) {
+        record.addGauge(Interns.info(name, name), value.getAsLong());
+      }
+    });
   }
 
   /** {@code NODE_FULL} as {@code NodeFull}. */
@@ -138,7 +156,7 @@ public final class ShimMetrics {
 
   /** By name, always the same names in the same order. */
   Map<String, LongSupplier> numberSuppliers() {
-    return gauges;
+    return numbers;
   }
 
   /** By name, always the same names in the same order. */
@@ -148,7 +166,7 @@ public final class ShimMetrics {
 
   /** One number now. */
   public long number(String name) {
-    return gauges.get(name).getAsLong();
+    return numbers.get(name).getAsLong();
   }
 
   /** One text now. */
@@ -159,18 +177,19 @@ public final class ShimMetrics {
   /** All numbers now. */
   public Map<String, Long> numbers() {
     Map<String, Long> values = new LinkedHashMap<>();
-    gauges.forEach((name, value) -> values.put(name, value.getAsLong()));
+    numbers.forEach((name, value) -> values.put(name, value.getAsLong()));
     return values;
   }
 
   /** Counts so much more. */
   public void add(Counter counter, long amount) {
-    counts[counter.ordinal()].add(amount);
+    counters.get(counter).incr(amount);
   }
 
   /** Shows another text; null is an empty one. All but {@link Text#ENGINES} are cut to a line of 1,000 characters. */
   public void show(Text text, String shown) {
-    texts.put(text, shown == null ? "" : text == Text.ENGINES ? Printable.line(shown) : Printable.brief(shown));
+    String line = shown == null ? "" : shown;
+    texts.put(text, text == Text.ENGINES ? Printable.line(line) : Printable.brief(line));
   }
 
   /** A frame was answered; bytes of both, and nanoseconds from one to the other. */
@@ -183,12 +202,21 @@ public final class ShimMetrics {
 
   /** Notes how long an engine has decided, microseconds, and how many of its proposals were committed. */
   public void decided(long micros, int proposed, int committed) {
-    (committed > 0 ? usefulMicros : proposed > 0 ? wastedMicros : emptyMicros).add(micros);
+    if (committed > 0) {
+      usefulMicros.add(micros);
+    } else {
+      (proposed > 0 ? wastedMicros : emptyMicros).add(micros);
+    }
   }
 
   /** The fate of a proposal. */
   public void fate(Fate fate) {
-    fates.incrementAndGet(fate.code());
+    if (fate.isRejection()) {
+      rejected.incr();
+    }
+    if (!fate.isOfSeveralEngines()) {
+      fates.get(fate).incr();
+    }
   }
 
   /** A container was placed. */
@@ -218,7 +246,7 @@ public final class ShimMetrics {
 
   /** Shows another number. Only before the metrics are shown. */
   public void gauge(String name, LongSupplier value) {
-    gauges.put(name, value);
+    numbers.put(name, value);
   }
 
   /** Asked whose requirements of nodes the stock scheduler would not keep to. */

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.shim.Await;
 import io.treadle.shim.wire.Fate;
 import java.lang.management.ManagementFactory;
 import java.util.Arrays;
@@ -14,6 +15,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import javax.management.MBeanAttributeInfo;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
+import org.apache.hadoop.metrics2.MetricType;
 import org.apache.hadoop.metrics2.MetricsRecord;
 import org.apache.hadoop.metrics2.impl.MetricsCollectorImpl;
 import org.apache.hadoop.metrics2.impl.MsInfo;
@@ -108,17 +110,19 @@ class ShimMetricsTest {
   }
 
   @Test
-  void twoReadingsTellHowLongDecisionsTookBetween() throws Exception {
-    ShimMetrics timed = new ShimMetrics(() -> false, () -> 0, () -> 0, () -> 0);
-    MetricsExport export = new MetricsExport(timed, () -> "{}", (records, all) -> { });
-    export.start();
-    MBeanServer server = ManagementFactory.getPlatformMBeanServer();
-    assertEquals("", server.getAttribute(name("Treadle"), "DecideCounts"));
-    timed.answered(1, 1, 5_000);
-    timed.answered(1, 1, 5_000);
-    timed.answered(1, 1, 1_000_000);
-    assertEquals("5:2 1023:1", server.getAttribute(name("Treadle"), "DecideCounts"));
-    export.stop();
+  void decideTimesAreThoseOfTheLastWindowAlone() throws Exception {
+    DecideTimes times = new DecideTimes(1);
+    times.add(7);
+    Await.until("the window is over", () -> times.p50() == 7);
+    Await.until("the next one, in which nothing was decided, is over", () -> times.p99() == 0);
+    times.stop();
+  }
+
+  @Test
+  void theBeanShowsDecideTimesInMicroseconds() throws Exception {
+    metrics.answered(1, 1, 5_000);
+    Await.until("the window is over", () -> metrics.number("DecideP50Us") == 5 && metrics.number("DecideP99Us") == 5);
+    metrics.stop();
   }
 
   /** Its Prometheus sink escapes nothing: one quote makes the whole page of the ResourceManager unreadable. */
@@ -138,6 +142,10 @@ class ShimMetricsTest {
     record.metrics().forEach(number -> numbers.add(number.name()));
     assertTrue(numbers.containsAll(NUMBERS), record.toString());
     record.tags().forEach(tag -> assertEquals(MsInfo.Context.name(), tag.name()));
+    record.metrics().forEach(number -> {
+      boolean grows = number.name().equals("Frames") || number.name().startsWith("Rejected");
+      assertTrue(!grows || number.type() == MetricType.COUNTER, number.toString());
+    });
   }
 
   /** The servlet of {@code /jmx} asks for each attribute by itself. */
@@ -166,26 +174,27 @@ class ShimMetricsTest {
       metrics.placed(ApplicationId.newInstance(1, i), i % 2 == 0);
     }
     metrics.placed(ApplicationId.newInstance(1, PlacementCounts.APPLICATIONS), true);
-    String text = metrics.placements().getPlacements();
+    String text = metrics.placements().json();
     assertFalse(text.contains("application_1_0004\""));
     assertTrue(text.contains("\"application_1_0005\":{\"treadle\":0,\"native\":1}"), text);
     assertTrue(text.contains("\"application_1_1000\":{\"treadle\":2,\"native\":0}"), text);
   }
 
   @Test
-  void quantilesAreOffByLessThanAnEighth() {
-    LatencyHistogram histogram = new LatencyHistogram();
-    assertEquals(0, histogram.quantile(0.5));
-    for (int i = 1; i <= 100_000; i++) {
-      histogram.add(i);
+  void quantilesAreTheEstimators() {
+    DecideTimes times = new DecideTimes(3600) {
+      @Override
+      public synchronized void add(long micros) {
+        super.add(micros);
+        previousSnapshot = getEstimator().snapshot();
+      }
+    };
+    assertEquals(0, times.p50());
+    for (int i = 1; i <= 1000; i++) {
+      times.add(i);
     }
-    histogram.add(-3);
-    histogram.add(Long.MAX_VALUE);
-    for (double share : new double[] {0.01, 0.5, 0.99}) {
-      double exact = share * 100_000;
-      long value = histogram.quantile(share);
-      assertTrue(value >= exact && value <= exact * 1.13, share + ": " + value);
-    }
-    assertEquals(Long.MAX_VALUE, histogram.quantile(1));
+    times.stop();
+    assertEquals(500, times.p50(), 50);
+    assertEquals(990, times.p99(), 2);
   }
 }
