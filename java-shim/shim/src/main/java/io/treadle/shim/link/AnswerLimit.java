@@ -44,11 +44,6 @@ final class AnswerLimit {
     return (int) Math.min(most, Math.max(LEAST, Math.min(usual, slow)));
   }
 
-  /** How long so many commits usually take, nanoseconds. */
-  long usualNanos(int proposals) {
-    return proposals * sorted(perProposal)[REMEMBERED / 2];
-  }
-
   /** An answer came so long after what it answers. */
   void answered(long wallNanos) {
     exchanges[nextExchange] = wallNanos;

@@ -4,12 +4,11 @@ import io.treadle.shim.Rate;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.mirror.FrameOptions;
 import io.treadle.shim.mirror.Mirror;
+import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
-import java.io.InterruptedIOException;
-import java.lang.management.ManagementFactory;
-import java.lang.management.ThreadMXBean;
 import java.util.List;
-import java.util.concurrent.Executor;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.hadoop.util.Time;
 
 /**
@@ -17,15 +16,12 @@ import org.apache.hadoop.util.Time;
  * that is not as it should be.
  */
 final class Conversation {
-  private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
-
   private final Engine engine;
   private final long epoch;
   private final Mirror mirror;
   private final ShimMetrics metrics;
-  /** The next answer, which another thread waits for; null if nobody does. */
-  private Errand<Answer> ahead;
   private final Rate resends;
+  private final AtomicBoolean closed = new AtomicBoolean();
 
   /**
    * One that begins.
@@ -42,67 +38,44 @@ final class Conversation {
   }
 
   /**
-   * Sends the engine what changed and waits for its answer; or waits for the one that was asked for {@link #askAhead
-   * ahead}.
+   * Sends the engine what changed, one frame after the other, and waits for each answer.
    *
-   * @param options of the frames, unless they have been sent
-   * @return the answer to the last frame, without proposals if the engine lost track: the next frames are a snapshot
+   * @return the answer to the last frame, or the first by which the engine lost track: the next frames are a snapshot
    * @throws IOException if there is no answer, a late or malformed one, or one to something else
    */
-  Answer exchange(FrameOptions options) throws IOException {
-    Question question = ahead == null ? question(options) : null;
+  ProposalFrame exchange(FrameOptions options) throws IOException {
     long begin = System.nanoTime();
-    Answer answer = question == null ? askedAhead() : question.ask(false);
-    metrics.add(ShimMetrics.Counter.ANSWER_WAIT_NANOS, System.nanoTime() - begin);
-    if (answer.proposals.resend()) {
-      resend();
-      return answer;
+    List<byte[]> frames = mirror.frames(Time.now(), Time.monotonicNow(), options);
+    long written = System.nanoTime();
+    metrics.add(ShimMetrics.Counter.FRAME_NANOS, written - begin);
+    ProposalFrame answer = null;
+    long sequence = mirror.sequence() - frames.size();
+    for (byte[] frame : frames) {
+      sequence++;
+      answer = ask(frame, sequence, options);
+      if (answer.resend()) {
+        resend();
+        break;
+      }
     }
+    metrics.add(ShimMetrics.Counter.ANSWER_WAIT_NANOS, System.nanoTime() - written);
     return answer;
   }
 
-  private Answer askedAhead() throws IOException {
-    Answer answer;
-    try {
-      answer = ahead.await();
-    } catch (InterruptedException e) {
-      throw new InterruptedIOException("interrupted while waiting for the sidecar");
-    }
-    ahead = null;
-    return answer;
-  }
-
-  /**
-   * Has another thread send the engine what changed and wait for the answer, which the next {@link #exchange} returns.
-   * Nothing is asked if a snapshot is due: what the answer before it names would be void.
-   *
-   * @param onFailure called at once if there will be no answer, on the other thread
-   */
-  void askAhead(FrameOptions options, Executor threads, Runnable onFailure) {
-    Question question = question(options.withoutSnapshot());
-    if (question != null) {
-      ahead = Errand.begin(threads, () -> counted(question), onFailure);
-    }
-  }
-
-  private Answer counted(Question question) throws IOException {
-    long cpu = THREADS.getCurrentThreadCpuTime();
-    try {
-      return question.ask(true);
-    } finally {
-      metrics.add(ShimMetrics.Counter.LINK_CPU_NANOS, THREADS.getCurrentThreadCpuTime() - cpu);
-    }
-  }
-
-  /** What changed, as frames; null if that is a snapshot and there must not be one. */
-  private Question question(FrameOptions options) {
+  private ProposalFrame ask(byte[] frame, long sequence, FrameOptions options) throws IOException {
     long begin = System.nanoTime();
-    long writtenMs = Time.monotonicNow();
-    List<byte[]> frames = mirror.frames(Time.now(), writtenMs, options);
-    long writing = System.nanoTime() - begin;
-    metrics.add(ShimMetrics.Counter.FRAME_NANOS, writing);
-    return frames.isEmpty() ? null : new Question(engine, metrics, epoch, frames,
-        mirror.sequence() - frames.size() + 1, options, writtenMs, writing);
+    byte[] reply = engine.decide(frame);
+    long nanos = System.nanoTime() - begin;
+    metrics.answered(frame.length, reply == null ? 0 : reply.length, nanos);
+    if (TimeUnit.NANOSECONDS.toMillis(nanos) > options.config.leaseMs) {
+      throw new IOException("an answer later than the lease of " + options.config.leaseMs + " ms");
+    }
+    ProposalFrame answer = ProposalFrame.parse(reply, options.limit);
+    if (answer.epoch() != epoch || answer.sequence() != sequence) {
+      throw new IOException("an answer to frame " + answer.sequence() + " of epoch " + answer.epoch()
+          + " instead of frame " + sequence + " of epoch " + epoch);
+    }
+    return answer;
   }
 
   private void resend() throws IOException {
@@ -112,11 +85,10 @@ final class Conversation {
     mirror.snapshotNeeded();
   }
 
-  /** Nobody waits for an answer any more. */
+  /** Nobody waits for an answer any more; one who does gets an exception. Any thread; does nothing the second time. */
   void close() {
-    if (ahead != null) {
-      ahead.abandon();
+    if (!closed.getAndSet(true)) {
+      engine.close();
     }
-    engine.close();
   }
 }

@@ -13,6 +13,7 @@ public interface Engine extends AutoCloseable {
    */
   byte[] decide(byte[] frame) throws IOException;
 
+  /** Ends it, and a {@link #decide} that goes on in another thread. Any thread. */
   @Override
   void close();
 }

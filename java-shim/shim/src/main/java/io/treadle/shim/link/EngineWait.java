@@ -3,19 +3,21 @@ package io.treadle.shim.link;
 import java.io.InterruptedIOException;
 
 /**
- * Lets the end of a link interrupt its thread while that waits for the engine, and at no other time: an interrupt in a
- * commit would break the RM's dispatcher off.
+ * Lets the end of a link end its thread's wait for the engine: closes the connection, and interrupts the thread, which
+ * it does at no other time: an interrupt in a commit would break the RM's dispatcher off.
  */
 final class EngineWait {
   private final Object lock = new Object();
   private Thread waiting;
+  private Conversation awaited;
   private volatile boolean stopping;
 
-  /** The calling thread is about to wait for the engine. */
-  void begin() throws InterruptedIOException {
+  /** The calling thread is about to wait for the engine of a conversation. */
+  void begin(Conversation conversation) throws InterruptedIOException {
     synchronized (lock) {
       checkNotStopping();
       waiting = Thread.currentThread();
+      awaited = conversation;
     }
   }
 
@@ -32,6 +34,7 @@ final class EngineWait {
       stopping = true;
       if (waiting != null) {
         waiting.interrupt();
+        awaited.close();
       }
     }
   }

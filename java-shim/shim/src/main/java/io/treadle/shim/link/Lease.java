@@ -43,18 +43,8 @@ public final class Lease {
    * @param committed whether its answer is committed rather than observed
    */
   public void renew(boolean committed) {
-    renew(committed, nanoClock.getAsLong());
-  }
-
-  /**
-   * The engine has answered, and nobody has looked at the answer until now.
-   *
-   * @param committed whether its answer is committed rather than observed
-   * @param answeredNanos when the answer was there, by the clock; the lease runs from then
-   */
-  void renew(boolean committed, long answeredNanos) {
     enforced = committed;
-    endNanos = answeredNanos + durationNanos;
+    endNanos = nanoClock.getAsLong() + durationNanos;
     taken = true;
     held();
   }

@@ -11,16 +11,13 @@ import io.treadle.shim.wire.FrameTooSmallException;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
-import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
 /**
  * The thread that talks to an engine, one for a scheduler: what begins and ends conversations, and when the next of its
- * {@link Ticks} is. It is the only thread that waits for Python, but for the one that asks ahead for it. A tick comes at
- * once when something changed, but at least {@code tick-ms} after the last (up to 200 ms if its answer was only observed), and
+ * {@link Ticks} is. It is the only thread that waits for Python. A tick comes at once when something changed, but at least {@code tick-ms} after the last (up to 200 ms if its answer was only observed), and
  * every quarter of a lease when nothing does, so that the lease goes on.
  *
  * <p>Whatever goes wrong ends the conversation: the lease is given up, and after a pause that grows with each failure a
@@ -40,8 +37,6 @@ public final class Link implements Runnable {
   /** So many snapshots in a short time, and then one in ten seconds, an engine gets that asks for them. */
   private static final int RESENDS = 5;
   private static final long RESEND_EVERY_NANOS = TimeUnit.SECONDS.toNanos(10);
-  /** The thread that asks ahead ends when it has not been needed for so long. */
-  private static final long ASKING_IDLE_S = 10;
 
   private final Mirror mirror;
   private final Lease lease;
@@ -49,7 +44,6 @@ public final class Link implements Runnable {
   private final AnswerHandler handler;
   private final ShimMetrics metrics;
   private final Thread thread;
-  private final ThreadPoolExecutor asking;
   private final EngineWait wait = new EngineWait();
   private final StateLog states;
   private final Rate resends = new Rate(System::nanoTime, RESENDS, RESEND_EVERY_NANOS);
@@ -81,17 +75,9 @@ public final class Link implements Runnable {
     this.settings = settings;
     this.states = new StateLog(System::nanoTime);
     this.reports = new StatusReports(System::nanoTime, mirror, handler, metrics, states);
-    this.thread = daemon(this, name);
-    this.asking = new ThreadPoolExecutor(1, 1, ASKING_IDLE_S, TimeUnit.SECONDS, new LinkedBlockingQueue<>(),
-        task -> daemon(task, name + "-ahead"));
-    this.asking.allowCoreThreadTimeOut(true);
-    this.ticks = new Ticks(mirror, lease, handler, metrics, mayCommit, states, reports, wait, asking, this::signal);
-  }
-
-  private static Thread daemon(Runnable task, String name) {
-    Thread made = new Thread(task, name);
-    made.setDaemon(true);
-    return made;
+    this.thread = new Thread(this, name);
+    this.thread.setDaemon(true);
+    this.ticks = new Ticks(mirror, lease, handler, metrics, mayCommit, states, reports, wait, this::signal);
   }
 
   /** Starts the thread. */
@@ -279,7 +265,6 @@ public final class Link implements Runnable {
       LOG.warn("Treadle's link did not end cleanly", t);
     }
     Thread.interrupted();
-    asking.shutdown();
     try {
       source.stop();
     } catch (Throwable t) {

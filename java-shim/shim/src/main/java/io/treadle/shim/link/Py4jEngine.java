@@ -2,26 +2,27 @@ package io.treadle.shim.link;
 
 import io.treadle.shim.Printable;
 import java.io.IOException;
+import java.net.ConnectException;
 import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.util.Base64;
-import java.util.concurrent.TimeUnit;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 import javax.net.SocketFactory;
-import py4j.CallbackClient;
-import py4j.Py4JClientConnection;
+import py4j.CallbackConnection;
 import py4j.Py4JException;
 import py4j.Py4JNetworkException;
 
 /**
- * The sidecar's engine over Py4J: a {@link CallbackClient} that calls one method of one Python object. The call is
- * written by hand, so there is no Py4J Gateway in the RM and no object of the RM that Python could reach. Connects at
- * the first call. After an exception it is of no more use. Used by one thread at a time.
+ * The sidecar's engine over Py4J: a connection on which one method of one Python object is called. The call is written by
+ * hand, so there is no Py4J Gateway in the RM and no object of the RM that Python could reach. Connects at the first
+ * call. After an exception it is of no more use. Used by one thread at a time; any may close it.
  */
 public final class Py4jEngine implements Engine {
   /** Py4J logs whole commands at INFO, frames and all, and java.util.logging prints INFO to the RM's standard error. */
-  private static final Logger SILENCED = Logger.getLogger(CallbackClient.class.getPackage().getName());
+  private static final Logger SILENCED = Logger.getLogger(CallbackConnection.class.getPackage().getName());
 
   /** Version of the handshake that opens each connection; the sidecar must have the same. */
   public static final int HANDSHAKE = Handshake.VERSION;
@@ -35,9 +36,11 @@ public final class Py4jEngine implements Engine {
     SILENCED.setLevel(Level.OFF);
   }
 
-  private final CallLimits limits;
-  private final BoundedSocketFactory sockets;
-  private final Client client;
+  private final Endpoint endpoint;
+  private final Handshake handshake;
+  private final BoundedSocket socket;
+  /** Null until the first call. No token of Py4J's, which would be sent as it is: the socket has proved itself. */
+  private CallbackConnection connection;
 
   /**
    * An engine that is not connected yet.
@@ -48,24 +51,41 @@ public final class Py4jEngine implements Engine {
    * @param replyMaxBytes the longest proposal frame that is taken
    */
   public Py4jEngine(Endpoint endpoint, int timeoutMs, int frameMaxBytes, int replyMaxBytes) {
-    long line = 4L * (replyMaxBytes / 3 + 1) + 16 + Handshake.ANSWER_BYTES;
-    this.limits = new CallLimits(timeoutMs, line);
-    this.sockets = new BoundedSocketFactory(endpoint, limits, new Handshake(endpoint, frameMaxBytes, replyMaxBytes));
-    this.client = new Client(endpoint, sockets, timeoutMs);
+    this.endpoint = endpoint;
+    this.handshake = new Handshake(endpoint, frameMaxBytes, replyMaxBytes);
+    this.socket = new BoundedSocket(timeoutMs, 4L * (replyMaxBytes / 3 + 1) + 16 + Handshake.ANSWER_BYTES);
   }
 
   @Override
   public byte[] decide(byte[] frame) throws IOException {
-    limits.begin();
-    String encoded = Base64.getEncoder().encodeToString(frame);
+    socket.begin();
     String reply;
     try {
-      reply = client.sendCommand(CALL + encoded + END);
-    } catch (Py4JException e) {
+      if (connection == null) {
+        connect();
+      }
+      reply = connection.sendCommand(CALL + Base64.getEncoder().encodeToString(frame) + END);
+    } catch (Py4JException | IOException e) {
       // Not as the cause: its message holds the whole frame.
-      throw new IOException(reason(e));
+      throw new IOException(socket.lateness() == null ? reason(e) : socket.lateness());
+    } finally {
+      socket.end();
     }
     return decode(reply);
+  }
+
+  /** Both ends prove that they know the secret before Py4J gets the socket. */
+  private void connect() throws IOException {
+    socket.setTcpNoDelay(true); // with Nagle's algorithm a reply of 8 KiB takes 44 ms
+    try {
+      socket.connect(new InetSocketAddress(endpoint.address, endpoint.port));
+    } catch (ConnectException e) {
+      // Not as the cause, since the innermost one is what is reported.
+      throw new IOException("no sidecar listens at " + endpoint + " (" + e.getMessage() + ")" + endpoint.remedy);
+    }
+    handshake.perform(socket.getInputStream(), socket.getOutputStream());
+    connection = new CallbackConnection(endpoint.port, endpoint.address, new OneSocket(socket));
+    connection.start();
   }
 
   private static byte[] decode(String reply) throws IOException {
@@ -103,28 +123,39 @@ public final class Py4jEngine implements Engine {
 
   @Override
   public void close() {
-    client.shutdown();
     try {
-      sockets.closeLast();
+      socket.close();
     } catch (IOException e) {
       // it is given up anyway
     }
   }
 
-  private static final class Client extends CallbackClient {
-    /** No cleaner thread: the connection lasts as long as the engine. */
-    private static final long NO_CLEANER = 0;
+  /** Hands out a socket that is connected. */
+  private static final class OneSocket extends SocketFactory {
+    private final Socket socket;
 
-    Client(Endpoint endpoint, SocketFactory factory, int timeoutMs) {
-      // No token of Py4J's, which would be sent as it is: the sockets have proved themselves.
-      super(endpoint.port, endpoint.address, null, NO_CLEANER, TimeUnit.SECONDS, factory, false,
-          timeoutMs);
+    OneSocket(Socket socket) {
+      this.socket = socket;
     }
 
-    /** A frame is sent once. Py4J's retry has no bound, and the engine would take a second copy for a gap. */
     @Override
-    protected boolean shouldRetrySendCommand(Py4JClientConnection connection, Py4JNetworkException failure) {
-      return false;
+    public Socket createSocket(InetAddress address, int port) {
+      return socket;
+    }
+
+    @Override
+    public Socket createSocket(String host, int port) {
+      return socket;
+    }
+
+    @Override
+    public Socket createSocket(String host, int port, InetAddress localAddress, int localPort) {
+      return socket;
+    }
+
+    @Override
+    public Socket createSocket(InetAddress address, int port, InetAddress localAddress, int localPort) {
+      return socket;
     }
   }
 

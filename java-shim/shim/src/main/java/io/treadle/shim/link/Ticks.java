@@ -10,18 +10,12 @@ import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
-import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 
 /**
  * What a link does in a tick: it sends the engine what changed, waits for the answer, renews the lease, and has the
  * proposals committed or observed. Used by the link thread only.
- *
- * <p>If the commits of an answer will last beyond the time of the next frame, that frame is written before them, and
- * another thread sends it and waits: the engine decides while the link commits. The frame has nothing of those commits,
- * and their fates go with the one after it; until then the engine counts its proposals as placed, as it always does. No
- * frame is ever written in the middle of commits, so that what it says and the fates in it agree.
  */
 final class Ticks {
   private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
@@ -37,7 +31,6 @@ final class Ticks {
   private final StateLog states;
   private final StatusReports reports;
   private final EngineWait wait;
-  private final Executor asking;
   private final Runnable signal;
   private final AnswerLimit answerLimit = new AnswerLimit();
   private boolean entered;
@@ -50,11 +43,10 @@ final class Ticks {
    *
    * @param mayCommit whether the engine's proposals may be committed now
    * @param wait for engines
-   * @param asking a thread that asks engines ahead
    * @param signal has the next tick come soon
    */
   Ticks(Mirror mirror, Lease lease, AnswerHandler handler, ShimMetrics metrics, BooleanSupplier mayCommit,
-      StateLog states, StatusReports reports, EngineWait wait, Executor asking, Runnable signal) {
+      StateLog states, StatusReports reports, EngineWait wait, Runnable signal) {
     this.mirror = mirror;
     this.lease = lease;
     this.handler = handler;
@@ -63,7 +55,6 @@ final class Ticks {
     this.states = states;
     this.reports = reports;
     this.wait = wait;
-    this.asking = asking;
     this.signal = signal;
   }
 
@@ -99,21 +90,19 @@ final class Ticks {
     String refusal = now.enforce() ? handler.refusal() : null;
     refused(refusal);
     boolean ready = handler.ready();
-    Answer answer = exchange(conversation, options(now, ready, now.enforce() && refusal == null));
+    FrameOptions options = options(now, ready, now.enforce() && refusal == null);
+    ProposalFrame answer = exchange(conversation, options);
     wait.checkNotStopping();
-    answerLimit.answered(answer.exchangeNanos);
-    if (answer.askedAhead || answer.proposals.resend()) {
-      // what was committed or has changed since it was asked has not been sent
+    answerLimit.answered(System.nanoTime() - begin);
+    if (answer.resend()) {
       signal.run();
-    }
-    if (answer.proposals.resend()) {
       return;
     }
     onAnswer.run();
-    metrics.add(ShimMetrics.Counter.PROPOSALS, answer.proposals.size());
-    reports.take(answer.proposals);
+    metrics.add(ShimMetrics.Counter.PROPOSALS, answer.size());
+    reports.take(answer);
     if (ready) {
-      dealWith(conversation, answer, now, begin);
+      dealWith(answer, options, now);
       observedNanos = System.nanoTime() - begin;
     }
   }
@@ -123,8 +112,8 @@ final class Ticks {
     return new FrameOptions(!enforce, now.configuration, limit, now.config);
   }
 
-  private Answer exchange(Conversation conversation, FrameOptions options) throws IOException {
-    wait.begin();
+  private ProposalFrame exchange(Conversation conversation, FrameOptions options) throws IOException {
+    wait.begin(conversation);
     try {
       return conversation.exchange(options);
     } finally {
@@ -132,21 +121,19 @@ final class Ticks {
     }
   }
 
-  private void dealWith(Conversation conversation, Answer answer, LinkSettings now, long begin)
-      throws OwnFailureException {
+  private void dealWith(ProposalFrame answer, FrameOptions options, LinkSettings now) throws OwnFailureException {
     if (!lease.held()) {
       entered = false;
     }
-    ProposalFrame proposals = answer.proposals;
-    boolean schedules = !answer.options.observe && stillMay();
+    boolean schedules = !options.observe && stillMay();
     if (keepsLease(answer, now.enforce(), schedules) && schedules) {
-      commit(conversation, answer, now, begin);
+      commit(answer, options.limit);
     } else {
       entered = false;
-      handler.observe(proposals, mirror, answer.options.limit);
+      handler.observe(answer, mirror, options.limit);
       observed = true;
     }
-    if (proposals.size() > 0 || proposals.again()) {
+    if (answer.size() > 0 || answer.again()) {
       // the engine must learn the fates of its proposals, or has more to say
       signal.run();
     }
@@ -163,62 +150,41 @@ final class Ticks {
    * Renews the lease for an engine that answered, unless it places nothing: then it is given up, and this is false. So it
    * is where nobody serves an application, if the lease has run out: such an answer neither renews nor takes it.
    */
-  private boolean keepsLease(Answer answer, boolean enforce, boolean schedules) {
+  private boolean keepsLease(ProposalFrame answer, boolean enforce, boolean schedules) {
     if (enforce && handler.starving()) {
       lease.release();
       states.leaseLost("it places nothing");
       return false;
     }
     if (!lease.held()) {
-      states.leaseLost(answer.proposals.unserved() ? "an application that asks for containers has no engine that lives"
+      states.leaseLost(answer.unserved() ? "an application that asks for containers has no engine that lives"
           : "it ran out, the engine or the commits of its last answer took too long");
     }
     // first, so that nobody who sees the lease held sees an earlier error
     metrics.troubles().note(Troubles.Kind.LINK, "");
-    if (answer.proposals.unserved()) {
+    if (answer.unserved()) {
       return lease.held();
     }
-    lease.renew(schedules, answer.cameNanos);
-    if (lease.held()) {
-      // else it was there for so long that nothing of it may be committed: the next one gets the lease
-      states.leaseHeld(schedules);
-    }
+    lease.renew(schedules);
+    states.leaseHeld(schedules);
     return true;
   }
 
-  private void commit(Conversation conversation, Answer answer, LinkSettings now, long begin)
-      throws OwnFailureException {
-    ProposalFrame proposals = answer.proposals;
-    if (entered) {
-      // after the lease was renewed: if the engine fails meanwhile, it is lost at once
-      askAhead(conversation, proposals.size(), now, begin);
-    } else if (lease.held()) {
+  private void commit(ProposalFrame answer, int limit) throws OwnFailureException {
+    if (!entered) {
       handler.entered();
       entered = true;
     }
     long wall = System.nanoTime();
     long cpu = THREADS.getCurrentThreadCpuTime();
-    mirror.decidedOn(answer.writtenMs);
     // the other half is for the next frame and its answer
     CommitTime time = new CommitTime(System::nanoTime, lease.leftNanos() / 2);
-    String failure = handler.commit(proposals, mirror, answer.options.limit, mayCommit, time);
+    String failure = handler.commit(answer, mirror, limit, mayCommit, time);
     long wallNanos = System.nanoTime() - wall;
-    answerLimit.committed(proposals.size() - time.leftOver(), wallNanos);
+    answerLimit.committed(answer.size() - time.leftOver(), wallNanos);
     metrics.committed(wallNanos, THREADS.getCurrentThreadCpuTime() - cpu);
     if (failure != null) {
       throw new OwnFailureException("every proposal of an answer ended in an exception: " + failure);
-    }
-  }
-
-  /**
-   * Asks for the next answer if commits of so many proposals are likely to last until the next frame is due. Of commits that
-   * take less than a quarter of a tick the engine had better know the fates first.
-   */
-  private void askAhead(Conversation conversation, int proposals, LinkSettings now, long begin) {
-    long tick = TimeUnit.MILLISECONDS.toNanos(now.config.tickMs);
-    long usual = answerLimit.usualNanos(proposals);
-    if (usual >= tick / 4 && System.nanoTime() - begin + usual >= tick) {
-      conversation.askAhead(options(now, handler.ready(), true), asking, lease::release);
     }
   }
 

@@ -12,8 +12,6 @@ public final class FrameOptions {
   public final int limit;
   /** The settings that the frame says. */
   public final ShimConfig config;
-  /** Whether there must not be a snapshot: nothing is written if one is due. */
-  public final boolean noSnapshot;
 
   /**
    * Options of the next frame.
@@ -24,19 +22,9 @@ public final class FrameOptions {
    * @param config mode, lease, tick and batch are said
    */
   public FrameOptions(boolean observe, int configuration, int limit, ShimConfig config) {
-    this(observe, configuration, limit, config, false);
-  }
-
-  private FrameOptions(boolean observe, int configuration, int limit, ShimConfig config, boolean noSnapshot) {
     this.observe = observe;
     this.configuration = configuration;
     this.limit = limit;
     this.config = config;
-    this.noSnapshot = noSnapshot;
-  }
-
-  /** The same for a frame that must not be a snapshot. */
-  public FrameOptions withoutSnapshot() {
-    return new FrameOptions(observe, configuration, limit, config, true);
   }
 }

@@ -77,7 +77,7 @@ public final class Mirror implements Directory {
   }
 
   /**
-   * The next frames, at least one: what changed since the last call, or a snapshot; none if that must not be and is due.
+   * The next frames, at least one: what changed since the last call, or a snapshot.
    * All but the last are marked MORE. After an exception the next call writes a snapshot.
    *
    * @param rmTimeMs the RM's clock, milliseconds since 1970
@@ -90,10 +90,6 @@ public final class Mirror implements Directory {
       journal.snapshotNeeded();
     }
     Changes changes = journal.take();
-    if (changes.snapshot() && frameOptions.noSnapshot) {
-      journal.snapshotNeeded();
-      return Collections.emptyList();
-    }
     boolean done = false;
     try {
       if (changes.snapshot()) {
@@ -113,11 +109,6 @@ public final class Mirror implements Directory {
         journal.snapshotNeeded();
       }
     }
-  }
-
-  /** The engine decided on a frame that was written then, which need not be the last; {@link #baseMs} from now on. */
-  public void decidedOn(long writtenMs) {
-    baseMs = writtenMs;
   }
 
   private Draft draft(boolean snapshot, long rmTimeMs, long monotonicMs) {

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.shim.Await;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
@@ -154,11 +155,11 @@ class Py4jEngineTest {
   }
 
   @Test
-  void anInterruptEndsTheWait() throws Exception {
+  void anotherThreadEndsTheWaitByClosing() throws Exception {
     CountDownLatch asked = new CountDownLatch(1);
     AtomicReference<Throwable> thrown = new AtomicReference<>();
-    try (FakeSidecar sidecar = new FakeSidecar((frame, out) -> asked.countDown());
-        Py4jEngine engine = sidecar.engine(PATIENT_MS)) {
+    try (FakeSidecar sidecar = new FakeSidecar((frame, out) -> asked.countDown())) {
+      Py4jEngine engine = sidecar.engine(PATIENT_MS);
       Thread thread = new Thread(() -> {
         try {
           engine.decide(new byte[10]);
@@ -168,10 +169,12 @@ class Py4jEngineTest {
       });
       thread.start();
       asked.await();
-      thread.interrupt();
+      engine.close();
       thread.join();
     }
     assertTrue(thrown.get() instanceof IOException, String.valueOf(thrown.get()));
+    Await.until("no thread watches a connection that is closed", () -> Thread.getAllStackTraces().keySet().stream()
+        .noneMatch(each -> each.getName().equals("treadle-deadline")));
   }
 
   @Test
@@ -180,7 +183,7 @@ class Py4jEngineTest {
         Py4jEngine engine = sidecar.engine(PATIENT_MS)) {
       engine.decide(new byte[1]);
       assertTrue(!Logger.getLogger("py4j.CallbackConnection").isLoggable(Level.INFO));
-      assertTrue(!Logger.getLogger("py4j.CallbackClient").isLoggable(Level.SEVERE));
+      assertTrue(!Logger.getLogger("py4j").isLoggable(Level.SEVERE));
     }
   }
 }

@@ -21,7 +21,6 @@ import io.treadle.shim.wire.ProposalFrame;
 import io.treadle.shim.wire.Section;
 import java.io.IOException;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -29,9 +28,7 @@ import java.util.TreeMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.AfterEach;
@@ -39,11 +36,10 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** An engine is asked while its last answer is committed, if that takes long; what it is sent then, and what ends it. */
+/** What an engine is sent after what, and what ends a conversation. */
 @Timeout(300)
-class AskedAheadTest {
-  private static final String NAME = "asked-ahead-test";
-  /** So many that the link expects them to take longer than a tick, of each length that it may ask for. */
+class LinkTest {
+  private static final String NAME = "link-test";
   private static final int MANY = 200;
 
   /** What a test has an engine answer, and a scheduler do with it. */
@@ -52,21 +48,17 @@ class AskedAheadTest {
   }
 
   private final Configuration conf = new Configuration(false);
-  /** How much the clock of the lease is ahead of the one by which answers come. */
-  private final AtomicLong aheadNanos = new AtomicLong();
-  private final Lease lease = new Lease(() -> System.nanoTime() + aheadNanos.get(), 600_000);
+  private final Lease lease = new Lease(System::nanoTime, 600_000);
   private final ShimMetrics metrics = new ShimMetrics(lease::held, lease::flips, () -> 0, () -> 0);
   private final Map<Long, FrameReader> frames = new ConcurrentSkipListMap<>();
   private final Map<Long, Integer> sizes = new ConcurrentSkipListMap<>();
   private final List<Long> committed = Collections.synchronizedList(new ArrayList<>());
   private final List<Throwable> failures = Collections.synchronizedList(new ArrayList<>());
-  private final List<Boolean> heldWhenEntered = Collections.synchronizedList(new ArrayList<>());
   private final AtomicInteger inside = new AtomicInteger();
   private final AtomicInteger open = new AtomicInteger();
   private volatile int proposals = MANY;
   private volatile Step onDecide = sequence -> { };
   private volatile Step onCommit = sequence -> { };
-  private volatile BooleanSupplier mayCommit = lease::schedules;
   private ClusterFixture cluster;
   private Mirror mirror;
   private Link link;
@@ -86,7 +78,7 @@ class AskedAheadTest {
 
   private void start() throws Exception {
     link = new Link(NAME, mirror, lease, timeoutMs -> new TestEngine(), new TestHandler(), metrics,
-        () -> mayCommit.getAsBoolean(), new LinkSettings(ShimConfig.read(conf), 0));
+        lease::schedules, new LinkSettings(ShimConfig.read(conf), 0));
     link.start();
   }
 
@@ -114,54 +106,31 @@ class AskedAheadTest {
     return found;
   }
 
-  /** Whether a frame is the one that is sent while the third answer is committed; waits until that has begun. */
-  private boolean duringThirdCommit(long sequence) throws Exception {
-    if (sequence != 4 || committed.size() > 3) {
-      return false;
-    }
-    Await.until("the third answer is committed", () -> committed.size() == 3);
-    return true;
-  }
-
-  /** Lets the engine never answer the frame sent while the third answer is committed; counted down once it thinks. */
-  private CountDownLatch thinksForEverDuringThirdCommit() {
+  /** Has the engine never answer the frame after the third answer; counted down once it thinks. */
+  private CountDownLatch thinksForEver() {
     CountDownLatch never = new CountDownLatch(1);
-    CountDownLatch blocked = new CountDownLatch(1);
+    CountDownLatch thinks = new CountDownLatch(1);
     onDecide = sequence -> {
-      if (duringThirdCommit(sequence)) {
-        blocked.countDown();
+      if (committed.size() == 3) {
+        thinks.countDown();
         never.await();
       }
     };
-    return blocked;
+    return thinks;
   }
 
-  /** A frame that is written in the middle of commits would have fates of some and not of others. */
   @Test
-  void theEngineDecidesWhileTheLinkCommitsAndHearsOfFatesOnce() throws Exception {
-    onCommit = sequence -> {
-      if (committed.size() > 1) {
-        Await.until("frame " + (sequence + 1) + " came before the end of the commits of frame " + sequence,
-            () -> frames.containsKey(sequence + 1));
-        assertEquals(sequence + 1, mirror.sequence());
-      }
-    };
+  void theEngineHearsOfFatesOnceWithTheNextFrame() throws Exception {
     start();
     until("six answers are committed", () -> committed.size() >= 6);
     proposals = 0;
     until("all fates are reported", () -> reported().equals(sizes));
     assertEquals(1, metrics.numbers().get("LeaseFlips"));
-    link.stop();
-    for (long sequence : committed.subList(1, 6)) {
-      assertEquals(Collections.emptyMap(), only(fates(frames.get(sequence + 1)), sequence));
-      assertTrue(fates(frames.get(sequence + 2)).containsKey(sequence));
-    }
     assertEquals(0, metrics.numbers().get("LinkFailures"));
-  }
-
-  private static Map<Long, Integer> only(Map<Long, Integer> counts, long sequence) {
-    counts.keySet().removeIf(each -> each != sequence);
-    return counts;
+    link.stop();
+    for (long sequence : committed) {
+      assertEquals(Collections.singletonMap(sequence, sizes.get(sequence)), fates(frames.get(sequence + 1)));
+    }
   }
 
   private Map<Long, Integer> reported() {
@@ -172,130 +141,54 @@ class AskedAheadTest {
 
   /** Nothing happens in the cluster, and the next tick without a signal is minutes away. */
   @Test
-  void whatCameUpDuringCommitsIsSentAtOnce() throws Exception {
-    onCommit = sequence -> {
-      if (committed.size() == 3) {
-        Await.until("the engine was asked ahead", () -> frames.containsKey(sequence + 1));
-        proposals = 0;
-      }
-    };
+  void anEngineThatFailsBeginsAgainWithASnapshot() throws Exception {
+    AtomicInteger failed = new AtomicInteger();
     onDecide = sequence -> {
-      if (committed.size() >= 3) {
-        proposals = 0;
-      }
-    };
-    start();
-    until("the fates of all answers are reported", () -> committed.size() >= 3 && reported().keySet().containsAll(committed));
-  }
-
-  @Test
-  void anEngineThatFailsMeanwhileLosesTheLeaseAtOnce() throws Exception {
-    onDecide = sequence -> {
-      if (duringThirdCommit(sequence)) {
+      if (committed.size() == 3 && failed.incrementAndGet() == 1) {
         throw new IOException("the sidecar has died");
       }
-    };
-    onCommit = sequence -> {
-      if (committed.size() == 3) {
-        Await.until("nothing may be committed any more", () -> !mayCommit.getAsBoolean());
-        assertEquals(0, metrics.numbers().get("LinkFailures"));
-      }
+      assertEquals(sequence > 1, lease.held());
     };
     start();
-    until("the link has noticed", () -> metrics.numbers().get("LinkFailures") == 1);
-    assertEquals("the sidecar has died", metrics.text("LastError"));
-    until("the next engine begins with a snapshot and is committed", () -> committed.size() >= 5 && lease.held());
+    until("the next engine is committed", () -> committed.size() >= 5 && lease.held());
+    assertEquals(1, metrics.numbers().get("LinkFailures"));
+    assertEquals(3, metrics.numbers().get("LeaseFlips"));
     assertTrue(frames.get(1L).isSnapshot());
   }
 
-  /** The commits before it met a pause of the JVM: until the next answer the stock scheduler works, and is left to it. */
   @Test
-  void anAnswerThatWaitedForLongerThanTheLeaseIsNotCommitted() throws Exception {
-    onCommit = sequence -> {
-      if (committed.size() == 3) {
-        Await.until("the engine was asked ahead", () -> frames.containsKey(sequence + 1));
-        aheadNanos.set(TimeUnit.HOURS.toNanos(1));
-      } else if (committed.size() == 4) {
-        assertFalse(mayCommit.getAsBoolean());
-        assertEquals(0, lease.leftNanos());
-        aheadNanos.set(0);
-      }
-    };
+  void theEndEndsTheWait() throws Exception {
+    CountDownLatch thinks = thinksForEver();
     start();
-    until("some are committed after it", () -> committed.size() >= 6);
-    assertEquals(Arrays.asList(true, true), heldWhenEntered);
-    assertEquals(0, metrics.numbers().get("LinkFailures"));
-  }
-
-  @Test
-  void theEndInterruptsTheOneThatAsks() throws Exception {
-    CountDownLatch blocked = thinksForEverDuringThirdCommit();
-    start();
-    until("the engine thinks for ever", () -> blocked.getCount() == 0);
+    until("the engine thinks for ever", () -> thinks.getCount() == 0);
     link.stop();
     assertEquals(0, open.get());
     until("no thread is left", () -> Thread.getAllStackTraces().keySet().stream()
         .noneMatch(thread -> thread.getName().startsWith(NAME)));
   }
 
-  /** The engine must not be closed under the thread that asks it. */
   @Test
-  void anotherLeaseEndsTheConversationThatIsAskedAhead() throws Exception {
-    CountDownLatch blocked = thinksForEverDuringThirdCommit();
+  void anotherLeaseBeginsAnotherConversation() throws Exception {
     onCommit = sequence -> {
       if (committed.size() == 3) {
-        blocked.await();
         conf.set(ShimConfig.LEASE_MS, "500000");
         link.settings(new LinkSettings(ShimConfig.read(conf), 1));
       }
     };
     start();
     until("another conversation has begun", () -> committed.size() >= 5);
+    assertEquals(committed.get(0), committed.get(3));
     assertEquals(0, metrics.numbers().get("LinkFailures"));
     assertEquals(1, open.get());
   }
 
-  /** Its indices would mean something else than those of the answer that is being committed. */
   @Test
-  void nothingIsAskedAheadIfASnapshotIsDue() throws Exception {
-    CountDownLatch due = new CountDownLatch(1);
-    onDecide = sequence -> {
-      if (duringThirdCommit(sequence)) {
-        due.countDown();
-        mirror.snapshotNeeded();
-      }
-    };
-    List<Long> alone = Collections.synchronizedList(new ArrayList<>());
-    onCommit = sequence -> {
-      if (mirror.sequence() == sequence && committed.size() > 1) {
-        alone.add(sequence);
-      }
-    };
-    start();
-    until("a snapshot came", () -> committed.size() >= 6 && due.getCount() == 0);
-    link.stop();
-    assertEquals(1, alone.size());
-    assertTrue(frames.get(alone.get(0) + 1).isSnapshot());
-    assertEquals(0, metrics.numbers().get("LinkFailures"));
-  }
-
-  @Test
-  void fewProposalsAreCommittedFirst() throws Exception {
-    proposals = 5;
-    start();
-    committedAlone();
-  }
-
-  @Test
-  void nothingIsAskedAheadWhileAnswersAreObserved() throws Exception {
+  void whatIsOnlyObservedTakesNoRightToCommit() throws Exception {
     conf.set(ShimConfig.MODE, "observe_only");
     start();
-    committedAlone();
-  }
-
-  private void committedAlone() throws Exception {
-    onCommit = sequence -> assertEquals(sequence, mirror.sequence());
-    until("some answers are dealt with", () -> committed.size() >= 6);
+    until("some answers are dealt with", () -> committed.size() >= 3);
+    assertTrue(lease.held());
+    assertFalse(lease.schedules());
     assertEquals(0, metrics.numbers().get("LinkFailures"));
   }
 
@@ -332,26 +225,16 @@ class AskedAheadTest {
     @Override
     public void close() {
       open.decrementAndGet();
-      if (inside.get() != 0) {
-        failures.add(new AssertionError("closed while it is asked"));
-      }
     }
   }
 
   private final class TestHandler extends NoHandler {
-    @Override
-    public void entered() {
-      heldWhenEntered.add(lease.held());
-    }
-
     @Override
     public String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier may, CommitTime time) {
       if (answer.size() > 0) {
         sizes.put(answer.sequence(), answer.size());
         committed.add(answer.sequence());
         try {
-          // so that the link goes on to expect that many proposals take longer than a tick
-          Thread.sleep(answer.size() < 32 ? 0 : 20);
           onCommit.run(answer.sequence());
         } catch (Exception | AssertionError e) {
           failures.add(e);
