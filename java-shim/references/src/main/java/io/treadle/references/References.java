@@ -1,6 +1,7 @@
 package io.treadle.references;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
@@ -18,8 +19,9 @@ import org.objectweb.asm.Type;
 public final class References extends ClassVisitor {
   private static final String HADOOP = "org/apache/hadoop/";
   /** Ours, in Hadoop's package. */
-  private static final String OURS =
-      "org/apache/hadoop/yarn/server/resourcemanager/scheduler/capacity/TreadleScheduler";
+  private static final List<String> OURS = Arrays.asList(
+      "org/apache/hadoop/yarn/server/resourcemanager/scheduler/capacity/TreadleScheduler",
+      "org/apache/hadoop/yarn/server/resourcemanager/scheduler/capacity/GateProbe");
 
   /** A member of a class of Hadoop's. */
   public static final class Member {
@@ -153,7 +155,7 @@ public final class References extends ClassVisitor {
   private void internal(String internalName) {
     if (internalName != null && internalName.startsWith("[")) {
       type(Type.getType(internalName));
-    } else if (internalName != null && internalName.startsWith(HADOOP) && !internalName.startsWith(OURS)) {
+    } else if (internalName != null && isHadoops(internalName)) {
       classes.add(internalName);
     }
   }
@@ -161,7 +163,7 @@ public final class References extends ClassVisitor {
   private void member(String owner, String memberName, String descriptor) {
     internal(owner);
     type(Type.getType(descriptor));
-    if (owner.startsWith(HADOOP) && !owner.startsWith(OURS)) {
+    if (isHadoops(owner)) {
       Member member = new Member(owner, memberName, descriptor);
       members.add(member);
       direct.add(member);
@@ -264,5 +266,9 @@ public final class References extends ClassVisitor {
     public void visitTryCatchBlock(Label start, Label end, Label handler, String type) {
       internal(type);
     }
+  }
+
+  private static boolean isHadoops(String name) {
+    return name.startsWith(HADOOP) && OURS.stream().noneMatch(name::startsWith);
   }
 }

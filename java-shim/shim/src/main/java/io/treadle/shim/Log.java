@@ -35,7 +35,9 @@ public final class Log {
     log.error(format, printable(arguments));
   }
 
-  /** Logs a failure with its stack, each kind, a class thrown from a place, once in ten minutes: the place may be hot. */
+  /**
+   * Logs a failure with its stack, each kind, a class thrown from a place, once in ten minutes: the place may be hot.
+   */
   public void failure(String doing, Throwable failure) {
     StackTraceElement[] stack = failure.getStackTrace();
     String kind = failure.getClass().getName() + (stack.length == 0 ? doing : stack[0].toString());
@@ -63,7 +65,8 @@ public final class Log {
     private final String text;
 
     Shown(Throwable original, int causes) {
-      super(null, original.getCause() == null || causes == 0 ? null : new Shown(original.getCause(), causes - 1), false, true);
+      super(null, original.getCause() == null || causes == 0 ? null : new Shown(original.getCause(), causes - 1),
+          false, true);
       text = Printable.line(original.toString());
       setStackTrace(original.getStackTrace());
     }

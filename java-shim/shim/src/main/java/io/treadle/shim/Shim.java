@@ -42,7 +42,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.AppAttemptRemovedSchedulerEvent;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.CandidateNodeSet;
 
 /**
  * Everything of ours that belongs to one scheduler, put together. Made in the scheduler's {@code serviceInit}, where it
@@ -73,7 +72,6 @@ public class Shim {
   private boolean started;
   private IgnoredKeys ignored;
   private volatile LinkSettings settings;
-  private volatile boolean probed;
   /**
    * Whether the link may let an engine schedule: the mode is {@code enforce}, we are started and fit for this Hadoop.
    */
@@ -184,25 +182,16 @@ public class Shim {
   /** Why we cannot work in this Hadoop, or null. */
   private String unfitness() {
     String reason = ReferenceCheck.verdict();
-    return reason != null ? reason : GateCheck.verdict(port.scheduler(), () -> {
-      boolean reached = probed;
-      probed = false;
-      return reached;
-    });
+    return reason != null ? reason : GateCheck.verdict();
   }
 
   /**
    * Whether an engine schedules, so that the stock scheduler must not. Costs a look at the clock. Threads of
    * asynchronous scheduling, which come again at once and hold no lock, are kept a little where it is closed.
    *
-   * @param candidates the nodes that the stock scheduler would place on, null for the probe at start-up
    * @param withNodeHeartbeat false on a thread of asynchronous scheduling
    */
-  public boolean closesGate(CandidateNodeSet<FiCaSchedulerNode> candidates, boolean withNodeHeartbeat) {
-    if (candidates == null) {
-      probed = true;
-      return true;
-    }
+  public boolean closesGate(boolean withNodeHeartbeat) {
     boolean closed = schedules() && !engine.pipeline.guard().roundOpen();
     if (closed && !withNodeHeartbeat) {
       LockSupport.parkNanos(this, ASYNCHRONOUS_PAUSE_NANOS);

@@ -3,8 +3,8 @@ package io.treadle.shim.compat;
 import io.treadle.shim.LeafQueues;
 
 /**
- * The references of the shim, looked up without a ResourceManager: {@code treadle doctor} runs it on the class path of a
- * Hadoop, with the Java that the ResourceManager would have.
+ * The references of the shim, looked up without a ResourceManager: {@code treadle doctor} runs it on the class path of
+ * a Hadoop, with the Java that the ResourceManager would have.
  */
 public final class SelfCheck {
   private static final String SCHEDULER =

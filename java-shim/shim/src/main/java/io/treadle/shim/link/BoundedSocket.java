@@ -12,8 +12,8 @@ import java.util.concurrent.locks.LockSupport;
 
 /**
  * A connection of which each call may take so long and may read so much. A second thread closes it when the time is
- * over, since a write to a process that has stopped reading never returns by itself, and a time-out of a read is of each
- * byte. Used by one thread at a time; any may close it.
+ * over, since a write to a process that has stopped reading never returns by itself, and a time-out of a read is of
+ * each byte. Used by one thread at a time; any may close it.
  */
 final class BoundedSocket extends Socket {
   private static final int WRITE_BUFFER_BYTES = 1 << 16;

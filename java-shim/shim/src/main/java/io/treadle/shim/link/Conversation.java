@@ -80,7 +80,8 @@ final class Conversation {
 
   private void resend() throws IOException {
     if (!resends.take()) {
-      throw new IOException("the engine asks for snapshots too often: it does not understand what it is sent, or fails");
+      throw new IOException("the engine asks for snapshots too often: it does not understand what it is sent,"
+          + " or fails");
     }
     mirror.snapshotNeeded();
   }

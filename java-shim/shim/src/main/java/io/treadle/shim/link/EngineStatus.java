@@ -14,7 +14,9 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 
-/** The status text of an answer, read: a few short texts and numbers, whatever it says. Users name what some are about. */
+/**
+ * The status text of an answer, read: a few short texts and numbers, whatever it says. Users name what some are about.
+ */
 public final class EngineStatus {
   private static final int TEXTS = 20;
   private static final int APPLICATIONS = 16;
@@ -51,7 +53,8 @@ public final class EngineStatus {
     this.learned = Printable.brief(root.path("learned").asText(""));
     this.waitsFor = Printable.brief(root.path("waits_for").asText(""));
     this.warnings = texts(root.path("warnings"));
-    this.keysFor = texts(root.path("keys_for")).stream().map(type -> type.toUpperCase(Locale.ROOT)).filter(KEYED::contains)
+    this.keysFor = texts(root.path("keys_for")).stream()
+        .map(type -> type.toUpperCase(Locale.ROOT)).filter(KEYED::contains)
         .collect(Collectors.toSet());
     String said = root.path("engines").isObject() ? root.path("engines").toString() : "";
     this.engines = said.length() > ENGINES ? "" : said;
@@ -83,7 +86,8 @@ public final class EngineStatus {
   private static Map<Integer, String> byApplication(JsonNode rows) {
     Map<Integer, String> found = new TreeMap<>();
     for (JsonNode row : rows) {
-      if (found.size() < APPLICATIONS && row.isArray() && row.size() == 2 && row.get(0).isInt() && row.get(0).asInt() >= 0) {
+      boolean isPair = row.isArray() && row.size() == 2 && row.get(0).isInt();
+      if (found.size() < APPLICATIONS && isPair && row.get(0).asInt() >= 0) {
         found.put(row.get(0).asInt(), Printable.brief(row.get(1).asText()));
       }
     }

@@ -17,8 +17,9 @@ import java.util.function.BooleanSupplier;
 
 /**
  * The thread that talks to an engine, one for a scheduler: what begins and ends conversations, and when the next of its
- * {@link Ticks} is. It is the only thread that waits for Python. A tick comes at once when something changed, but at least {@code tick-ms} after the last (up to 200 ms if its answer was only observed), and
- * every quarter of a lease when nothing does, so that the lease goes on.
+ * {@link Ticks} is. It is the only thread that waits for Python. A tick comes at once when something changed, but at
+ * least {@code tick-ms} after the last (up to 200 ms if its answer was only observed), and every quarter of a lease
+ * when nothing does, so that the lease goes on.
  *
  * <p>Whatever goes wrong ends the conversation: the lease is given up, and after a pause that grows with each failure a
  * new one begins with a snapshot. The lease is taken only after a complete snapshot was answered.
@@ -272,7 +273,9 @@ public final class Link implements Runnable {
     }
   }
 
-  /** An engine whose failures, of any kind, are distinguished from those of the ResourceManager: they are IOExceptions. */
+  /**
+   * An engine whose failures, of any kind, are distinguished from those of the ResourceManager: they are IOExceptions.
+   */
   static final class WatchedEngine implements Engine {
     private final Engine engine;
 

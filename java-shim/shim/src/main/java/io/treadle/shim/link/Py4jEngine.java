@@ -16,8 +16,8 @@ import py4j.Py4JException;
 import py4j.Py4JNetworkException;
 
 /**
- * The sidecar's engine over Py4J: a connection on which one method of one Python object is called. The call is written by
- * hand, so there is no Py4J Gateway in the RM and no object of the RM that Python could reach. Connects at the first
+ * The sidecar's engine over Py4J: a connection on which one method of one Python object is called. The call is written
+ * by hand, so there is no Py4J Gateway in the RM and no object of the RM that Python could reach. Connects at the first
  * call. After an exception it is of no more use. Used by one thread at a time; any may close it.
  */
 public final class Py4jEngine implements Engine {
@@ -166,7 +166,9 @@ public final class Py4jEngine implements Engine {
     final byte[] secret;
     final String remedy;
 
-    /** An endpoint, and the rest of a sentence that says what to do if nobody listens there. The secret is not copied. */
+    /**
+     * An endpoint, and the rest of a sentence that says what to do if nobody listens there. The secret is not copied.
+     */
     public Endpoint(InetAddress address, int port, byte[] secret, String remedy) {
       this.address = address;
       this.port = port;

@@ -59,8 +59,8 @@ final class Ticks {
   }
 
   /**
-   * The least time from one tick to the next, milliseconds. An engine that is observed repeats itself, so that it is asked
-   * less often: asking and judging take a twentieth of the time at most, unless they take longer than 10 ms.
+   * The least time from one tick to the next, milliseconds. An engine that is observed repeats itself, so that it is
+   * asked less often: asking and judging take a twentieth of the time at most, unless they take longer than 10 ms.
    */
   long leastMs(ShimConfig config) {
     return observed ? pauseMs(observedNanos, config) : config.tickMs;
@@ -147,8 +147,8 @@ final class Ticks {
   }
 
   /**
-   * Renews the lease for an engine that answered, unless it places nothing: then it is given up, and this is false. So it
-   * is where nobody serves an application, if the lease has run out: such an answer neither renews nor takes it.
+   * Renews the lease for an engine that answered, unless it places nothing: then it is given up, and this is false. So
+   * it is where nobody serves an application, if the lease has run out: such an answer neither renews nor takes it.
    */
   private boolean keepsLease(ProposalFrame answer, boolean enforce, boolean schedules) {
     if (enforce && handler.starving()) {

@@ -2,6 +2,7 @@
  * The thread that talks to one engine, the lease that the engine holds, and Py4J.
  *
  * <p>All is the link thread's but {@code Lease}, {@code Link.signal} and {@code Link.settings}, which are for any
- * thread. The only thread that waits for Python holds no lock of the scheduler meanwhile.
+ * thread. The only thread that waits for Python holds no lock of the scheduler meanwhile. {@code BoundedSocket} has a
+ * thread that closes it at a deadline.
  */
 package io.treadle.shim.link;

@@ -13,9 +13,9 @@ import org.apache.hadoop.metrics2.util.MBeans;
 /**
  * Shows the metrics of one scheduler: numbers as a metrics2 source (sinks, {@code /prom}), numbers and texts as beans
  * ({@code /jmx}). metrics2 gets no text: its Prometheus sink escapes nothing, so one quote would make the whole page of
- * the RM unreadable, and each new text would be a new series of every number. The bean {@code Treadle} reads when asked,
- * while metrics2's own beans are up to a period, 10 seconds, old. A JVM has room for one scheduler's: the one that
- * started last (with high availability a standby's is not started).
+ * the RM unreadable, and each new text would be a new series of every number. The bean {@code Treadle} reads when
+ * asked, while metrics2's own beans are up to a period, 10 seconds, old. A JVM has room for one scheduler's: the one
+ * that started last (with high availability a standby's is not started).
  */
 public final class MetricsExport implements MetricsSource {
   /** The name of metrics2's own bean; its record is called {@value #RECORD}. */

@@ -45,8 +45,8 @@ final class BoundedLog implements AutoCloseable {
       length += count;
     } catch (IOException e) {
       broken = true;
-      LOG.warn("Treadle's sidecar has no log, cannot write {}: {}. Set {} to a writable path in a folder of the RM's own",
-          file, e.getMessage(), ShimConfig.SIDECAR_LOG_FILE);
+      LOG.warn("Treadle's sidecar has no log, cannot write {}: {}. Set {} to a writable path in a folder of the RM's"
+          + " own", file, e.getMessage(), ShimConfig.SIDECAR_LOG_FILE);
     }
   }
 

@@ -107,8 +107,8 @@ public final class ExternalSidecar implements EngineSource {
     int port = root.path("port").asInt(0);
     int handshake = root.path("handshake").asInt(0);
     if (handshake != Py4jEngine.HANDSHAKE) {
-      throw new IOException("the connection file " + file + " is of version " + handshake + " of the handshake, the shim"
-          + " speaks version " + Py4jEngine.HANDSHAKE + ": give the sidecar and the ResourceManager the same release");
+      throw new IOException("the connection file " + file + " is of version " + handshake + " of the handshake, the"
+          + " shim speaks version " + Py4jEngine.HANDSHAKE + ": give the sidecar and the ResourceManager the same release");
     }
     byte[] secret = SidecarSecret.parse(root.path("secret").asText(""));
     InetAddress address = InetAddress.getByName(root.path("host").asText("127.0.0.1"));
@@ -119,7 +119,7 @@ public final class ExternalSidecar implements EngineSource {
       throw new IOException("the connection file " + file + " names the host " + address.getHostAddress()
           + ", but a sidecar listens on loopback only");
     }
-    return new Py4jEngine.Endpoint(address, port, secret, ", though the connection file " + file + " names it: the sidecar"
-        + " was killed; start it again with " + start);
+    return new Py4jEngine.Endpoint(address, port, secret, ", though the connection file " + file + " names it: the"
+        + " sidecar was killed; start it again with " + start);
   }
 }

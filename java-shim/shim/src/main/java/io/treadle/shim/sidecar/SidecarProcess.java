@@ -11,8 +11,8 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * One run of a managed sidecar: a child process that gets its secret as the first line of its standard input, reports on
- * its standard output when it is ready, and whose standard error goes to a log. Its standard input stays open for as
+ * One run of a managed sidecar: a child process that gets its secret as the first line of its standard input, reports
+ * on its standard output when it is ready, and whose standard error goes to a log. Its standard input stays open for as
  * long as the RM runs: when it ends the sidecar ends, even after a SIGKILL of the RM.
  */
 final class SidecarProcess {

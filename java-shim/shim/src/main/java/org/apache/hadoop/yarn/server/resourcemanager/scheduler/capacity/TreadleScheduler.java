@@ -47,8 +47,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.Candida
  *
  * <p>It is in Hadoop's package because that method, through which every native allocation goes, is package-private. It
  * holds overrides and no logic. Each calls {@code super} outside of {@link #tap} and {@link #ask}, so that what stock
- * code throws is thrown as ever, and lets nothing of ours escape: a Throwable on the scheduler's dispatcher thread ends the
- * ResourceManager.
+ * code throws is thrown as ever, and lets nothing of ours escape: a Throwable on the scheduler's dispatcher thread
+ * ends the ResourceManager.
  *
  * <p>Many instances live in one JVM (each failover makes one), some of which are never started: the constructor starts
  * nothing, and until {@link #serviceInit} has made a shim, this is the stock scheduler. Neither the class nor a method
@@ -107,7 +107,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
   /** The gate: answers null, which stock code takes for "nothing to do", while the engine schedules. */
   @Override
   CSAssignment allocateContainersToNode(CandidateNodeSet<FiCaSchedulerNode> candidates, boolean withNodeHeartbeat) {
-    boolean closed = ask("gate", false, current -> current.closesGate(candidates, withNodeHeartbeat));
+    boolean closed = ask("gate", false, current -> current.closesGate(withNodeHeartbeat));
     return closed ? null : super.allocateContainersToNode(candidates, withNodeHeartbeat);
   }
 
