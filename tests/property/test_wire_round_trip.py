@@ -18,7 +18,7 @@ from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
 from treadle.wire.schema import SECTIONS, CheckPlan, ColumnPlan, FrameFlag, SectionPlan, WireError, plans
 
 I64 = st.integers(-(2**63), 2**63 - 1)
-NARROW = {"CONTAINERS", "CONTAINER_STEPS", "FATES"}
+NARROW = {"FATES"}
 """Sections whose events have other rows than they."""
 TEXTS = st.lists(st.text(st.characters(codec="utf-8")), max_size=5, unique=True)
 
@@ -105,31 +105,6 @@ def test_fates_come_back_from_their_runs(found: events.Fates) -> None:
     header = FrameHeader(int(FrameFlag.SNAPSHOT), 1, 1, 0, 0, 0, 2)
     decoded = FrameDecoder().decode(FrameEncoder().encode(header, [events.Names(("",)), found]))
     assert same(decoded.events[-1], found)
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), I64, st.integers(-1, 9)), min_size=1, max_size=8), st.data())
-def test_steps_come_back_whole(given_rows: list[tuple[int, int, int]], data: st.DataObject) -> None:
-    slot, number, application = (np.array(column) for column in zip(*given_rows, strict=True))
-    amounts = data.draw(arrays.arrays(np.int64, (len(slot), 2)))
-    full = events.filled(
-        events.ContainerRows,
-        len(slot),
-        slot=slot,
-        container=number,
-        application=application,
-        event=1,
-        capability=amounts,
-    )
-    steps = data.draw(st.lists(st.sampled_from(slot.tolist()), min_size=1, max_size=5))
-    narrow = events.filled(events.ContainerSteps, len(steps), slot=steps, event=2, age_ms=-1)
-    header = FrameHeader(int(FrameFlag.SNAPSHOT), 1, 1, 100, 0, 0, 2)
-    found = FrameDecoder().decode(FrameEncoder().encode(header, [events.Names(("",)), full, narrow])).events[-1]
-    assert isinstance(found, events.Containers)
-    last = [int(np.flatnonzero(slot == each)[-1]) for each in steps]
-    assert found.container.tolist() == number[last].tolist()
-    assert found.application.tolist() == application[last].tolist()
-    assert found.capability.tolist() == amounts[last].tolist()
-    assert set(found.time_ms.tolist()) == {101}
 
 
 @given(frames(), st.data())

@@ -18,7 +18,7 @@ from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import SECTIONS
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden"
-ROWS: Final = {"CONTAINER_STEPS": events.ContainerSteps, "FATES": events.FateRuns}
+ROWS: Final = {"FATES": events.FateRuns}
 """Sections that are written in a shorter form than the events that they bring."""
 
 

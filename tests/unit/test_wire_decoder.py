@@ -178,40 +178,6 @@ def test_what_cannot_be_encoded_is_said(found: list[events.Event], problem: str)
         FrameEncoder().encode(SNAPSHOT, [events.Names(("",)), *found])
 
 
-def steps(slot: int, age_ms: int = 5) -> events.ContainerSteps:
-    return events.filled(events.ContainerSteps, 1, slot=slot, event=3, age_ms=age_ms, exit_status=-105)
-
-
-def container(slot: int, number: int) -> events.ContainerRows:
-    amounts = np.array([[1024, 1]])
-    columns = {"application": 2, "priority": 20, "node": 4, "created_ms": 7, "by_treadle": 1}
-    return events.filled(events.ContainerRows, 1, container=number, event=1, capability=amounts, slot=slot, **columns)
-
-
-def test_a_narrow_step_has_what_the_last_full_row_of_its_slot_had() -> None:
-    decoder, encoder = FrameDecoder(), FrameEncoder()
-    decoder.decode(encoder.encode(SNAPSHOT, [events.Names(("",)), container(40, 9)]))
-    (ended,) = decoder.decode(encoder.encode(DELTA, [steps(40)])).events
-    assert type(ended) is events.Containers
-    assert (ended.container[0], ended.application[0], ended.priority[0], ended.node[0]) == (9, 2, 20, 4)
-    assert (ended.event[0], ended.time_ms[0], ended.created_ms[0], ended.exit_status[0]) == (3, 995, 7, -105)
-    assert ended.capability.tolist() == [[1024, 1]]
-    again = encoder.encode(DELTA._replace(sequence=3), [container(40, 10), steps(40)])
-    assert [event.container[0] for event in decoder.decode(again).events if isinstance(event, events.Containers)] == [
-        10,
-        10,
-    ]
-
-
-@pytest.mark.parametrize("slot", [0, 39, 41, events.INDEX_MAX - 1])
-def test_a_step_of_a_slot_that_was_never_sent_is_refused(slot: int) -> None:
-    decoder, encoder = FrameDecoder(), FrameEncoder()
-    decoder.decode(encoder.encode(SNAPSHOT, [events.Names(("",)), container(40, 9)]))
-    assert field_of(encoder.encode(DELTA, [steps(slot)]), decoder) == "CONTAINER_STEPS.slot"
-    fresh = encoder.encode(SNAPSHOT, [events.Names(("",)), steps(40)])
-    assert field_of(fresh, decoder) == "CONTAINER_STEPS.slot"
-
-
 @pytest.mark.parametrize(
     ("position", "count", "field"),
     [(0, 1 << 23, "FATES.count"), ((1 << 31) - 2, 2, "FATES.position"), (-1, 1, "FATES.position")],

@@ -18,9 +18,7 @@ from treadle.events.sections import (
     AttemptKeys,
     Blacklist,
     Constraints,
-    ContainerRows,
     Containers,
-    ContainerSteps,
     FateRuns,
     Fates,
     Localities,
@@ -58,8 +56,6 @@ Event = (
     | Constraints
     | AllocationTags
     | Containers
-    | ContainerRows
-    | ContainerSteps
     | Fates
     | FateRuns
     | AttemptKeys
@@ -89,8 +85,6 @@ __all__ = [
     "Blacklist",
     "Constraints",
     "ContainerEvent",
-    "ContainerRows",
-    "ContainerSteps",
     "Containers",
     "Event",
     "Fate",

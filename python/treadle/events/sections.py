@@ -298,7 +298,15 @@ class AllocationTags:
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """Container events, in order; -1 says that an index is gone."""
+    """Events of guaranteed containers, in order; in a snapshot the latest of each that is alive.
+
+    Opportunistic ones are left out: one that is promoted is allocated and launched then, one that is demoted is
+    completed with status -1000, and so is one whose end the shim did not hear of, found when it compares with the
+    containers of the application. The number of a container is unique only within its application attempt; bits 56 to
+    62 have the attempt that it began in if a later one keeps it.
+    """
+
+    SECTION: ClassVar = Section(18, "CONTAINERS")
 
     container: Long
     application: Annotated[I32, index(absent="gone")]
@@ -311,38 +319,6 @@ class Containers:
     by_treadle: Flag
     am: Flag
     capability: Amounts
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerRows(Containers):
-    """Events of guaranteed containers, in order; in a snapshot the latest of each that is alive.
-
-    Opportunistic ones are left out: one that is promoted is allocated and launched then, one that is demoted is
-    completed with status -1000, and so is one whose end the shim did not hear of, found when it compares with the
-    containers of the node. The number of a container is unique only within its application attempt; bits 56 to 62
-    have the attempt that it began in if a later one keeps it. ``slot`` is its index among the containers that are
-    alive, by which `CONTAINER_STEPS` names it; a slot is used again only after a frame in which its container ended.
-    """
-
-    SECTION: ClassVar = Section(18, "CONTAINERS")
-
-    slot: Index
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerSteps:
-    """Later steps of containers, after those of `CONTAINERS`, in order; what is not here is as in the last full row.
-
-    ``age_ms`` is how long before the ``rm_time_ms`` of this frame it happened. A step after which the container may be
-    back is a full row.
-    """
-
-    SECTION: ClassVar = Section(19, "CONTAINER_STEPS")
-
-    slot: Index
-    event: Annotated[U8, code(ContainerEvent)]
-    age_ms: Number
-    exit_status: Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +338,7 @@ class Fates:
 class FateRuns:
     """Fates of proposals: ``count`` in a row from ``position`` on, decided on frame ``sequence``."""
 
-    SECTION: ClassVar = Section(20, "FATES")
+    SECTION: ClassVar = Section(19, "FATES")
 
     sequence: Long
     position: Count
@@ -378,7 +354,7 @@ class AttemptKeys:
     leaves this section out; an engine is never sent, nothing shows or records them.
     """
 
-    SECTION: ClassVar = Section(21, "KEYS")
+    SECTION: ClassVar = Section(20, "KEYS")
 
     application: Index
     number: Number

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from treadle import events
 from treadle.events.columns import NAMES
-from treadle.wire.narrow import ContainerSlots, fates_of, rows_of, runs_of
+from treadle.wire.runs import fates_of, runs_of
 from treadle.wire.schema import (
     FRAME_MAGIC,
     SECTIONS,
@@ -155,8 +155,6 @@ class FrameEncoder:
 
     def _on_the_wire(self, event: events.Event) -> events.Event:
         """Return the section that brings an event which is more than one."""
-        if type(event) is events.Containers:
-            return rows_of(event)
         return runs_of(event) if isinstance(event, events.Fates) else event
 
     def _section(self, kind: int, event: events.Event, resources: int) -> bytes:
@@ -226,7 +224,6 @@ class FrameDecoder:
         self._texts: list[str] = []
         self._resources = 0
         """R of the current snapshot; 0 while there is none."""
-        self._slots = ContainerSlots(0)
         self._build: dict[int, Callable[[bytes, SectionPlan, int, int], events.Event]] = {
             SECTIONS["RESOURCE_TYPES"].kind: self._resource_types,
             SECTIONS["SETTINGS"].kind: self._settings,
@@ -255,7 +252,6 @@ class FrameDecoder:
         if header.snapshot:
             self._texts = []
             self._resources = header.resources
-            self._slots = ContainerSlots(header.resources)
             found.append(events.Snapshot(header.epoch))
         elif self._resources == 0:
             raise WireError("flags", "a delta, and no snapshot came before it")
@@ -267,7 +263,8 @@ class FrameDecoder:
             if kind == _STRINGS:
                 found.append(self._strings(frame, rows, offset, length))
             elif rows:
-                found.append(self._whole(self._section(frame, kind, rows, offset, length), header.rm_time_ms))
+                event = self._section(frame, kind, rows, offset, length)
+                found.append(fates_of(event) if isinstance(event, events.FateRuns) else event)
             elif length:
                 raise WireError(f"section {position}.length", f"{length} bytes of no rows")
             offset += length
@@ -277,16 +274,6 @@ class FrameDecoder:
         if header.snapshot and not self._texts:
             raise WireError("STRINGS", "absent from a snapshot")
         return Frame(header, found)
-
-    def _whole(self, event: events.Event, rm_time_ms: int) -> events.Event:
-        """Return what a section says that does not say all itself."""
-        if isinstance(event, events.ContainerRows):
-            self._slots.keep(event)
-        elif isinstance(event, events.ContainerSteps):
-            return self._slots.whole(event, rm_time_ms)
-        elif isinstance(event, events.FateRuns):
-            return fates_of(event)
-        return event
 
     def _strings(self, frame: bytes, rows: int, offset: int, length: int) -> events.Names:
         if rows * 4 > length:

@@ -3,6 +3,7 @@ package io.treadle.shim.mirror;
 import io.treadle.shim.Cap;
 import io.treadle.shim.EngineView;
 import io.treadle.shim.LeafQueues;
+import io.treadle.shim.journal.ContainerStep;
 import io.treadle.shim.wire.Section;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -21,6 +22,7 @@ import java.util.TreeSet;
 import org.apache.hadoop.security.token.Token;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.security.AMRMTokenIdentifier;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
@@ -318,7 +320,13 @@ final class ApplicationSection {
     /** Whether its blacklist is so long that the cluster's names are looked up there and not the other way round. */
     boolean longBlacklist;
     Set<String> blacklist = new HashSet<>();
+    /** How many containers were sent with the usage. */
     int containers = -1;
+    /** The last step sent of each container that has not ended. */
+    final Map<ContainerId, ContainerStep> containersAlive = new HashMap<>();
+    /** Containers that were not as in the scheduler at the last look, and when that was. */
+    Set<ContainerId> differing = Collections.emptySet();
+    long differingMs;
     /** The token whose key was sent last. */
     Token<AMRMTokenIdentifier> keyToken;
     final long[] used;

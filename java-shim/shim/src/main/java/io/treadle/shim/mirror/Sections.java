@@ -19,6 +19,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 final class Sections {
   /** When requests that the RM gives back are looked at for the second time. */
   private static final long ASKS_LATER_MS = 200;
+  /** After so many request keys looked at in turns the other applications that are due wait for the next frame. */
+  private static final int SWEPT_KEYS = 1000;
 
   final NodeSection nodes;
   final ApplicationSection applications;
@@ -67,7 +69,6 @@ final class Sections {
     users.reset();
     requests.reset();
     usages.reset();
-    containers.reset();
   }
 
   /** Forgets what was sent and writes everything. */
@@ -107,17 +108,12 @@ final class Sections {
       applications.rows().stream().filter(row -> row.unknownPlaces).forEach(late::add);
     }
     applications.begin();
-    List<ContainerStep> waited = containers.begin();
     for (ApplicationId id : changes.applications()) {
       reviewApplication(draft, id);
     }
     // after those that have gone: nothing may follow the row that says so
     reviewLate(draft);
-    waited.forEach(step -> take(draft, step));
-    for (ContainerStep step : changes.steps()) {
-      take(draft, step);
-    }
-    containers.unseenEnds(draft).forEach(step -> take(draft, step));
+    changes.steps().forEach(step -> take(draft, step));
     requests.writePlaced(draft).forEach(row -> review(draft, row));
     changes.asks().forEach(id -> reviewAsks(draft, id));
     laterAsks(draft, changes.asksLater());
@@ -253,12 +249,15 @@ final class Sections {
   private void sweep(Draft draft) {
     int size = applications.size();
     applications.dropIdle(draft.monotonicMs);
-    for (int left = applicationSweep.due(size, draft.monotonicMs); left > 0; left--) {
+    int keysLeft = SWEPT_KEYS;
+    for (int left = applicationSweep.due(size, draft.monotonicMs); left > 0 && keysLeft > 0; left--) {
       ApplicationSection.Row row = applications.row(applicationSweep.next(size));
       if (row != null && row.lives()) {
         reviewApplication(draft, row.app.getApplicationId());
         if (row.lives()) {
+          containers.review(draft, row).forEach(step -> take(draft, step));
           review(draft, row);
+          keysLeft -= row.keys.size();
           keys.review(draft, row);
           usages.touch(row);
         }

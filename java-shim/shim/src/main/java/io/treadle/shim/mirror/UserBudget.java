@@ -14,7 +14,7 @@ final class UserBudget {
   /** Steps of a text that no frame has had. */
   static final int NAME = 2000;
   private static final long STEPS_PER_MS = 500;
-  private static final long MOST = 150_000;
+  private static final long MOST = 60_000;
 
   private final Map<Cap, Integer> standing = new EnumMap<>(Cap.class);
   private final int ofUser;

@@ -41,10 +41,8 @@ public enum Section {
   CONSTRAINTS,
   /** Allocation tags of constrained request keys. */
   ALLOCATION_TAGS,
-  /** Steps in the life of containers, with all that is known of them. */
+  /** Steps in the life of containers. */
   CONTAINERS,
-  /** Further steps of containers whose rows were sent. */
-  CONTAINER_STEPS,
   /** The fates of proposals. */
   FATES,
   /** Keys of application attempts, if the engine wants them. */

@@ -163,7 +163,9 @@ class CapTest {
           MockNodes.newNodeInfo(0, Resource.newInstance(1024, 1), i, "host-" + i, 1)));
     }
     cluster.tick();
-    assertEquals(names, blacklist(0, names, true));
+    blacklist(0, names, true);
+    settle();
+    assertEquals(names, known().blacklist.size());
     assertEquals("", app.getDiagnostics().toString());
     assertEquals(0, blacklist(names, names + 2, true));
     assertTrue(app.getDiagnostics().toString().contains("at most 2000 blacklisted names"),

@@ -42,8 +42,6 @@ final class EngineModel {
   /** By application and key. */
   final Map<String, String> constraints = new TreeMap<>();
   final Map<String, TreeSet<String>> allocationTags = new TreeMap<>();
-  /** By slot: number, application, and the rest of its line. */
-  private final Map<Long, Object[]> slots = new HashMap<>();
   int snapshots;
   long sequence;
 
@@ -68,7 +66,6 @@ final class EngineModel {
       attributes.clear();
       constraints.clear();
       allocationTags.clear();
-      slots.clear();
       snapshots++;
     }
     texts.addAll(frame.texts());
@@ -259,31 +256,21 @@ final class EngineModel {
   private void applyContainers(FrameReader frame) {
     FrameReader.Table table = frame.table(Section.CONTAINERS);
     for (int i = 0; i < table.rows(); i++) {
-      Object[] row = {table.at(i, "container"), table.at(i, "application"),
-          " treadle=" + table.at(i, "by_treadle") + " am=" + table.at(i, "am"),
-          nodeNames.get(table.at(i, "node")) + " " + amounts(table, i, "capability")};
-      slots.put(table.at(i, "slot"), row);
-      step(row, table.at(i, "event"), table.at(i, "exit_status"));
-    }
-    FrameReader.Table steps = frame.table(Section.CONTAINER_STEPS);
-    for (int i = 0; i < steps.rows(); i++) {
-      step(slots.get(steps.at(i, "slot")), steps.at(i, "event"), steps.at(i, "exit_status"));
+      long number = table.at(i, "container");
+      containers.add(number + " event=" + table.at(i, "event") + " exit=" + table.at(i, "exit_status") + " treadle="
+          + table.at(i, "by_treadle") + " am=" + table.at(i, "am"));
+      Application app = applications.get(table.at(i, "application"));
+      if (app != null && table.at(i, "event") == 3) {
+        app.containers.remove(number);
+      } else if (app != null) {
+        app.containers.put(number, nodeNames.get(table.at(i, "node")) + " " + amounts(table, i, "capability"));
+      }
     }
     FrameReader.Table rows = frame.table(Section.FATES);
     for (int i = 0; i < rows.rows(); i++) {
       for (int k = 0; k < rows.at(i, "count"); k++) {
         fates.add(rows.at(i, "sequence") + " " + (rows.at(i, "position") + k) + " " + rows.at(i, "fate"));
       }
-    }
-  }
-
-  private void step(Object[] row, long event, long exitStatus) {
-    containers.add(row[0] + " event=" + event + " exit=" + exitStatus + row[2]);
-    Application app = applications.get(row[1]);
-    if (app != null && event == 3) {
-      app.containers.remove(row[0]);
-    } else if (app != null) {
-      app.containers.put((Long) row[0], (String) row[3]);
     }
   }
 }

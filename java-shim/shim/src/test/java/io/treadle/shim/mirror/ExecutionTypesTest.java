@@ -44,7 +44,8 @@ class ExecutionTypesTest {
     YarnConfiguration conf = Cluster.conf();
     conf.setBoolean(YarnConfiguration.OPPORTUNISTIC_CONTAINER_ALLOCATION_ENABLED, true);
     conf.setLong(YarnConfiguration.NM_CONTAINER_QUEUING_SORTING_NODES_INTERVAL_MS, 10);
-    cluster = new Cluster(conf, Cluster.settings(1 << 20));
+    cluster = new Cluster(conf, new MirrorSettings(1 << 20, Cluster.NEVER_MS, Cluster.NEVER_MS, 100,
+        MirrorSettings.INDEX_LIMIT));
     node = cluster.rm.registerNode("n1:1234", 8192, 8);
     OpportunisticNodes.beat(cluster.rm, node);
     Await.until("the allocator knows the node", () -> OpportunisticNodes.usable(cluster.rm.getRMContext()) == 1);
@@ -147,6 +148,21 @@ class ExecutionTypesTest {
     ticks();
     assertEquals(1, alive());
     endsOnce(container.getId(), "exit=-1000");
+  }
+
+  @Test
+  void oneWhoseBeginPassedUnheardBegins() throws Exception {
+    cluster.scheduler.deafToBegins = true;
+    Container container = allocate(ExecutionType.GUARANTEED);
+    cluster.tick();
+    assertEquals(1, alive());
+    ticks();
+    assertEquals(2, alive());
+    cluster.scheduler.deafToBegins = false;
+    report(container.getId(), ExecutionType.GUARANTEED, ContainerState.COMPLETE);
+    ticks();
+    assertEquals(1, alive());
+    endsOnce(container.getId(), "exit=0");
   }
 
   @Test

@@ -125,6 +125,11 @@ final class ModelCheck {
         .forEach(container -> live.put(number(app, container.getContainerId()), container(container)));
     assertEquals(app.getLiveContainersMap().values().stream().filter(ContainerStep::isReported).count(), live.size());
     assertEquals(live, known.containers, "containers of " + known.id);
+    // other names need not be sent
+    Set<String> places = new TreeSet<>();
+    for (FiCaSchedulerNode node : scheduler.getAllNodes()) {
+      places.addAll(Arrays.asList(node.getNodeName(), node.getRackName()));
+    }
     TreeSet<String> requests = new TreeSet<>();
     TreeSet<String> localities = new TreeSet<>();
     for (SchedulerRequestKey key : app.getSchedulerKeys()) {
@@ -138,7 +143,7 @@ final class ModelCheck {
           + (allocator.getSchedulingRequest() == null ? 0 : 1) + " partition="
           + allocator.getPrimaryRequestedNodePartition() + " " + amounts(ask.getPerAllocationResource()));
       for (ResourceRequest request : allocator.getResourceRequests().values()) {
-        if (!request.getResourceName().equals("*") && request.getNumContainers() > 0) {
+        if (places.contains(request.getResourceName()) && request.getNumContainers() > 0) {
           localities.add(request.getResourceName() + "=" + request.getNumContainers() + " relax="
               + (request.getRelaxLocality() ? 1 : 0));
         }
@@ -146,14 +151,10 @@ final class ModelCheck {
     }
     assertEquals(lines(requests), lines(known.requests.values()), "requests of " + known.id);
     TreeSet<String> sent = new TreeSet<>();
-    known.localities.values().forEach(names -> names.entrySet().forEach(entry -> sent.add(entry.toString())));
+    known.localities.values().forEach(names -> names.entrySet().stream()
+        .filter(entry -> places.contains(entry.getKey())).forEach(entry -> sent.add(entry.toString())));
     assertEquals(lines(localities), lines(sent), "localities of " + known.id);
     if (!app.isWaitingForAMContainer()) {
-      // other names need not be sent
-      Set<String> places = new TreeSet<>();
-      for (FiCaSchedulerNode node : scheduler.getAllNodes()) {
-        places.addAll(Arrays.asList(node.getNodeName(), node.getRackName()));
-      }
       TreeSet<String> blacklist = new TreeSet<>(app.getBlacklistedNodes());
       blacklist.retainAll(places);
       TreeSet<String> sentNames = new TreeSet<>(known.blacklist);

@@ -36,6 +36,8 @@ public final class TappedScheduler extends CapacityScheduler implements Schedule
   final Queue<Throwable> failures = new ConcurrentLinkedQueue<>();
   /** Whether the ends of containers pass unheard, as if their tap had failed. */
   volatile boolean deafToEnds;
+  /** Whether placements pass unheard. */
+  volatile boolean deafToBegins;
   /** What another thread does between a commit and its tap. */
   volatile Runnable afterCommit = () -> { };
   private final Taps taps = new Taps(journal, this, failures::add);
@@ -98,7 +100,7 @@ public final class TappedScheduler extends CapacityScheduler implements Schedule
   public boolean tryCommit(Resource cluster, ResourceCommitRequest request, boolean updatePending) {
     boolean am = Taps.isForMaster(request);
     boolean committed = super.tryCommit(cluster, request, updatePending);
-    if (committed) {
+    if (committed && !deafToBegins) {
       afterCommit.run();
       taps.committed(request, true, am);
     }
