@@ -39,7 +39,7 @@ def measure(standing, changes):
     file = WORK / f"frames-{standing}-{changes}"
     command = jvm(path, "io.treadle.shim.mirror.GreedyUsers", file, standing, changes, FRAMES, heap="2800m")
     # compiled as in an RM
-    done = run([word for word in command if "TieredStopAtLevel" not in word], timeout=900)
+    done = run([word for word in command if "TieredStopAtLevel" not in str(word)], timeout=900)
     if done.code:
         cannot_run(f"the mirror: {done.said}")
     read = run([PYTHON, "-c", CODE, file, FRAMES], timeout=300)

@@ -86,7 +86,7 @@ public final class Mirror implements Directory {
    */
   public List<byte[]> frames(long rmTimeMs, long monotonicMs, FrameOptions frameOptions) {
     if (indices() - indicesAtSnapshot > Math.max(settings.indexLimit, indicesAtSnapshot)
-        || sections.types.changed(port.scheduler())) {
+        || sections.cluster.typesChanged(port.scheduler())) {
       journal.snapshotNeeded();
     }
     Changes changes = journal.take();
@@ -116,7 +116,7 @@ public final class Mirror implements Directory {
   }
 
   private void snapshot(long rmTimeMs, long monotonicMs, FrameOptions frameOptions) {
-    writer = new FrameWriter(ResourceTypesSection.count(), settings.frameMaxBytes);
+    writer = new FrameWriter(ClusterSection.resources(), settings.frameMaxBytes);
     names = new Names(writer);
     snapshots = snapshots + 1;
     sections.snapshot(draft(true, rmTimeMs, monotonicMs), frameOptions);

@@ -269,11 +269,6 @@ final class NodeSection {
     }
   }
 
-  /** How many there are. */
-  int present() {
-    return rows.size();
-  }
-
   /** How many indices were given out. */
   int size() {
     return byIndex.size();

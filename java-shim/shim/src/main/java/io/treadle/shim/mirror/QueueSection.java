@@ -2,9 +2,7 @@ package io.treadle.shim.mirror;
 
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.wire.Section;
-import io.treadle.shim.wire.SectionWriter;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.HashMap;
@@ -30,7 +28,7 @@ final class QueueSection {
 
   private final Map<String, Integer> indices = new HashMap<>();
   private Map<CSQueue, Row> rows = new IdentityHashMap<>();
-  private List<List<Object>> sent = Collections.emptyList();
+  private List<Said> sent = Collections.emptyList();
   private long walkedMs;
   private boolean changed;
   private boolean unknown;
@@ -72,20 +70,17 @@ final class QueueSection {
     Map<Integer, Row> before = new HashMap<>();
     rows.values().forEach(row -> before.put(row.index, row));
     rows = new IdentityHashMap<>();
-    List<List<Object>> now = new ArrayList<>();
+    List<Said> now = new ArrayList<>();
     visit(draft, draft.scheduler.getRootQueue(), null, before, now);
     indices.values().retainAll(rows.values().stream().map(row -> row.index).collect(Collectors.toSet()));
     if (now.equals(sent)) {
       return;
     }
     sent = now;
-    for (List<Object> row : now) {
-      write(draft, row);
-    }
+    now.forEach(row -> row.write(draft));
   }
 
-  private void visit(Draft draft, CSQueue queue, Row parent, Map<Integer, Row> before,
-      List<List<Object>> now) {
+  private void visit(Draft draft, CSQueue queue, Row parent, Map<Integer, Row> before, List<Said> now) {
     boolean leaf = LeafQueues.isLeaf(queue);
     String path = queue.getQueuePath();
     Row row = new Row(index(path), queue, parent, leaf);
@@ -94,9 +89,7 @@ final class QueueSection {
       row.limits.putAll(old.limits);
     }
     rows.put(queue, row);
-    Priority priority = queue.getPriority();
-    now.add(Arrays.asList(row.index, parent == null ? -1 : parent.index, path, state(queue.getState()), leaf,
-        policy(draft, queue, path), sizeBasedWeight(queue), priority == null ? 0 : priority.getPriority()));
+    now.add(new Said(draft, row, path));
     List<CSQueue> children = queue.getChildQueues();
     if (children != null) {
       for (CSQueue child : children) {
@@ -128,13 +121,6 @@ final class QueueSection {
     }
     OrderingPolicy<?> policy = LeafQueues.orderingPolicy(queue);
     return policy instanceof FairOrderingPolicy && ((FairOrderingPolicy<?>) policy).getSizeBasedWeight();
-  }
-
-  private static void write(Draft draft, List<Object> row) {
-    SectionWriter writer = draft.section(Section.QUEUES);
-    writer.i32((Integer) row.get(0)).i32((Integer) row.get(1)).name(draft.name((String) row.get(2)))
-        .u8((Integer) row.get(3)).flag((Boolean) row.get(4)).name(draft.name((String) row.get(5)))
-        .flag((Boolean) row.get(6)).i32((Integer) row.get(7)).end();
   }
 
   /** The index of a queue by its path. */
@@ -170,6 +156,48 @@ final class QueueSection {
   /** How many indices were given out. */
   int size() {
     return size;
+  }
+
+  /** What was sent of a queue. */
+  private static final class Said {
+    private final int index;
+    private final int parent;
+    private final String path;
+    private final int state;
+    private final boolean leaf;
+    private final String policy;
+    private final boolean sizeBasedWeight;
+    private final int priority;
+
+    Said(Draft draft, Row row, String path) {
+      Priority level = row.queue.getPriority();
+      this.index = row.index;
+      this.parent = row.parent == null ? -1 : row.parent.index;
+      this.path = path;
+      this.state = state(row.queue.getState());
+      this.leaf = row.leaf;
+      this.policy = policy(draft, row.queue, path);
+      this.sizeBasedWeight = sizeBasedWeight(row.queue);
+      this.priority = level == null ? 0 : level.getPriority();
+    }
+
+    void write(Draft draft) {
+      draft.section(Section.QUEUES).i32(index).i32(parent).name(draft.name(path)).u8(state).flag(leaf)
+          .name(draft.name(policy)).flag(sizeBasedWeight).i32(priority).end();
+    }
+
+    @Override
+    public boolean equals(Object other) {
+      Said that = other instanceof Said ? (Said) other : null;
+      return that != null && index == that.index && parent == that.parent && path.equals(that.path)
+          && state == that.state && leaf == that.leaf && policy.equals(that.policy)
+          && sizeBasedWeight == that.sizeBasedWeight && priority == that.priority;
+    }
+
+    @Override
+    public int hashCode() {
+      return path.hashCode();
+    }
   }
 
   /** A queue of the current tree, with the limits that were sent last. */

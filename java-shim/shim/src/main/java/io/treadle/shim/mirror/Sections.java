@@ -25,11 +25,10 @@ final class Sections {
   final NodeSection nodes;
   final ApplicationSection applications;
   final KeySection keys = new KeySection();
-  final ResourceTypesSection types = new ResourceTypesSection();
+  final ClusterSection cluster = new ClusterSection();
   private final QueueSection queues = new QueueSection();
   private final QueueLimitsSection limits = new QueueLimitsSection();
   private final UserSection users = new UserSection();
-  private final SettingsSection options = new SettingsSection();
   private final UsageSection usages = new UsageSection(queues);
   private final RequestSection requests;
   private final BlacklistSection blacklists;
@@ -76,8 +75,7 @@ final class Sections {
     forget();
     applicationSweep.reset(draft.monotonicMs);
     headroomSweep.reset(draft.monotonicMs);
-    types.write(draft);
-    options.snapshot(draft, frameOptions);
+    cluster.snapshot(draft, frameOptions);
     queues.reset();
     nodes.snapshot(draft);
     for (ApplicationSection.Row row : applications.snapshot(draft)) {
@@ -277,7 +275,7 @@ final class Sections {
     }
     boolean walked = queues.update(draft);
     if (walked || frameOptions.config != lastOptions.config) {
-      options.update(draft, frameOptions);
+      cluster.update(draft, frameOptions);
     }
     if (walked) {
       limits.review(draft, queues.rows());

@@ -1,7 +1,7 @@
 package io.treadle.shim.wire;
 
 /**
- * The fate of a proposal: committed, or the reason why not. The ordinal is the code on the wire
+ * The fate of a proposal: committed, or the reason why not. The schema has its code on the wire
  * (docs/wire-format.md).
  */
 public enum Fate {
@@ -42,9 +42,11 @@ public enum Fate {
   /** Of several engines: the applications of the engine would use more of the partition than it may claim. */
   CLAIM;
 
+  private final int code = WireSchema.fate(name());
+
   /** The code on the wire. */
   public int code() {
-    return ordinal();
+    return code;
   }
 
   /** Whether a sidecar with several engines gives it to them; the shim never does. */

@@ -30,6 +30,18 @@ final class WireSchema {
     return ROOT.get("flags").get(name).asInt();
   }
 
+  /** The code of a fate: its place among the fates. */
+  static int fate(String name) {
+    int code = 0;
+    for (JsonNode fate : fates()) {
+      if (fate.asText().equals(name)) {
+        return code;
+      }
+      code++;
+    }
+    throw new IllegalArgumentException("no fate of the wire: " + name);
+  }
+
   /** The fates' names, in the order of their codes. */
   static JsonNode fates() {
     return ROOT.get("fates");

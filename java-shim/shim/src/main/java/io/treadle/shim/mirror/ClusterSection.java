@@ -1,23 +1,62 @@
 package io.treadle.shim.mirror;
 
+import io.treadle.shim.CountedResources;
 import io.treadle.shim.wire.Section;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.TreeSet;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.NodeLabel;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.ResourceInformation;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
+import org.apache.hadoop.yarn.util.resource.ResourceUtils;
 
-/** Writes what else the engine follows of the RM's configuration, when any of it changed. */
-final class SettingsSection {
+/**
+ * Writes what the engine follows of the RM's configuration: the cluster's resource types, and which of them its
+ * ResourceCalculator counts, in snapshots alone, since each row and each sum means something else with others; and
+ * settings when any of them changed.
+ */
+final class ClusterSection {
   private static final String CAPACITY = "yarn.scheduler.capacity.";
 
   private Map<String, String> sent = new LinkedHashMap<>();
+  private ResourceInformation[] sentTypes = {};
+  private ResourceCalculator sentCalculator;
 
   void snapshot(Draft draft, FrameOptions options) {
+    writeTypes(draft);
     sent = new LinkedHashMap<>();
     update(draft, options);
+  }
+
+  /** How many resource types there are, R. */
+  static int resources() {
+    return ResourceUtils.getNumberOfKnownResourceTypes();
+  }
+
+  /** Whether the types or the calculator are others than when they were written: only a snapshot can say so. */
+  boolean typesChanged(CapacityScheduler scheduler) {
+    return sentCalculator != null && (sentCalculator != scheduler.getResourceCalculator()
+        || !Arrays.equals(sentTypes, ResourceUtils.getResourceTypesArray()));
+  }
+
+  private void writeTypes(Draft draft) {
+    ResourceCalculator calculator = draft.scheduler.getResourceCalculator();
+    Resource minimum = draft.scheduler.getMinimumResourceCapability();
+    Resource maximum = draft.scheduler.getMaximumResourceCapability();
+    ResourceInformation[] types = ResourceUtils.getResourceTypesArray();
+    sentTypes = types.clone();
+    sentCalculator = calculator;
+    for (int i = 0; i < types.length; i++) {
+      draft.section(Section.RESOURCE_TYPES).name(draft.name(types[i].getName())).name(draft.name(types[i].getUnits()))
+          .flag(CountedResources.isCounted(calculator, i)).i64(minimum.getResourceInformation(i).getValue())
+          .i64(maximum.getResourceInformation(i).getValue()).end();
+    }
   }
 
   void update(Draft draft, FrameOptions options) {
