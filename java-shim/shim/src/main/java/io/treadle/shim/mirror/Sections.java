@@ -19,7 +19,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 final class Sections {
   /** When requests that the RM gives back are looked at for the second time. */
   private static final long ASKS_LATER_MS = 200;
-  /** After so many request keys looked at in turns the other applications that are due wait for the next frame. */
+  /** So many request keys are looked at in turns a frame, on average; the other applications that are due wait. */
   private static final int SWEPT_KEYS = 1000;
 
   final NodeSection nodes;
@@ -40,6 +40,7 @@ final class Sections {
   private final Set<ApplicationSection.Row> late = new LinkedHashSet<>();
   private final EngineView view;
   private long asksLaterMs;
+  private int keysLeft;
   private FrameOptions lastOptions;
 
   Sections(MirrorSettings settings, EngineView view) {
@@ -247,7 +248,7 @@ final class Sections {
   private void sweep(Draft draft) {
     int size = applications.size();
     applications.dropIdle(draft.monotonicMs);
-    int keysLeft = SWEPT_KEYS;
+    keysLeft = Math.min(SWEPT_KEYS, keysLeft + SWEPT_KEYS);
     for (int left = applicationSweep.due(size, draft.monotonicMs); left > 0 && keysLeft > 0; left--) {
       ApplicationSection.Row row = applications.row(applicationSweep.next(size));
       if (row != null && row.lives()) {

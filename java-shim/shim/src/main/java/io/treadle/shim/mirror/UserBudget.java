@@ -13,8 +13,8 @@ final class UserBudget {
   static final int ROW = 50;
   /** Steps of a text that no frame has had. */
   static final int NAME = 2000;
-  private static final long STEPS_PER_MS = 500;
-  private static final long MOST = 60_000;
+  private static final long STEPS_PER_MS = 400;
+  private static final long MOST = 40_000;
 
   private final Map<Cap, Integer> standing = new EnumMap<>(Cap.class);
   private final int ofUser;

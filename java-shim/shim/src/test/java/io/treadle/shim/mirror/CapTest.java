@@ -73,7 +73,7 @@ class CapTest {
           .relaxLocality(anywhere).build());
     }
     am.allocate(asks, Collections.emptyList());
-    cluster.tick();
+    settle();
   }
 
   private EngineModel.Application known() {
