@@ -149,7 +149,7 @@ public final class ContainerUpdates {
     return app == null || app.isStopped() || !app.getApplicationAttemptId().equals(attempt) ? null : app;
   }
 
-  /** Of an application with very many request keys those among the first that the engine knows, too: the others wait. */
+  /** The updates among the first request keys of an application, which the engine knows: the others wait. */
   private List<SchedulerRequestKey> waiting(FiCaSchedulerApp app) {
     List<SchedulerRequestKey> keys = new ArrayList<>();
     int left = view.keys(app.getApplicationAttemptId());

@@ -162,7 +162,8 @@ public final class Taps {
    * @param byTreadle whether the committer did it, not the stock scheduler
    * @param am what {@link #isForMaster} returned before the commit
    */
-  public void committed(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request, boolean byTreadle, boolean am) {
+  public void committed(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request, boolean byTreadle,
+      boolean am) {
     guarded(() -> {
       if (request.anythingAllocatedOrReserved()) {
         markAllocation(request.getFirstAllocatedOrReservedContainer(), byTreadle, am);

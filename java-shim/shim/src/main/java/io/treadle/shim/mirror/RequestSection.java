@@ -21,9 +21,9 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
  * Writes outstanding requests and their localities, always as the difference to what was sent last. Requests to
- * change a container are left out: the shim serves them itself. Of an application and of a
- * user a bounded number of keys ({@link Cap}) is outstanding in the engine; the others follow as these are served. Containers placed cost one row a request
- * key and frame, however many they are.
+ * change a container are left out: the shim serves them itself. A bounded number of the keys of an application and of a
+ * user ({@link Cap}) is outstanding in the engine; the others follow as these are served. Containers placed cost one row
+ * a request key and frame, however many they are.
  */
 final class RequestSection {
   private final List<Row> dirty = new ArrayList<>();
