@@ -283,7 +283,7 @@ def _points() -> list[Point]:
         *google,
         *spark,
         *tez,
-        *(Point("Facebook 2009", f"load {load}", partial(_facebook, 2009, load, 20), 14.0) for load in (0.6, 0.8)),
+        Point("Facebook 2009", "load 0.8", partial(_facebook, 2009, 0.8, 20), 14.0),
         *(
             Point("Facebook 2009", f"load 0.8, {name}", partial(_facebook, 2009, 0.8, 20, **what), 14.0, only=("fair",))
             for name, what in _FACEBOOK_FACTORS.items()
