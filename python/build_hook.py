@@ -40,7 +40,6 @@ class WheelHook(BuildHookInterface):  # type: ignore[misc]
         jars = [
             shim / "shim" / "target" / f"treadle-shim-{version}.jar",
             shim / "tez-plugin" / "target" / f"treadle-tez-{version}.jar",
-            shim / "tez-sleep" / "target" / f"treadle-sleep-{version}.jar",
             shim / "spark-plugin" / "target" / f"treadle-spark-{version}.jar",
         ]
         for jar in jars:
@@ -60,7 +59,7 @@ class WheelHook(BuildHookInterface):  # type: ignore[misc]
             "-f",
             str(shim / "pom.xml"),
             "-pl",
-            "shim,tez-plugin,tez-sleep,spark-plugin",
+            "shim,tez-plugin,spark-plugin",
             "-am",
             "package",
             "-DskipTests",

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from tests.support.accounts import wait_settled
 from tests.support.clusters import FaultyCluster, faulty_cluster
+from tests.support.map_reduce_jobs import MapReduceJobs, SleepJob, WordCount, master_logs
+from tests.support.words import skewed_sizes, write_words
 
 from treadle.cli.main import run as treadle
 from treadle.history.samples import Sample
 from treadle.history.store import open_store
 from treadle.lab.demo.words import read_counts
-from treadle.lab.harness.map_reduce_jobs import MapReduceJobs, SleepJob, WordCount, master_logs
-from treadle.lab.reproduce.slearn_cluster.experiment import skewed_sizes, write_words
 from treadle.policy.slearn.table import Sampling
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]

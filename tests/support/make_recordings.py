@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from tests.support.wired import Clock, WiredEngine, wired
+
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Record
-from treadle.lab.harness.wired import Clock, WiredEngine, wired
 from treadle.live.recorder import LiveRecorder
 from treadle.policy.user_parts import Watch, unwatched
 from treadle.simulator.jobs import jobs_of

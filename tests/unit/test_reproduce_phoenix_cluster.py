@@ -11,29 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from treadle.cli.main import run as treadle
-from treadle.config.reader import read_settings
 from treadle.events import Names, Tags
 from treadle.lab.minicluster import Scheduler
 from treadle.lab.reproduce.phoenix_cluster import testbed
 from treadle.lab.reproduce.phoenix_cluster.blind import hidden, write_command
-from treadle.lab.reproduce.phoenix_cluster.experiment import (
-    ALLOCATOR,
-    POLICY,
-    Ended,
-    Round,
-    Scheme,
-    cluster_settings,
-    misplaced,
-    requirement,
-    shell_options,
-)
-from treadle.lab.reproduce.phoenix_cluster.jobs import KINDS, NODES, QUICK, SLOTS, SPECIAL, Settings, arrivals
+from treadle.lab.reproduce.phoenix_cluster.experiment import ALLOCATOR, POLICY, Ended, Round, Scheme
+from treadle.lab.reproduce.phoenix_cluster.jobs import Settings, arrivals
 from treadle.lab.reproduce.phoenix_cluster.kept_rounds import KeptRounds
 from treadle.lab.reproduce.phoenix_cluster.report import document, plot_completions, ratio, shortfalls, table
 from treadle.lab.testbed.play import Played, PlayedJob
 
 STOCK = Scheme("stock", Scheduler.CAPACITY)
+SETTINGS = Settings(short_jobs=20, short_tasks=2, gap_ms=6_000, long_jobs=4, slots=18)
 BLIND = Scheme("blind", Scheduler.TREADLE, POLICY)
 
 
@@ -41,50 +30,22 @@ def rounds(count: int = 20, ours: float = 0.5) -> list[Round]:
     found = []
     for seed in range(count):
         for scheme, factor in (("stock", 1.0), ("blind", 1.0), ("srpt", 0.6), ("phoenix", ours)):
-            short = [
-                Ended(f"short-{n}", True, "MapReduce", "SUCCEEDED", round(1000 * factor * n), 0) for n in range(1, 11)
-            ]
-            long = Ended("long-0", False, "distributed shell", "SUCCEEDED", 60_000, 0)
+            short = [Ended(f"short-{n}", True, "SUCCEEDED", round(1000 * factor * n), 0) for n in range(1, 11)]
+            long = Ended("long-0", False, "SUCCEEDED", 60_000, 0)
             proposals = 0 if scheme == "stock" else 100
-            found.append(Round(seed, "label", scheme, (*short, long), proposals, 30 if scheme == "blind" else 0))
+            found.append(Round(seed, scheme, (*short, long), proposals, 30 if scheme == "blind" else 0))
     return found
 
 
 def test_a_rounds_jobs_depend_on_the_seed_alone_and_load_the_cluster_as_said() -> None:
-    settings = Settings()
+    settings = SETTINGS
     drawn = arrivals(3, settings)
     assert drawn == arrivals(3, settings) != arrivals(4, settings)
     assert [one.at_ms for one in drawn] == sorted(one.at_ms for one in drawn)
     short, long = [one for one in drawn if one.short], [one for one in drawn if not one.short]
-    assert {one.framework for one in short} == {"MapReduce", "distributed shell"}
     work = sum(one.tasks * one.task_ms for one in long)
     span = max(one.at_ms for one in short)
-    assert work / (NODES * SLOTS * span) == pytest.approx(settings.load, rel=0.1)
-    assert len(arrivals(3, QUICK)) == QUICK.short_jobs + QUICK.long_jobs
-
-
-def test_every_scheduler_is_given_the_same_nodes_and_the_allocator(tmp_path: Path) -> None:
-    for kind in KINDS:
-        stock, blind = (cluster_settings(one, kind, tmp_path / one.name / "cluster") for one in (STOCK, BLIND))
-        for field in ("nodes", "memory_mb", "attributes", "labels", "resources", "resource_nodes"):
-            assert getattr(stock, field) == getattr(blind, field)
-        assert stock.needs_shim
-        assert ALLOCATOR.items() <= stock.overrides.items()
-        assert ALLOCATOR.items() <= blind.overrides.items()
-        assert stock.policy is None
-        assert blind.policy is not None
-        assert read_settings(blind.policy)
-    assert cluster_settings(STOCK, "resource", tmp_path / "c").resource_nodes == {"gpu": SPECIAL}
-    assert not cluster_settings(STOCK, "label", tmp_path / "c").labels[0].exclusive
-
-
-def test_short_jobs_say_what_they_require_in_the_way_of_their_framework() -> None:
-    short = next(one for one in arrivals(1, QUICK) if one.short)
-    assert shell_options(short, "attribute") == ([], ["-placement_spec", "short(2),rm.yarn.io/zone=special"])
-    assert shell_options(short, "resource") == (["treadle:require=gpu>=1"], [])
-    assert shell_options(short, "label") == ([], ["-node_label_expression", "special"])
-    assert shell_options(replace(short, short=False), "attribute") == ([], [])
-    assert [requirement(kind) for kind in KINDS] == ["zone=special", "gpu>=1", ""]
+    assert work / (settings.slots * span) == pytest.approx(settings.load, rel=0.1)
 
 
 def test_a_blind_engine_gets_no_requirement() -> None:
@@ -105,21 +66,12 @@ def test_the_blind_command_runs_the_command_line(tmp_path: Path) -> None:
     assert done.stdout.startswith("treadle ")
 
 
-def test_containers_on_other_nodes_are_counted_without_masters(tmp_path: Path) -> None:
-    for node, container in ((1, "000001"), (1, "000002"), (4, "000003"), (5, "000004"), (6, "000005")):
-        (tmp_path / f"nm{node}" / "containers" / "application_1_0001" / f"container_1_0001_01_{container}").mkdir(
-            parents=True
-        )
-    assert misplaced(tmp_path, "application_1_0001") == 2
-    assert misplaced(tmp_path, "application_1_0002") == 0
-
-
 def test_the_report_says_what_is_reached_and_what_is_not(tmp_path: Path) -> None:
     good = rounds()
     assert ratio(good, "phoenix", "stock", "short_p90").mean == pytest.approx(0.5)
     assert shortfalls(good) == []
     assert table(good).row_count == 4
-    assert json.loads(json.dumps(document(good, Settings())))["shortfalls"] == []
+    assert json.loads(json.dumps(document(good, SETTINGS)))["shortfalls"] == []
     assert any("the goal is 0.7" in text for text in shortfalls(rounds(ours=0.8)))
     assert any("200 are needed" in text for text in shortfalls(rounds(count=2)))
     bad = [replace(one, jobs=(replace(one.jobs[0], misplaced=2, status="FAILED"), *one.jobs[1:])) for one in good]
@@ -159,7 +111,7 @@ def test_a_run_of_the_testbed_is_a_round_of_the_report() -> None:
     script = testbed.script_of(1, replace(testbed.settings_of(size), short_jobs=1, long_jobs=1), size)
     jobs = tuple(PlayedJob(job.name, "SUCCEEDED", 900, 10, 3, int(bool(job.requires))) for job in script.jobs)
     found = testbed.round_of("srpt", 1, script, Played(jobs, 1_000, {"Proposals": 50, "RejectedConstraint": 2}))
-    assert (found.proposals, found.constraint_rejections, found.kind) == (50, 2, "attribute")
+    assert (found.proposals, found.constraint_rejections) == (50, 2)
     assert {(job.short, job.misplaced) for job in found.jobs} == {(True, 1), (False, 0)}
 
 
@@ -176,17 +128,12 @@ def test_a_round_that_is_kept_does_not_run_again(tmp_path: Path) -> None:
         return run
 
     for _ in range(2):
-        kept = KeptRounds(tmp_path / "kept", "minicluster", {"short_jobs": 20})
+        kept = KeptRounds(tmp_path / "kept", {"short_jobs": 20})
         assert kept.get_or_run(running("good", good), "stock", 1) == good
         assert kept.get_or_run(running("other", other), "stock", 2) == other
         assert kept.get_or_run(running("failed", failed), "stock", 3) == failed
     assert ran == ["good", "other", "failed", "failed"], "one with a failed job runs again"
-    longer = KeptRounds(tmp_path / "kept", "minicluster", {"short_jobs": 21})
+    longer = KeptRounds(tmp_path / "kept", {"short_jobs": 21})
     longer.get_or_run(running("of another size", good), "stock", 1)
     KeptRounds(None).get_or_run(running("without a folder", good), "stock", 1)
     assert ran[4:] == ["of another size", "without a folder"]
-
-
-def test_nodes_are_the_testbeds(capsys: pytest.CaptureFixture[str]) -> None:
-    assert treadle(["reproduce", "phoenix-cluster", "--nodes", "50"]) == 2
-    assert "--nodes is for --on sls" in capsys.readouterr().err

@@ -15,10 +15,8 @@ LONG = [
     ["bench", "simulator"],
     ["reproduce", "agreement"],
     ["reproduce", "graphene"],
-    ["reproduce", "graphene-cluster"],
     ["reproduce", "hdrf"],
     ["reproduce", "slearn", "--trace", "FOLDER"],
-    ["reproduce", "slearn-cluster", "--sample", "SAMPLE"],
 ]
 
 

@@ -1,4 +1,4 @@
-"""Where the jars are: the shim's, those of the plug-ins for Tez and Spark, and that of sleeping Tez jobs."""
+"""Where the jars are: the shim's, and those of the plug-ins for Tez and Spark."""
 
 from __future__ import annotations
 
@@ -27,11 +27,6 @@ def shim_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
 def tez_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
     """Return the path of the jar for Tez application masters; see `shim_jar`."""
     return _jar("tez-plugin", "treadle-tez", package, version)
-
-
-def sleep_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
-    """Return the path of the jar that Tez DAGs of sleeping tasks are made of; see `shim_jar`."""
-    return _jar("tez-sleep", "treadle-sleep", package, version)
 
 
 def spark_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:

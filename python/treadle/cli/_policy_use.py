@@ -87,8 +87,8 @@ def refuse_missing(file: Path) -> None:
     _refuse_missing(file, file, text_of(file))
 
 
-def warn_of_old_names(file: Path) -> None:
-    """Say on standard error which settings of a treadle.yaml have another name now, or are not used."""
+def warn_of_unused(file: Path) -> None:
+    """Say on standard error which settings of a treadle.yaml are not used."""
     for line in warnings_of(YamlDocument(str(file), text_of(file))):
         typer.echo(f"warning: {line}", err=True)
 

@@ -107,3 +107,17 @@ def check_results(json_file: Path | None, plot: Path | None) -> None:
         plot_folder(plot)
     if json_file is not None:
         check_writable("--json", json_file)
+
+
+def checked_formats(given: list[str] | None, option: str) -> tuple[str, ...]:
+    """Return the formats of plots that an option names, each once.
+
+    Raises:
+        UserError: one of them is none.
+    """
+    from treadle.simulate.plots import FORMATS
+
+    for name in given or ():
+        if name not in FORMATS:
+            raise UserError(f"{option}: {name!r} is none of {', '.join(FORMATS)}")
+    return tuple(dict.fromkeys(given or ("png",)))

@@ -51,14 +51,14 @@ def check(
         policies_of_engines,
         refuse_missing,
         warn_of_folders,
-        warn_of_old_names,
         warn_of_parts,
+        warn_of_unused,
     )
 
     found = find_policy(file)
     name = checked(found)
     refuse_missing(found)
-    warn_of_old_names(found)
+    warn_of_unused(found)
     warn_of_parts(found)
     warn_of_folders(found)
     if scenario is not None:
@@ -133,7 +133,7 @@ def use(
 
     found = find_policy(file)
     wanted = _policy_use.checked(found)
-    _policy_use.warn_of_old_names(found)
+    _policy_use.warn_of_unused(found)
     _policy_use.warn_of_parts(found)
     target = _policy_use.target_of(config, rm, ca, reads=not no_refresh)
     change = _policy_use.change_of(found, target, also or [])

@@ -61,7 +61,7 @@ def simulate(
     formats: tuple[str, ...] = ("png",)
     if plot is not None:
         check_plotting()
-        from treadle.cli.plot import checked_formats
+        from treadle.cli._results import checked_formats
 
         formats = checked_formats(plot_format, "--plot-format")
     places = _simulate.Places(json_file, csv, parquet, plot, formats)

@@ -49,7 +49,7 @@ def sweep(
     formats: tuple[str, ...] = ("png",)
     if plot is not None:
         check_plotting()
-        from treadle.cli.plot import checked_formats
+        from treadle.cli._results import checked_formats
 
         formats = checked_formats(plot_format, "--plot-format")
     if on is Where.LOCAL and (master is not None or conf):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path as FilePath
@@ -16,7 +16,6 @@ from treadle.config.errors import ConfigError, Problem, lines_of, unknown
 from treadle.config.part_files import BYTES_MAX as PART_BYTES_MAX
 from treadle.config.part_files import FilePart, PartFileError
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, Part, PartRegistry
-from treadle.config.renamed import kind_now, old_names, parameters_now, policies
 from treadle.config.settings import (
     IGNORE_PRIORITY,
     KEYS,
@@ -166,11 +165,20 @@ def _code(trust_code: bool) -> Code:
 
 
 def warnings_of(document: YamlDocument) -> list[str]:
-    """Return a line for each setting of a treadle.yaml that has another name now, or that nobody uses."""
+    """Return a line for each setting of a treadle.yaml that nobody uses."""
     idle = unused(document.value.get("engines")) if isinstance(document.value, dict) else ()
-    return lines_of(
-        document.file, sorted([*old_names(document), *(document.problem(path, text) for path, text in idle)])
-    )
+    return lines_of(document.file, sorted(document.problem(path, text) for path, text in idle))
+
+
+def policies(root: Any) -> Iterator[tuple[Path, Any]]:
+    """Yield what each `policy:` in a treadle.yaml says, checked by nobody, with the path to where it stands."""
+    if not isinstance(root, dict):
+        return
+    yield (), root.get("policy")
+    entries = root.get("engines")
+    for name, entry in entries.items() if isinstance(entries, dict) else ():
+        if isinstance(entry, dict):
+            yield ("engines", str(name)), entry.get("policy")
 
 
 def peek_source(file: FilePath) -> Source | None:
@@ -325,11 +333,10 @@ class _Reader:
         mapping = self._mapping(value, path)
         kinds = self._parts.kinds(part)
         name = mapping.pop("kind", DEFAULTS[part])
-        name = kind_now(part, name) if isinstance(name, str) else name
         if not isinstance(name, str) or name not in kinds:
             self._wrong((*path, "kind"), unknown(str(name), kinds))
             return None
-        parameters = self._parameters(kinds[name].parameters, parameters_now(part, name, mapping), path, ("kind",))
+        parameters = self._parameters(kinds[name].parameters, mapping, path, ("kind",))
         if isinstance(parameters, FilePart):
             parameters = self._located(part, parameters, path)
         return None if parameters is None else Part(kinds[name], parameters)

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.wired import Clock
 
 from treadle import events
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Record, Settings, default_settings
 from treadle.events import Event, Names, PolicySwitch, ResourceTypes, Snapshot
-from treadle.lab.harness.wired import Clock
 from treadle.live import segment_writer
 from treadle.live.recorder import ASK_S, LiveRecorder
 from treadle.live.segment_writer import SegmentWriter

@@ -13,7 +13,6 @@ from tests.unit.record.test_live_recorder import SNAPSHOT, Caller
 
 from treadle.cli.main import run
 from treadle.record.folder import segments
-from treadle.record.reader import open_segment
 from treadle.replay import verify
 
 DATA = Path(__file__).parents[2] / "data" / "recordings"
@@ -26,7 +25,7 @@ def test_recordings_of_the_repository_are_decided_again_to_the_byte(
 ) -> None:
     code = run(["replay", str(recording), "--verify", "--json"])
     verdict = json.loads(capsys.readouterr().out)
-    meant = f"{verdict['first']}; if that was meant: treadle record update {recording}"
+    meant = f"{verdict['first']}; if that was meant: python -m tests.support.make_recordings {recording.name}"
     assert verdict["decisions_different"] == 0, meant
     if not any("another engine recorded it" in note for note in verdict["notes"]):  # texts of a status may change
         assert (code, verdict["different"]) == (0, 0), meant
@@ -64,34 +63,7 @@ def test_show_has_another_exit_code_where_something_is_missing(
     assert "not all is there" in said
 
 
-def test_a_recording_without_names_can_be_verified_and_its_names_are_not_in_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names, out = tmp_path / "names.json", tmp_path / "out"
-    assert run(["record", "anonymise", str(RECORDINGS[0]), str(out), "--names", str(names)]) == 0
-    table = json.loads(names.read_text())
-    queues = [name for name, pseudonym in table.items() if pseudonym.startswith("root.queue-")]
-    assert len(queues) == 2
-    for file in segments(out):
-        with open_segment(file) as recorded:
-            assert recorded.segment.anonymised
-            texts = b"".join(tick.frame + tick.answer for tick in recorded.ticks)
-            assert not [name for name in table if len(name) > 3 and name.encode() in texts]
-    assert run(["replay", str(out), "--verify"]) == 0
-    assert run(["record", "anonymise", str(RECORDINGS[0]), str(out)]) == 2
-    assert "is not empty" in capsys.readouterr().err
-
-
-def test_a_table_of_names_that_cannot_be_kept_is_reported_before_anything_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names, out = tmp_path / "nodir" / "names.json", tmp_path / "out"
-    assert run(["record", "anonymise", str(RECORDINGS[0]), str(out), "--names", str(names)]) == 2
-    assert "the table of names cannot be written there" in capsys.readouterr().err
-    assert not out.exists()
-
-
-@pytest.mark.parametrize("command", [["record", "show"], ["replay", "--verify"], ["record", "update"]])
+@pytest.mark.parametrize("command", [["record", "show"], ["replay", "--verify"]])
 def test_what_is_no_recording_is_refused(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,20 +12,18 @@ from typing import Any, TypeVar
 
 import pytest
 from tests.support.make_recordings import POLICIES, record
+from tests.support.wired import WiredEngine
 
 from treadle.cli.main import run
 from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings
-from treadle.lab.harness.wired import WiredEngine
 from treadle.proposals import Proposals
 from treadle.record.chunks import FILE_HEADER, MAGIC, VERSION, ChunkReader, ChunkWriter, RecordingError
 from treadle.record.folder import segments
 from treadle.record.reader import RecordedSegment, open_segment
 from treadle.record.summary import summarise
 from treadle.record.ticks import Body, Tick, segment_record, settings_record, tick_record
-from treadle.replay import rewrite
 from treadle.replay import verify as verifying
-from treadle.replay.rewrite import Names, rename, renew
 from treadle.replay.verify import verify
 from treadle.wire.answer import decode_answer, encode_answer
 
@@ -143,17 +141,6 @@ def test_a_form_that_is_not_right_is_refused(recording: Path) -> None:
         verify([file])
 
 
-def test_answers_are_not_renewed_where_nothing_leads_back_to_the_start(
-    recording: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    segments(recording)[0].unlink()
-    monkeypatch.delattr(rewrite, "SessionAgain")
-    before = [file.read_bytes() for file in segments(recording)]
-    with pytest.raises(RecordingError, match=r"nothing is renewed: .*does not lead back to the start of its sidecar"):
-        renew(segments(recording))
-    assert [file.read_bytes() for file in segments(recording)] == before
-
-
 def test_what_a_file_says_of_the_engine_s_state_is_passed_over(recording: Path) -> None:
     file = segments(recording)[0]
     recorded, ticks = read(file)
@@ -195,11 +182,9 @@ def test_a_record_that_is_not_right_is_refused_with_its_field(
 
 
 @pytest.mark.parametrize("version", [1, VERSION])
-@pytest.mark.parametrize("words", [["replay", "--verify"], ["record", "update"]])
 @pytest.mark.parametrize("trust", [(), ("--trust-code",)])
 def test_a_recording_with_a_state_that_runs_code_runs_nothing(
     version: int,
-    words: list[str],
     trust: tuple[str, ...],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -208,14 +193,14 @@ def test_a_recording_with_a_state_that_runs_code_runs_nothing(
     mark, file = tmp_path / "mark", tmp_path / "evil.rec"
     monkeypatch.setenv("PROOF_MARK", str(mark))
     file.write_bytes(FILE_HEADER.pack(MAGIC, version) + EVIL.read_bytes()[FILE_HEADER.size :])
-    code = run([*words, str(file), *trust])
+    code = run(["replay", str(file), "--verify", *trust])
     said = capsys.readouterr()
     assert not mark.exists()
     if version != VERSION:
         assert code == 2
         assert "is a recording of version 1" in said.err
     else:
-        assert code == (1 if words[0] == "replay" else 2)
+        assert code == 1
         assert "does not lead back to the start of its sidecar" in said.out + said.err
 
 
@@ -230,10 +215,6 @@ def test_a_segment_does_not_follow_one_that_is_missing(recording: Path, tmp_path
     assert verdict.notes[1].startswith(f"{files[2].name}: only the form was checked")
     found = summarise(left)
     assert (found.gaps, found.segments[1].follows) == (1, False)
-    rename(left, tmp_path / "out", Names(lambda frame: frame, lambda settings: settings))
-    renamed = verify(segments(tmp_path / "out"))
-    assert renamed.same, "its answers are those of engines that began with its segments"
-    assert [note for note in renamed.notes if "is missing" not in note] == []
 
 
 def test_a_segment_does_not_follow_one_whose_end_is_missing(recording: Path) -> None:
@@ -269,46 +250,6 @@ def test_a_file_that_is_cut_off_is_verified_up_to_there(recording: Path, capsys:
     said = capsys.readouterr().out
     assert "as recorded, to the byte, as far as it can be read" in said
     assert "all as recorded" not in said
-
-
-def test_expected_answers_are_renewed(recording: Path) -> None:
-    files = segments(recording)
-    recorded, ticks = read(files[0])
-    ticks[3].answer = ticks[2].answer
-    recorded.segment.engine_hash = "another"
-    write(files[0], recorded, ticks)
-    assert verify(files).first is not None
-    done = renew(files)
-    assert (done.segments, done.different) == (len(files), 1)
-    verdict = verify(files)
-    assert (verdict.first, verdict.notes) == (None, [])
-
-
-def test_a_recording_that_is_not_whole_is_not_renewed(recording: Path) -> None:
-    files = segments(recording)
-    recorded, ticks = read(files[0])
-    ticks[3].answer = ticks[2].answer
-    write(files[0], recorded, ticks)
-    files[1].write_bytes(files[1].read_bytes()[:-30])
-    before = [file.read_bytes() for file in files]
-    with pytest.raises(RecordingError, match="is not renewed: it is readable up to here: it is cut off"):
-        renew(files)
-    assert [file.read_bytes() for file in files] == before, "nor is what comes before it"
-    files[1].write_bytes(before[1][:8])
-    with pytest.raises(RecordingError, match=r"nothing is renewed: .*nothing of it can be read"):
-        renew(files)
-    assert files[0].read_bytes() == before[0]
-
-
-def test_a_recording_in_a_folder_that_cannot_be_written_is_reported(
-    recording: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(path: Path, content: bytes) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(rewrite, "write_whole", refuse)
-    with pytest.raises(RecordingError, match="cannot be written: Permission denied; it is as it was"):
-        renew(segments(recording))
 
 
 def test_settings_read_again_are_followed_again(tmp_path: Path) -> None:

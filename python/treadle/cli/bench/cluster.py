@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -27,7 +27,6 @@ from treadle.lab.bench import sls_load as modes
 from treadle.lab.bench.backlog import BACKLOG_MODES, BACKLOG_SIZES, BacklogLoad
 from treadle.lab.bench.backlog import chosen as modes_of_backlog
 from treadle.lab.bench.java_profile import jfr_command
-from treadle.lab.bench.recording_mode import cost_of, recording_mode
 from treadle.lab.bench.results import ModeResult, comparison
 from treadle.lab.bench.sls import Setting
 from treadle.lab.bench.sls_load import BenchError, Workload
@@ -110,9 +109,6 @@ def cluster_command(
     ] = None,
     rounds: Annotated[int, typer.Option(help="How often each mode runs, in turn.")] = 1,
     mode: Annotated[list[str] | None, typer.Option(help=_MODES_HELP)] = None,
-    record: Annotated[
-        bool, typer.Option("--record", help="Run Treadle once more with a recording, and say what that costs.")
-    ] = False,
     heap_mb: Annotated[int, typer.Option(help="Heap of the JVM, MB; 0: by the size of the load.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the load.")] = 1,
@@ -142,9 +138,8 @@ def cluster_command(
     given = {name: value for name, value in common.items() if value is not None}
     workload: Workload
     if backlog:
-        for option, asked in (("--record", record), ("--plot", plot is not None)):
-            if asked:
-                raise BenchError(f"{option} does not go with --backlog, which has no end to wait for; leave one out")
+        if plot is not None:
+            raise BenchError("--plot does not go with --backlog, which has no end to wait for; leave one out")
         workload = BacklogLoad(nodes=nodes, seed=seed, **{**BACKLOG_SIZES, **given, **sizes})
         chosen = modes_of_backlog(mode or [])
     else:
@@ -175,7 +170,7 @@ def cluster_command(
         if not measure_backlog(chosen, setting, workload, rounds, json_file, keep, profile):
             raise typer.Exit(1)
         return
-    outcome = _run(setting, chosen, rounds, json_file, plot, keep, Console(stderr=True), record=record)
+    outcome = _run(setting, chosen, rounds, json_file, plot, keep, Console(stderr=True))
     if any(result.failures for result in outcome):
         raise typer.Exit(1)
 
@@ -216,12 +211,8 @@ def _run(
     plot: Path | None,
     keep: Path | None,
     console: Console,
-    *,
-    record: bool,
 ) -> list[ModeResult]:
     folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
-    if record:
-        chosen = [*chosen, recording_mode(folder / "recording")]
     with console.status("starting") as status:
         progress = RunProgress(status, partial(_done, setting.workload)).show
         outcome, runs = cluster.run_benchmark(chosen, setting, rounds, folder, json_file, progress)
@@ -229,13 +220,6 @@ def _run(
         for failure in result.failures:
             console.print(f"[red]{result.mode.name}[/]: {failure}", highlight=False)
     console_for_tables().print(results_table(outcome, comparison(outcome)))
-    if record and not any(result.failures for result in outcome):
-        cost = cost_of(folder / "recording")
-        cluster.write_report(json_file, cluster.report(setting, rounds, outcome) | {"recording": asdict(cost)})
-        console_for_tables().print(
-            f"recording: {cost.share:.1%} of the sidecar's {cost.sidecar_s:.2f} s of CPU time ({cost.beside_s:.3f} s "
-            f"beside the decisions, {cost.writing_s:.3f} s writing), {cost.bytes_per_container:.1f} bytes a container"
-        )
     console.print(f"Results: {json_file}")
     if plot is not None:
         console.print("Plots: " + ", ".join(map(str, write_plots(plot, runs))))

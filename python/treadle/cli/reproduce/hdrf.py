@@ -15,7 +15,6 @@ from rich.table import Table
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._isolation import isolate_if_possible
-from treadle.cli._levels import levels_of, number_of
 from treadle.cli._results import check_results, write_json
 from treadle.cli._runs import CacheOption, ProcessesOption, going_on
 from treadle.cli._testbed import SimulatorKind, setting_of_testbed
@@ -39,19 +38,16 @@ class Section(StrEnum):
     TESTS = "5.1"
     COMPARISON = "5.2"
     SLOTS = "5.3"
-    LARGE = "5.3.2"
 
 
-SIMULATED = "5.2, 5.3 or 5.3.2"
+SIMULATED = "5.2 or 5.3"
 
 
 @app.command()
 def hdrf(
     section: Annotated[
         Section,
-        typer.Option(
-            help="5.1: tests on real clusters; in the simulator 5.2: naive H-DRF, 5.3: slots, 5.3.2: 1,200 servers."
-        ),
+        typer.Option(help="5.1: tests on real clusters; in the simulator 5.2: naive H-DRF, 5.3: slots."),
     ] = Section.TESTS,
     test: Annotated[list[str] | None, typer.Option(help="A, B, C or D; may be repeated. Default: all.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
@@ -74,10 +70,6 @@ def hdrf(
         Path | None,
         typer.Option(help=f"{SIMULATED}: SWIM's sample of Facebook's cluster of 2010; default: the checkout's."),
     ] = None,
-    load: Annotated[
-        str | None,
-        typer.Option(help="5.3.2: cores that tasks want over those that there are, in the mean; several. 0.6,0.7."),
-    ] = None,
     cache: CacheOption = None,
     processes: ProcessesOption = 0,
     on: Annotated[
@@ -87,11 +79,8 @@ def hdrf(
     """H-DRF's tests on a real ResourceManager beside the stock scheduler, or its comparison with naive H-DRF.
 
     5.1: tests A, B, C and D. 5.2: Facebook's job sizes on 50 simulated nodes; with --on sls a real ResourceManager
-    schedules these. 5.3: beside a scheduler of slots, on whose nodes memory is given out without a bound. 5.3.2: the
-    same on 1,200 nodes, half an hour of 150 users.
+    schedules these. 5.3: beside a scheduler of slots, on whose nodes memory is given out without a bound.
     """
-    if section is not Section.LARGE:
-        _refuse("5.3.2", load=load)
     if on is SimulatorKind.SLS:
         if section is not Section.COMPARISON:
             raise UserError("--on sls: is of --section 5.2; leave it out, or give that section")
@@ -104,9 +93,6 @@ def hdrf(
     if section is not Section.TESTS:
         _refuse("5.1", test=test, plot=plot, step_s=step_s, task_s=task_s, folder=folder)
         check_results(json_file, None)
-        if section is Section.LARGE:
-            _large(json_file, seeds or SEEDS, sample, cache, processes, load)
-            return
         run = _compare if section is Section.COMPARISON else _slots
         run(json_file, seeds or SEEDS, sample, cache, processes)
         return
@@ -188,25 +174,6 @@ def _slots(json_file: Path | None, seeds: int, sample: Path | None, cache: Path 
     runs = [SlotRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SCHEMES]
     with _simulating(console, cache, [settings_of(HDRF)]) as progress:
         found = Slots(runs, run_all(runs, run_slots, Asked(cache, processes), progress))
-    _show([found.table()], found.as_json(), seeds, json_file, console)
-
-
-def _large(
-    json_file: Path | None, seeds: int, sample: Path | None, cache: Path | None, processes: int, load: str | None
-) -> None:
-    """Run section 5.3.2."""
-    from treadle.lab.harness.data import FACEBOOK_2010, given_or_found
-    from treadle.lab.harness.runs import Asked, run_all
-    from treadle.lab.reproduce.hdrf.comparison import HDRF, settings_of
-    from treadle.lab.reproduce.hdrf.large import LOADS, SCHEMES, LargeRun, run_large
-    from treadle.lab.reproduce.hdrf.large_report import LargeReport
-
-    loads = LOADS if load is None else levels_of("--load", load, partial(number_of, least=0.01, most=5.0))
-    console = console_for_tables(170)
-    file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
-    runs = [LargeRun(file, scheme, seed, each) for each in loads for seed in range(1, seeds + 1) for scheme in SCHEMES]
-    with _simulating(console, cache, [settings_of(HDRF)]) as progress:
-        found = LargeReport(runs, run_all(runs, run_large, Asked(cache, processes), progress))
     _show([found.table()], found.as_json(), seeds, json_file, console)
 
 

@@ -24,7 +24,6 @@ from treadle.history.store import open_store
 from treadle.lab.harness.sleeping_dags import MEMORY, VCORES
 from treadle.lab.minicluster.layout import LOOPBACK, free_ports
 from treadle.lab.reproduce.graphene.jobs import Mix, arrivals, generated
-from treadle.lab.reproduce.graphene_cluster.experiment import WAIT_MS
 from treadle.lab.reproduce.graphene_cluster.jobs import NETWORK, runs_before
 from treadle.lab.testbed.cluster import QUEUE, Cluster, Scheduling
 from treadle.lab.testbed.play import Played
@@ -34,6 +33,8 @@ from treadle.planner.online import critical_path_order
 
 __all__ = ["SCHEMES", "Draw", "Size", "TestbedScheme", "run_draw", "run_scheme", "script_of"]
 
+WAIT_MS: Final = 5_000
+"""How long a plug-in waits for a plan."""
 TIMES: Final = 0.1
 """Durations in the testbed over those of the DAGs."""
 HEARTBEAT_MS: Final = 100

@@ -1,4 +1,4 @@
-"""The same on the testbed: 200 simulated nodes of a real ResourceManager, where JVM starts do not drown a difference.
+"""200 simulated nodes of a real ResourceManager, where JVM starts do not drown a difference.
 
 A tenth of the nodes is special, by attribute. Short jobs say what they require in a tag, as users of MapReduce do.
 Task durations vary around their mean, by seed.
@@ -22,9 +22,8 @@ from treadle.lab.testbed.cluster import Cluster, Scheduling
 from treadle.lab.testbed.play import Played, play
 from treadle.lab.testbed.script import Script, ScriptedJob, map_reduce
 
-__all__ = ["KIND", "SETTINGS", "Size", "run_scheme", "script_of", "settings_of"]
+__all__ = ["SETTINGS", "Size", "run_scheme", "script_of", "settings_of"]
 
-KIND: Final = "attribute"
 ATTRIBUTE: Final = {"zone": "special"}
 SPECIAL_SHARE: Final = 0.1
 SLOTS: Final = 4
@@ -55,7 +54,7 @@ class Size:
 
 
 def settings_of(size: Size) -> Settings:
-    """Return how many jobs come, and how fast; durations are those of the mini cluster."""
+    """Return how many jobs come, and how fast."""
     return Settings(short_jobs=60, short_tasks=20, gap_ms=1_000, long_jobs=3, slots=size.nodes * SLOTS)
 
 
@@ -77,7 +76,7 @@ def _job(arrival: Arrival, chance: np.random.Generator) -> ScriptedJob:
 
 
 def scheduling(scheme: Scheme, folder: Path) -> Scheduling:
-    """Return a scheme of the mini cluster as the testbed runs it."""
+    """Return a scheme as the testbed runs it."""
     if scheme.scheduler is not Scheduler.TREADLE:
         return Scheduling(scheme.name, settings=ALLOCATOR)
     blind = write_command(folder.with_name(f"{folder.name}-blind")) if scheme.name == "blind" else None
@@ -114,8 +113,8 @@ def run_scheme(
 def round_of(scheme: str, seed: int, script: Script, played: Played) -> Round:
     """Return a run as the report takes it."""
     ended = tuple(
-        Ended(job.name, bool(job.requires), "MapReduce", found.status, found.completion_ms, found.misplaced)
+        Ended(job.name, bool(job.requires), found.status, found.completion_ms, found.misplaced)
         for job, found in zip(script.jobs, played.jobs, strict=True)
     )
     proposals, rejected = (int(played.shim.get(key, 0)) for key in ("Proposals", "RejectedConstraint"))
-    return Round(seed, KIND, scheme, ended, proposals, rejected)
+    return Round(seed, scheme, ended, proposals, rejected)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
-from typing import Any, Final
+from typing import Final
 
 import psutil
 
@@ -43,53 +42,16 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """One way to run the sweep."""
-
-    wall_s: float
-    """Of the whole command."""
-    runs_s: float
-    """From the first result to the last: without what starts and compiles."""
-    cpu_s: float
-    """Of the processes that ran the simulations, in that time."""
-
-    @property
-    def cores(self) -> float:
-        """How many cores the simulations used on average."""
-        return self.cpu_s / self.runs_s
-
-
-@dataclass(frozen=True, slots=True)
 class SweepFigures:
     """What was found."""
 
     runs: int
-    executors: int
-    executors_seen: int
-    """The one in place of the dead one too."""
     kept_at_kill: int
     """How many runs had ended when an executor was killed."""
     failed: int
     containers_committed: int
     """By Treadle."""
     same_bytes: bool
-    yarn: Side
-    one_core: Side
-
-    @property
-    def speed_up(self) -> float:
-        """How much longer one core takes, from the first result to the last."""
-        return self.one_core.runs_s / self.yarn.runs_s
-
-    @property
-    def nothing_lost(self) -> bool:
-        """Whether every run has the result that one core gives."""
-        return self.same_bytes and not self.failed
-
-    def as_json(self) -> dict[str, Any]:
-        """Return everything for `--json`."""
-        machine = {"machine_cores": os.cpu_count()}
-        return asdict(self) | machine | {"speed_up": self.speed_up, "cores_used": self.yarn.cores}
 
 
 def run_sweep(runs: int, executors: int, folder: Path, say: Say) -> SweepFigures:
@@ -112,12 +74,12 @@ def run_sweep(runs: int, executors: int, folder: Path, say: Say) -> SweepFigures
         log = cluster.layout.logs / "sweep.log"
         work = _Work(cluster.submit(_on_yarn(cluster, folder, executors), log), log, folder / "yarn", runs)
         middle = max(1, round(MIDDLE * runs))
-        work.wait(lambda: work.kept() >= middle and len(_executors(cluster)) == executors, cluster, say)
+        work.wait(lambda: work.kept() >= middle and len(_executors(cluster)) == executors, say)
         kept_at_kill = work.kept()
         victim = _executors(cluster)[0]
         say(f"killing an executor after {kept_at_kill} of {runs} runs")
         victim.kill()
-        yarn = work.finish(cluster, say)
+        work.finish(say)
         committed = int(cluster.rm.treadle()["Committed"])
     say("the same on one core")
     log = folder / "one-core.log"
@@ -125,13 +87,13 @@ def run_sweep(runs: int, executors: int, folder: Path, say: Say) -> SweepFigures
         process = Popen(_command(folder, "one-core", "--jobs=1"), stdin=DEVNULL, stdout=out, stderr=STDOUT)
     alone = _Work(process, log, folder / "one-core", runs)
     try:
-        one_core = alone.finish(None, say)
+        alone.finish(say)
     finally:
         process.kill()
         process.wait()
     same = (folder / "yarn.json").read_bytes() == (folder / "one-core.json").read_bytes()
     failed = len(list((folder / "yarn" / "failed").rglob("*.json")))
-    return SweepFigures(runs, executors, len(work.executors), kept_at_kill, failed, committed, same, yarn, one_core)
+    return SweepFigures(runs, kept_at_kill, failed, committed, same)
 
 
 def _prepare(folder: Path, runs: int) -> None:
@@ -174,21 +136,18 @@ def _executors(cluster: MiniCluster) -> list[psutil.Process]:
 
 
 class _Work:
-    """A sweep that runs, and the processor time of those that simulate for it."""
+    """A sweep that runs."""
 
     def __init__(self, process: Popen[bytes], log: Path, cache: Path, runs: int) -> None:
         self._process, self._log, self._cache, self._runs = process, log, cache, runs
         self._begun_s = time.monotonic()
-        self._cpu_s: dict[tuple[int, float], tuple[float, float]] = {}
-        """By process: its processor time when results began to come, and now."""
         self._shown = -1
-        self.executors: set[tuple[int, float]] = set()
 
     def kept(self) -> int:
         """Return how many runs have ended well."""
         return sum(1 for _ in (self._cache / "runs").rglob("*.json"))
 
-    def wait(self, until: Callable[[], bool], cluster: MiniCluster | None, say: Say) -> None:
+    def wait(self, until: Callable[[], bool], say: Say) -> None:
         """Wait until something holds.
 
         Raises:
@@ -199,48 +158,18 @@ class _Work:
                 raise UserError(f"the sweep ended with exit code {self._process.returncode}: {_tail(self._log)}")
             if time.monotonic() - self._begun_s > LONGEST_S:
                 raise UserError(f"the sweep does not end: {_tail(self._log)}")
-            self._look(cluster)
             done = self.kept()
             if done > self._shown:
                 self._shown = done
                 say(f"{done} of {self._runs} runs")
             time.sleep(LOOK_S)
 
-    def finish(self, cluster: MiniCluster | None, say: Say) -> Side:
+    def finish(self, say: Say) -> None:
         """Wait for the end of the sweep; errors as of `wait`."""
-        self.wait(lambda: self.kept() >= self._runs, cluster, say)
-        self._look(cluster)
+        self.wait(lambda: self.kept() >= self._runs, say)
         code = self._process.wait(timeout=LONGEST_S)
-        wall_s = time.monotonic() - self._begun_s
         if code != 0:
             raise UserError(f"the sweep ended with exit code {code}: {_tail(self._log)}")
-        times = sorted(file.stat().st_mtime for file in (self._cache / "runs").rglob("*.json"))
-        cpu_s = sum(latest - first for first, latest in self._cpu_s.values())
-        return Side(wall_s, max(times[-1] - times[0], 1e-9), cpu_s)
-
-    def _look(self, cluster: MiniCluster | None) -> None:
-        """Add up processor time; what ran before the first result came does not count."""
-        began = self.kept() > 0
-        for process in self._simulating(cluster):
-            try:
-                times, key = process.cpu_times(), (process.pid, process.create_time())
-            except psutil.NoSuchProcess:
-                continue
-            now_s = times.user + times.system
-            first_s = self._cpu_s.get(key, (0.0, 0.0))[0] if began else now_s
-            self._cpu_s[key] = first_s, now_s
-
-    def _simulating(self, cluster: MiniCluster | None) -> Sequence[psutil.Process]:
-        if cluster is None:
-            return [psutil.Process(self._process.pid)] if self._process.poll() is None else []
-        found = []
-        for executor in _executors(cluster):
-            try:
-                self.executors.add((executor.pid, executor.create_time()))
-                found += [executor, *executor.children(recursive=True)]
-            except psutil.NoSuchProcess:
-                continue
-        return found
 
 
 def _tail(log: Path) -> str:

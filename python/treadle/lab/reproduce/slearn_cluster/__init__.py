@@ -1,1 +1,0 @@
-"""SLearn on real ResourceManagers."""
