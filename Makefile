@@ -25,7 +25,7 @@ build/.venv: pyproject.toml | prerequisites
 	@echo "Setting up $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
-	@TREADLE_BUILD_JAR=skip $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[cpsat,dashboard,demo,history,plot]' --group dev --group docs
+	@TREADLE_BUILD_JAR=skip $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dashboard,history,plot]' --group dev --group docs --group demo --group reproduce --group cpsat
 	@mkdir -p build && touch $@
 
 build/.jar: $(JAVA_SOURCES) | prerequisites

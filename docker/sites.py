@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from treadle.lab.minicluster.site import read_site, write_site
+from treadle_lab.minicluster.site import read_site, write_site
 
 
 def main(common: Path, own: Path, target: Path) -> None:

@@ -25,10 +25,8 @@ class WheelHook(BuildHookInterface):  # type: ignore[misc]
         if version == "editable" or os.environ.get(JAR_SWITCH) == "skip":
             return
         jars = self._jars()
-        runtime = Path(self.root, "java-shim", "runtime", "pom.xml")
         for jar in jars:
             build_data["force_include"][str(jar)] = f"treadle/java/{jar.name}"
-        build_data["force_include"][str(runtime)] = "treadle/java/runtime-pom.xml"
         build_data["pure_python"] = True
 
     def _jars(self) -> list[Path]:

@@ -13,10 +13,10 @@ from tests.support.clusters import for_shell_jobs
 from tests.support.dashboards import TOKEN, dashboard
 
 from treadle.cli.dashboard import _explain, _held
-from treadle.lab.harness import distributed_shell
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterSettings
-from treadle.lab.minicluster.site import CS, write_site
+from treadle_lab.harness import distributed_shell
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterSettings
+from treadle_lab.minicluster.site import CS, write_site
 
 LEAVES: Final = {"production": 50, "research": 30, "adhoc": 20}
 JOBS: Final = {"production": 2, "research": 2, "adhoc": 1}

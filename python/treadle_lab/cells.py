@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from treadle import __version__
-from treadle.lab.harness.runs import Asked, run_all
 from treadle.sweep.kept import Kept
+from treadle_lab.harness.runs import Asked, run_all
 
 MODEL: Final = 1
 """Raise it when a change of the engine or the simulator changes results: kept cells then run again."""

@@ -17,7 +17,7 @@ from tests.support.google_extract import write_extract
 
 from treadle.admin.host.plan import CLASS
 from treadle.cli import main
-from treadle.fairness.algorithms import ALGORITHMS
+from treadle_lab.fairness.algorithms import ALGORITHMS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SCENARIOS: Final = Path(__file__).parent / "scenarios"

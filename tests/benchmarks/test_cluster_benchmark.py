@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from treadle.cli.bench.cluster import app
-from treadle.lab.bench.sls_load import MODES
+from treadle_lab.cli.bench.cluster import app
+from treadle_lab.sls.load import MODES
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(1200)]
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from treadle.cli._testbed import setting_of_testbed
 from treadle.dag.dag import Dag, Stage
-from treadle.lab.bench.sls import Setting
-from treadle.lab.reproduce.hdrf.facebook import GPU_LEAF, LEAVES, queue_of
-from treadle.lab.reproduce.hdrf.testbed import SCHEMES, cluster_of, scheduling
-from treadle.lab.reproduce.phoenix_cluster.experiment import ALLOCATOR, POLICY
-from treadle.lab.testbed.cluster import Cluster, Scheduling
-from treadle.lab.testbed.play import Played, play
-from treadle.lab.testbed.script import Script, ScriptedJob, map_reduce, stages_of
+from treadle_lab.cli._testbed import setting_of_testbed
+from treadle_lab.papers.hdrf.facebook import GPU_LEAF, LEAVES, queue_of
+from treadle_lab.papers.hdrf.sls import SCHEMES, cluster_of, scheduling
+from treadle_lab.papers.phoenix.sls_schemes import ALLOCATOR, POLICY
+from treadle_lab.sls.cluster import Cluster, Scheduling
+from treadle_lab.sls.play import Played, play
+from treadle_lab.sls.run import Setting
+from treadle_lab.sls.script import Script, ScriptedJob, map_reduce, stages_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(1200)]
 

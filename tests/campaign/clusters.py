@@ -13,9 +13,9 @@ from tests.campaign.slices import Slice
 from tests.support.accounts import wait_adds_up, wait_idle
 from tests.support.jobs import Job, sleep_command
 
-from treadle.lab.demo.jobs import TEZ_SLEEP, spark_submit
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterError
+from treadle_lab.demo.jobs import TEZ_SLEEP, spark_submit
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterError
 
 LEASE_BACK_S = 240.0
 """Far above what a start of a sidecar takes on a busy machine."""

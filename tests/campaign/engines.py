@@ -19,8 +19,8 @@ from tests.support.clusters import for_shell_jobs
 from tests.support.engines import allocated_at_s, figures_of, lost_at_s, process_of, served_by
 from tests.support.jobs import Job, shell_job
 
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterError, ClusterSettings
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterError, ClusterSettings
 
 ENGINES: Final = ("first", "second", "third")
 """Each serves a queue of its name."""

@@ -15,8 +15,8 @@ from tests.campaign.slices import Slice
 from tests.support.clusters import LEASE_MS
 from tests.support.pairs import PairOfResourceManagers
 
-from treadle.lab.minicluster.layout import LOOPBACK
 from treadle.yarn.rest import ResourceManagerClient
+from treadle_lab.minicluster.layout import LOOPBACK
 
 BEFORE_THE_END_S = 90.0
 

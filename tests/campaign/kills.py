@@ -30,8 +30,8 @@ from tests.support.clusters import FaultyCluster, faulty_cluster
 from tests.support.faulty_sidecar import Fault
 from tests.support.sites import MODE, change
 
-from treadle.lab.minicluster.cluster import ADMIN_MAIN
-from treadle.lab.minicluster.settings import ClusterError
+from treadle_lab.minicluster.cluster import ADMIN_MAIN
+from treadle_lab.minicluster.settings import ClusterError
 
 FAULTS: Final = {
     "kill_sidecar": 74,

@@ -31,9 +31,9 @@ from tests.support.clusters import FaultyCluster, faulty_cluster
 from tests.support.faulty_sidecar import Fault
 from tests.support.jobs import sleep_job
 
-from treadle.lab.minicluster.cluster import RM
-from treadle.lab.minicluster.processes import MARK, JavaProgram
-from treadle.lab.minicluster.settings import ClusterError
+from treadle_lab.minicluster.cluster import RM
+from treadle_lab.minicluster.processes import MARK, JavaProgram
+from treadle_lab.minicluster.settings import ClusterError
 
 AGENT = MODULE / "target" / "agent-agent.jar"
 BYTE_BUDDY = Path.home() / ".m2/repository/net/bytebuddy/byte-buddy/1.14.19/byte-buddy-1.14.19.jar"

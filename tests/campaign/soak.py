@@ -21,10 +21,10 @@ from tests.campaign.clusters import folder
 from tests.campaign.slices import Slice
 from tests.campaign.trend import trend
 
-from treadle.lab.bench.jars import class_path, java_command
-from treadle.lab.bench.sls import Run, Setting, simulate
-from treadle.lab.bench.sls_load import MODES, Workload
-from treadle.lab.minicluster.runtime import java_home
+from treadle_lab.minicluster.runtime import java_home
+from treadle_lab.sls.jars import class_path, java_command
+from treadle_lab.sls.load import MODES, Workload
+from treadle_lab.sls.run import Run, Setting, simulate
 
 NODES = 40
 TASKS = 4

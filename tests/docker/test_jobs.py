@@ -10,8 +10,8 @@ import pytest
 from tests.docker.cluster import HOME, SLEEP, START, WORKERS, DockerCluster, Submitted
 
 from treadle.admin.jars import spark_jar, tez_jar
-from treadle.lab import demo
-from treadle.lab.minicluster.site import FRUGAL
+from treadle_lab import demo
+from treadle_lab.minicluster.site import FRUGAL
 
 TERA = "org.apache.hadoop.examples.terasort."
 TEZ_EXAMPLES = "org.apache.tez.examples."

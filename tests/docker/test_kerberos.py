@@ -11,8 +11,8 @@ import pytest
 from tests.docker.cluster import LOGS, SLEEP, START, DockerCluster
 from tests.docker.secure import KEYTAB, KEYTABS, SHELL, SecureCluster
 
-from treadle.lab import demo
-from treadle.lab.minicluster.site import FRUGAL
+from treadle_lab import demo
+from treadle_lab.minicluster.site import FRUGAL
 
 HISTORY = "http://history:19888"
 SHELLS = "org.apache.hadoop.yarn.applications.distributedshell.Client"

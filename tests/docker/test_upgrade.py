@@ -11,7 +11,7 @@ from tests.docker.test_faults import started as started_job
 from tests.support.accounts import wait_adds_up, wait_idle
 
 from treadle import __version__
-from treadle.lab.minicluster.settings import SHIM_CLASS, STOCK_CLASS
+from treadle_lab.minicluster.settings import SHIM_CLASS, STOCK_CLASS
 
 SHELL = "org.apache.hadoop.yarn.applications.distributedshell.Client"
 SHELL_JAR = "hadoop-yarn-applications-distributedshell-*.jar"

@@ -12,7 +12,7 @@ import pytest
 from tests.support.accounts import wait_idle, wait_settled
 from tests.support.clusters import FaultyCluster, faulty_cluster
 
-from treadle.lab.minicluster import processes
+from treadle_lab.minicluster import processes
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,8 @@ from tests.support.browser import Visitor, chromium
 from tests.support.clusters import LEASE_MS
 from tests.support.masters import Masters
 
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterSettings
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterSettings
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.lab.minicluster import processes
-from treadle.lab.minicluster.layout import Layout
+from treadle_lab.minicluster import processes
+from treadle_lab.minicluster.layout import Layout
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -10,9 +10,9 @@ from tests.support.clusters import QUEUES, for_shell_jobs
 from tests.support.engines import figures_of, owner_of, process_of, served_by
 from tests.support.jobs import Job, shell_job, sleep_job
 
-from treadle.lab.demo.jobs import TEZ_SLEEP, spark_submit
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterSettings
+from treadle_lab.demo.jobs import TEZ_SLEEP, spark_submit
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterSettings
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(2400)]
 

@@ -13,9 +13,9 @@ from tests.support.accounts import wait_settled
 from tests.support.clusters import explain
 from tests.support.masters import Master, Masters
 
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterError, ClusterSettings, NodeAttribute, NodeLabel
-from treadle.lab.minicluster.site import CS, write_site
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterError, ClusterSettings, NodeAttribute, NodeLabel
+from treadle_lab.minicluster.site import CS, write_site
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

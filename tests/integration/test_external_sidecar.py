@@ -16,9 +16,9 @@ from tests.support.accounts import wait_adds_up, wait_idle, wait_settled
 from tests.support.clusters import LEASE_MS, for_shell_jobs
 from tests.support.jobs import shell_job
 
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterSettings
 from treadle.live.handshake import CODE_BYTES, NONCE_BYTES, OPENING, opening
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterSettings
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

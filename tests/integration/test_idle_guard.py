@@ -13,8 +13,8 @@ from tests.support.clusters import for_shell_jobs
 from tests.support.jobs import shell_job
 from tests.support.sites import change
 
-from treadle.lab.minicluster.cluster import ADMIN_MAIN, MiniCluster
-from treadle.lab.minicluster.settings import ClusterSettings
+from treadle_lab.minicluster.cluster import ADMIN_MAIN, MiniCluster
+from treadle_lab.minicluster.settings import ClusterSettings
 
 pytestmark = pytest.mark.cluster
 

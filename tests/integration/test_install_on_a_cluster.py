@@ -10,8 +10,8 @@ from tests.support.clusters import LEASE_MS
 from tests.support.jobs import sleep_job
 
 from treadle.cli.main import run
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterSettings, Scheduler
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterSettings, Scheduler
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -14,8 +14,8 @@ import pytest
 from tests.support.jobs import sleep_job
 from tests.support.kerberos import Kdc
 
-from treadle.lab.minicluster import ClusterSettings, MiniCluster
-from treadle.lab.minicluster.cluster import ADMIN_MAIN
+from treadle_lab.minicluster import ClusterSettings, MiniCluster
+from treadle_lab.minicluster.cluster import ADMIN_MAIN
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.kerberos]
 

@@ -18,8 +18,8 @@ from tests.support.words import skewed_sizes, write_words
 from treadle.cli.main import run as treadle
 from treadle.history.samples import Sample
 from treadle.history.store import open_store
-from treadle.lab.demo.words import read_counts
 from treadle.policy.slearn.table import Sampling
+from treadle_lab.demo.words import read_counts
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.support.other_users import STRANGER, connects, in_child
 
-from treadle.lab.minicluster import ClusterSettings, MiniCluster, Scheduler, processes
-from treadle.lab.minicluster.layout import Layout
+from treadle_lab.minicluster import ClusterSettings, MiniCluster, Scheduler, processes
+from treadle_lab.minicluster.layout import Layout
 
 pytestmark = pytest.mark.cluster
 

@@ -12,9 +12,9 @@ from tests.support.clusters import LEASE_MS, QUEUES, for_shell_jobs
 from tests.support.engines import process_of
 from tests.support.jobs import shell_job
 
-from treadle.lab.demo.watch import roster_of
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterSettings
+from treadle_lab.demo.watch import roster_of
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterSettings
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -12,8 +12,8 @@ from tests.support.accounts import wait_adds_up, wait_idle
 from tests.support.clusters import for_shell_jobs
 from tests.support.jobs import shell_job
 
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterSettings
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterSettings
 
 pytestmark = pytest.mark.cluster
 

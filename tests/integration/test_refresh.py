@@ -8,7 +8,7 @@ from tests.support.clusters import FaultyCluster
 from tests.support.jobs import shell_job
 from tests.support.sites import MODE, change
 
-from treadle.lab.minicluster.settings import ClusterError
+from treadle_lab.minicluster.settings import ClusterError
 
 pytestmark = pytest.mark.cluster
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from treadle.lab.minicluster import Scheduler
-from treadle.lab.reproduce.hdrf.experiment import Settings, run_test
-from treadle.lab.reproduce.hdrf.paper_tests import TESTS
-from treadle.lab.reproduce.hdrf.report import off
+from treadle_lab.minicluster import Scheduler
+from treadle_lab.papers.hdrf.experiment import Settings, run_test
+from treadle_lab.papers.hdrf.paper_tests import TESTS
+from treadle_lab.papers.hdrf.report import off
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -12,9 +12,9 @@ import pytest
 from tests.support.accounts import wait_adds_up
 from tests.support.masters import Master, Masters
 
-from treadle.lab.minicluster import readiness
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ALLOCATOR_KEY, ClusterSettings, NodeAttribute
+from treadle_lab.minicluster import readiness
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ALLOCATOR_KEY, ClusterSettings, NodeAttribute
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 

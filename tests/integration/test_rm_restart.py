@@ -10,7 +10,7 @@ from tests.support.accounts import wait_adds_up, wait_idle, wait_settled
 from tests.support.clusters import FaultyCluster, faulty_cluster
 from tests.support.jobs import shell_job, sleep_job
 
-from treadle.lab.minicluster.settings import Scheduler
+from treadle_lab.minicluster.settings import Scheduler
 
 pytestmark = pytest.mark.cluster
 

@@ -18,8 +18,8 @@ from tests.support.clusters import QUEUES
 from tests.support.engines import figures_of, process_of
 from tests.support.jobs import sleep_job
 
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterSettings
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterSettings
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from treadle.lab.reproduce.agreement.experiment import run_both
-from treadle.lab.reproduce.agreement.report import misses
-from treadle.lab.reproduce.agreement.workload import JOBS, POLICIES
+from treadle_lab.agreement.experiment import run_both
+from treadle_lab.agreement.report import misses
+from treadle_lab.agreement.workload import JOBS, POLICIES
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -14,10 +14,10 @@ from treadle.admin.jars import spark_jar
 from treadle.cli.profiles import app
 from treadle.history.profile import JobProfile
 from treadle.history.store import open_store
-from treadle.lab.demo.jobs import spark_submit
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.layout import free_ports
-from treadle.lab.minicluster.settings import ClusterSettings
+from treadle_lab.demo.jobs import spark_submit
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.layout import free_ports
+from treadle_lab.minicluster.settings import ClusterSettings
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -11,9 +11,9 @@ from tests.support.clusters import explain
 from tests.support.masters import Master, Masters
 
 from treadle.admin.install import ready_made
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterSettings
-from treadle.lab.minicluster.site import CS, write_site
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterSettings
+from treadle_lab.minicluster.site import CS, write_site
 
 pytestmark = pytest.mark.cluster
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from treadle.cli._testbed import setting_of_testbed
-from treadle.lab.reproduce.graphene_cluster.testbed import SCHEMES, Size, dags_of, run_scheme
-from treadle.lab.testbed.kept_plays import KeptPlays
-from treadle.lab.testbed.player import Player
+from treadle_lab.cli._testbed import setting_of_testbed
+from treadle_lab.papers.graphene.sls import SCHEMES, Size, dags_of, run_scheme
+from treadle_lab.sls.kept_plays import KeptPlays
+from treadle_lab.sls.player import Player
 
 SIZE = Size(jobs=3, nodes=4)
 
@@ -19,7 +19,7 @@ SIZE = Size(jobs=3, nodes=4)
 @pytest.mark.parametrize("name", ["graphene", "graphene-capacity", "tetris"])
 def test_jobs_have_the_priorities_of_plans_where_a_scheme_has_any(name: str, tmp_path: Path) -> None:
     (scheme,) = (each for each in SCHEMES if each.name == name)
-    kept = KeptPlays(None, "treadle.lab.reproduce.graphene_cluster.testbed")
+    kept = KeptPlays(None, "treadle_lab.papers.graphene.sls")
     player = Player(setting_of_testbed(), tmp_path, kept, lambda _: None)
     played = run_scheme(scheme, 1, SIZE, player)
     assert [job.status for job in played.jobs] == ["SUCCEEDED"] * SIZE.jobs

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.support.documents import blocks
 
-from treadle.lab.minicluster import processes
-from treadle.lab.minicluster.layout import Layout
+from treadle_lab.minicluster import processes
+from treadle_lab.minicluster.layout import Layout
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"

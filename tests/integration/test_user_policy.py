@@ -15,7 +15,7 @@ from tests.support.clusters import LEASE_MS, FaultyCluster, faulty_cluster
 from tests.support.documents import commands, files_of
 from tests.support.jobs import sleep_job
 
-from treadle.lab.minicluster.cluster import ADMIN_MAIN
+from treadle_lab.minicluster.cluster import ADMIN_MAIN
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

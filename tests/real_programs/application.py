@@ -10,9 +10,9 @@ from typing import Any
 
 import psutil
 
-from treadle.lab.minicluster import processes
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterError
+from treadle_lab.minicluster import processes
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterError
 
 WAIT_S = 240.0
 _ENDED = {"FINISHED", "FAILED", "KILLED"}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.real_programs.account import ProgramError
 
-from treadle.lab.minicluster import processes
-from treadle.lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster import processes
+from treadle_lab.minicluster.cluster import MiniCluster
 
 CLIENT_S = 300.0
 _TAIL = 600

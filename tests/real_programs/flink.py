@@ -16,9 +16,9 @@ from tests.real_programs.application import WAIT_S, Application, named
 from tests.real_programs.daemons import zookeeper
 from tests.real_programs.stage import Stage, cluster_of, stage
 
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.processes import JavaProgram
-from treadle.lab.minicluster.site import FRUGAL
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.processes import JavaProgram
+from treadle_lab.minicluster.site import FRUGAL
 
 SQL_CLIENT = "org.apache.flink.table.client.SqlClient"
 WORKERS = 2

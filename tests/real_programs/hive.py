@@ -10,9 +10,9 @@ from tests.real_programs.account import Account, ProgramError
 from tests.real_programs.application import Application
 from tests.real_programs.stage import cluster_of, stage
 
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.processes import JavaProgram
-from treadle.lab.minicluster.site import FRUGAL, container_options, write_site
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.processes import JavaProgram
+from treadle_lab.minicluster.site import FRUGAL, container_options, write_site
 
 CLI = "org.apache.hadoop.hive.cli.CliDriver"
 OPENED = (

@@ -10,8 +10,8 @@ from tests.real_programs.application import WAIT_S, Application
 from tests.real_programs.daemons import hdfs
 from tests.real_programs.stage import Stage, cluster_of, stage
 
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.site import container_options
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.site import container_options
 
 MASTER = 1
 SPECIFICATION = """

@@ -14,10 +14,10 @@ from tests.support.accounts import wait_adds_up
 from tests.support.clusters import QUEUES, for_shell_jobs
 from tests.support.usage import ReportedUsage
 
-from treadle.lab.harness import distributed_shell
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.runtime import build_folder
-from treadle.lab.minicluster.settings import ClusterError, ClusterSettings, NodeAttribute
+from treadle_lab.harness import distributed_shell
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.runtime import build_folder
+from treadle_lab.minicluster.settings import ClusterError, ClusterSettings, NodeAttribute
 
 LEASE_MS = 30_000
 """Far above any pause of a busy machine: the stock scheduler places nothing while an engine lives."""

@@ -12,9 +12,9 @@ from typing import Any
 from tests.real_programs import clients
 from tests.real_programs.application import Application, named
 
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.processes import JavaProgram
-from treadle.lab.minicluster.site import FRUGAL, container_options
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.processes import JavaProgram
+from treadle_lab.minicluster.site import FRUGAL, container_options
 
 APPLICATION_CLI = "org.apache.hadoop.yarn.client.cli.ApplicationCLI"
 MASTER_MB = 256

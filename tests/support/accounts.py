@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.usage import Cluster, ReportedUsage
 
-from treadle.lab.minicluster.settings import ClusterError
+from treadle_lab.minicluster.settings import ClusterError
 
 
 def wait_settled(cluster: Cluster) -> None:

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from treadle.lab.harness.distributed_shell import node_environment
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterSettings
+from treadle_lab.harness.distributed_shell import node_environment
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterSettings
 
 LEASE_MS = 4000
 """Above the default: a mini cluster on two busy cores shares them with some ten JVMs."""

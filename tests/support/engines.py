@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import psutil
 
-from treadle.lab.demo.watch import roster_of
-from treadle.lab.minicluster.cluster import MiniCluster
+from treadle_lab.demo.watch import roster_of
+from treadle_lab.minicluster.cluster import MiniCluster
 
 _TIME: Final = r"^(\S+ \d+:\d+:\d+,\d+) "
 ENGINE: Final = "treadle.live.engine_child"

@@ -18,8 +18,8 @@ from tests.support.clusters import QUEUES
 from tests.support.engines import served_by
 from tests.support.masters import Master, Masters
 
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterSettings
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterSettings
 
 WHOLE, REST = "whole", "rest"
 

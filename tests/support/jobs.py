@@ -7,8 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from treadle.lab.harness import distributed_shell
-from treadle.lab.minicluster.cluster import MiniCluster
+from treadle_lab.harness import distributed_shell
+from treadle_lab.minicluster.cluster import MiniCluster
 
 SLEEP_JOB = "org.apache.hadoop.mapreduce.SleepJob"
 JOB_TIMEOUT_S = 240.0

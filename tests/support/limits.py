@@ -9,8 +9,8 @@ from typing import Any
 from tests.support.clusters import FaultyCluster, faulty_cluster
 from tests.support.usage import leaves, users
 
-from treadle.lab.minicluster.settings import NodeLabel
-from treadle.lab.minicluster.site import CS, write_site
+from treadle_lab.minicluster.settings import NodeLabel
+from treadle_lab.minicluster.site import CS, write_site
 
 GPU = "gpu"
 """The partition of the third node."""

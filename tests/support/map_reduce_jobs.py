@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JError
 
-from treadle.lab.harness.client_gateway import ClientGateway, refusal
-from treadle.lab.minicluster import ClusterError, MiniCluster
+from treadle_lab.harness.client_gateway import ClientGateway, refusal
+from treadle_lab.minicluster import ClusterError, MiniCluster
 
 __all__ = ["MapReduceJobs", "SleepJob", "WordCount", "master_logs"]
 

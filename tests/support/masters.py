@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from treadle.lab.harness.client_gateway import ClientGateway
-from treadle.lab.minicluster.cluster import MiniCluster
+from treadle_lab.harness.client_gateway import ClientGateway
+from treadle_lab.minicluster.cluster import MiniCluster
 
 YARN = "org.apache.hadoop.yarn"
 

@@ -13,9 +13,9 @@ from typing import Final
 import psutil
 
 from treadle.errors import UserError
-from treadle.lab.demo.jobs import java_of_spark, spark_environment, spark_options
-from treadle.lab.minicluster.cluster import MiniCluster
-from treadle.lab.minicluster.settings import ClusterSettings
+from treadle_lab.demo.jobs import java_of_spark, spark_environment, spark_options
+from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.settings import ClusterSettings
 
 SCENARIO: Final = """\
 cluster: {nodes: [{count: 2, resources: {memory-mb: 8192, vcores: 8}}]}

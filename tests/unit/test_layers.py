@@ -16,6 +16,7 @@ from treadle.policy.slearn.table import JOB
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "treadle"
+LAB = ROOT / "python" / "treadle_lab"
 LINES_MAX = 500
 
 BASE = {
@@ -33,8 +34,7 @@ BASE = {
 }
 
 ALLOWED = {
-    "__init__": {"_moved"},
-    "_moved": set(),
+    "__init__": set(),
     "__main__": {"cli"},
     "errors": set(),
     "files": set(),
@@ -45,6 +45,7 @@ ALLOWED = {
     "niceness": set(),
     "proposals": set(),
     "sources": set(),
+    "tables": set(),
     "unpacking": set(),
     "compiled": {"config", "errors", "files", "sources"},
     "yarn": BASE,
@@ -116,35 +117,36 @@ ALLOWED = {
     },
     "simulate": BASE | {"admin", "compiled", "config", "policy", "simulator", "workload"},
     "sweep": BASE | {"admin", "config", "policy", "record", "replay", "simulate", "simulator", "wire", "workload"},
-    "lab": BASE
-    | {
-        "admin",
-        "am",
-        "compiled",
-        "config",
-        "constraints",
-        "dag",
-        "engine",
-        "explain",
-        "fairness",
-        "history",
-        "live",
-        "model",
-        "planner",
-        "policy",
-        "record",
-        "replay",
-        "simulate",
-        "simulator",
-        "sweep",
-        "wire",
-        "workload",
-        "yarn",
-    },
 }
-ALLOWED["cli"] = ALLOWED["lab"] | {"dashboard", "lab"}
+EVERYTHING = BASE | {part for part in ALLOWED if not part.startswith("_")}
+ALLOWED["cli"] = EVERYTHING | {"tables"}
 ALLOWED["reference"] = ALLOWED["cli"] | {"cli"}
 """What each part of the package may import besides itself."""
+
+LAB_TOOLS = {"minicluster", "harness", "models", "readers", "fairness", "planning"}
+LABORATORY = {
+    "minicluster": set(),
+    "readers": set(),
+    "models": set(),
+    "planning": set(),
+    "fairness": set(),
+    "rows": set(),
+    "render": set(),
+    "harness": {"minicluster"},
+    "sls": {"harness", "minicluster"},
+    "demo": {"minicluster"},
+    "bench": {"harness", "sls"},
+    "agreement": {"harness", "minicluster"},
+    "cells": {"harness"},
+    "plots": {"rows"},
+    "gains": {"cells", "harness", "plots", "render", "rows"},
+    "papers": LAB_TOOLS | {"sls"},
+    "docs": LAB_TOOLS | {"papers"},
+}
+LABORATORY["cli"] = set(LABORATORY)
+"""What each part of the laboratory may import of it besides itself; of the product all but its commands."""
+COMMANDS = {"cli", "docs", "gains"}
+"""The parts of the laboratory that may import the product's commands."""
 
 IGNORED = {
     ".git",
@@ -166,17 +168,18 @@ REGISTRY = re.compile(
 )
 
 
-def parts() -> list[str]:
-    return sorted(path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file())
+def parts(package: Path) -> list[str]:
+    return sorted(path.stem for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file())
 
 
-def files_of(part: str) -> list[Path]:
-    alone = PACKAGE / f"{part}.py"
-    return [alone] if alone.is_file() else sorted((PACKAGE / part).rglob("*.py"))
+def files_of(part: str, package: Path = PACKAGE) -> list[Path]:
+    alone = package / f"{part}.py"
+    return [alone] if alone.is_file() else sorted((package / part).rglob("*.py"))
 
 
-def imported(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the parts of the package that a file imports, at its top or within functions."""
+def imported(file: Path, package: Path = PACKAGE) -> Iterator[tuple[int, str]]:
+    """Yield the parts of a package that a file imports, at its top or within functions."""
+    known = {*parts(package), "__init__"}
     for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -188,25 +191,53 @@ def imported(file: Path) -> Iterator[tuple[int, str]]:
             continue
         for name in names:
             top, _, rest = name.partition(".")
-            if top == "treadle":
+            if top == package.name:
                 part = rest.partition(".")[0]
-                yield node.lineno, part if part in ALLOWED else "__init__"
+                yield node.lineno, part if part in known else "__init__"
 
 
-@pytest.mark.parametrize("part", parts())
+def wrong_imports(part: str, package: Path, allowed: set[str], of: Path) -> list[str]:
+    return [
+        f"{file.relative_to(ROOT)}:{line}: imports {target}"
+        for file in files_of(part, package)
+        for line, target in imported(file, of)
+        if target not in allowed
+    ]
+
+
+@pytest.mark.parametrize("part", parts(PACKAGE))
 def test_imports_point_one_way(part: str) -> None:
     assert part in ALLOWED, f"say in ALLOWED what {part} may import"
+    assert wrong_imports(part, PACKAGE, ALLOWED[part] | {part, "__init__"}, PACKAGE) == []
+    assert wrong_imports(part, PACKAGE, set(), LAB) == [], "the product needs nothing of the laboratory"
+
+
+@pytest.mark.parametrize("part", [part for part in parts(LAB) if part != "__init__"])
+def test_imports_of_the_laboratory_point_one_way(part: str) -> None:
+    assert part in LABORATORY, f"say in LABORATORY what {part} may import"
+    assert wrong_imports(part, LAB, LABORATORY[part] | {part, "__init__"}, LAB) == []
+    assert part in COMMANDS or wrong_imports(part, LAB, {*ALLOWED} - {"cli"}, PACKAGE) == []
+
+
+@pytest.mark.parametrize("paper", sorted(path.name for path in (LAB / "papers").iterdir() if path.is_dir()))
+def test_each_paper_is_read_by_itself(paper: str) -> None:
+    named = {name for file in (LAB / "papers" / paper).glob("*.py") for name in modules_imported(file)}
+    assert {name.split(".")[2] for name in named if name.startswith("treadle_lab.papers.")} <= {paper}
+
+
+def test_tests_of_the_product_need_no_laboratory() -> None:
     wrong = [
-        f"{file.relative_to(ROOT)}:{line}: imports {target}"
-        for file in files_of(part)
-        for line, target in imported(file)
-        if target not in ALLOWED[part] | {part, "__init__"}
+        str(file.relative_to(ROOT))
+        for folder in ("engine", "property", "unit")
+        for file in (ROOT / "tests" / folder).rglob("*.py")
+        if any(name.partition(".")[0] == LAB.name for name in modules_imported(file))
     ]
-    assert wrong == []
+    assert wrong == [], "tests of the laboratory lie in tests/lab"
 
 
 def test_no_two_parts_may_import_each_other_not_even_by_a_detour() -> None:
-    TopologicalSorter({part: allowed - {part} for part, allowed in ALLOWED.items()}).prepare()  # raises CycleError
+    for known in (ALLOWED, LABORATORY):
+        TopologicalSorter({part: allowed - {part} for part, allowed in known.items()}).prepare()  # raises CycleError
 
 
 def imports_at_the_top(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -242,9 +273,9 @@ def loaded_by(file: Path, modules: Collection[str]) -> set[str]:
 
 
 def modules() -> dict[str, Path]:
-    """Return the package's modules and their files."""
+    """Return the modules of both packages and their files."""
     found = {}
-    for file in PACKAGE.rglob("*.py"):
+    for file in (*PACKAGE.rglob("*.py"), *LAB.rglob("*.py")):
         *above, last = file.relative_to(PACKAGE.parent).with_suffix("").parts
         found[".".join(above if last == "__init__" else [*above, last])] = file
     return found

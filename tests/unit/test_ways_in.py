@@ -169,8 +169,7 @@ def ways_of_java(source: str) -> dict[str, list[str]]:
 
 def _sources() -> Iterator[tuple[str, dict[str, list[str]]]]:
     for file in sorted(PYTHON.rglob("*.py")):
-        if PYTHON / "lab" not in file.parents:  # experiments and mini clusters of the one who starts them
-            yield file.relative_to(PYTHON).as_posix(), ways_of_python(file.read_text("utf-8"))
+        yield file.relative_to(PYTHON).as_posix(), ways_of_python(file.read_text("utf-8"))
     for file in sorted(JAVA.rglob("*.java")):
         yield file.relative_to(JAVA).as_posix(), ways_of_java(file.read_text("utf-8"))
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
-from treadle.lab.harness.tables import empty_table
 from treadle.simulate.comparison import against_of, pairs_of, slowdowns_of
 from treadle.simulator.results import Summary
+from treadle.tables import empty_table
 
 
 def comparison_tables(summaries: Sequence[Summary], *, details: bool) -> Iterator[Table]:

@@ -23,7 +23,6 @@ from treadle.cli._results import check_results, make_folder, write_json, writing
 from treadle.cli._runs import INTERRUPTED
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
-from treadle.lab.harness.tables import empty_table
 from treadle.policy.catalogue import register_parts
 from treadle.policy.failed import PolicyFailedError
 from treadle.simulate.batch import Line, Outcome, run_line, run_lines, settings_of, with_scenario
@@ -36,6 +35,7 @@ from treadle.simulate.statistics import FEW
 from treadle.simulate.tables import TableFormat, check_parquet, write_tables
 from treadle.simulator.results import FailedRun, Summary, as_json
 from treadle.simulator.scenario_engines import warm_up_all
+from treadle.tables import empty_table
 from treadle.words import counted
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, Any, Final, TextIO
 
 import typer
@@ -20,15 +19,11 @@ from rich.table import Table
 from treadle.cli._console import console_for_tables, say
 from treadle.cli._results import check_plotting, writing
 from treadle.errors import UserError
-from treadle.history.estimators.accuracy import Accuracy, measure
-from treadle.history.estimators.estimators import ESTIMATORS
-from treadle.lab.harness.tables import empty_table
-from treadle.lab.reproduce.slearn.workload import google_record
+from treadle.tables import empty_table
 from treadle.words import counted
 from treadle.workload.formats import FORMATS, read_workload, recognised
 from treadle.workload.job import Workload, loads
 from treadle.workload.summary import QUANTILES, Summary, summarise
-from treadle.workload.traces.google import google_jobs
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -104,42 +99,6 @@ def convert(
         say(console, f"Note: {note}.", "yellow")
 
 
-@app.command()
-def errors(
-    folder: Annotated[Path, typer.Argument(help="The folder of the Google 2011 extract, with both tables.")],
-    seeds: Annotated[int, typer.Option(min=1, help="How often pilots are drawn.")] = 3,
-    first_seed: Annotated[int, typer.Option(min=0)] = 0,
-    ratio: Annotated[float, typer.Option(min=0, max=1, help="Of tasks that are pilots.")] = 0.03,
-    tasks_max: Annotated[int, typer.Option(min=3, help="Wider jobs are not estimated.")] = 150,
-    as_known: Annotated[bool, typer.Option(help="A job is history when it has ended, not when it came.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
-) -> None:
-    """Show how wrong each estimator of task durations is on wide jobs, each from the jobs before it (SLearn, 4.3)."""
-    console = Console(stderr=True)
-    said = {name: found for name, found in ESTIMATORS.items() if name not in ("none", "oracle")}
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
-        bar = bars.add_task("estimating", total=seeds + 1)
-        records = [google_record(job) for job in google_jobs(folder)]
-        records.sort(key=lambda record: record.features.submit_ms)
-        bars.advance(bar)
-        runs = []
-        for seed in range(first_seed, first_seed + seeds):
-            runs.append(measure(said, [], records, seed, ratio=ratio, tasks_max=tasks_max, in_order_of_end=as_known))
-            bars.advance(bar)
-    figures = {name: _figures([run[name] for run in runs]) for name in said}
-    if as_json:
-        typer.echo(json.dumps(figures))
-        return
-    table = Table(title=f"Error of the mean task duration, in percent, over {seeds} seeds", title_justify="left")
-    table.add_column("estimator")
-    digits = {"jobs": 0, "silent": 0, "error_p50": 1, "error_p90": 1, "error_mean": 1, "within": 3}
-    for column in ("jobs", "silent", "P50", "P90", "mean", "share in interval"):
-        table.add_column(column, justify="right")
-    for name, found in figures.items():
-        table.add_row(name, *("" if value is None else f"{value:.{digits[key]}f}" for key, value in found.items()))
-    console_for_tables().print(table)
-
-
 def _read(console: Console, file: Path, known: str | None, seed: int | None) -> Workload:
     """Return a file's workload, with a bar on a terminal."""
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
@@ -158,22 +117,6 @@ def _opened(output: Path) -> Iterator[TextIO]:
         beside.replace(output)
     finally:
         beside.unlink(missing_ok=True)
-
-
-def _figures(runs: list[Accuracy]) -> dict[str, float | None]:
-    """Return the means over seeds; of errors None if no job was estimated."""
-    said = [run for run in runs if len(run.percent)]
-    errors = {
-        "error_p50": [run.quantile(0.5) for run in said],
-        "error_p90": [run.quantile(0.9) for run in said],
-        "error_mean": [float(run.percent.mean()) for run in said],
-        "within": [run.within for run in said],
-    }
-    return {
-        "jobs": fmean(len(run.percent) for run in runs),
-        "silent": fmean(run.silent for run in runs),
-        **{name: fmean(values) if values else None for name, values in errors.items()},
-    }
 
 
 def _counts(known: str, summary: Summary) -> Table:

@@ -15,12 +15,7 @@ __all__ = ["FOLDER", "ROOTS", "inner", "kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ROOTS: Final = (
-    "treadle.simulator.cluster",
-    "treadle.simulator.event_queue",
-    "treadle.simulator.cell",
-    "treadle.simulator.workers",
-)
+ROOTS: Final = ("treadle.simulator.cluster", "treadle.simulator.event_queue")
 """What the simulator's kernels are made of, with all that it imports."""
 
 FOLDER: Final = cache_folder("simulator", ROOTS)

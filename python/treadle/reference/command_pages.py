@@ -30,8 +30,8 @@ def commands_page() -> str:
 
 
 def command_paths() -> list[tuple[str, ...]]:
-    """Return the words of each command, groups left out, in the order of the help."""
-    return [path for name in main.commands() for path in _below((name,))]
+    """Return the words of each command, groups left out: the product's, then the laboratory's."""
+    return [path for folder in main.sources().values() for name in main.commands(folder) for path in _below((name,))]
 
 
 def _below(path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

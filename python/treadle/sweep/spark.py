@@ -27,7 +27,7 @@ from treadle.sweep.local import Done, died
 THREADS_MAX: Final = 512
 AHEAD: Final = 2
 """Lines that are with Spark for each of its cores, so that none waits for this process."""
-LEFT_OUT: Final = ("__pycache__", "lab", "live")
+LEFT_OUT: Final = ("__pycache__", "live")
 """Folders of the package that runs need nothing of."""
 
 

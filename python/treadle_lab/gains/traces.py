@@ -10,10 +10,10 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from treadle.lab.harness.data import FACEBOOK, GOOGLE, TPCH, DataSet, given_or_found
 from treadle.workload.formats import read_workload
 from treadle.workload.job import Framework, Job, Workload, arranged, job_work, scaled_to_load
 from treadle.workload.traces.tpch import read_tpch
+from treadle_lab.harness.data import FACEBOOK, GOOGLE, TPCH, DataSet, given_or_found
 
 HOUR_MS: Final = 3_600_000
 HALF_MS: Final = 12 * HOUR_MS + HOUR_MS * 3 // 5

@@ -122,14 +122,3 @@ def test_what_holds_of_all_segments_has_one_line(tmp_path: Path, monkeypatch: py
     notes = [note for note in verify.verify(segments(RECORDINGS[0])).notes if "another engine recorded it" in note]
     assert len(notes) == 1
     assert notes[0].startswith("all 3 segments: ")
-
-
-def test_bench_says_what_recording_costs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "figures.json"
-    assert run(["bench", "record", "--nodes", "20", "--rounds", "2", "--json", str(file)]) == 0
-    (found,) = json.loads(file.read_text())["record"]
-    assert found["containers"] == 400
-    assert 0 < found["share"] < 1
-    assert found["beside_s"] < found["deciding_s"]
-    assert found["bytes_per_container"] == found["bytes"] / 400
-    assert "B/container" in capsys.readouterr().out

@@ -234,15 +234,6 @@ def test_a_recording_without_its_beginning_says_that_what_was_learned_is_missing
     assert note.startswith(segments(RECORDING)[1].name)
 
 
-def test_bench_says_how_wrong_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "figures.json"
-    assert run(["bench", "replay", "--workloads", "1", "--jobs", "6", "--json", str(file)]) == 0
-    (found,) = json.loads(file.read_text())["replay"]
-    assert (found["recorded"], found["replayed"], found["jobs"]) == ("capacity", "srpt", 6)
-    assert abs(found["own"]["completion_mean"]) < 0.1
-    assert "model of B: off by" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("harm", ["missing", "unreadable"])
 def test_a_recording_of_which_a_part_is_missing_is_no_whole_result(
     harm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

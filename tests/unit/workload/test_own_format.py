@@ -121,17 +121,6 @@ def test_a_mistake_is_named_with_line_field_and_remedy(tmp_path: Path, line: Any
     assert told in str(error.value)
 
 
-def test_what_treadle_dags_writes_is_a_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "dags.jsonl"
-    command = ["dags", "generate", "--seed=1..2", "--stages=3", "--depth=2", "--tasks=50..60", f"--output={file}"]
-    assert run(command) == 0
-    found = read_workload(file)
-    assert len(found.jobs) == 2
-    assert {job.arrival_ms for job in found.jobs} == {0}
-    assert run(["workload", "show", str(file)]) == 0
-    assert "dag: DAGs to plan" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -146,13 +135,6 @@ def test_json_of_other_formats_is_as_strict(tmp_path: Path, text: str, told: str
         read_workload(file, "sls")
     assert told in str(error.value)
     assert "Sls" not in str(error.value)
-
-
-def test_an_empty_file_of_dags_is_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "empty.jsonl"
-    file.write_text("\n")
-    assert run(["plan", str(file)]) == 2
-    assert "empty; write one JSON object a line" in capsys.readouterr().err
 
 
 def test_a_capacity_that_nobody_asks_for_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

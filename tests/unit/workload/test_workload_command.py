@@ -101,14 +101,3 @@ def test_a_weighted_quantile_is_that_of_all_values(pairs: list[tuple[int, int]],
     each = np.repeat(values, counts)
     assert found.quantile(share) == np.quantile(each, share, method="inverted_cdf")
     assert found.mean == pytest.approx(each.mean())
-
-
-def test_the_errors_of_estimators_on_an_extract(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(("workload", "errors", str(DATA / "google"), "--seeds", "2", "--json")) == 0
-    figures = json.loads(capsys.readouterr().out)
-    assert list(figures) == ["pilots", "3sigma", "3sigma-tl", "point", "median", "combined"]
-    assert figures["pilots"]["jobs"] == 0  # of the job of four tasks one was not seen
-    assert run(("workload", "errors", str(DATA / "google"))) == 0
-    assert "3sigma-tl" in capsys.readouterr().out
-    assert run(("workload", "errors", str(DATA / "none"))) == 2
-    assert "no such file" in capsys.readouterr().err

@@ -1,1 +1,0 @@
-"""What measures and shows: a real cluster on loopback, benchmarks, the demonstration, experiments."""

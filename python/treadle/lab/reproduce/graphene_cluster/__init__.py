@@ -1,1 +1,0 @@
-"""Graphene on a real ResourceManager."""

@@ -1,0 +1,322 @@
+"""How fast the engine decides: one configuration after the other, and how that grows."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from treadle.config.reader import read_settings, refuse_engines
+from treadle.config.settings import Settings
+from treadle.engine import Engine
+from treadle.policy.catalogue import register_parts
+from treadle.policy.failed import PolicyFailedError, insist
+from treadle_lab.bench.engine_load import Load, SteadyState
+from treadle_lab.harness.statistics import Interval, slope_of
+from treadle_lab.sls.load import BenchError
+
+NODES: Final = (100, 1_000, 5_000, 20_000)
+ROWS: Final = (100, 1_000, 10_000)
+LEAVES: Final = (1, 1_000)
+QUICK: Final = (
+    (100, 1_000, 1),
+    (1_000, 1_000, 1),
+    (1_000, 10_000, 1),
+    (1_000, 1_000, 1_000),
+    (5_000, 10_000, 1_000),
+)
+GOAL: Final = (5_000, 10_000, 1_000)
+GOAL_S: Final = 10.0
+"""How long the configuration of the goal is measured at least."""
+
+WARM_TICKS: Final = 20
+"""Ticks before the measurement: compiled code is read, tables have grown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was measured of one policy in one configuration, on one thread.
+
+    ``*_cpu`` is the thread's CPU time, the others wall time: the same on an idle core, longer on a busy machine.
+    """
+
+    policy: str
+    nodes: int
+    rows: int
+    leaves: int
+    batch: int
+    seconds: float
+    """Time of all decides and of applying the events before each."""
+    ticks: int
+    placed: int
+    placements_per_s: float
+    placements_per_s_cpu: float
+    placed_per_decide: float
+    decide_p50_ms: float
+    decide_p99_ms: float
+    decide_p50_ms_cpu: float
+    decide_p99_ms_cpu: float
+    apply_p50_ms: float
+    apply_p99_ms: float
+    apply_p50_ms_cpu: float
+    apply_p99_ms_cpu: float
+    warnings: tuple[str, ...]
+    """What the engine said of the policy: what is followed otherwise than it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A configuration without figures: a part of its policy failed."""
+
+    policy: str
+    nodes: int
+    rows: int
+    leaves: int
+    failure: str
+
+
+def load_policies(files: Iterable[Path]) -> dict[str, Settings]:
+    """Return the settings in files by the files' names without their ending.
+
+    Raises:
+        BenchError: there are none.
+        ConfigError: a file is wrong.
+    """
+    register_parts()
+    found = {file.stem: read_settings(file) for file in files}
+    for settings in found.values():
+        refuse_engines(settings, "this benchmark")
+    if not found:
+        raise BenchError("there are no policies; name files with --policy")
+    return found
+
+
+def measure(name: str, settings: Settings, load: Load, seconds: float) -> Figures:
+    """Run a steady state until applying and deciding have taken ``seconds`` together.
+
+    Raises:
+        PolicyFailedError: a part of the policy failed.
+    """
+    state, engine = SteadyState(load), Engine(settings)
+    engine.apply(state.snapshot())
+    times = _Times()
+    placed = ticks = 0
+    while ticks < WARM_TICKS or times.spent_s() < seconds:
+        frame = state.tick()
+        times.start()
+        engine.apply(frame)
+        times.applied()
+        made = engine.decide(state.now_ms, load.batch, sequence=state.sequence)
+        times.decided()
+        insist(engine.failure, f"in tick {ticks + 1}")
+        state.commit(made)
+        ticks += 1
+        placed += len(made)
+        if ticks == WARM_TICKS:
+            times, placed = _Times(), 0
+    return _figures(name, load, times, placed, tuple(engine.warnings()))
+
+
+class _Times:
+    """What ticks take: columns apply wall, apply CPU, decide wall, decide CPU, in nanoseconds."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, int, int, int]] = []
+        self._spent = 0
+        self._last = self._middle = (0, 0)
+
+    def start(self) -> None:
+        self._last = (time.perf_counter_ns(), time.thread_time_ns())
+
+    def applied(self) -> None:
+        self._middle = (time.perf_counter_ns(), time.thread_time_ns())
+
+    def decided(self) -> None:
+        wall, cpu = time.perf_counter_ns(), time.thread_time_ns()
+        (began, began_cpu), (middle, middle_cpu) = self._last, self._middle
+        self.rows.append((middle - began, middle_cpu - began_cpu, wall - middle, cpu - middle_cpu))
+        self._spent += wall - began
+
+    def spent_s(self) -> float:
+        """Return the wall time of all ticks."""
+        return self._spent / 1e9
+
+
+def _figures(name: str, load: Load, times: _Times, placed: int, warnings: tuple[str, ...]) -> Figures:
+    taken = np.array(times.rows) / 1e6
+    (apply_50, apply_50_cpu, decide_50, decide_50_cpu) = np.percentile(taken, 50, axis=0).round(4).tolist()
+    (apply_99, apply_99_cpu, decide_99, decide_99_cpu) = np.percentile(taken, 99, axis=0).round(4).tolist()
+    apply_s, apply_cpu_s, decide_s, decide_cpu_s = (taken.sum(axis=0) / 1e3).tolist()
+    return Figures(
+        policy=name,
+        nodes=load.nodes,
+        rows=load.rows,
+        leaves=load.leaves,
+        batch=load.batch,
+        seconds=round(apply_s + decide_s, 3),
+        ticks=len(taken),
+        placed=placed,
+        placements_per_s=round(placed / (apply_s + decide_s), 1),
+        placements_per_s_cpu=round(placed / (apply_cpu_s + decide_cpu_s), 1),
+        placed_per_decide=round(placed / len(taken), 1),
+        decide_p50_ms=decide_50,
+        decide_p99_ms=decide_99,
+        decide_p50_ms_cpu=decide_50_cpu,
+        decide_p99_ms_cpu=decide_99_cpu,
+        apply_p50_ms=apply_50,
+        apply_p99_ms=apply_99,
+        apply_p50_ms_cpu=apply_50_cpu,
+        apply_p99_ms_cpu=apply_99_cpu,
+        warnings=warnings,
+    )
+
+
+def grid_of(
+    nodes: Sequence[int] | None,
+    rows: Sequence[int] | None,
+    leaves: Sequence[int] | None,
+    *,
+    quick: bool = False,
+    constrained: bool = False,
+) -> list[tuple[int, int, int]]:
+    """Return the configurations to measure: (nodes, rows, leaves)."""
+    if (quick or constrained) and not (nodes or rows or leaves):
+        return [GOAL] if quick and constrained else list(CONSTRAINED if constrained else QUICK)
+    return list(itertools.product(nodes or NODES, rows or ROWS, leaves or LEAVES))
+
+
+def run_grid(
+    policies: dict[str, Settings],
+    grid: Sequence[tuple[int, int, int]],
+    batch: int,
+    seconds: float,
+    progress: Callable[[str], None],
+    *,
+    keep_going: bool = False,
+) -> list[Figures | Failed]:
+    """Measure every policy in every configuration (nodes, rows, leaves), the goal's for `GOAL_S` at least.
+
+    With ``keep_going`` a configuration in which a part fails has no figures, and the next one follows.
+
+    Raises:
+        BenchError: a part of a policy failed.
+    """
+    results: list[Figures | Failed] = []
+    for name, settings in policies.items():
+        for nodes, rows, leaves in grid:
+            done = f"{len(results)} of {len(policies) * len(grid)} done"
+            progress(f"{done}; {name}: {nodes:,} nodes, {rows:,} rows, {leaves:,} leaves")
+            load = Load(nodes, rows, leaves, batch)
+            goal = (nodes, rows, leaves) == GOAL
+            try:
+                results.append(measure(name, settings, load, max(seconds, GOAL_S) if goal else seconds))
+            except PolicyFailedError as error:
+                if not keep_going:
+                    raise BenchError(f"{name}: {error}; --keep-going goes on without its figures") from error
+                results.append(Failed(name, nodes, rows, leaves, str(error)))
+    return results
+
+
+CONSTRAINED: Final = ((1_000, 1_000, 1), (1_000, 10_000, 1_000), GOAL)
+"""Where constrained rows are compared, if nothing else is asked for: each takes four measurements."""
+
+CLASSES: Final = 64
+"""Of nodes, in the configurations with constrained rows."""
+
+TURNS: Final = 2
+"""How often configurations with and without constrained rows are measured in turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constrained:
+    """One configuration without constrained rows, and with them: placements a second of CPU time."""
+
+    policy: str
+    nodes: int
+    rows: int
+    leaves: int
+    without: float
+    constrained: float
+
+    @property
+    def ratio(self) -> float:
+        """How fast it is with constrained rows, as a part of how fast it is without."""
+        return self.constrained / self.without if self.without else 0.0
+
+
+def compare_constrained(
+    policies: dict[str, Settings],
+    grid: Sequence[tuple[int, int, int]],
+    batch: int,
+    seconds: float,
+    progress: Callable[[str], None],
+) -> list[Constrained]:
+    """Measure each policy and configuration with and without constrained rows, in turn; the best of each counts.
+
+    Raises:
+        BenchError: a part of a policy failed.
+    """
+    found: list[Constrained] = []
+    for name, settings in policies.items():
+        for nodes, rows, leaves in grid:
+            best = [0.0, 0.0]
+            for turn in range(2 * TURNS):
+                bound = turn % 2
+                done = f"{len(found)} of {len(policies) * len(grid)} done"
+                sizes = f"{nodes:,} nodes, {rows:,} rows, {leaves:,} leaves"
+                progress(f"{done}; {name}: {sizes}, {CLASSES * bound} classes")
+                load = Load(nodes, rows, leaves, batch, classes=CLASSES * bound)
+                try:
+                    best[bound] = max(best[bound], measure(name, settings, load, seconds).placements_per_s_cpu)
+                except PolicyFailedError as error:
+                    raise BenchError(f"{name}: {error}") from error
+            found.append(Constrained(name, nodes, rows, leaves, best[0], best[1]))
+    return found
+
+
+def growth(results: Sequence[Figures]) -> dict[str, dict[str, Interval | None]]:
+    """Return for each policy and dimension the exponent k of CPU time per placement ~ n^k; None with only one size.
+
+    The slope of a least-squares line through the logarithms, with a level of its own for each choice of the other two.
+    The interval says how well one power of n describes the sizes measured, not how repeatable they are.
+    """
+    found: dict[str, dict[str, Interval | None]] = {}
+    for policy in dict.fromkeys(result.policy for result in results):
+        mine = [result for result in results if result.policy == policy and result.placements_per_s_cpu > 0]
+        found[policy] = {name: _exponent(mine, name) for name in ("nodes", "rows", "leaves")}
+    return found
+
+
+def _exponent(results: Sequence[Figures], dimension: str) -> Interval | None:
+    lines: dict[tuple[Any, ...], list[tuple[float, float]]] = {}
+    for result in results:
+        others = tuple(getattr(result, name) for name in ("nodes", "rows", "leaves") if name != dimension)
+        point = (math.log(getattr(result, dimension)), -math.log(result.placements_per_s_cpu))
+        lines.setdefault(others, []).append(point)
+    return slope_of(list(lines.values()))
+
+
+def _plain_growth(results: Sequence[Figures]) -> dict[str, dict[str, dict[str, float] | None]]:
+    """Return the exponents for JSON."""
+    return {
+        policy: {name: None if k is None else k.as_json() for name, k in exponents.items()}
+        for policy, exponents in growth(results).items()
+    }
+
+
+def figures(results: Sequence[Figures | Failed]) -> list[Figures]:
+    """Return the results that are none of a policy that failed."""
+    return [result for result in results if isinstance(result, Figures)]
+
+
+def report(results: Sequence[Figures | Failed], memory_mb: dict[str, float]) -> dict[str, Any]:
+    """Return the results as they are written to a file; ``memory_mb`` by policy, if it was measured."""
+    measured = [{"failure": None} | asdict(result) for result in results]
+    fitted = _plain_growth(figures(results))
+    return {"benchmark": "engine", "results": measured, "growth": fitted, "memory_mb": memory_mb}

@@ -1,0 +1,212 @@
+"""How fast the simulator is: the same load on clusters of growing size, and where its time goes.
+
+Three loads of 10 s tasks that keep every machine of 40 slots full in two queues: in `containers` each task has a
+container of its own, so that everything that there is happens for each task; in `reuse` few large jobs keep their
+containers; in `jobs` jobs have 40 tasks, so that applications come and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from treadle.config.settings import Settings
+from treadle.policy.failed import PolicyFailedError
+from treadle.simulator.jobs import jobs_of
+from treadle.simulator.scenario import Scenario
+from treadle.simulator.simulation import Simulation, warm_up
+from treadle_lab.sls.load import BenchError
+
+SLOTS: Final = 40
+NODES: Final = (20, 200, 2000)
+QUICK: Final = (20, 200)
+TASKS_PER_SLOT: Final = 25
+LOADS: Final[Mapping[str, tuple[int, bool]]] = {"containers": (200, False), "reuse": (8, True), "jobs": (0, False)}
+"""Of each: how many jobs, 0 for jobs of 40 tasks, and whether containers are used again."""
+SHORT_JOBS_MAX: Final = 5000
+"""Jobs of the load `jobs`: a table of applications is never emptied, so more of them measure that alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatorFigures:
+    """One run. CPU time is that of the one thread there is.
+
+    Attributes:
+        policy: by name.
+        load: one of `LOADS`.
+        nodes: machines.
+        jobs: jobs that ended.
+        tasks: tasks that ended: completions.
+        containers: containers that were placed.
+        events: things that happened on the simulated cluster, such as ends of tasks and heartbeats with news.
+        decides: how often the engine decided, each time on a frame.
+        simulated_s: simulated time.
+        wall_s: real time.
+        cpu_s: CPU time.
+        completions_per_s: tasks over CPU time.
+        placements_per_s: containers over CPU time.
+        parts: what part of the CPU time went where.
+        warnings: what the engine said of the policy: what is followed otherwise than it is written.
+    """
+
+    policy: str
+    load: str
+    nodes: int
+    jobs: int
+    tasks: int
+    containers: int
+    events: int
+    decides: int
+    simulated_s: float
+    wall_s: float
+    cpu_s: float
+    completions_per_s: float
+    placements_per_s: float
+    parts: dict[str, float]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedFigures:
+    """A run without figures: a part of its policy failed."""
+
+    policy: str
+    load: str
+    nodes: int
+    failure: str
+
+
+def scenario_of(load: str, nodes: int) -> Scenario:
+    """Return the load on this many nodes.
+
+    Raises:
+        BenchError: there is no such load.
+    """
+    if load not in LOADS:
+        raise BenchError(f"--load {load}: there is none; choose of {', '.join(LOADS)}")
+    jobs, reuse = LOADS[load]
+    tasks = SLOTS * TASKS_PER_SLOT * nodes
+    each = tasks // jobs if jobs else SLOTS
+    jobs = jobs or min(tasks // SLOTS, SHORT_JOBS_MAX)
+    span_s = 10.0 * jobs * each / (SLOTS * nodes)
+    return Scenario.model_validate(
+        {
+            "cluster": {
+                "nodes": [
+                    {
+                        "count": nodes,
+                        "resources": {"memory-mb": 4096 * SLOTS, "vcores": SLOTS},
+                        "racks": max(nodes // 40, 1),
+                    }
+                ]
+            },
+            "queues": {"a": {"capacity": 50}, "b": {"capacity": 50}},
+            "workload": {
+                "generator": {
+                    "jobs": jobs,
+                    # they come somewhat faster than they can be served
+                    "mean_gap_s": 0.8 * span_s / jobs,
+                    "tasks": {"kind": "constant", "mean": each},
+                    "duration_s": {"kind": "constant", "mean": 10},
+                    "demand": {"memory-mb": 4096, "vcores": 1},
+                }
+            },
+            "frameworks": {"tez_reuse": reuse},
+            "decision": {"limit": 4096},
+        }
+    )
+
+
+def measure(name: str, settings: Settings, load: str, nodes: int, seed: int = 1) -> SimulatorFigures:
+    """Run one configuration without checks; kernels must be compiled.
+
+    Raises:
+        PolicyFailedError: a part of the policy failed.
+    """
+    scenario = scenario_of(load, nodes)
+    run = Simulation(scenario, jobs_of(scenario, Path(), seed), settings, seed, check=False).run()
+    tasks, containers = run.counts["tasks_done"], run.counts["containers"]
+    total = max(run.profile.total(), 1e-9)
+    return SimulatorFigures(
+        policy=name,
+        load=load,
+        nodes=nodes,
+        jobs=len(run.built.workload.jobs) - run.unfinished,
+        tasks=tasks,
+        containers=containers,
+        events=run.counts["events"],
+        decides=run.decides,
+        simulated_s=run.end_ms / 1000,
+        wall_s=run.wall_s,
+        cpu_s=run.cpu_s,
+        completions_per_s=tasks / max(run.cpu_s, 1e-9),
+        placements_per_s=containers / max(run.cpu_s, 1e-9),
+        parts={part: spent / total for part, spent in vars(run.profile).items()},
+        warnings=run.warnings,
+    )
+
+
+def run_grid(
+    policies: Mapping[str, Settings],
+    loads: Sequence[str],
+    nodes: Sequence[int],
+    progress: Callable[[str], None],
+    *,
+    keep_going: bool = False,
+) -> list[SimulatorFigures | FailedFigures]:
+    """Measure every policy under every load on every number of nodes.
+
+    With ``keep_going`` a run in which a part fails has no figures, and the next one follows.
+
+    Raises:
+        BenchError: there is no such load, or a part of a policy failed.
+    """
+    for load in loads:
+        scenario_of(load, 1)
+    results: list[SimulatorFigures | FailedFigures] = []
+    for name, settings in policies.items():
+        progress(f"{name}: compiling, once a version")
+        broken = _failure_in(name, partial(warm_up, settings), keep_going=keep_going)
+        for load in loads:
+            for count in nodes:
+                done = f"{len(results)} of {len(policies) * len(loads) * len(nodes)} done"
+                progress(f"{done}; {name}: {load}, {count:,} nodes")
+                measured: list[SimulatorFigures] = []
+                failure = broken or _failure_in(
+                    name, partial(_measure_into, measured, name, settings, load, count), keep_going=keep_going
+                )
+                results += [FailedFigures(name, load, count, failure)] if failure else measured
+    return results
+
+
+def _measure_into(results: list[SimulatorFigures], name: str, settings: Settings, load: str, nodes: int) -> None:
+    results.append(measure(name, settings, load, nodes))
+
+
+def _failure_in(name: str, function: Callable[[], None], *, keep_going: bool) -> str:
+    """Return what a part of a policy failed of in a function; empty if none did.
+
+    Raises:
+        BenchError: one did, and the others are not to go on.
+    """
+    try:
+        function()
+    except PolicyFailedError as error:
+        if not keep_going:
+            raise BenchError(f"{name}: {error}; --keep-going goes on without its figures") from error
+        return str(error)
+    return ""
+
+
+def figures(results: Sequence[SimulatorFigures | FailedFigures]) -> list[SimulatorFigures]:
+    """Return the results that are none of a policy that failed."""
+    return [result for result in results if isinstance(result, SimulatorFigures)]
+
+
+def report(results: Sequence[SimulatorFigures | FailedFigures]) -> dict[str, Any]:
+    """Return the results for `--json`."""
+    runs = [{"failure": None} | asdict(result) for result in results]
+    return {"slots_per_node": SLOTS, "tasks_s": 10, "runs": runs}

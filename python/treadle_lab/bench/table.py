@@ -1,0 +1,88 @@
+"""The results as a table on the terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from rich.table import Table
+
+from treadle_lab.sls.results import ModeResult
+
+Mode = TypeVar("Mode")
+
+Rows = Sequence[tuple[str, str, str]]
+"""Rows of a table: the figure's name, its title, how a number of it is written."""
+
+_ROWS: tuple[tuple[str, str, str], ...] = (
+    ("span_s", "span, s", ".1f"),
+    ("peak_containers_per_s", "peak containers/s", ",.0f"),
+    ("mean_containers_per_s", "mean containers/s", ",.0f"),
+    ("commit_wall_us", "commit, wall µs", ".1f"),
+    ("commit_cpu_us", "commit, CPU µs", ".1f"),
+    ("scheduler_cpu_us", "scheduler CPU µs per container", ".1f"),
+    ("shim_link_cpu_us", "of it the link thread", ".1f"),
+    ("shim_frame_us", "of that frames, wall", ".1f"),
+    ("shim_commit_cpu_us", "of that commits with all checks", ".1f"),
+    ("heartbeat_p50_us", "heartbeat p50, µs", ",.0f"),
+    ("heartbeat_p99_us", "heartbeat p99, µs", ",.0f"),
+    ("stale_nodes_mean", "nodes silent for 2 s, mean", ",.0f"),
+    ("rm_cpu_s", "RM and simulation, CPU s", ".1f"),
+    ("sidecar_cpu_s", "sidecar, CPU s", ".1f"),
+    ("decide_p50_us", "decide p50, µs", ",.0f"),
+    ("decide_p99_us", "decide p99, µs", ",.0f"),
+    ("rejected", "rejected", ",.0f"),
+    ("placed_natively", "placed natively", ",.0f"),
+    ("containers_missing", "containers missing", ",.0f"),
+)
+
+
+def results_table(outcome: Sequence[ModeResult], comparison: dict[str, Any]) -> Table:
+    """Return a column for each mode, a row for each figure; the ratios below."""
+    return figures_table(
+        _ROWS,
+        {result.mode.name: result for result in outcome},
+        lambda result, name: None if result.figures is None else float(getattr(result.figures, name)),
+        _ratios(comparison),
+    )
+
+
+def figures_table(
+    rows: Rows, modes: Mapping[str, Mode], figure: Callable[[Mode, str], float | None], caption: str
+) -> Table:
+    """Return a column for each mode, a row for each figure.
+
+    Args:
+        rows: the figures
+        modes: the modes by their names
+        figure: returns a figure of a mode by its name; NaN if it was not measured, None if the mode failed
+        caption: stands below the table
+    """
+    table = Table(title="median of the rounds", caption=caption, caption_justify="left")
+    table.add_column("")
+    for name in modes:
+        table.add_column(name, justify="right")
+    for name, title, form in rows:
+        table.add_row(title, *(_cell(figure(mode, name), form) for mode in modes.values()))
+    return table
+
+
+def _cell(value: float | None, form: str) -> str:
+    if value is None:
+        return "failed"
+    return "-" if math.isnan(value) else format(value, form)
+
+
+def _ratios(comparison: dict[str, Any]) -> str:
+    parts = []
+    for name, of in (
+        ("span_ratio", comparison["better_stock_mode"]),
+        ("floor_ratio", "floor"),
+        ("floor_to_stock", comparison["better_stock_mode"]),
+        ("observe_span_ratio", "sync"),
+        ("observe_cpu_ratio", "sync"),
+    ):
+        value = comparison[name]
+        parts.append(f"{name} {'-' if value is None else format(value, '.2f')} (to {of or 'nothing: it did not run'})")
+    return "\n".join(parts)

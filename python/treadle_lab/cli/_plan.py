@@ -1,0 +1,136 @@
+"""What `treadle plan` does."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from treadle.cli._console import printable
+from treadle.cli._results import check_results, plot_folder, write_json, writing
+from treadle.dag import json_format
+from treadle.dag.dag import Instance, TimeUnit
+from treadle.planner import baselines
+from treadle.planner.candidates import Budget, Objective, Schedules, Until
+from treadle.planner.graphene import Options, warm_up
+from treadle.planner.graphene import plan as plan_graphene
+from treadle.planner.plan import Plan
+from treadle_lab.cli._format import Format
+from treadle_lab.planning import cpsat
+from treadle_lab.readers import psplib
+
+FIELDS = ("name", "algorithm", "makespan", "executed_makespan", "lower_bound", "seconds")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the options say."""
+
+    budget_ms: int
+    budget_schedules: int | None
+    options: Options
+    workers: int
+    seed: int
+    plot: Path | None
+    draw: Path | None
+
+    def budget(self) -> Budget:
+        """Return a budget that starts now."""
+        return Until(self.budget_ms) if self.budget_schedules is None else Schedules(self.budget_schedules)
+
+
+def plan(
+    files: list[Path],
+    file_format: Format,
+    algorithms: tuple[str, ...],
+    machines: int | None,
+    run: Run,
+    as_json: Path | None,
+) -> None:
+    """Plan DAGs, print a line for each and each algorithm, and write the results if a file is given."""
+    instances = [instance for file in files for instance in _read(file, file_format, machines)]
+    check_results(as_json, run.plot)
+    if run.draw is not None:
+        plot_folder(run.draw, "--draw")
+    warm_up()
+    results = list(_results(instances, algorithms, run))
+    if as_json is not None:
+        write_json(as_json, results)
+
+
+def _read(file: Path, file_format: Format, machines: int | None) -> Iterator[Instance]:
+    return psplib.read_instances(file) if file_format is Format.PSPLIB else json_format.read_instances(file, machines)
+
+
+def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -> Iterator[dict[str, Any]]:
+    """Plan and print; a line comes as soon as it is known."""
+    width = max((len(_shown(instance)) for instance in instances), default=4)
+    typer.echo(
+        f"{'name':{width}} {'algorithm':14} {'makespan':>12} {'executed':>12} {'lower_bound':>12} {'seconds':>8}"
+    )
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal, transient=True) as progress:
+        bar = progress.add_task("planning", total=len(instances) * len(algorithms))
+        for number, instance in enumerate(instances, 1):
+            for algorithm in algorithms:
+                started = time.perf_counter()
+                found = _plan(instance, algorithm, run)
+                seconds = time.perf_counter() - started
+                values = (instance.dag.name, algorithm, found.makespan, found.executed_makespan, found.bounds.best)
+                progress.advance(bar)
+                line = "{:{width}} {:14} {:12} {:12} {:12}".format(_shown(instance), *values[1:], width=width)
+                progress.console.file.flush()
+                typer.echo(f"{line} {seconds:8.3f}")
+                if run.plot is not None:
+                    _plot(found, instance, run.plot, number)
+                if run.draw is not None:
+                    _draw(found, run.draw, number)
+                yield dict(zip(FIELDS, (*values, round(seconds, 6)), strict=True))
+
+
+def _shown(instance: Instance) -> str:
+    """Return an instance's name as it fits into a line: jobs may have names of several."""
+    return printable(instance.dag.name, "?")
+
+
+def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:
+    where = (instance.dag, instance.capacity, instance.machines)
+    objective = Objective.PLANNED if instance.unit is TimeUnit.PERIOD else Objective.EXECUTED
+    placements = run.plot is not None
+    if algorithm == "cpsat":
+        return cpsat.solve(*where, run.budget_ms, run.workers, placements=placements)
+    if algorithm in baselines.NAMES:
+        return baselines.baseline(algorithm, *where, objective=objective, seed=run.seed, placements=placements)
+    options = Options(paper=True) if algorithm == "graphene-paper" else run.options
+    return plan_graphene(
+        *where, run.budget(), objective=objective, options=options, workers=run.workers, placements=placements
+    )
+
+
+def _plot(found: Plan, instance: Instance, folder: Path, number: int) -> None:
+    from treadle_lab.planning.plot import plot_plan
+
+    target = _picture(found, folder, number)
+    with writing("--plot", target, "folder"):
+        plot_plan(found, instance.capacity, instance.machines, instance.unit.value, target)
+
+
+def _draw(found: Plan, folder: Path, number: int) -> None:
+    from treadle_lab.planning.drawing import draw_dag
+
+    target = _picture(found, folder, number)
+    title = f"{printable(found.dag.name, '?')}: longest path bold, troublesome stages of {found.algorithm} red"
+    with writing("--draw", target, "folder"):
+        draw_dag(found.dag, found.troublesome, title, target)
+
+
+def _picture(found: Plan, folder: Path, number: int) -> Path:
+    name = re.sub(r"[^\w.-]", "_", found.dag.name)[:80]
+    return folder / f"{number}-{name}-{found.algorithm}.png"

@@ -1,0 +1,133 @@
+"""`treadle bench engines`: what a slow engine costs the jobs of a fast one beside it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from treadle.cli._console import console_for_tables
+from treadle.cli._results import check_results, write_json
+from treadle_lab.bench import engines_copies, engines_run
+from treadle_lab.bench.engines_figures import Ratio, Side
+from treadle_lab.bench.paced_load import PacedLoad
+from treadle_lab.cli.bench._progress import RunProgress, Seen
+from treadle_lab.cli.bench.cluster import heap_mb_for, sidecar_command, stall_allowed_s
+from treadle_lab.sls import jars
+from treadle_lab.sls.load import BenchError, Workload
+from treadle_lab.sls.run import Setting
+
+app = typer.Typer()
+
+QUICK_ROUNDS, QUICK_JOBS = 1, 150
+
+
+@app.command()
+def engines_command(
+    json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="One round of 150 jobs, or small loads of --sls.")] = False,
+    sls: Annotated[bool, typer.Option("--sls", help="Copies of one engine instead: 1, 2 and 4.")] = False,
+    rounds: Annotated[int, typer.Option(help="How often the modes take turns.")] = 5,
+    jobs: Annotated[int, typer.Option(help="Short jobs that count in each run; 2,000 in five rounds.")] = 400,
+    per_s: Annotated[float, typer.Option(help="How many of them come in a second, at random.")] = 5.0,
+    warm_s: Annotated[float, typer.Option(help="Those that come before do not count.")] = 10.0,
+    decision_s: Annotated[float, typer.Option(help="How long the slow engine decides.")] = 5.0,
+    nodes: Annotated[int, typer.Option(help="Nodes of 10 GB and 10 cores; 0: 60, with --sls 1,000.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the load.")] = 1,
+    runtime: Annotated[Path | None, typer.Option(help="A folder of Hadoop's jars, SLS included.")] = None,
+    sidecar: Annotated[Path | None, typer.Option(help="The treadle command that the shim starts.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="Keep configuration, logs and measurements in this folder.")] = None,
+) -> None:
+    """What a slow engine costs the jobs of a fast one beside it, or what copies of an engine gain (--sls).
+
+    Hadoop's load simulator with a real ResourceManager and real sidecars. Waits are from an ask to the first container
+    that is committed for it, by the ResourceManager's clock.
+    """
+    if rounds < 1 or jobs < 10 or not 0 < decision_s <= 50 or warm_s < 0:
+        raise BenchError("--rounds must be at least 1, --jobs 10, --warm-s 0; --decision-s above 0 and at most 50")
+    check_results(json_file, None)
+    if quick:
+        rounds, jobs = QUICK_ROUNDS, min(jobs, QUICK_JOBS)
+    size = nodes or (60 if not sls else 200 if quick else 1_000)
+    load = PacedLoad(size, jobs + round(warm_s * per_s), 3, 2_000, seed, per_s)
+    setting = Setting(load, [], jars.java_command(), 0, str(sidecar_command(sidecar)), stall_allowed_s(180.0, load))
+    folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
+    console = Console(stderr=True)
+    with console.status("starting") as status:
+        shown = RunProgress(status, _done)
+        if sls:
+            found, failed = _copies(size, quick, seed, setting, runtime, folder, shown)
+        else:
+            plan = engines_run.Plan(load, decision_s, rounds, 1000 * warm_s)
+            found, failed = _beside(plan, setting, runtime, folder, shown)
+    if json_file is not None:
+        write_json(json_file, found)
+        console.print(f"Results: {json_file}")
+    for failure in failed:
+        console.print(f"[red]failed[/]: {failure}", highlight=False)
+    if failed:
+        raise typer.Exit(1)
+    if keep is None:
+        shutil.rmtree(folder)
+
+
+def _ready(setting: Setting, load: Workload, runtime: Path | None) -> Setting:
+    """Return the setting with heap and class path; last, since it may build for a minute."""
+    from dataclasses import replace
+
+    return replace(setting, heap_mb=heap_mb_for(load, 0), class_path=jars.class_path(runtime))
+
+
+def _beside(
+    plan: engines_run.Plan, setting: Setting, runtime: Path | None, folder: Path, shown: RunProgress
+) -> tuple[dict[str, Any], list[str]]:
+    outcome = engines_run.run_engines(plan, _ready(setting, plan.load, runtime), folder, shown.show)
+    if outcome.failures:
+        return engines_run.failed_report(plan, outcome), outcome.failures
+    sides, ratios = measured = engines_run.figures(plan, outcome)
+    _print_beside(plan, sides, ratios)
+    return engines_run.report(plan, outcome, measured), []
+
+
+def _print_beside(plan: engines_run.Plan, sides: list[Side], ratios: dict[str, Ratio]) -> None:
+    out = console_for_tables()
+    table = Table(title=f"Short jobs, from ask to first commit; the slow engine decides for {plan.decision_s:g} s")
+    for title in ("mode", "runs", "jobs", "p50 ms", "p99 ms", "AMs p99", "tasks p99", "natively", "p99 / alone (95 %)"):
+        table.add_column(title, justify="left" if title == "mode" else "right")
+    for side in sides:
+        quantiles = (side.p50_ms, side.p99_ms, side.masters_p99_ms, side.tasks_p99_ms)
+        ratio = str(ratios[side.mode]) if side.mode in ratios else ""
+        shown = (str(side.runs), str(side.jobs), *(f"{each:,.1f}" for each in quantiles), str(side.placed_natively))
+        table.add_row(side.mode, *shown, ratio)
+    out.print(table)
+
+
+def _copies(
+    nodes: int, quick: bool, seed: int, setting: Setting, runtime: Path | None, folder: Path, shown: RunProgress
+) -> tuple[dict[str, Any], list[str]]:
+    plan = engines_copies.plan(nodes, quick, seed)
+    found = engines_copies.run_copies(plan, _ready(setting, plan.span, runtime), folder, shown.show)
+    rows = [row for row in found if row.failure is None]
+    table = Table(title="Copies of one engine")
+    for title in ("load", "copies", "conflicts", "transactions", "span s", "of one's", "jobs served /s", "of one's"):
+        table.add_column(title, justify="right")
+    for title in ("conflict fraction", "natively"):
+        table.add_column(title, justify="right")
+    for row in rows:
+        table.add_row(*engines_copies.cells(row, rows))
+    out = console_for_tables(140)
+    out.print(table)
+    for text in engines_copies.shortfalls(rows):
+        out.print(text, style="red", highlight=False)
+    return engines_copies.report(plan, found), [
+        f"{row.name}: {row.failure}" for row in found if row.failure is not None
+    ]
+
+
+def _done(seen: Seen) -> str:
+    return f"{seen.get('attempts_ended', 0):,} jobs ended"

@@ -1,0 +1,64 @@
+"""`treadle bench simulator`: its options, and what it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from treadle.cli._console import console_for_tables, say
+from treadle.cli._results import KeepGoingOption, check_results, write_json
+
+app = typer.Typer()
+
+
+@app.command()
+def simulator_command(
+    policy: Annotated[list[Path] | None, typer.Option(help="A treadle.yaml; the default policy if not given.")] = None,
+    load: Annotated[list[str] | None, typer.Option(help="containers, reuse or jobs; all if not given.")] = None,
+    nodes: Annotated[list[int] | None, typer.Option(help="Nodes of 40 slots; 20, 200 and 2,000 if not given.")] = None,
+    quick: Annotated[bool, typer.Option(help="Only 20 and 200 nodes.")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A folder for a plot.")] = None,
+    keep_going: KeepGoingOption = False,
+) -> None:
+    """How many tasks a second the simulator completes, on clusters of growing size, and where its time goes."""
+    from treadle.config.settings import default_settings
+    from treadle.policy.catalogue import register_parts
+    from treadle_lab.bench import engine_run, simulator_run
+    from treadle_lab.bench.simulator_report import figures_table, write_plot
+    from treadle_lab.sls.load import BenchError
+
+    if min(nodes or [1]) <= 0:
+        raise BenchError("--nodes must be above 0")
+    check_results(json_file, plot)
+    register_parts()
+    policies = engine_run.load_policies(policy) if policy else {"default": default_settings()}
+    sizes = nodes or (simulator_run.QUICK if quick else simulator_run.NODES)
+    console = Console(stderr=True)
+    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console) as shown:
+        task = shown.add_task("starting", total=None)
+        results = simulator_run.run_grid(
+            policies,
+            load or list(simulator_run.LOADS),
+            sizes,
+            lambda text: shown.update(task, description=text),
+            keep_going=keep_going,
+        )
+    measured = simulator_run.figures(results)
+    failed = [result for result in results if isinstance(result, simulator_run.FailedFigures)]
+    console_for_tables(160).print(figures_table(results))
+    for result in failed:
+        say(console, f"{result.policy}, {result.load}, {result.nodes} nodes failed: {result.failure}", "red")
+    for name, text in dict.fromkeys((result.policy, text) for result in measured for text in result.warnings):
+        say(console, f"{name}: warning: {text}", "yellow")
+    if json_file is not None:
+        write_json(json_file, simulator_run.report(results))
+        console.print(f"Results: {json_file}")
+    if plot is not None:
+        console.print(f"Plot: {write_plot(plot, measured)}")
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,48 @@
+"""`treadle demo`: MapReduce, Tez and Spark jobs on a real cluster scheduled by Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treadle.cli._console import console_for_tables
+from treadle.cli._results import check_writable, writing
+from treadle_lab.cli._isolation import isolate_if_possible
+from treadle_lab.demo.display import Display
+from treadle_lab.demo.engines import run_engines_demo
+from treadle_lab.demo.jobs import spark_home
+from treadle_lab.demo.run import run_demo
+from treadle_lab.minicluster.runtime import build_folder
+from treadle_lab.minicluster.signals import terminable
+
+app = typer.Typer()
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path | None, typer.Option(help="The cluster's folder; default: build/demo.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Where the results go; default: build/demo.json.")
+    ] = None,
+    engines: Annotated[
+        bool, typer.Option("--engines", help="Two engines with different policies instead: about two minutes.")
+    ] = False,
+) -> None:
+    """Run unmodified MapReduce, Tez and Spark jobs on a real cluster scheduled by Python."""
+    if not engines:
+        spark_home()  # better missing now than in a minute
+    target = json_file or build_folder() / "demo.json"
+    check_writable("--json", target)
+    isolate_if_possible()
+    console = console_for_tables()
+    with terminable(), Display(console) as display:
+        run = run_engines_demo if engines else run_demo
+        report = run((folder or build_folder() / "demo").resolve(), display.say, display.show)
+    with writing("--json", target, "file"):
+        report.write(target)
+    report.show(console)
+    console.print(f"the same in {target}", highlight=False, soft_wrap=True)
+    if report.faults:
+        raise typer.Exit(1)

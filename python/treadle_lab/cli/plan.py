@@ -1,0 +1,55 @@
+"""`treadle plan`: plan the order of a DAG's tasks, and compare algorithms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treadle.dag.dag import MACHINES_MAX
+from treadle.errors import UserError
+from treadle_lab.cli._format import Format
+
+app = typer.Typer()
+
+ALGORITHMS = ("graphene", "graphene-paper", "bfs", "cp", "random", "tetris", "cg", "strippart", "cpsat")
+BUDGET_MS = 1000
+
+
+@app.command()
+def plan(
+    files: Annotated[list[Path], typer.Argument(help="DAGs or projects, one JSON object a line: see docs/plan.md.")],
+    file_format: Annotated[Format, typer.Option("--format", help="What the files are.")] = Format.DAG,
+    algorithm: Annotated[
+        str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}; all: all of them but cpsat.")
+    ] = "graphene",
+    machines: Annotated[
+        int | None, typer.Option(min=1, max=MACHINES_MAX, help="Machines, instead of the file's number.")
+    ] = None,
+    budget_ms: Annotated[int, typer.Option(min=1, help="Time for each plan.")] = BUDGET_MS,
+    budget_schedules: Annotated[
+        int | None, typer.Option(min=1, help="Candidate schedules for each plan instead: the same on any machine.")
+    ] = None,
+    improve: Annotated[bool, typer.Option(help="Improve each candidate forward and backward.")] = True,
+    population: Annotated[bool, typer.Option(help="Go on with a population of orders.")] = True,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Threads; a plan does not depend on their number.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Of the search, and of random.")] = 0,
+    as_json: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A folder for a plot of each plan.")] = None,
+    draw: Annotated[
+        Path | None, typer.Option(help="A folder for a drawing of each DAG with the plan's troublesome stages.")
+    ] = None,
+) -> None:
+    """Plan DAGs: a line for each and each algorithm, times in ms for `dag`, in periods for `psplib`."""
+    if algorithm != "all" and algorithm not in ALGORITHMS:
+        raise UserError(f"--algorithm: {algorithm!r} is none; choose one of {', '.join(ALGORITHMS)} or all")
+    if machines is not None and file_format is Format.PSPLIB:
+        raise UserError("--machines: psplib instances have one pool; leave it out")
+    chosen = ALGORITHMS[:-1] if algorithm == "all" else (algorithm,)
+    from treadle.planner.graphene import Options
+    from treadle_lab.cli import _plan  # only here: it imports numba
+
+    options = Options(improve=improve, population=population, seed=seed)
+    run = _plan.Run(budget_ms, budget_schedules, options, workers, seed, plot, draw)
+    _plan.plan(files, file_format, chosen, machines, run, as_json)

@@ -1,0 +1,258 @@
+"""`treadle reproduce hdrf`: the paper's tests on real ResourceManagers, and its comparison in the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
+from treadle.cli._results import check_results, write_json
+from treadle.cli._runs import CacheOption, ProcessesOption, going_on
+from treadle.errors import UserError
+from treadle_lab.cli._isolation import isolate_if_possible
+from treadle_lab.cli._testbed import SimulatorKind, setting_of_testbed
+from treadle_lab.minicluster.runtime import build_folder
+
+if TYPE_CHECKING:
+    from treadle.config.settings import Settings
+
+app = typer.Typer()
+
+SEEDS = 10
+SEEDS_ON_SLS = 2
+STEP_S = 36.0
+TASK_S = 6.0
+
+
+class Section(StrEnum):
+    """Sections of the paper."""
+
+    TESTS = "5.1"
+    COMPARISON = "5.2"
+    SLOTS = "5.3"
+
+
+SIMULATED = "5.2 or 5.3"
+
+
+@app.command()
+def hdrf(
+    section: Annotated[
+        Section,
+        typer.Option(help="5.1: tests on real clusters; in the simulator 5.2: naive H-DRF, 5.3: slots."),
+    ] = Section.TESTS,
+    test: Annotated[list[str] | None, typer.Option(help="A, B, C or D; may be repeated. Default: all.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="5.1: a folder for plots over time.")] = None,
+    step_s: Annotated[
+        float | None, typer.Option(min=6, help=f"5.1: seconds that shares settle after each step; {STEP_S:g}.")
+    ] = None,
+    task_s: Annotated[
+        float | None, typer.Option(min=0.2, help=f"5.1: mean duration of a sleeping task in seconds; {TASK_S:g}.")
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="5.1: the clusters' folder, on sls that of logs; default: build/reproduce-hdrf, -sls."),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, max=1000, help=f"{SIMULATED}: draws of jobs; {SEEDS}, on sls {SEEDS_ON_SLS}."),
+    ] = None,
+    sample: Annotated[
+        Path | None,
+        typer.Option(help=f"{SIMULATED}: SWIM's sample of Facebook's cluster of 2010; default: the checkout's."),
+    ] = None,
+    cache: CacheOption = None,
+    processes: ProcessesOption = 0,
+    on: Annotated[
+        SimulatorKind, typer.Option("--on", help="5.2: Treadle's simulator, or Hadoop's with a real ResourceManager.")
+    ] = SimulatorKind.SIMULATOR,
+) -> None:
+    """H-DRF's tests on a real ResourceManager beside the stock scheduler, or its comparison with naive H-DRF.
+
+    5.1: tests A, B, C and D. 5.2: Facebook's job sizes on 50 simulated nodes; with --on sls a real ResourceManager
+    schedules these. 5.3: beside a scheduler of slots, on whose nodes memory is given out without a bound.
+    """
+    if on is SimulatorKind.SLS:
+        if section is not Section.COMPARISON:
+            raise UserError("--on sls: is of --section 5.2; leave it out, or give that section")
+        _refuse("5.1", test=test, plot=plot, step_s=step_s, task_s=task_s)
+        if processes:
+            raise UserError("--processes: --on sls plays one run after the other; leave it out")
+        check_results(json_file, None)
+        _on_sls(json_file, seeds or SEEDS_ON_SLS, sample, cache, folder)
+        return
+    if section is not Section.TESTS:
+        _refuse("5.1", test=test, plot=plot, step_s=step_s, task_s=task_s, folder=folder)
+        check_results(json_file, None)
+        run = _compare if section is Section.COMPARISON else _slots
+        run(json_file, seeds or SEEDS, sample, cache, processes)
+        return
+    _refuse(SIMULATED, seeds=seeds, sample=sample, cache=cache, processes=processes or None)
+    _run_tests(test, json_file, plot, step_s or STEP_S, task_s or TASK_S, folder)
+
+
+def _refuse(other: str, **options: object) -> None:
+    """Refuse options of other sections.
+
+    Raises:
+        UserError: one is given.
+    """
+    for name, value in options.items():
+        if value is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise UserError(f"{option}: is of --section {other}; leave it out, or give that section")
+
+
+def _compare(json_file: Path | None, seeds: int, sample: Path | None, cache: Path | None, processes: int) -> None:
+    """Run section 5.2."""
+    from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
+    from treadle_lab.harness.runs import Asked, run_all
+    from treadle_lab.papers.hdrf.comparison import SCHEMES, SchemeRun, run_scheme, settings_of
+    from treadle_lab.papers.hdrf.comparison_report import Comparison
+
+    console = console_for_tables(150)
+    file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
+    tasks = [SchemeRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SCHEMES]
+    with _simulating(console, cache, [settings_of(scheme) for scheme in SCHEMES]) as progress:
+        results = run_all(tasks, run_scheme, Asked(cache, processes), progress)
+        found = Comparison([(task.scheme, task.seed) for task in tasks], results)
+    _show(found.tables(), found.as_json(), seeds, json_file, console)
+
+
+def _on_sls(json_file: Path | None, seeds: int, sample: Path | None, cache: Path | None, folder: Path | None) -> None:
+    """Play section 5.2 on the testbed, beside what the simulator makes of the same draws."""
+    from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
+    from treadle_lab.harness.runs import Asked, run_all
+    from treadle_lab.minicluster.progress import saying
+    from treadle_lab.minicluster.signals import terminable
+    from treadle_lab.papers.hdrf.comparison import SchemeRun, run_scheme, settings_of
+    from treadle_lab.papers.hdrf.comparison_report import Comparison
+    from treadle_lab.papers.hdrf.sls import run_draw
+    from treadle_lab.papers.hdrf.sls_report import SIMULATED as BESIDE
+    from treadle_lab.papers.hdrf.sls_report import PlayedComparison
+    from treadle_lab.sls.kept_plays import KeptPlays
+    from treadle_lab.sls.player import Player
+
+    console = console_for_tables(150)
+    file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
+    tasks = [SchemeRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in BESIDE.values()]
+    with _simulating(console, cache, [settings_of(scheme) for scheme in BESIDE.values()]) as progress:
+        results = run_all(tasks, run_scheme, Asked(cache, 1), progress)
+    where, setting = (folder or build_folder() / "reproduce-hdrf-sls").resolve(), setting_of_testbed()
+    kept, draws = KeptPlays(cache, "treadle_lab.papers.hdrf.sls"), []
+    with going_on(console, cache), terminable(), saying(console) as tell:
+        player = Player(setting, where, kept, tell)
+        for turn, seed in enumerate(range(1, seeds + 1)):
+            draws.append(run_draw(file, seed, turn, player))
+            runs = [(task.scheme, task.seed) for task in tasks if task.seed <= seed]
+            found = PlayedComparison(draws, Comparison(runs, results[: len(runs)]))
+            if json_file is not None:
+                write_json(json_file, found.as_json())
+    _show(found.tables(), found.as_json(), seeds, json_file, console)
+    for text in found.shortfalls():
+        console.print(text, style="red", soft_wrap=True, highlight=False)
+
+
+def _slots(json_file: Path | None, seeds: int, sample: Path | None, cache: Path | None, processes: int) -> None:
+    """Run section 5.3."""
+    from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
+    from treadle_lab.harness.runs import Asked, run_all
+    from treadle_lab.papers.hdrf.comparison import HDRF, settings_of
+    from treadle_lab.papers.hdrf.slots import SCHEMES, SlotRun, Slots, run_slots
+
+    console = console_for_tables(170)
+    file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
+    runs = [SlotRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SCHEMES]
+    with _simulating(console, cache, [settings_of(HDRF)]) as progress:
+        found = Slots(runs, run_all(runs, run_slots, Asked(cache, processes), progress))
+    _show([found.table()], found.as_json(), seeds, json_file, console)
+
+
+@contextmanager
+def _simulating(
+    console: Console, cache: Path | None, settings: Sequence[Settings]
+) -> Iterator[Callable[[float, int], None]]:
+    """Show how far runs are; what compiles for ``settings`` does so before them."""
+    from treadle.simulator.simulation import warm_up
+
+    with going_on(console, cache), counted_progress("runs") as bar:
+        shown = compiling_task(bar)
+        for each in settings:
+            warm_up(each)
+
+        def show_progress(done: float, total: int) -> None:
+            bar.update(shown, description="simulating", completed=int(done), total=total)
+
+        yield show_progress
+
+
+def _show(
+    tables: Sequence[Table], figures: dict[str, Any], seeds: int, json_file: Path | None, console: Console
+) -> None:
+    from treadle.simulate.statistics import FEW
+
+    for table in tables:
+        console.print(table)
+    few = f"; use at least {FEW} seeds" if seeds < FEW else ""
+    say(console, f"seeds 1 to {seeds}; 95 % intervals over seeds by Student's t{few}")
+    if json_file is not None:
+        write_json(json_file, figures)
+
+
+def _run_tests(
+    test: list[str] | None,
+    json_file: Path | None,
+    plot: Path | None,
+    step_s: float,
+    task_s: float,
+    folder: Path | None,
+) -> None:
+    """Run section 5.1."""
+    from treadle_lab.minicluster import Scheduler
+    from treadle_lab.minicluster.progress import saying
+    from treadle_lab.minicluster.signals import terminable
+    from treadle_lab.papers.hdrf.experiment import Run, Settings, run_test
+    from treadle_lab.papers.hdrf.paper_tests import TESTS
+    from treadle_lab.papers.hdrf.report import document, off, table
+
+    names = [name.upper() for name in test or TESTS]
+    for name in names:
+        if name not in TESTS:
+            raise UserError(f"--test {name}: there is none; choose of {', '.join(TESTS)}")
+    check_results(json_file, plot)
+    isolate_if_possible()
+    chosen = [TESTS[name] for name in dict.fromkeys(names)]
+    settings = Settings(task_s=task_s, step_s=step_s, window_s=step_s / 3)
+    place = (folder or build_folder() / "reproduce-hdrf").resolve()
+    console = console_for_tables(140)
+    runs: list[Run] = []
+    missed = []
+    with terminable(), saying(console) as say:
+        for one in chosen:
+            own = [run_test(one, kind, settings, place, say) for kind in (Scheduler.TREADLE, Scheduler.CAPACITY)]
+            runs += own
+            console.print(table(one, own))
+            missed += [
+                f"test {one.name}, step {number}: {leaf} has {amount:+g} containers"
+                for number, (step, tasks) in enumerate(zip(own[0].steps, one.shares("hdrf"), strict=True), 1)
+                for leaf, amount in off(step, tasks).items()
+            ]
+            if plot is not None:
+                from treadle_lab.papers.hdrf.report import plot_test  # only here: matplotlib is an extra
+
+                plot_test(one, own, plot / f"hdrf-test-{one.name.lower()}.png")
+            if json_file is not None:
+                write_json(json_file, document(chosen[: chosen.index(one) + 1], runs))
+    for text in missed:
+        console.print(f"Treadle is not within one container of the paper: {text}", style="red", soft_wrap=True)
+    if missed:
+        raise typer.Exit(1)

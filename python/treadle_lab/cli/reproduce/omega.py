@@ -1,0 +1,275 @@
+"""`treadle reproduce omega`: monolithic, two-level and shared-state scheduling of one cell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
+from treadle.cli._results import check_results, check_writable, write_json, writing
+from treadle.errors import UserError
+
+if TYPE_CHECKING:
+    from treadle_lab.models.cores import Progress
+    from treadle_lab.papers.omega.experiment import Run
+    from treadle_lab.papers.omega.google_day import GoogleDay
+    from treadle_lab.papers.omega.points import Point
+    from treadle_lab.papers.omega.reference import Comparison
+    from treadle_lab.papers.omega.report import Report
+    from treadle_lab.papers.omega.specialist import MapReduceJobs, SpecialistRun
+
+app = typer.Typer()
+
+SEEDS = 5
+
+
+class WorkloadName(StrEnum):
+    """Where the jobs of sweeps come from."""
+
+    REFERENCE = "reference"
+    GOOGLE = "google"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to run.
+
+    Attributes:
+        points: of sweeps.
+        specialist: whether figures 15 and 16 are wanted.
+        named: whether these were named by the user.
+    """
+
+    points: list[Point]
+    specialist: bool
+    named: bool
+
+
+@app.command()
+def omega(
+    quick: Annotated[bool, typer.Option("--quick", help="A few points of each figure, two seeds.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=1000, help=f"How many draws of jobs for each point; default: {SEEDS}.")
+    ] = None,
+    first_seed: Annotated[int, typer.Option(min=0, help="The first draw's seed; the next ones follow.")] = 1,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="5, 6, 7, 8, 10, 13, 14, 15, 16, or growth (what a simulated day costs); may be repeated. "
+            "Default: all but growth."
+        ),
+    ] = None,
+    workload: Annotated[
+        WorkloadName,
+        typer.Option(
+            help="Jobs of sweeps: those of the original simulator in an empty cell, or a day like cluster C's from "
+            "Google's trace in a cell that is 60 % full."
+        ),
+    ] = WorkloadName.REFERENCE,
+    points: Annotated[
+        Path | None,
+        typer.Option(
+            help="Points of a CSV instead of figures: architecture,machines,batch_rate_factor,t_job_service_s. "
+            "Further columns are passed over."
+        ),
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            help="Runs of the original simulator to compare with; default: those of the checkout's data folder."
+        ),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the extract of Google's trace of 2011; default: that of the checkout's data."),
+    ] = None,
+    sample: Annotated[
+        Path | None,
+        typer.Option(help="SWIM's sample of MapReduce jobs for figures 15 and 16; default: FB-2010 of the data."),
+    ] = None,
+    csv_file: Annotated[Path | None, typer.Option("--csv", help="A file for a row a scheduler and seed.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="A file for all figures.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A folder for plots like the paper's.")] = None,
+) -> None:
+    """Omega's architectures on one cell: waits, busyness, conflicts, beside the original's and the paper's."""
+    from treadle_lab.papers.omega.claims import claims_of
+    from treadle_lab.papers.omega.report import Report
+
+    if points is not None and (figure or quick):
+        raise UserError("--points: not together with --figure or --quick; name one of them")
+    is_google = workload == WorkloadName.GOOGLE
+    wanted = _of_figures(figure, workload, quick=quick) if points is None else _of_file(points)
+    if reference is not None and (is_google or not wanted.points):
+        raise UserError("--reference: the original's runs are of points of its own workload, of which none is run")
+    _check_data(wanted, trace, sample, is_google=is_google)
+    check_results(json_file, plot)
+    if csv_file is not None:
+        if not wanted.points:
+            raise UserError("--csv: figures 15 and 16 have no rows of points; name --json, which has what they found")
+        check_writable("--csv", csv_file)
+    console = console_for_tables(170)
+    compare = _comparison(console, reference) if wanted.points and not is_google else None
+    google = _google_day(console, trace) if is_google else None
+    jobs = _jobs_of_specialist(console, wanted, google, trace, sample)
+    chosen = range(first_seed, first_seed + (seeds or (2 if quick else SEEDS)))
+    began_s = time.perf_counter()
+    runs = _run_points(console, wanted.points, chosen, google)
+    specialist = _run_specialist(console, jobs, chosen)
+    report = Report(
+        runs, [] if compare is None else compare(runs), claims_of(runs), specialist, time.perf_counter() - began_s
+    )
+    _show(console, report)
+    _write(console, report, workload, csv_file, json_file, plot)
+
+
+def _of_file(file: Path) -> Wanted:
+    from treadle_lab.papers.omega.points import read_points
+
+    return Wanted(read_points(file), specialist=False, named=False)
+
+
+def _of_figures(figures: list[str] | None, workload: WorkloadName, *, quick: bool) -> Wanted:
+    """Return the points of figures, each once."""
+    from treadle_lab.papers.omega.figures import NOT_BY_DEFAULT, figures_of
+    from treadle_lab.papers.omega.specialist import FIGURES as OF_SPECIALIST
+
+    known = figures_of(workload)
+    for name in figures or ():
+        if name not in known and name not in OF_SPECIALIST:
+            raise UserError(f"--figure {name}: there is none here; choose of {', '.join((*known, *OF_SPECIALIST))}")
+    names = figures or [*(name for name in known if name not in NOT_BY_DEFAULT), *OF_SPECIALIST]
+    swept = [known[name] for name in names if name in known]
+    points = list(dict.fromkeys(point for one in swept for point in (one.quick if quick else one.points)))
+    return Wanted(points, any(name in OF_SPECIALIST for name in names), named=bool(figures))
+
+
+def _check_data(wanted: Wanted, trace: Path | None, sample: Path | None, *, is_google: bool) -> None:
+    """See that data that is named is read."""
+    if trace is not None and not (is_google or wanted.specialist):
+        raise UserError("--trace: nothing that is run reads it; take --workload google, or --figure 15 or 16")
+    if sample is not None and not wanted.specialist:
+        raise UserError("--sample: nothing that is run reads it; take --figure 15 or 16")
+
+
+def _google_day(console: Console, trace: Path | None) -> GoogleDay:
+    from treadle_lab.harness.data import GOOGLE, given_or_found
+    from treadle_lab.papers.omega.google_day import read_google_day
+
+    return read_google_day(given_or_found(trace, GOOGLE, partial(say, console)))
+
+
+def _comparison(console: Console, reference: Path | None) -> Callable[[list[Run]], list[Comparison]] | None:
+    """Return what compares runs with the original's; None: there are none of these."""
+    from treadle_lab.harness.data import OMEGA, found, given_or_found
+    from treadle_lab.papers.omega.reference import compare, read_reference
+
+    if reference is None and found(OMEGA) is None:
+        return None
+    originals = read_reference(given_or_found(reference, OMEGA, partial(say, console)))
+    return lambda runs: compare(runs, originals)
+
+
+def _jobs_of_specialist(
+    console: Console, wanted: Wanted, google: GoogleDay | None, trace: Path | None, sample: Path | None
+) -> tuple[GoogleDay, MapReduceJobs] | None:
+    """Read the jobs of figures 15 and 16 if these are wanted, and if the data is there or was asked for by name."""
+    from treadle_lab.harness.data import FACEBOOK_2010, GOOGLE, found, given_or_found
+    from treadle_lab.papers.omega.specialist import read_mapreduce
+
+    if not wanted.specialist:
+        return None
+    missing = [data for data, given in ((GOOGLE, trace), (FACEBOOK_2010, sample)) if given is None and not found(data)]
+    if missing and not (wanted.named or trace or sample):
+        say(console, f"figures 15 and 16 are left out: this installation has no {missing[0].title}; see --figure 15")
+        return None
+    mapreduce = read_mapreduce(given_or_found(sample, FACEBOOK_2010, partial(say, console)))
+    return google or _google_day(console, trace), mapreduce
+
+
+def _run_points(console: Console, points: list[Point], seeds: range, google: GoogleDay | None) -> list[Run]:
+    from treadle_lab.papers.omega.experiment import REFERENCE_DAY, run_points
+
+    if not points:
+        return []
+    with _progress(console, "simulated days") as progress:
+        return run_points(points, seeds, progress, google or REFERENCE_DAY)
+
+
+def _run_specialist(
+    console: Console, jobs: tuple[GoogleDay, MapReduceJobs] | None, seeds: range
+) -> list[SpecialistRun]:
+    from treadle_lab.papers.omega.specialist import run_specialist
+
+    if jobs is None:
+        return []
+    with _progress(console, "days with a scheduler for MapReduce") as progress:
+        return run_specialist(*jobs, seeds, progress)
+
+
+@contextmanager
+def _progress(console: Console, what: str) -> Iterator[Progress]:
+    """Show how far runs are."""
+    with counted_progress("runs") as bar:
+        task = compiling_task(bar)
+        yield lambda done, total: bar.update(task, description=what, completed=done, total=total)
+
+
+def _show(console: Console, report: Report) -> None:
+    """Print the tables."""
+    from treadle_lab.papers.omega.report import claims_table, points_table, specialist_table, timing_table
+
+    if report.runs:
+        console.print(points_table(report.runs))
+    if report.claims:
+        console.print(claims_table(report.claims))
+    if report.specialist:
+        console.print(specialist_table(report.specialist))
+    if report.runs:
+        console.print(timing_table(report.runs))
+    days = len(report.runs) + len(report.specialist)
+    console.print(f"{days} simulated days in {report.wall_s:.0f} s", highlight=False)
+    if report.comparisons:
+        inside = sum(one.within for one in report.comparisons)
+        console.print(
+            f"{inside} of {len(report.comparisons)} figures of the original simulator's are within their tolerance "
+            f"({report.within:.1%})",
+            highlight=False,
+        )
+
+
+def _write(
+    console: Console,
+    report: Report,
+    workload: WorkloadName,
+    csv_file: Path | None,
+    json_file: Path | None,
+    plot: Path | None,
+) -> None:
+    """Write the files that are wanted."""
+    if csv_file is not None:
+        with writing("--csv", csv_file, "file"):
+            csv_file.write_text(report.as_csv(), encoding="utf-8")
+    if json_file is not None:
+        write_json(json_file, report.as_json())
+    if plot is not None:
+        # only here: matplotlib is an extra
+        from treadle_lab.papers.omega.figures import figures_of
+        from treadle_lab.papers.omega.plot import plot_omega
+        from treadle_lab.papers.omega.plot_specialist import plot_specialist
+
+        name = "omega-google" if workload == WorkloadName.GOOGLE else "omega"
+        with writing("--plot", plot, "folder"):
+            files = plot_omega(report.runs, figures_of(workload), plot, name)
+            if report.specialist:
+                files += plot_specialist(report.specialist, plot)
+            for file in files:
+                say(console, f"wrote {file}")

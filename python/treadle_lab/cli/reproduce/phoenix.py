@@ -1,0 +1,290 @@
+"""`treadle reproduce phoenix`: probes, worker queues and constraints: Sparrow, Hawk, Eagle, Yacc-D and Phoenix."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+from rich.console import Console
+
+from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
+from treadle.cli._results import check_results, write_json, writing
+from treadle.cli._runs import going_on
+from treadle.errors import UserError
+from treadle.words import nearest
+
+if TYPE_CHECKING:
+    from treadle_lab.harness.runs import Asked
+    from treadle_lab.models.workers.trace import Trace
+    from treadle_lab.papers.phoenix.experiment import Run, Setup
+    from treadle_lab.papers.phoenix.reference import Comparison
+    from treadle_lab.papers.phoenix.report import Report
+
+app = typer.Typer()
+
+SLOTS = 15_000
+SEEDS = 10
+FIRST_SEED = 11
+RELAXED_SLOWDOWN = 1.25
+QUICK_STEP = 10
+DEFAULT_SYSTEMS = "sparrow,hawk,eagle,dlwl,sparrow-c,hawk-c,eagle-c,yacc-d-c,phoenix,one-queue-srpt-c"
+
+
+@app.command()
+def phoenix(
+    trace: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH|google|facebook|yahoo",
+            help="Jobs: a file of Eagle's format (submit_s n_tasks mean_s d1 ... dn), or the folder of the extract of "
+            "Google's trace of 2011; google: that of the checkout's data; facebook and yahoo are made.",
+        ),
+    ] = "google",
+    systems: Annotated[
+        str, typer.Option(help="Systems, separated by commas; central: Treadle's engine, which takes minutes a run.")
+    ] = DEFAULT_SYSTEMS,
+    slots: Annotated[
+        int | None,
+        typer.Option(min=1, max=1_000_000, help=f"Workers; default: {SLOTS:,}, or as many as --machines has."),
+    ] = None,
+    faster: Annotated[float, typer.Option(min=0.001, max=1000.0, help="Divides arrival times.")] = 1.0,
+    machines: Annotated[
+        Path | None, typer.Option(help="What machines have, one a worker: machine,ATTRIBUTE,... With --constraints.")
+    ] = None,
+    constraints: Annotated[
+        Path | None, typer.Option(help="What jobs ask for: job,hard,soft; job is the trace's line from 0.")
+    ] = None,
+    relaxed_slowdown: Annotated[
+        float,
+        typer.Option(min=1.0, max=100.0, help="A task runs this many times as long where its soft constraints fail."),
+    ] = RELAXED_SLOWDOWN,
+    supply: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001, max=10.0, help="Made constraints: the share of machines that meet a kind, times its slowdown."
+        ),
+    ] = None,
+    constrained: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Made constraints: the share of tasks that have one.")
+    ] = None,
+    step: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Take every so manieth job, and as few workers.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Two seeds and, without --machines, every tenth job and worker.")
+    ] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, max=1000, help=f"How many draws; default: {SEEDS}.")] = None,
+    first_seed: Annotated[
+        int, typer.Option(min=0, help="The first draw's seed; constraints were calibrated on 1 to 10.")
+    ] = FIRST_SEED,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="A folder for the results of the engine's runs: those found there do not run again."),
+    ] = None,
+    processes: Annotated[
+        int, typer.Option(min=0, max=1024, help="Runs of the engine at a time, each in a process; 0: one a core.")
+    ] = 0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="A file for all figures.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A folder for plots like the paper's.")] = None,
+) -> None:
+    """Schedulers of worker queues on a trace, with and without constraints, beside Phoenix' paper."""
+    names = _names(systems)
+    asked = _asked(names, cache, processes)
+    making = _Making(supply, constrained, step or (QUICK_STEP if quick else 1))
+    if (machines is None) != (constraints is None):
+        raise UserError("--machines and --constraints: name both, or neither")
+    if machines is not None:
+        _check_not_made(supply=supply, constrained=constrained, step=step)
+    count = seeds or (2 if quick else SEEDS)
+    check_results(json_file, plot)
+    console = console_for_tables(150)
+    jobs = _trace(console, trace).faster(faster)
+    if machines is not None and constraints is not None:
+        setup, calibration = _given(jobs, machines, constraints, slots, faster), None
+    else:
+        setup, calibration = _made(jobs, slots or SLOTS, faster, making)
+    setup = replace(setup, relaxed_slowdown=relaxed_slowdown)
+    with going_on(console, cache):
+        report = _report(console, names, setup, range(first_seed, first_seed + count), calibration, asked)
+    _show(console, report)
+    if json_file is not None:
+        write_json(json_file, report.as_json())
+    if plot is not None:
+        _plot(console, report, setup, plot)
+
+
+class _Making(NamedTuple):
+    """How constraints are made, as far as the user says."""
+
+    supply: float | None
+    constrained: float | None
+    step: int
+
+
+def _check_not_made(**made: float | None) -> None:
+    for name, value in made.items():
+        if value is not None:
+            raise UserError(f"--{name}: is for constraints that are made, and --machines gives them; leave it out")
+
+
+def _names(systems: str) -> list[str]:
+    from treadle_lab.models.workers.systems import SYSTEMS
+    from treadle_lab.papers.phoenix.central import CENTRAL
+
+    known = [*SYSTEMS, "central", *CENTRAL]
+    given = [name.strip() for name in systems.split(",") if name.strip()]
+    names = list(dict.fromkeys(one for name in given for one in (CENTRAL if name == "central" else [name])))
+    for name in names:
+        if name not in known:
+            raise UserError(f"--systems: {name!r} is none; choose of {', '.join(known)}")
+    if not names:
+        raise UserError(f"--systems: none is named; choose of {', '.join(known)}")
+    return names
+
+
+def _trace(console: Console, name: str) -> Trace:
+    from treadle_lab.harness import data
+    from treadle_lab.papers.phoenix.traces import FACEBOOK, GOOGLE, SAID, YAHOO, trace_named
+
+    tell = partial(say, console)
+    google = data.given_or_found(None, data.GOOGLE, tell) if name == GOOGLE else None
+    sample = data.given_or_found(None, data.FACEBOOK_2010, tell) if name == FACEBOOK else None
+    if name not in (GOOGLE, FACEBOOK, YAHOO) and not Path(name).exists():
+        made = (GOOGLE, FACEBOOK, YAHOO)
+        raise UserError(f"--trace: {name!r} is no file, no folder and none of {', '.join(made)}{nearest(name, made)}")
+    found = trace_named(name, google, sample)
+    assert found is not None
+    if name in SAID:
+        say(console, SAID[name])
+    say(
+        console,
+        f"{found.name}: {len(found):,} jobs, {len(found.duration_s):,} tasks; long above a mean of {found.cutoff_s} s, "
+        f"on the last {found.long_percent:g} % of workers",
+    )
+    return found
+
+
+def _given(jobs: Trace, machines: Path, constraints: Path, slots: int | None, faster: float) -> Setup:
+    """Return what is run with the machines and constraints of files."""
+    from treadle_lab.papers.phoenix.experiment import Setup
+    from treadle_lab.papers.phoenix.files import Wanted, eligible_of, places_of, read_constraints, read_machines
+
+    have = read_machines(machines)
+    if slots is not None and slots != have.slots:
+        raise UserError(f"--slots {slots}: {machines} has {have.slots} machines, each one worker; leave --slots out")
+    wanted = Wanted(have, places_of(jobs, read_constraints(constraints, len(jobs))))
+    eligible_of(jobs, have, wanted.asked)  # says what is wrong with them
+    return Setup(jobs, have.slots, faster, lambda _: wanted)
+
+
+def _made(jobs: Trace, slots: int, faster: float, making: _Making) -> tuple[Setup, dict[str, object]]:
+    """Return what is run with constraints that are made."""
+    from treadle_lab.papers.phoenix.calibration import as_json, calibration_of
+    from treadle_lab.papers.phoenix.experiment import Setup
+    from treadle_lab.papers.phoenix.synthesis import CONSTRAINED, made_for
+
+    calibration = calibration_of(jobs.name)
+    jobs, slots = jobs.every(making.step), max(1, slots // making.step)
+    supply = calibration.supply if making.supply is None else making.supply
+    constrained = CONSTRAINED if making.constrained is None else making.constrained
+    setup = Setup(jobs, slots, faster, lambda seed: made_for(jobs, slots, supply, seed, constrained))
+    return setup, as_json(calibration, supply, constrained)
+
+
+def _asked(names: list[str], cache: Path | None, processes: int) -> Asked:
+    """Return how runs of the engine are to be run.
+
+    Raises:
+        UserError: options are given for them, and there are none.
+    """
+    from treadle_lab.harness.runs import Asked
+    from treadle_lab.papers.phoenix.central import CENTRAL
+
+    for option, value in (("--cache", cache), ("--processes", processes)):
+        if value and not any(name in CENTRAL for name in names):
+            raise UserError(f"{option}: is for runs of the engine, and --systems names none (central); leave it out")
+    return Asked(cache, processes)
+
+
+def _report(
+    console: Console,
+    names: list[str],
+    setup: Setup,
+    seeds: range,
+    calibration: dict[str, object] | None,
+    asked: Asked,
+) -> Report:
+    """Run all, and return the results."""
+    from treadle_lab.papers.phoenix.ratios import ratios_of
+    from treadle_lab.papers.phoenix.report import Report
+    from treadle_lab.papers.phoenix.slowdowns import slowdowns_of
+    from treadle_lab.papers.phoenix.traces import SAID
+
+    runs = _run(console, names, setup, seeds, asked)
+    notes = [SAID[setup.trace.name]] if setup.trace.name in SAID else []
+    return Report(runs, ratios_of(runs), _comparisons(runs, setup.trace), calibration, notes, slowdowns_of(runs, setup))
+
+
+def _comparisons(runs: list[Run], jobs: Trace) -> list[Comparison]:
+    from treadle_lab.harness.data import EAGLE, found
+    from treadle_lab.papers.phoenix.reference import compare, read_references
+
+    place = found(EAGLE)
+    if place is None or not jobs.name.startswith("goog"):
+        return []
+    return compare(runs, read_references(place))
+
+
+def _run(console: Console, names: list[str], setup: Setup, seeds: range, asked: Asked) -> list[Run]:
+    from treadle_lab.papers.phoenix.central import CENTRAL
+    from treadle_lab.papers.phoenix.central_runs import about_cpu_s
+    from treadle_lab.papers.phoenix.experiment import run_systems
+
+    central = [name for name in names if name in CENTRAL]
+    if central:
+        say(
+            console,
+            f"{', '.join(central)}: {len(central) * len(seeds)} runs of the engine itself, about "
+            f"{about_cpu_s(setup.trace) / 60:.0f} min of CPU each; --step and --seeds make it shorter",
+        )
+    with counted_progress() as bar:
+        runs = compiling_task(bar)
+        jobs = bar.add_task("compiling, or reading compiled code", total=None, visible=bool(central))
+        return run_systems(
+            names,
+            setup,
+            seeds,
+            lambda done, total: bar.update(runs, description="runs", completed=done, total=total),
+            lambda done, total: bar.update(jobs, description="jobs of the engine", completed=done, total=total),
+            asked,
+        )
+
+
+def _show(console: Console, report: Report) -> None:
+    """Print the tables."""
+    from treadle_lab.papers.phoenix.report import comparison_table, ratios_table, runs_table, slowdowns_table
+
+    console.print(runs_table(report.runs))
+    if report.ratios:
+        console.print(ratios_table(report.ratios))
+    if report.slowdowns:
+        console.print(slowdowns_table(report.slowdowns))
+    if report.comparisons:
+        console.print(comparison_table(report.comparisons))
+        inside = sum(one.within for one in report.comparisons)
+        say(
+            console,
+            f"{inside} of {len(report.comparisons)} figures of the original simulator's are within their tolerance",
+        )
+
+
+def _plot(console: Console, report: Report, setup: Setup, folder: Path) -> None:
+    # only here: matplotlib is an extra
+    from treadle_lab.papers.phoenix.plot import plot_phoenix
+
+    with writing("--plot", folder, "folder"):
+        for file in plot_phoenix(report, setup, folder):
+            say(console, f"wrote {file}")

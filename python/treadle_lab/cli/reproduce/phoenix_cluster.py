@@ -1,0 +1,68 @@
+"""`treadle reproduce phoenix-cluster`: asks that only some nodes can serve, on a real ResourceManager."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from treadle.cli._console import console_for_tables
+from treadle.cli._results import check_results, write_json
+from treadle.cli._runs import CacheOption, going_on
+from treadle_lab.cli._testbed import setting_of_testbed
+from treadle_lab.minicluster.runtime import build_folder
+
+app = typer.Typer()
+
+
+@app.command()
+def phoenix_cluster(
+    seed: Annotated[int, typer.Option(min=0, help="Of the first round's jobs; further rounds take the next ones.")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, max=100, help="Draws of jobs, each under every scheduler.")] = 10,
+    nodes: Annotated[int, typer.Option(min=10, max=5_000, help="Of the cluster.")] = 200,
+    quick: Annotated[bool, typer.Option("--quick", help="One round of few jobs: shows that it works.")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="A folder for a plot of completion times.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Of logs; default: build/reproduce-phoenix-sls.")] = None,
+    cache: CacheOption = None,
+) -> None:
+    """Short jobs that a tenth of the nodes can serve, beside long ones, under four schedulers on simulated nodes."""
+    from treadle_lab.minicluster.progress import Say, saying
+    from treadle_lab.minicluster.signals import terminable
+    from treadle_lab.papers.phoenix import sls as testbed
+    from treadle_lab.papers.phoenix.sls_kept import KeptRounds
+    from treadle_lab.papers.phoenix.sls_report import document, plot_completions, reached, shortfalls, table
+    from treadle_lab.papers.phoenix.sls_schemes import Round, Scheme, schemes
+
+    check_results(json_file, plot)
+    rounds = 1 if quick else rounds
+    console = console_for_tables(140)
+    taking_turns, found = schemes(), list[Round]()
+    place = (folder or build_folder() / "reproduce-phoenix-sls").resolve()
+    size = testbed.Size(nodes)
+    settings = testbed.settings_of(size)
+    settings = replace(settings, short_jobs=10, long_jobs=1) if quick else settings
+    setting = setting_of_testbed()
+
+    def run(scheme: Scheme, one: int, say: Say) -> Round:
+        return testbed.run_scheme(scheme, one, settings, size, setting, place / f"{one}-{scheme.name}", say)
+
+    kept = KeptRounds(cache, asdict(settings), nodes)
+    with going_on(console, cache), terminable(), saying(console) as say:
+        for turn, one in enumerate(range(seed, seed + rounds)):
+            # the first scheme finds the machine's caches cold: each is first in turn
+            first = turn % len(taking_turns)
+            for scheme in (*taking_turns[first:], *taking_turns[:first]):
+                found.append(kept.get_or_run(partial(run, scheme, one, say), asdict(scheme), one, first))
+                if json_file is not None:
+                    write_json(json_file, document(found, settings))
+    console.print(table(found))
+    for text, got in reached(found).items():
+        console.print(f"{text}: {got}", highlight=False)
+    if plot is not None:
+        plot_completions(found, plot / "phoenix-cluster.png")
+    for text in shortfalls(found):
+        console.print(text, style="red", soft_wrap=True, highlight=False)

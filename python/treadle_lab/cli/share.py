@@ -1,0 +1,73 @@
+"""`treadle share`: compute who gets how much of a cluster, by H-DRF and by what it is compared with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from treadle.cli._console import console_for_tables
+from treadle.cli._results import check_plotting, writing
+from treadle.errors import UserError
+from treadle.tables import empty_table
+from treadle.words import counted
+from treadle_lab.fairness.algorithms import ALGORITHMS
+from treadle_lab.fairness.document import Event, Problem, read_problem
+from treadle_lab.fairness.steps import Step, compute_steps, steps_json
+
+app = typer.Typer()
+
+
+@app.command()
+def share(
+    tree: Annotated[Path, typer.Argument(help="A cluster and a tree, as YAML: see docs/share.md.")],
+    algorithm: Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")] = "hdrf",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="A folder for a plot of the steps.")] = None,
+) -> None:
+    """Compute who gets how much of a cluster, at the start and after each event."""
+    if algorithm not in ALGORITHMS:
+        raise UserError(f"--algorithm: {algorithm!r} is none; choose one of {', '.join(ALGORITHMS)}")
+    problem = read_problem(tree)
+    steps = list(compute_steps(problem, algorithm))
+    if plot is not None:
+        _plot(problem, algorithm, steps, plot / f"{tree.stem}-{algorithm}.png")
+    if as_json:
+        typer.echo(json.dumps(steps_json(algorithm, steps)))
+        return
+    console = console_for_tables()
+    for step in steps:
+        console.print(_table(problem, algorithm, step))
+        if not step.settled:
+            console.print("Not settled: as tasks end and start, the shares keep changing.", style="yellow")
+
+
+def _table(problem: Problem, algorithm: str, step: Step) -> Table:
+    table = empty_table(
+        f"{algorithm}: {_title(step.event)}", ("leaf",), ("tasks", *problem.tree.resources, "dominant share")
+    )
+    for name, result in step.leaves.items():
+        amounts = [f"{float(amount):.6g}" for amount in (result.tasks, *result.resources.values())]
+        table.add_row(name, *amounts, f"{float(result.dominant_share):.2%}")
+    return table
+
+
+def _title(event: Event | None) -> str:
+    if event is None:
+        return "at the start"
+    if event.tasks is not None:
+        return f"after {event.name} has {counted(event.tasks, 'task')}"
+    return f"after {event.name} {'leaves' if event.kind == 'leave' else 'joins'}"
+
+
+def _plot(problem: Problem, algorithm: str, steps: list[Step], target: Path) -> None:
+    check_plotting()
+    from treadle_lab.fairness.steps import plot_steps
+
+    titles = [_title(step.event) for step in steps]
+    with writing("--plot", target, "folder"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        plot_steps(problem.tree, algorithm, steps, titles, target)

@@ -1,0 +1,1 @@
+"""Exact shares, by the papers' algorithms."""

@@ -1,0 +1,71 @@
+"""The data sets that lie in a checkout's folder `data`; a wheel does not carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from treadle.errors import UserError
+from treadle_lab.minicluster.runtime import checkout
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """A data set, or one file of it.
+
+    Attributes:
+        place: its path below `data`.
+        title: what it is and its licence.
+        option: the option that names another one.
+    """
+
+    place: str
+    title: str
+    option: str
+
+
+GOOGLE: Final = DataSet("google-2011-tasks-25h", "Google's cluster trace of 2011, extract, CC-BY 4.0", "--trace")
+FACEBOOK: Final = DataSet(
+    "swim-facebook/FB-2009_samples_24_times_1hr_0.tsv.xz",
+    "SWIM's sample of Facebook's cluster of 2009, BSD 3-clause",
+    "--sample",
+)
+FACEBOOK_2010: Final = DataSet(
+    "swim-facebook/FB-2010_samples_24_times_1hr_0.tsv.xz",
+    "SWIM's sample of Facebook's cluster of 2010, BSD 3-clause",
+    "--sample",
+)
+TPCH: Final = DataSet("tpch-spark-cloudlab", "TPC-H's DAGs measured on Spark, MIT", "--tpch")
+OMEGA: Final = DataSet(
+    "omega-simulator/runs.csv", "runs of Omega's lightweight simulator, made for this project", "--reference"
+)
+EAGLE: Final = DataSet(
+    "eagle-simulator/summary.csv", "runs of the Hawk and Eagle simulator, made for this project", "--reference"
+)
+
+
+def found(data: DataSet) -> Path | None:
+    """Return where a data set lies in this checkout; None: this is no checkout, or it is not there."""
+    root = checkout()
+    place = None if root is None else root / "data" / data.place
+    return place if place is not None and place.exists() else None
+
+
+def given_or_found(given: Path | None, data: DataSet, say: Callable[[str], None]) -> Path:
+    """Return the data that an option names, else that of the checkout, which is then named to the user.
+
+    Raises:
+        UserError: neither is there; says where to get it.
+    """
+    if given is not None:
+        return given
+    place = found(data)
+    if place is None:
+        raise UserError(
+            f"{data.option}: this installation has no folder data/{data.place.partition('/')[0]}: {data.title}; "
+            f"run the command from a checkout of Treadle's repository, which has it, or name it by {data.option}"
+        )
+    say(f"data: {place} ({data.title}); {data.option} names another")
+    return place

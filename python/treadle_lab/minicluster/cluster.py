@@ -1,0 +1,342 @@
+"""A mini cluster: start it, hurt it, ask it, stop it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+import requests
+
+from treadle.admin.jars import shim_jar
+from treadle.yarn.rest import ResourceManagerClient, allocated_containers
+from treadle_lab.minicluster import processes, readiness, scripts
+from treadle_lab.minicluster.layout import Layout, make_anew
+from treadle_lab.minicluster.processes import JavaProgram
+from treadle_lab.minicluster.runtime import build_folder, gather
+from treadle_lab.minicluster.settings import ClusterError, ClusterSettings, Scheduler
+from treadle_lab.minicluster.signals import uninterrupted
+from treadle_lab.minicluster.site import FRUGAL, write_configuration
+from treadle_lab.minicluster.waiting import wait_for
+
+RM_MAIN = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
+NM_MAIN = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
+ADMIN_MAIN = "org.apache.hadoop.yarn.client.cli.RMAdminCLI"
+RM = "rm"
+
+
+class MiniCluster:
+    """A cluster in a folder; as a context manager it is started on entry and stopped on exit, whatever happens between.
+
+    Nodes are numbered from 1. Methods that wait raise `ClusterError` when their deadline passes.
+    """
+
+    def __init__(
+        self,
+        settings: ClusterSettings | None = None,
+        folder: Path | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.settings = settings or ClusterSettings()
+        self.folder = (folder or build_folder() / "minicluster").resolve()
+        self._say = say
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._layout: Layout | None = None
+        self._lib: Path | None = None
+        self._rm: ResourceManagerClient | None = None
+
+    @classmethod
+    def attach(cls, folder: Path) -> MiniCluster | None:
+        """Return the running cluster in `folder`, or None.
+
+        Its `settings` are the defaults but for the scheduler: no more is known of it than what its processes show.
+        """
+        layout = Layout.load(folder.resolve())
+        if layout is None or not any(processes.find(entry) for entry in layout.processes):
+            return None
+        cluster = cls(folder=folder)
+        cluster._layout = layout
+        cluster.settings = readiness.with_scheduler(cluster.settings, Scheduler(layout.scheduler))
+        cluster._lib = gather()
+        return cluster
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # --- start and stop ---
+
+    def start(self) -> None:
+        """Start every process and wait until the cluster is ready.
+
+        Raises:
+            ClusterError: it does not become ready, or another cluster runs in the folder.
+        """
+        known = Layout.load(self.folder)
+        if known is not None and processes.members(known):
+            raise ClusterError(f"a cluster is running in {self.folder}; stop it first: treadle minicluster stop")
+        make_anew(self.folder)
+        self._lib = gather(self._say)
+        self._layout = Layout.create(self.folder, self.settings.nodes, self.settings.named_nodes)
+        self._layout.scheduler = self.settings.scheduler.value
+        self._layout.waits_for_lease = self.settings.waits_for_lease
+        try:
+            write_configuration(self.layout, self.settings, self.lib)
+            self.layout.save()
+            self.start_rm()
+            for number in range(1, self.settings.nodes + 1):
+                self.start_node(number)
+            self.wait_ready()
+            readiness.put_labels(self.rm, self.layout, self.settings, getpass.getuser())
+            readiness.put_attributes(self)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End every process of the cluster, containers and sidecar included; files stay until the next start."""
+        layout = self._layout
+        if layout is None:
+            return
+        # a second Ctrl-C must not leave anything behind
+        with uninterrupted():
+            self._say("stopping")
+            if self._rm is not None:
+                self._rm.close()
+                self._rm = None  # the next start has other ports
+            processes.end(layout)
+            for child in self._children.values():
+                child.wait()
+            self._children.clear()
+            layout.processes.clear()
+            layout.state_file.unlink(missing_ok=True)
+
+    def wait_ready(self) -> None:
+        """Wait until every NodeManager is RUNNING and, if Treadle enforces, an engine holds the lease."""
+        readiness.wait_ready(self, self._say)
+
+    # --- daemons ---
+
+    def start_rm(self, scheduler: Scheduler | None = None) -> None:
+        """Start the RM, with another scheduler than before if one is given; returns at once.
+
+        Under the stock scheduler it is what its configuration makes of it: `treadle install` may have changed that.
+        """
+        if scheduler is not None and scheduler is not self.settings.scheduler:
+            self._change_scheduler(scheduler)
+        shim = [str(shim_jar())] if self.settings.needs_shim else []
+        if self.settings.scheduler is Scheduler.CAPACITY:
+            shim += scripts.class_path(self.layout.conf)
+            self.layout.waits_for_lease = scripts.schedules(self.layout.conf)
+        classpath = (f"{self.folder}/rm", str(self.layout.conf), *shim, f"{self.lib}/*")
+        options = (*FRUGAL.split()[:1], "-XX:-UsePerfData", *self._log_options(RM))
+        self._launch(JavaProgram(RM, RM_MAIN, classpath, 1024, options), self.folder / "rm")
+
+    def start_node(self, number: int) -> None:
+        """Start NodeManager `number`; returns at once."""
+        name = f"nm{number}"
+        folder = self.layout.node_folder(number)
+        classpath = (f"{folder}/conf", str(self.layout.conf), f"{self.lib}/*")
+        self._launch(JavaProgram(name, NM_MAIN, classpath, 400, (*FRUGAL.split(), *self._log_options(name))), folder)
+
+    def signal_rm(self, number: signal.Signals) -> None:
+        """Send a signal to the RM: SIGKILL, SIGSTOP, SIGCONT, SIGTERM."""
+        self._process(RM).send_signal(number)
+
+    def signal_node(self, node: int, number: signal.Signals) -> None:
+        """Send a signal to NodeManager `node`."""
+        self._process(f"nm{node}").send_signal(number)
+
+    def kill_rm(self) -> None:
+        """SIGKILL to the RM; returns when it is gone."""
+        self._finish(RM, signal.SIGKILL)
+
+    def stop_rm(self) -> None:
+        """SIGTERM to the RM; returns when it is gone."""
+        self._finish(RM, signal.SIGTERM)
+
+    def kill_node(self, number: int) -> None:
+        """SIGKILL to a NodeManager; its containers go on, as on a real node. Returns when it is gone."""
+        self._finish(f"nm{number}", signal.SIGKILL)
+
+    def stop_node(self, number: int) -> None:
+        """SIGTERM to a NodeManager; returns when it is gone."""
+        self._finish(f"nm{number}", signal.SIGTERM)
+
+    def restart_rm(self, kill: bool = False, scheduler: Scheduler | None = None) -> None:
+        """Stop or kill the RM unless it has ended, start it again and wait until the cluster is ready."""
+        if self._running(RM) is not None:
+            self._finish(RM, signal.SIGKILL if kill else signal.SIGTERM)
+        self.start_rm(scheduler)
+        self.wait_ready()
+
+    def rm_pid(self) -> int:
+        """Return the RM's process id."""
+        return self._process(RM).pid
+
+    def sidecar_pids(self) -> list[int]:
+        """Return the live sidecars of this cluster: the RM's own child, and any that outlived its RM."""
+        return sorted(process.pid for process in processes.members(self.layout) if processes.is_sidecar(process))
+
+    def sidecar_pid(self) -> int:
+        """Return the one sidecar's process id.
+
+        Raises:
+            ClusterError: there is none, or more than one.
+        """
+        pids = self.sidecar_pids()
+        if len(pids) != 1:
+            raise ClusterError(f"expected one sidecar, found {len(pids)}: {pids}")
+        return pids[0]
+
+    # --- questions and jobs ---
+
+    @property
+    def layout(self) -> Layout:
+        """Folders and addresses."""
+        if self._layout is None:
+            raise ClusterError("the cluster has not been started")
+        return self._layout
+
+    @property
+    def lib(self) -> Path:
+        """The folder with the runtime's jars."""
+        if self._lib is None:
+            raise ClusterError("the cluster has not been started")
+        return self._lib
+
+    @property
+    def rm(self) -> ResourceManagerClient:
+        """The RM's REST pages and JMX beans."""
+        if self._rm is None:
+            self._rm = ResourceManagerClient(self.layout.rm_url)
+        return self._rm
+
+    def containers(self) -> dict[str, set[str]]:
+        """For each application the containers that the RM allocated to it, by its audit log."""
+        return allocated_containers(self.layout.audit_log)
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which Hadoop, Tez and Spark clients find this cluster."""
+        return processes.environment(self.layout)
+
+    def java(self, main: str, *arguments: str, heap_mb: int = 256) -> list[str]:
+        """Return the command line of a Java client program."""
+        classpath = (str(self.layout.conf), f"{self.lib}/*")
+        return JavaProgram("client", main, classpath, heap_mb, tuple(FRUGAL.split())).command(self.layout, arguments)
+
+    def submit(self, command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+        """Run a client command in the background, its output in `log`; `stop` ends it if it still runs."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as out:
+            return subprocess.Popen(
+                command,
+                env={**self.environment(), processes.MARK: str(self.folder)},
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def admin(self, *arguments: str) -> str:
+        """`yarn rmadmin ARGUMENTS`: its output.
+
+        Raises:
+            ClusterError: the RM refused.
+        """
+        command = self.java(ADMIN_MAIN, *arguments)
+        done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, check=False, timeout=120)
+        if done.returncode != 0:
+            raise ClusterError(f"rmadmin {' '.join(arguments)} failed: {done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Turn an RM that does not answer inside into an error that names its log.
+
+        Raises:
+            ClusterError: it did not.
+        """
+        try:
+            yield
+        except requests.RequestException as error:
+            raise ClusterError(f"the RM does not answer: {error}; its log is {self.layout.logs}/rm.log") from error
+
+    def wait_for(self, what: str, condition: Callable[[], Any], timeout_s: float = 60.0, poll_s: float = 0.1) -> Any:
+        """Wait until `condition` gives something true, and return that; an RM that does not answer counts as not yet.
+
+        Raises:
+            ClusterError: it did not within `timeout_s` seconds.
+        """
+        return wait_for(what, condition, timeout_s, poll_s, f"; the cluster's logs are in {self.layout.logs}")
+
+    # --- inside ---
+
+    def died(self) -> str:
+        """Return the name of a daemon that should run and does not, or the empty string."""
+        for entry in self.layout.processes:
+            child = self._children.get(entry.name)
+            if child is not None and child.poll() is not None:
+                return entry.name
+        return ""
+
+    def _launch(self, program: JavaProgram, cwd: Path) -> None:
+        if self._running(program.name) is not None:
+            raise ClusterError(f"{program.name} is running already")
+        if (ended := self._children.pop(program.name, None)) is not None:
+            ended.wait()
+        child = processes.launch(self.layout, program, cwd)
+        self._children[program.name] = child
+        others = [entry for entry in self.layout.processes if entry.name != program.name]
+        self.layout.processes = [*others, processes.record(program.name, child)]
+        self.layout.save()
+
+    def _running(self, name: str) -> psutil.Process | None:
+        for entry in self.layout.processes:
+            if entry.name == name and (process := processes.find(entry)):
+                return process
+        return None
+
+    def _process(self, name: str) -> psutil.Process:
+        process = self._running(name)
+        if process is None:
+            raise ClusterError(f"{name} is not running")
+        return process
+
+    def _finish(self, name: str, number: signal.Signals) -> None:
+        process = self._process(name)
+        process.send_signal(number)
+        child = self._children.pop(name, None)
+        try:
+            if child is not None:
+                child.wait(timeout=60)
+            else:
+                process.wait(timeout=60)
+        except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
+            raise ClusterError(f"{name} did not end within 60 s of a {number.name}") from None
+        self.layout.processes = [entry for entry in self.layout.processes if entry.name != name]
+        self.layout.save()
+
+    def _change_scheduler(self, scheduler: Scheduler) -> None:
+        self.settings = readiness.with_scheduler(self.settings, scheduler)
+        self.layout.scheduler = scheduler.value
+        self.layout.waits_for_lease = self.settings.waits_for_lease
+        write_configuration(self.layout, self.settings, self.lib)
+
+    def _log_options(self, name: str) -> tuple[str, ...]:
+        logs = self.layout.logs
+        audit = self.layout.audit_log if name == RM else os.devnull
+        return (f"-Dtreadle.log.file={logs}/{name}.log", f"-Dtreadle.audit.file={audit}")

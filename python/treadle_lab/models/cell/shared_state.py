@@ -1,0 +1,173 @@
+"""Schedulers over one cell: a monolithic one (single and multi path), or several that share its state as in Omega.
+
+Each picks a job, takes so long for its decision, chooses machines and commits. With private copies (Omega, section 3.4)
+it chooses from the cell as it was when it picked the job, and the commit finds out what has changed since.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treadle.policy.mapreduce_workers import WorkerPolicy
+from treadle.simulator.event_queue import schedule
+from treadle_lab.models.cell.arrivals import next_event
+from treadle_lab.models.cell.placing import (
+    add_to_claim,
+    begin_claim,
+    decision_time,
+    enqueue,
+    first_fit,
+    pick,
+    put_back,
+    use,
+)
+from treadle_lab.models.cell.state import EventKind, Mode, Total
+from treadle_lab.models.cell.workers import give_workers
+from treadle_lab.models.kernels import inner, kernel
+
+if TYPE_CHECKING:
+    from treadle_lab.models.cell.state import CellState
+
+
+@kernel
+def run_shared_state(cell: CellState, end_s: float) -> None:
+    """Run a cell until an instant; what happens at it counts."""
+    arrived = 0
+    kind, subject = next_event(cell, arrived, end_s)
+    while kind != EventKind.NOTHING:
+        arrived += kind == EventKind.ARRIVED
+        if kind == EventKind.DECIDED:
+            _commit(cell, subject)
+        elif kind == EventKind.ENDED:
+            _end(cell, subject)
+        else:
+            _queue(cell, subject)
+        kind, subject = next_event(cell, arrived, end_s)
+
+
+@inner
+def _queue(cell: CellState, job: int) -> None:
+    enqueue(cell, job)
+    _begin(cell, cell.scheduler[job])
+
+
+@inner
+def _begin(cell: CellState, scheduler: int) -> None:
+    """Let a scheduler that is idle pick its next job; the private copy is made now."""
+    if cell.deciding[scheduler] >= 0 or cell.head[scheduler] < 0:
+        return
+    job = pick(cell, scheduler)
+    if cell.maps[job] > 0 and cell.attempts[job] == 0 and cell.mode[Mode.WORKERS] != WorkerPolicy.AS_REQUESTED:
+        give_workers(cell, job)
+    cell.deciding[scheduler] = job
+    cell.epoch[scheduler] += 1
+    cell.more_cpu_in_all[scheduler] = 0
+    took_s = decision_time(cell, job)
+    cell.took_s[scheduler] = took_s
+    schedule(cell, cell.clock_s[0] + took_s, EventKind.DECIDED, scheduler)
+
+
+@inner
+def _changed(cell: CellState, machine: int, cpu: int, memory: int, raised: int, by: int) -> None:
+    """Change what is free on a machine; copies of others that are in use keep what they had."""
+    cell.free_cpu[0, machine] += cpu
+    cell.free_memory[0, machine] += memory
+    cell.totals[Total.FREE_CPU] += cpu
+    cell.totals[Total.FREE_MEMORY] += memory
+    if cell.mode[Mode.PRIVATE] == 0:
+        return
+    for scheduler in range(len(cell.deciding)):
+        if scheduler == by or cell.deciding[scheduler] < 0:
+            continue
+        if cell.stamp[scheduler, machine] != cell.epoch[scheduler]:
+            cell.stamp[scheduler, machine] = cell.epoch[scheduler]
+            cell.more_cpu[scheduler, machine] = 0
+            cell.more_memory[scheduler, machine] = 0
+            cell.raised[scheduler, machine] = 0
+        cell.more_cpu[scheduler, machine] += cpu
+        cell.more_cpu_in_all[scheduler] += cpu
+        cell.more_memory[scheduler, machine] += memory
+        cell.raised[scheduler, machine] += raised
+
+
+@inner
+def _commit(cell: CellState, scheduler: int) -> None:
+    """End a decision: choose machines, claim them, and count the outcome."""
+    job = cell.deciding[scheduler]
+    cell.attempts[job] += 1
+    room = cell.totals[Total.FREE_CPU] - cell.more_cpu_in_all[scheduler]
+    found = first_fit(cell, 0, room, scheduler, job)
+    if found == 0:
+        cell.empty[scheduler] += 1
+    else:
+        failed = _transact(cell, scheduler, job, found)
+        if failed > 0:
+            cell.failures[scheduler] += 1
+            cell.failed_claims[scheduler] += failed
+            cell.wasted_s[scheduler] += cell.took_s[scheduler]
+        else:
+            cell.successes[scheduler] += 1
+            cell.useful_s[scheduler] += cell.took_s[scheduler]
+    cell.deciding[scheduler] = -1
+    put_back(cell, scheduler, job)
+    _begin(cell, scheduler)
+
+
+@inner
+def _transact(cell: CellState, scheduler: int, job: int, found: int) -> int:
+    """Claim the chosen machines; return how many claims failed, those that were undone among them."""
+    claim = begin_claim(cell, job)
+    cpu, memory = cell.cpu[job], cell.memory[job]
+    failed = 0
+    for at in range(found):
+        machine = cell.chosen[at]
+        if _conflicts(cell, scheduler, machine, cpu, memory):
+            failed += 1
+            if cell.mode[Mode.GANG] == 1:
+                break
+        else:
+            _changed(cell, machine, -cpu, -memory, 1, scheduler)
+            add_to_claim(cell, claim, machine)
+    if failed > 0 and cell.mode[Mode.GANG] == 1:
+        failed += _undo(cell, scheduler, claim)
+    count = cell.claim_count[claim]
+    if count > 0:
+        cell.left[job] -= count
+        use(cell, count * cpu)
+        schedule(cell, cell.clock_s[0] + cell.duration_s[job], EventKind.ENDED, claim)
+    else:
+        cell.totals[Total.CLAIMS] = claim
+    return failed
+
+
+@inner
+def _conflicts(cell: CellState, scheduler: int, machine: int, cpu: int, memory: int) -> bool:
+    """Say whether a claim conflicts: coarse, its machine's number is not that of the copy; fine, it does not fit.
+
+    A claim carries the number of the copy, raised by the transaction's earlier claims there, whatever their outcome.
+    So after others have raised it by n, the first n claims conflict and have caught up with it then.
+    """
+    if cell.mode[Mode.COARSE] == 1 and cell.raised[scheduler, machine] > 0:
+        cell.raised[scheduler, machine] -= 1
+        return True
+    return cell.free_cpu[0, machine] < cpu or cell.free_memory[0, machine] < memory
+
+
+@inner
+def _undo(cell: CellState, scheduler: int, claim: int) -> int:
+    """Take a transaction's claims back, and return how many there were; the machines' numbers stay raised."""
+    job, count, start = cell.claim_job[claim], cell.claim_count[claim], cell.claim_start[claim]
+    for at in range(start, start + count):
+        _changed(cell, cell.claim_machines[at], cell.cpu[job], cell.memory[job], 0, scheduler)
+    cell.totals[Total.CLAIMED_MACHINES] = start
+    cell.claim_count[claim] = 0
+    return count
+
+
+@inner
+def _end(cell: CellState, claim: int) -> None:
+    """End the tasks of a claim, which have the same duration."""
+    job, start = cell.claim_job[claim], cell.claim_start[claim]
+    for at in range(start, start + cell.claim_count[claim]):
+        _changed(cell, cell.claim_machines[at], cell.cpu[job], cell.memory[job], 0, -1)
+    use(cell, -cell.claim_count[claim] * cell.cpu[job])

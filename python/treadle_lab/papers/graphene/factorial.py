@@ -1,0 +1,249 @@
+"""Graphene's factorial: every combination of how it is set and what it is given, each simulation a run of its own.
+
+A `Point` is what the jobs and the cluster are like, and how often the engine decides; a `Variation` how a scheme with a
+perfScore is set. Schemes without one run once a point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+from treadle.dag.dag import Dag
+from treadle.workload.job import Workload
+from treadle_lab.harness.runs import Asked, run_all
+from treadle_lab.papers.graphene.jobs import (
+    ONE_TO_ONE,
+    PRODUCTION,
+    Mix,
+    arrivals,
+    at_once,
+    generated,
+    misjudged,
+    tpch_shaped,
+)
+from treadle_lab.papers.graphene.kept_results import document_of, key_of, result_of
+from treadle_lab.papers.graphene.online import Plans, Result, run_scheme, scenario_of
+from treadle_lab.papers.graphene.schemes import AS_IT_IS, BFS, BFS_CORES, SCHEMES, TETRIS, TETRIS_ALL, Scheme, Variation
+
+NAMED: Final = {scheme.name: scheme for scheme in SCHEMES}
+COUNTED: Final = "counted"
+"""Of resources that could be overbooked, and are not."""
+COMPARED: Final = (BFS.name, BFS_CORES.name, TETRIS.name, TETRIS_ALL.name)
+"""What schemes are compared with, where it was run."""
+WORKLOADS: Final = ("generated", "production", "tpch")
+"""``production``: generated, with four resources of which two may be overbooked, and edges mostly one to one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many jobs on how many machines."""
+
+    jobs: int
+    machines: int
+
+    def __str__(self) -> str:
+        """Return what the command takes: 16x4."""
+        return f"{self.jobs}x{self.machines}"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What schemes are compared at."""
+
+    workload: str
+    size: Size
+    load: float
+    tick_ms: int
+    wrong: float
+    """Durations that are believed are off by up to so many times; 1: they are right."""
+    usage: tuple[float, float]
+    """What part of the network and disk that they ask for tasks use. Overbooking is right for one of them alone."""
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        off = f", durations off {self.wrong:g} times" if self.wrong > 1.0 else ""
+        used = f"{shown_range(self.usage)} of peaks used"
+        return f"{self.workload}, {self.size}, load {self.load:g}, {self.tick_ms} ms, {used}{off}"
+
+
+def shown_range(part: tuple[float, float]) -> str:
+    """Return a range as the command takes it: 0.5..0.7."""
+    return "..".join(f"{bound:g}" for bound in part)
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The factors and their levels; all combinations are run."""
+
+    workloads: tuple[str, ...]
+    sizes: tuple[Size, ...]
+    loads: tuple[float, ...]
+    ticks_ms: tuple[int, ...]
+    wrong: tuple[float, ...]
+    usages: tuple[tuple[float, float], ...]
+    candidates: tuple[int, ...]
+    """0: all."""
+    srpt_weights: tuple[float, ...]
+    overbook: tuple[float | None, ...]
+    """None: all resources are counted."""
+
+    def points(self) -> Iterator[Point]:
+        """Yield every combination of what is given."""
+        for values in product(self.workloads, self.sizes, self.loads, self.ticks_ms, self.wrong, self.usages):
+            yield Point(*values)
+
+    def variations(self) -> Iterator[Variation]:
+        """Yield every combination of settings."""
+        for overbook, candidates, weight in product(self.overbook, self.candidates, self.srpt_weights):
+            yield Variation(srpt_weight=weight, candidates=candidates, overbook=overbook)
+
+
+@dataclass(frozen=True)
+class FactorialRun:
+    """A simulation."""
+
+    point: Point
+    scheme: Scheme
+    """As it was varied."""
+    batch: bool
+    """All jobs at once: throughput."""
+    seed: int
+    tpch: Path | None
+
+    @property
+    def title(self) -> str:
+        """What it is called when it fails."""
+        return f"{self.point.title}, {self.scheme.title}, {'at once, ' if self.batch else ''}seed {self.seed}"
+
+    @cached_property
+    def key(self) -> str:
+        """The digest of all that its result depends on."""
+        jobs, believed = _jobs(self)
+        mix, scheme = _mix(self.point), self.scheme
+        scenario = scenario_of(mix, scheme, tick_ms=self.point.tick_ms)
+        return key_of(f"{self.seed}-{scheme.name}", jobs, believed, scenario, scheme.settings(self.seed))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Results of a scheme at a point, by seed."""
+
+    point: Point
+    scheme: str
+    variation: Variation
+    """`AS_IT_IS` of a scheme without a perfScore."""
+    online: tuple[Result, ...]
+    batch: tuple[Result, ...]
+
+
+def _mix(point: Point) -> Mix:
+    mix = Mix(point.size.machines, usage=point.usage)
+    return replace(mix, one_to_one_share=ONE_TO_ONE, resources=PRODUCTION) if point.workload == "production" else mix
+
+
+@lru_cache(maxsize=64)
+def _drawn(point: Point, seed: int, tpch: Path | None) -> Workload:
+    mix = _mix(point)
+    if point.workload == "tpch":
+        assert tpch is not None  # the command has looked
+        return arrivals(tpch_shaped(tpch, mix), mix, seed, point.size.jobs, point.load)
+    return arrivals(generated(mix), mix, seed, point.size.jobs, point.load)
+
+
+def _jobs(run: FactorialRun) -> tuple[Workload, list[Dag | None] | None]:
+    """Return a run's jobs, and what is believed of them."""
+    jobs = _drawn(replace(run.point, tick_ms=1, wrong=1.0), run.seed, run.tpch)
+    jobs = at_once(jobs) if run.batch else jobs
+    return jobs, misjudged(jobs, run.point.wrong, run.seed) if run.point.wrong > 1.0 else None
+
+
+_PLANS: Final[Plans] = {}
+"""Made by this process."""
+
+
+def _run(run: FactorialRun) -> dict[str, Any]:
+    jobs, believed = _jobs(run)
+    mix, tick_ms = _mix(run.point), run.point.tick_ms
+    result = run_scheme(jobs, run.scheme, mix, run.seed, believed=believed, plans=_PLANS, tick_ms=tick_ms)
+    return document_of(result)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is run."""
+
+    levels: Levels
+    schemes: tuple[str, ...]
+    """`bfs` is always run."""
+    seeds: tuple[int, ...]
+    online: bool
+    batch: bool
+    tpch: Path | None
+    hold_nodes: int | None = None
+    """How many nodes may be held for large asks under all schemes; None: as the engine does by default."""
+
+    def cells(self) -> list[tuple[Point, Scheme, Variation]]:
+        """Return the rows of the result: a point, a scheme as it is set there, and how that differs."""
+        found = []
+        for point in self.levels.points():
+            resources = _mix(point).resources
+            for name in dict.fromkeys((BFS.name, *self.schemes)):
+                scheme = NAMED[name].varied(Variation(hold_nodes=self.hold_nodes))
+                for variation in self.levels.variations():
+                    varied = scheme.varied(variation, resources)
+                    if varied == scheme.varied(AS_IT_IS):
+                        found.append((point, scheme, AS_IT_IS))
+                        break
+                    found.append((point, varied, variation))
+        return found
+
+    @property
+    def kinds(self) -> tuple[bool, ...]:
+        """Return how jobs come: as drawn, at once (True), or both."""
+        return (False,) * self.online + (True,) * self.batch
+
+
+def run_factorial(wanted: Wanted, asked: Asked, progress: Callable[[float, int], None] | None = None) -> list[Found]:
+    """Run all that is not kept, and return what came of each row.
+
+    Raises:
+        UserError: runs failed, each of which is named; the others have run, and are kept.
+        WorkloadError: TPC-H's data is missing or wrong.
+    """
+    cells = wanted.cells()
+    runs = [  # those of a draw together, so that a process plans a job once
+        FactorialRun(point, scheme, batch, seed, wanted.tpch)
+        for seed in wanted.seeds
+        for point, scheme, _ in cells
+        for batch in wanted.kinds
+    ]
+    online: list[list[Result]] = [[] for _ in cells]
+    batches: list[list[Result]] = [[] for _ in cells]
+    results = iter(run_all(runs, _run, asked, progress))
+    for _ in wanted.seeds:
+        for at in range(len(cells)):
+            for batch in wanted.kinds:
+                (batches if batch else online)[at].append(result_of(next(results)))
+    return [
+        Found(point, scheme.name, variation, tuple(online[at]), tuple(batches[at]))
+        for at, (point, scheme, variation) in enumerate(cells)
+    ]
+
+
+def base_of(found: Sequence[Found], row: Found, name: str) -> Found | None:
+    """Return the row that another is compared with: of the same point, and set alike if it can be; None without one."""
+    same = [each for each in found if each.point == row.point and each.scheme == name]
+    return next((each for each in same if each.variation in (row.variation, AS_IT_IS)), None)
+
+
+def plain_variation(variation: Variation) -> Mapping[str, Any]:
+    """Return a variation as JSON takes it; nothing but None of a scheme without a perfScore."""
+    candidates = "all" if variation.candidates == 0 else variation.candidates
+    overbook = COUNTED if variation.overbook is None and variation != AS_IT_IS else variation.overbook
+    return {"srpt_weight": variation.srpt_weight, "candidates": candidates, "overbook": overbook}

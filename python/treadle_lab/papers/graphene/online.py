@@ -1,0 +1,171 @@
+"""Graphene's online part (OSDI 2016, sections 8.2 and 8.3), in the simulator with the engine of live clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from treadle.compiled.array_types import F64
+from treadle.dag.dag import Dag
+from treadle.planner.online import PlanSource
+from treadle.simulator.loop import Run
+from treadle.simulator.plans import planned_machines
+from treadle.simulator.scenario import Scenario
+from treadle.simulator.simulation import Simulation
+from treadle.workload.job import Workload
+from treadle_lab.harness.simulated import run_to_the_end
+from treadle_lab.papers.graphene.jobs import OVERBOOKABLE, Mix
+from treadle_lab.papers.graphene.offline import Progress
+from treadle_lab.papers.graphene.schemes import Scheme
+
+TICK_MS: Final = 100
+REMEMBERED: Final = 10_000
+"""Plans kept between schemes."""
+Plans = dict[tuple[int, tuple[tuple[str, float], ...], int], PlanSource]
+"""What made plans so far, by machines, what each has, and schedules."""
+WINDOWS_S: Final = (10, 60, 240)
+"""Over which fairness is compared; the paper's three are lost."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """The results of some jobs under a scheme."""
+
+    completion_ms: F64
+    """Of each job, from its arrival to its end."""
+    makespan_ms: int
+    """From the first arrival to the last end."""
+    jain: dict[int, float]
+    """With two queues: Jain's index by length of window in seconds, the mean over windows in which both have work."""
+    replans: int
+    wall_s: float
+
+    @property
+    def median_s(self) -> float:
+        """Return the median completion time."""
+        return float(np.median(self.completion_ms)) / 1000.0
+
+    @property
+    def mean_s(self) -> float:
+        """Return the mean completion time."""
+        return float(self.completion_ms.mean()) / 1000.0
+
+
+def shorter_percent(ours: float, theirs: float) -> float:
+    """Return by how much a time is shorter than another, in percent of that."""
+    return 100.0 * (1.0 - ours / theirs)
+
+
+def gaps_percent(ours: Result, theirs: Result) -> F64:
+    """Return the paper's improvement of each job: the gap in completion time over the completion time compared with."""
+    return np.asarray(100.0 * (1.0 - ours.completion_ms / theirs.completion_ms))
+
+
+def scenario_of(mix: Mix, scheme: Scheme, queues: Sequence[str] = ("one",), tick_ms: int = TICK_MS) -> Scenario:
+    """Return a cluster of alike nodes of which everything is heard at once; Tez starts no task early.
+
+    Early tasks would hold room and do nothing here, as a shuffle takes no time in the simulator. A container runs one
+    task, as in the paper's scheduling by task.
+    """
+    contended = any(name in scheme.uncounted for name in mix.resources)
+    resources: list[dict[str, Any]] = [
+        {"name": name, "scale": 1000, "counted": name not in scheme.uncounted}
+        | ({"usage": mix.usage} if contended and name in OVERBOOKABLE else {})
+        for name in mix.resources
+    ]
+    return Scenario.model_validate(
+        {
+            "cluster": {
+                "resources": resources,
+                "nodes": [{"count": mix.machines, "resources": dict.fromkeys(mix.resources, 1.0)}],
+                "heartbeat_ms": 0,
+                "contention": contended,
+            },
+            "queues": {name: {} for name in queues},
+            "frameworks": {
+                "heartbeat_ms": 0,
+                "tez_order": scheme.order,
+                "tez_min_fraction": 1.0,
+                "tez_max_fraction": 1.0,
+                "tez_reuse": False,
+            },
+            "decision": {"tick_ms": tick_ms, "idle_ms": 2**40},
+            "workload": {"jobs": [{"stages": [{"tasks": 1, "duration_s": 1}]}]},
+            "report": {"window_s": min(WINDOWS_S) if len(queues) > 1 else 1e6, "windows_max": 100_000},
+        }
+    )
+
+
+def run_scheme(
+    workload: Workload,
+    scheme: Scheme,
+    mix: Mix,
+    seed: int,
+    *,
+    queues: Sequence[str] = ("one",),
+    believed: Sequence[Dag | None] | None = None,
+    progress: Progress | None = None,
+    title: str = "",
+    plans: Plans | None = None,
+    tick_ms: int = TICK_MS,
+) -> Result:
+    """Run jobs under a scheme.
+
+    Args:
+        workload: the jobs
+        scheme: what orders and places them
+        mix: has the machines
+        seed: of the engine
+        queues: that the jobs are submitted to
+        believed: the DAGs that the scheme plans and orders jobs by
+        progress: called with the part that is done
+        title: of the progress
+        plans: made by other schemes; what this one makes is added
+        tick_ms: how often the engine decides
+    """
+    scenario, settings = scenario_of(mix, scheme, queues, tick_ms), scheme.settings(seed)
+    source = None
+    if plans is not None and settings.plans.schedules:
+        machines = planned_machines(scenario, settings)
+        made = PlanSource(machines, settings.plans.schedules, REMEMBERED)
+        key = machines.count, tuple(sorted(machines.capacity.items())), settings.plans.schedules
+        source = plans.setdefault(key, made)
+    simulation = Simulation(scenario, workload, settings, seed, check=False, believed=believed, source=source)
+    run, times = run_to_the_end(simulation, f"{title}{scheme.title}", progress)
+    apps = run.built.state.apps
+    span = int(apps["finish_ms"].max() - apps["arrival_ms"].min())
+    replans = simulation.plans.replans if simulation.plans is not None else 0
+    return Result(times, span, jain_by_window(run) if len(queues) > 1 else {}, replans, run.wall_s)
+
+
+def jain_by_window(run: Run) -> dict[int, float]:
+    """Return Jain's index of the queues' dominant shares by window length; windows in which one has no job are out."""
+    built, state = run.built, run.built.state
+    leaves = list(built.tree.leaves)
+    windows = run.measurements.windows
+    ends = np.array([window.end_ms for window in windows])
+    lengths = np.array([window.end_ms - window.begin_ms for window in windows], np.float64)
+    used = np.array([window.used[leaves] / np.maximum(built.total, 1) for window in windows]) * lengths[:, None, None]
+    busy = np.array(
+        [[_has_job(state.apps, leaf, window.begin_ms, window.end_ms) for leaf in leaves] for window in windows]
+    )
+    found = {}
+    for seconds in WINDOWS_S:
+        bins = (ends - 1) // (1000 * seconds)
+        values = []
+        for each in np.unique(bins):
+            inside = bins == each
+            if busy[inside].all():
+                share = used[inside].sum(axis=0).max(axis=1)
+                values.append(float(share.sum() ** 2 / (len(share) * (share**2).sum())) if share.any() else 1.0)
+        found[seconds] = float(np.mean(values)) if values else float("nan")
+    return found
+
+
+def _has_job(apps: Any, leaf: int, begin_ms: int, end_ms: int) -> bool:
+    """Say whether a queue has a job throughout a window."""
+    here = apps["queue"] == leaf
+    return bool((here & (apps["arrival_ms"] <= begin_ms) & (apps["finish_ms"] >= end_ms)).any())

@@ -1,0 +1,142 @@
+"""Section 5.2 on the testbed: a real ResourceManager with 50 simulated nodes plays the simulated comparison's jobs.
+
+Durations and gaps are compressed by `TIMES`, and with them heartbeats, which are real ones' second. Two resource types
+play CPU and GPU beside virtual cores without a bound: the ResourceManager gives every container one of these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import yaml
+
+from treadle.admin.install import ready_made
+from treadle.errors import UserError
+from treadle_lab.papers.hdrf.comparison import HDRF, NODE, NODES, JobSpans, content_of, medians_of
+from treadle_lab.papers.hdrf.facebook import GROUPS, LEAVES, queue_of, schedule
+from treadle_lab.papers.hdrf.queue_tree import queue_tree
+from treadle_lab.sls.cluster import Cluster, Scheduling
+from treadle_lab.sls.play import SUCCEEDED, Played
+from treadle_lab.sls.player import Player, in_turn
+from treadle_lab.sls.script import Script, ScriptedJob, map_reduce
+
+__all__ = ["HEARTBEAT_MS", "NAIVE", "SCHEMES", "STOCK", "TIMES", "Draw", "cluster_of", "run_draw", "script_of"]
+
+TIMES: Final = 0.1
+"""Durations in the testbed over those of the simulated comparison."""
+HEARTBEAT_MS: Final = 100
+NAIVE: Final = "naive"
+STOCK: Final = "capacity-scheduler"
+SCHEMES: Final = (HDRF, NAIVE, STOCK)
+"""The paper's H-DRF, `as: paper`; naive H-DRF, with `static: true`; the stock scheduler."""
+CPU: Final = "cpu"
+GPU: Final = "gpu"
+PLENTY_VCORES: Final = 4096
+MASTER_MB: Final = 8
+MASTERS: Final = 60
+"""Application masters that a node has room for beside its tasks; they are no room for another task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A draw of jobs under each scheme."""
+
+    seed: int
+    runs: dict[str, Played]
+    figures: dict[str, dict[str, Any]]
+    """By scheme, as `treadle_lab.papers.hdrf.comparison.run_scheme` returns them, in uncompressed time."""
+
+
+def cluster_of(nodes: int = NODES) -> Cluster:
+    """Return the nodes of the comparison, and figure 10's queues."""
+    tree = queue_tree({group: [queue_of(leaf) for leaf in leaves] for group, leaves in GROUPS.items()})
+    return Cluster(
+        nodes,
+        NODE["memory-mb"] + MASTERS * MASTER_MB,
+        PLENTY_VCORES,
+        heartbeat_ms=HEARTBEAT_MS,
+        least_mb=MASTER_MB,
+        resources={CPU: NODE["vcores"], GPU: NODE["gpu"]},
+        tree=tree,
+    )
+
+
+def script_of(sample: Path, seed: int) -> Script:
+    """Return the jobs of a seed: those that the simulator has.
+
+    Raises:
+        UserError: the sample is wrong.
+    """
+    jobs = []
+    for number, job in enumerate(schedule(sample, seed).jobs):
+        (stage,) = job.dag.stages
+        durations_ms = np.maximum(1, np.rint(TIMES * np.asarray(stage.durations()))).astype(int).tolist()
+        asked = {CPU if name == "vcores" else name: round(amount) for name, amount in stage.demand.items()}
+        stages = map_reduce(durations_ms, asked)
+        at_ms = round(TIMES * job.arrival_ms)
+        jobs.append(ScriptedJob(f"job {number}", at_ms, stages, queue=job.queue, master_mb=MASTER_MB))
+    return Script(tuple(jobs))
+
+
+def scheduling(scheme: str) -> Scheduling:
+    """Return who schedules."""
+    if scheme == STOCK:
+        return Scheduling(scheme)
+    settings = yaml.safe_load(ready_made()[HDRF].read_text("utf-8"))
+    if scheme == NAIVE:
+        settings["policy"]["share"]["static"] = True
+    else:
+        settings["policy"]["share"]["as"] = "paper"
+    return Scheduling(scheme, yaml.safe_dump(settings))
+
+
+def figures_of(script: Script, played: Played, title: str) -> dict[str, Any]:
+    """Return what a run has shown, by leaf.
+
+    Raises:
+        UserError: a job did not end.
+    """
+    undone = [job.name for job in played.jobs if job.status != SUCCEEDED]
+    if undone:
+        raise UserError(f"{title}: of {', '.join(undone)} it is not known that they ended")
+    submitted_ms = np.array([job.submitted_ms for job in played.jobs], np.int64)
+    took_ms = np.array([job.completion_ms for job in played.jobs], np.int64)
+    jobs = JobSpans([job.queue for job in script.jobs], submitted_ms, submitted_ms + took_ms)
+    spans = [
+        (number, job.submitted_ms + start_ms, job.submitted_ms + end_ms)
+        for number, job in enumerate(played.jobs)
+        for start_ms, end_ms in job.tasks_ms
+        if end_ms >= 0
+    ]
+    tasks = np.array(spans, np.int64).reshape(-1, 3)
+    medians = medians_of(jobs, tasks[:, 0], tasks[:, 1], tasks[:, 2])
+    response_s = {
+        leaf: float(np.mean([took for took, of in zip(took_ms, jobs.queues, strict=True) if of == queue_of(leaf)]))
+        / (1000 * TIMES)
+        for leaf in LEAVES
+    }
+    return {
+        "median_tasks": {leaf: value if np.isfinite(value) else None for leaf, value in medians.items()},
+        "response_s": response_s,
+        "end_s": played.span_ms / (1000 * TIMES),
+    }
+
+
+def run_draw(sample: Path, seed: int, turn: int, player: Player) -> Draw:
+    """Play a draw under every scheme as far as that is not kept, beginning with another one in each turn.
+
+    Raises:
+        UserError: the sample is wrong, a run gave no result, or a job did not end.
+    """
+    script, cluster = script_of(sample, seed), cluster_of()
+    runs = {}
+    for scheme in in_turn(SCHEMES, turn):
+        chosen = scheduling(scheme)
+        run = partial(player.play, chosen, script, cluster, seed)
+        runs[scheme] = player.kept.get_or_play(run, scheme, chosen.policy, content_of(sample), seed)
+    found = {scheme: figures_of(script, runs[scheme], f"seed {seed}, {scheme}") for scheme in SCHEMES}
+    return Draw(seed, {scheme: runs[scheme] for scheme in SCHEMES}, found)

@@ -1,0 +1,172 @@
+"""Results of SLearn's evaluation over seeds: intervals for tables, JSON and plots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treadle_lab.harness.statistics import Interval, interval_of, ratio_of
+from treadle_lab.papers.slearn.breakdown import AGAINST, Table, bins, variation, waiting
+from treadle_lab.papers.slearn.experiment import Outcome
+from treadle_lab.papers.slearn.levels import levels
+from treadle_lab.papers.slearn.paper import OF_JOBS, Figures
+
+ESTIMATORS = ("pilots", "combined", "3sigma", "point", "median", "drawn", "3sigma-paper", "point-paper")
+
+
+class Spread(NamedTuple):
+    """How far single draws lie apart."""
+
+    deviation: float
+    """Of draws, not of their mean; 0 for one."""
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The figures, each with its interval over seeds."""
+
+    seeds: tuple[int, ...]
+    jobs: int
+    wide_jobs: Interval
+    mean_s: dict[str, Interval]
+    """By scheme, the mean completion time."""
+    speedup_mean: dict[str, Interval]
+    """By scheme, its mean completion time over SLearn's."""
+    speedup_wide: dict[str, Interval]
+    """The same of wide jobs alone."""
+    speedup_p50: dict[str, Interval]
+    """By scheme, the median over jobs of completion time over that with SLearn."""
+    gap_percent: Interval | None
+    """How much shorter Oracle's mean completion time is than SLearn's, in percent of it; None without Oracle."""
+    gap_closed: Interval | None
+    """What part of the gap in mean completion time between SLearn and Oracle ours closes: mean gain over mean gap."""
+    error_p50: dict[str, Interval]
+    error_p90: dict[str, Interval]
+    right_queue: dict[str, Interval]
+    over_3sigma: dict[str, Interval]
+    """SLearn's speed-up over 3Sigma with other thin limits and fixed ratios."""
+    spread: dict[str, Spread]
+    """By scheme, how far draws differ in its mean completion time over SLearn's."""
+    thin_large_jobs: Interval
+    """Percent of jobs that are thin and of over 1,000 s of task time, which the paper has as 1.9."""
+    thin_large_work: Interval
+    """Percent of all task time that is theirs."""
+    bins: Table
+    """By bin of jobs, its share, and the mean completion time under 3Sigma by the paper's letter over SLearn's."""
+    waiting: Table
+    """By segment of normalised waiting time; empty of the engine's runs."""
+    variation: Table
+    """Coefficients of variation over time and space."""
+    wall_s: float
+    paper: Figures = OF_JOBS
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as JSON takes it: the means by name, the intervals and the paper's figures beside them."""
+        tables = {
+            name: getattr(self, name)
+            for name in (
+                "speedup_mean",
+                "speedup_wide",
+                "speedup_p50",
+                "error_p50",
+                "error_p90",
+                "right_queue",
+                "over_3sigma",
+                "mean_s",
+            )
+        }
+        found: dict[str, Any] = {
+            name: {key: each.mean for key, each in table.items()} for name, table in tables.items()
+        }
+        gaps = {"gap_percent": self.gap_percent, "gap_closed": self.gap_closed}
+        known = {name: each for name, each in gaps.items() if each is not None}
+        found |= {name: each.mean for name, each in known.items()}
+        found["intervals"] = {
+            name: {key: each.as_json() for key, each in table.items()} for name, table in tables.items()
+        } | {
+            **{name: each.as_json() for name, each in known.items()},
+            "wide_jobs": self.wide_jobs.as_json(),
+            "thin_large_jobs": self.thin_large_jobs.as_json(),
+            "thin_large_work": self.thin_large_work.as_json(),
+        }
+        for name in ("bins", "waiting", "variation"):
+            found[name] = {
+                row: {key: each.as_json() for key, each in figures.items()}
+                for row, figures in getattr(self, name).items()
+            }
+        found["spread"] = {name: each._asdict() for name, each in self.spread.items()}
+        found["paper"] = {name: dict(figures) for name, figures in self.paper._asdict().items()}
+        return found | {"seeds": list(self.seeds), "jobs": self.jobs, "wall_s": self.wall_s}
+
+
+def report_of(outcomes: Sequence[Outcome], paper: Figures = OF_JOBS) -> Report:
+    """Return the results of one outcome per seed, and the paper's figures of the same."""
+    schemes = [name for name in outcomes[0].completion_ms if not name.startswith(("thin ", "ratio "))]
+    others = [name for name in schemes if name != "slearn"]
+    variants = [name for name in outcomes[0].completion_ms if name not in schemes]
+    return Report(
+        seeds=tuple(outcome.trace.seed for outcome in outcomes),
+        jobs=len(outcomes[0].trace.widths),
+        wide_jobs=interval_of([int(outcome.trace.wide.sum()) for outcome in outcomes]),
+        mean_s={name: interval_of([outcome.mean_s(name) for outcome in outcomes]) for name in schemes},
+        speedup_mean={name: interval_of([outcome.speedup_mean(name) for outcome in outcomes]) for name in others},
+        speedup_wide={name: interval_of([outcome.speedup_wide(name) for outcome in outcomes]) for name in others},
+        speedup_p50={name: interval_of([outcome.speedup_p50(name) for outcome in outcomes]) for name in others},
+        gap_percent=_gap(outcomes) if "oracle" in schemes else None,
+        gap_closed=_gap_closed(outcomes) if {"oracle", "combined"} <= set(schemes) else None,
+        error_p50=_errors(outcomes, 50),
+        error_p90=_errors(outcomes, 90),
+        right_queue={name: interval_of([outcome.right_queue(name) for outcome in outcomes]) for name in ESTIMATORS},
+        over_3sigma={
+            name: interval_of([outcome.speedup_mean("3sigma", name) for outcome in outcomes])
+            for name in variants
+            if "3sigma" in schemes
+        },
+        spread={name: _spread([outcome.speedup_mean(name) for outcome in outcomes]) for name in others},
+        thin_large_jobs=interval_of([_thin_large(outcome)[0] for outcome in outcomes]),
+        thin_large_work=interval_of([_thin_large(outcome)[1] for outcome in outcomes]),
+        bins=bins(outcomes) if AGAINST in schemes else {},
+        waiting=waiting(outcomes),
+        variation=variation(outcomes),
+        wall_s=sum(sum(outcome.wall_s.values()) for outcome in outcomes),
+        paper=paper,
+    )
+
+
+def _gap(outcomes: Sequence[Outcome]) -> Interval:
+    return interval_of([100 * (1 - outcome.speedup_mean("oracle")) for outcome in outcomes])
+
+
+def _gap_closed(outcomes: Sequence[Outcome]) -> Interval:
+    return ratio_of([each.gain_s("combined") for each in outcomes], [each.gain_s("oracle") for each in outcomes])
+
+
+def sweep_json(reports: Mapping[float, Report]) -> dict[str, Any]:
+    """Return the reports of several loads as JSON takes them, and their seeds once."""
+    first = next(iter(reports.values()))
+    loads = {f"{load:g}": report.as_json() for load, report in reports.items()}
+    return {"seeds": list(first.seeds), "jobs": first.jobs, "loads": loads}
+
+
+def _errors(outcomes: Sequence[Outcome], percentile: int) -> dict[str, Interval]:
+    return {
+        name: interval_of([float(np.percentile(outcome.errors(name), percentile)) for outcome in outcomes])
+        for name in ESTIMATORS
+    }
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    return Spread(float(np.std(values, ddof=1)) if len(values) > 1 else 0.0, min(values), max(values))
+
+
+def _thin_large(outcome: Outcome) -> tuple[float, float]:
+    """Return how many percent of jobs are thin and not of the first level, and of all task time is theirs."""
+    trace = outcome.trace
+    size_ms = trace.true_ms * trace.widths
+    chosen = ~trace.wide & (levels(size_ms) > 0)
+    return 100.0 * float(chosen.mean()), 100.0 * float(size_ms[chosen].sum() / size_ms.sum())

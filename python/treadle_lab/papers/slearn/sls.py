@@ -1,0 +1,240 @@
+"""SLearn on the testbed: a real ResourceManager with 150 simulated nodes plays the draws of Google's trace.
+
+The policy that ships (conf/policies/slearn.yaml) against 3Sigma, both baselines, and stock fair and FIFO. Durations and
+gaps are compressed by `TIMES`, and with them SLearn's thresholds and time-outs. A node runs one task at a time. What
+3Sigma expects of a job it says when the job comes, in a tag that a part from a file reads; its levels and its fit are
+those of the policy that ships.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import mean
+from typing import Any, Final
+
+import numpy as np
+import yaml
+from rich.box import SIMPLE
+from rich.table import Table
+
+from treadle.admin.install import ready_made
+from treadle.tables import empty_table
+from treadle_lab.harness.statistics import Interval, interval_of
+from treadle_lab.papers.slearn.trace import Trace
+from treadle_lab.sls.cluster import Cluster, Scheduling
+from treadle_lab.sls.pace import behind, shown
+from treadle_lab.sls.play import Played
+from treadle_lab.sls.player import Player, in_turn
+from treadle_lab.sls.script import Script, ScriptedJob, map_reduce
+
+__all__ = ["GOAL", "NAMES", "QUICK_JOBS", "Draw", "document", "run_draw", "shortfalls", "table"]
+
+TIMES: Final = 0.005
+"""Durations in the testbed over those of the trace."""
+QUICK_JOBS: Final = 200
+"""Of a quick draw: too few for a queue to form, so that all schedulers perform about the same."""
+GOAL: Final = 1.3
+"""3Sigma's mean completion time, by the paper's letter, over SLearn's."""
+OURS: Final = "slearn"
+BASELINES: Final = ("3sigma-paper", "3sigma")
+NAMES: Final = (OURS, *BASELINES, "fair", "fifo")
+"""Of all schemes."""
+THRESHOLD_MS: Final = 1_000_000
+PILOT_TIMEOUT_MS: Final = 600_000
+HOLD_TIMEOUT_MS: Final = 1_800_000
+"""Of the policy that ships, by default."""
+
+TASK: Final = {"memory-mb": 1024, "vcores": 100}
+MASTER_MB: Final = 8
+MASTERS: Final = 60
+"""Application masters that a node has room for beside its one task."""
+TAG: Final = "treadle:told="
+_PART: Final = f'''\
+"""How long a job's tasks are expected to run, as its tag says; written by treadle reproduce slearn."""
+
+import numpy as np
+
+
+class Told:
+    def __init__(self):
+        self.known = {{}}
+
+    def durations_ms(self, view):
+        found = np.full(len(view.requests), np.nan)
+        for at in np.flatnonzero(view.requests["application"] >= 0):
+            number = int(view.requests["application"][at])
+            key = (int(view.applications["cluster_timestamp"][number]), int(view.applications["id"][number]))
+            if key not in self.known:
+                said = [tag for tag in view.tags(number) if tag.startswith("{TAG}")]
+                self.known[key] = float(said[0][{len(TAG)}:]) if said else np.nan
+            found[at] = self.known[key]
+        return found
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A draw of jobs: the results under each scheme."""
+
+    seed: int
+    wide: tuple[bool, ...]
+    """Which of the jobs have three tasks or more."""
+    runs: dict[str, Played]
+
+    def mean_s(self, scheme: str, *, wide: bool = False) -> float:
+        """Return the mean completion time under a scheme, in seconds of the testbed."""
+        jobs = self.runs[scheme].jobs
+        return (
+            mean(job.completion_ms for job, is_wide in zip(jobs, self.wide, strict=True) if is_wide or not wide) / 1e3
+        )
+
+    def over_ours(self, scheme: str, *, wide: bool = False) -> float:
+        """Return the mean completion time under a scheme over that under SLearn."""
+        return self.mean_s(scheme, wide=wide) / self.mean_s(OURS, wide=wide)
+
+
+def cluster_of(nodes: int) -> Cluster:
+    """Return the testbed's nodes: a task takes what application masters have no use for."""
+    memory_mb, vcores = TASK["memory-mb"] + MASTERS * MASTER_MB, TASK["vcores"] + MASTERS
+    return Cluster(nodes, memory_mb, vcores, heartbeat_ms=200, least_mb=MASTER_MB)
+
+
+def policies(folder: Path) -> list[Scheduling]:
+    """Return the schemes; the part of a policy that reads tags is written into ``folder``."""
+    shipped = yaml.safe_load(ready_made()["slearn"].read_text("utf-8"))
+    policy = shipped["policy"]
+    compressed = {"first_threshold_ms": round(TIMES * THRESHOLD_MS)}
+    policy["order"] |= compressed
+    policy["gate"] |= {
+        "pilot_timeout_ms": round(TIMES * PILOT_TIMEOUT_MS),
+        "hold_timeout_ms": round(TIMES * HOLD_TIMEOUT_MS),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / "told.py"
+    part.write_text(_PART, encoding="utf-8")
+    estimate = {"kind": "file", "path": str(part.resolve()), "class": "Told", "default_ms": 1}
+    by_history = {
+        "policy": {
+            "share": policy["share"],
+            "order": {"kind": "mlfq", "size": "whole", **compressed},
+            "fit": policy["fit"],
+            "estimate": estimate,
+        }
+    }
+    return [
+        Scheduling(OURS, yaml.safe_dump(shipped)),
+        *(Scheduling(name, yaml.safe_dump(by_history)) for name in BASELINES),
+        Scheduling("fair", ordering="fair"),
+        Scheduling("fifo"),
+    ]
+
+
+def script_of(trace: Trace, estimator: str) -> Script:
+    """Return a draw's jobs as the testbed plays them; tags have the estimates of ``estimator``, if it is not empty."""
+    said = trace.hints[estimator].duration_ms if estimator else np.zeros(len(trace.workload.jobs))
+    jobs = []
+    for number, (job, expected_ms) in enumerate(zip(trace.workload.jobs, said.tolist(), strict=True)):
+        durations = np.maximum(1, np.rint(TIMES * np.asarray(job.dag.stages[0].durations()))).astype(int)
+        tags = (f"{TAG}{max(1, round(TIMES * expected_ms))}",) if estimator else ()
+        stages = map_reduce(durations.tolist(), TASK)
+        at_ms = round(TIMES * job.arrival_ms)
+        jobs.append(ScriptedJob(f"job {number}", at_ms, stages, master_mb=MASTER_MB, tags=tags))
+    return Script(tuple(jobs))
+
+
+def run_draw(trace: Trace, nodes: int, names: Sequence[str], turn: int, player: Player) -> Draw:
+    """Play a draw under schemes as far as that is not kept, beginning with another one in each turn.
+
+    Raises:
+        BenchError: a run gave no result.
+    """
+    folder, cluster = player.folder, cluster_of(nodes)
+    schemes = [scheme for scheme in policies(folder) if scheme.name in names]
+    runs = {}
+    for scheme in in_turn(schemes, turn):
+        script = script_of(trace, scheme.name if scheme.name in BASELINES else "")
+        policy = (scheme.policy or "").replace(str(folder.resolve()), "")
+        about = scheme.name, policy, scheme.ordering, script.as_json(), nodes, trace.seed
+        played = player.kept.get_or_play(partial(player.play, scheme, script, cluster, trace.seed), *about)
+        runs[scheme.name] = played
+    return Draw(trace.seed, tuple(bool(each) for each in trace.wide), {each.name: runs[each.name] for each in schemes})
+
+
+def over_ours(draws: Sequence[Draw], scheme: str, *, wide: bool = False) -> Interval:
+    """Return a scheme's mean completion time over SLearn's, one value a draw."""
+    return interval_of([draw.over_ours(scheme, wide=wide) for draw in draws])
+
+
+def table(draws: Sequence[Draw]) -> Table:
+    """Return each scheme's mean completion time, and what it is over SLearn's."""
+    rows = empty_table(
+        "Completion times of jobs on the testbed (s)",
+        ("scheme",),
+        ("mean", "over SLearn's", "wide jobs", "span", "placed natively", "pace"),
+        box=SIMPLE,
+    )
+    for scheme in draws[0].runs:
+        rows.add_row(
+            scheme,
+            f"{mean(draw.mean_s(scheme) for draw in draws):.2f}",
+            str(over_ours(draws, scheme)),
+            str(over_ours(draws, scheme, wide=True)),
+            f"{mean(draw.runs[scheme].span_ms for draw in draws) / 1000:.0f}",
+            str(sum(draw.runs[scheme].placed_natively for draw in draws)),
+            shown([draw.runs[scheme].pace for draw in draws]),
+        )
+    return rows
+
+
+def shortfalls(draws: Sequence[Draw]) -> list[str]:
+    """Say what is not as it should be: jobs of which nothing is known, native placements, a machine too slow.
+
+    The goal too, if it is missed.
+    """
+    found = [
+        f"seed {draw.seed}, {scheme}: {job.name} ended as {job.status}"
+        for draw in draws
+        for scheme, run in draw.runs.items()
+        for job in run.jobs
+        if job.status != "SUCCEEDED"
+    ]
+    found += [
+        f"seed {draw.seed}, {scheme}: the stock scheduler placed {run.placed_natively} containers in Treadle's stead"
+        for draw in draws
+        for scheme, run in draw.runs.items()
+        if run.placed_natively
+    ]
+    found += behind({f"seed {draw.seed}, {name}": run.pace for draw in draws for name, run in draw.runs.items()})
+    if BASELINES[0] in draws[0].runs and (reached := over_ours(draws, BASELINES[0])).mean < GOAL:
+        found.append(f"{BASELINES[0]} over SLearn: {reached}; the goal is {GOAL}")
+    return found
+
+
+def document(draws: Sequence[Draw], nodes: int) -> dict[str, Any]:
+    """Return everything for ``--json``."""
+    return {
+        "seeds": [draw.seed for draw in draws],
+        "nodes": nodes,
+        "jobs": len(draws[0].wide),
+        "times": TIMES,
+        "goal": {f"{BASELINES[0]} over {OURS}": GOAL},
+        "over_slearn": {
+            scheme: {
+                "all": over_ours(draws, scheme).as_json(),
+                "wide": over_ours(draws, scheme, wide=True).as_json(),
+                "by_draw": [draw.over_ours(scheme) for draw in draws],
+            }
+            for scheme in draws[0].runs
+        },
+        "shortfalls": shortfalls(draws),
+        "draws": [
+            {
+                "seed": draw.seed,
+                "runs": {scheme: run.as_json() for scheme, run in draw.runs.items()},
+            }
+            for draw in draws
+        ],
+    }

@@ -1,0 +1,1 @@
+"""What plans are compared with, and how they are drawn."""

@@ -1,0 +1,1 @@
+"""What reads traces and estimates from them as the papers do."""

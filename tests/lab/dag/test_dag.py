@@ -1,0 +1,97 @@
+"""A DAG is what it says, or is refused with the stage's id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from treadle.dag.dag import Dag, DagError, Stage, ordered
+from treadle.dag.generate import Shape, generate
+from treadle.planner.baselines import _reduced, levels
+from treadle.planner.bounds import structure
+from treadle.planner.problem import compile_problem
+from treadle_lab.planning.drawing import draw_dag, label_of
+
+
+def stage(identity: int, *parents: int, tasks: int = 1) -> Stage:
+    return Stage(identity, tasks, 1000, {"cpu": 1.0}, parents)
+
+
+def test_stages_in_any_order_come_parents_first() -> None:
+    dag = ordered("q", (stage(2, 0, 1), stage(1, 0), stage(0)))
+    assert [s.id for s in dag.stages] == [0, 1, 2]
+    assert dag.tasks == 3
+
+
+def test_a_cycle_is_named() -> None:
+    with pytest.raises(DagError, match="stages 1 -> 2 -> 1 wait for each other; take one of these edges out"):
+        ordered("q", (stage(0), stage(1, 2), stage(2, 1)))
+
+
+def test_an_unknown_parent_is_named() -> None:
+    with pytest.raises(DagError, match="stage 1 has an unknown parent, 7"):
+        ordered("q", (stage(0), stage(1, 7)))
+
+
+def test_ids_are_unique() -> None:
+    with pytest.raises(DagError, match="two stages have the id 0"):
+        ordered("q", (stage(0), stage(0)))
+
+
+def test_one_to_one_needs_as_many_tasks() -> None:
+    child = Stage(1, 3, 1000, {}, (0,), frozenset({0}))
+    Dag("q", (stage(0, tasks=3), child))
+    with pytest.raises(DagError, match="one_to_one"):
+        Dag("q", (stage(0, tasks=2), child))
+
+
+@pytest.mark.parametrize("amount", [-1.0, float("nan"), float("inf")])
+def test_a_demand_is_finite_and_not_negative(amount: float) -> None:
+    with pytest.raises(DagError, match="stage 0: demands"):
+        Dag("q", (Stage(0, 1, 1, {"cpu": amount}),))
+
+
+def test_a_long_cycle_is_shortened() -> None:
+    with pytest.raises(DagError, match=r"stages 0 -> 1 -> .* -> \.\.\. -> .* -> 98 -> 99 -> 0 wait") as told:
+        ordered("q", tuple(stage(at, (at - 1) % 100) for at in range(100)))
+    assert len(str(told.value)) < 400
+
+
+def test_an_unknown_parent_is_named_before_the_order() -> None:
+    with pytest.raises(DagError, match="stage 0 has an unknown parent, 7"):
+        ordered("q", (stage(2, 0), stage(0, 7)))
+
+
+def test_levels_and_paths() -> None:
+    dag = ordered("q", (stage(2, 0, 1), stage(1, 0), stage(0), Stage(3, 1, 5000, {})))
+    assert dag.levels() == [[0, 3], [1], [2]]
+    assert dag.critical_path() == [3]
+    assert set(dag.closure().edges) == {(0, 1), (0, 2), (1, 2)}
+    assert set(dag.reduced().edges) == {(0, 1), (1, 2)}
+    assert dag.graph.nodes[3]["stage"] is dag.stages[3]
+    assert Dag("q", ()).critical_path() == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_graph_agrees_with_the_planners_own(seed: int) -> None:
+    made = generate(seed, Shape(stages=(20, 30)))
+    dag = made.dag
+    problem = compile_problem(dag, made.capacity, made.machines)
+    found = structure(problem)
+    assert [level for _, level in sorted((s, at) for at, level in enumerate(dag.levels()) for s in level)] == list(
+        levels(problem)
+    )
+    assert {(int(a), int(b)) for a, b in np.argwhere(found.some)} == set(dag.closure().edges)
+    assert {(s, child) for s, below in enumerate(_reduced(problem, found)) for child in below} == set(
+        dag.reduced().edges
+    )
+    assert sum(dag.stages[s].duration_ms for s in dag.critical_path()) == found.bounds.critical_path
+
+
+def test_a_dag_is_drawn(tmp_path: Path) -> None:
+    dag = ordered("q $a_1$", (stage(2, 0, 1), stage(1, 0), stage(0), Stage(3, 1, 5000, {"$": 1.0}, name="$x^$")))
+    draw_dag(dag, {1}, dag.name, tmp_path / "q.png")
+    assert (tmp_path / "q.png").read_bytes().startswith(b"\x89PNG")
+    assert label_of(dag.stages[0]) == "0\n1 x 1000\n1 cpu"

@@ -1,0 +1,234 @@
+"""Estimators on made-up histories: what they say, how sure they are, and who wins where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treadle.workload.job import JobFeatures, JobRecord
+from treadle_lab.readers.estimators.accuracy import measure, pilots_wanted
+from treadle_lab.readers.estimators.estimator import Samples, estimate_of
+from treadle_lab.readers.estimators.estimators import (
+    ESTIMATORS,
+    Combined,
+    Pilots,
+    PointEstimate,
+    ThreeSigma,
+    ThreeSigmaTL,
+    combined,
+    scaled_by_history,
+)
+from treadle_lab.readers.estimators.three_sigma import History, learned, median_point, utility_point
+
+NOBODY = JobFeatures("", "", "stranger", 0, 0.0, 0.0, 10)
+
+
+def record(number: int, mean_ms: float, name: str = "n", user: str = "u", width: int = 10) -> JobRecord:
+    features = JobFeatures("app", name, user, 60_000 * number, 1.0, 1.0, width)
+    return JobRecord(str(number), features, np.full(width, round(mean_ms), np.int64), 60_000 * number + round(mean_ms))
+
+
+def samples(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array(values, np.int64)
+
+
+NONE = samples()
+
+
+def test_points_of_a_distribution() -> None:
+    # 1 / t^2 averages (1 + 1/4 + 1/16) / 3 = 7/16, the utility of 4 / sqrt(7).
+    assert utility_point([1, 2, 4]) == pytest.approx(4 / 7**0.5)
+    assert median_point([9, 1, 4]) == 4
+    assert median_point([9, 1, 4, 6]) == 5
+
+
+def test_what_each_needs() -> None:
+    assert {name: found.needs for name, found in ESTIMATORS.items()} == {
+        "none": Samples.NONE,
+        "oracle": Samples.ALL,
+        "pilots": Samples.PILOTS,
+        "3sigma": Samples.NONE,
+        "3sigma-tl": Samples.NONE,
+        "point": Samples.NONE,
+        "median": Samples.NONE,
+        "combined": Samples.PILOTS,
+    }
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_nothing_to_go_by_gives_no_estimate(name: str) -> None:
+    assert ESTIMATORS[name].estimate(NOBODY, History(), NONE) is None
+
+
+def test_the_oracle_is_right_and_none_is_silent() -> None:
+    found = ESTIMATORS["oracle"].estimate(NOBODY, History(), samples(1000, 3000))
+    assert found == (2000, 2000, 2000, 0)
+    assert ESTIMATORS["none"].estimate(NOBODY, History(), samples(1000)) is None
+
+
+def test_the_feature_with_the_least_past_error_speaks() -> None:
+    # Two names with durations of their own under one user, application, request and hour.
+    history = learned([record(at, (1000, 9000)[at % 2], name="ab"[at % 2]) for at in range(40)])
+    for name, expected in (("a", 1000), ("b", 9000)):
+        features = replace(record(41, 1, name=name).features, submit_ms=0)
+        prediction = history.predict(features, "utility")
+        assert prediction is not None
+        assert prediction.feature == "name"
+        assert prediction.mean_ms == pytest.approx(expected)
+        assert ThreeSigma().estimate(features, history, NONE)
+    # A name never seen: the others know.
+    stranger = history.predict(record(42, 1, name="c").features, "median")
+    assert stranger is not None
+    assert stranger.feature != "name"
+    assert 1000 <= stranger.mean_ms <= 9000
+
+
+def test_a_short_window_wins_where_durations_change() -> None:
+    history = learned([record(at, 1000 if at < 100 else 5000) for at in range(110)])
+    prediction = history.predict(record(111, 1).features, "median")
+    assert prediction is not None
+    assert prediction.mean_ms == 5000
+    assert prediction.jobs <= 8
+
+
+def test_the_median_of_earlier_jobs_is_of_the_application_else_the_user_else_all() -> None:
+    history, median = learned([record(at, 1000.0 * (at + 1)) for at in range(3)]), ESTIMATORS["median"]
+    known = record(9, 1.0).features
+    for features in (known, replace(known, application="other"), NOBODY):
+        found = median.estimate(features, history, NONE)
+        assert found is not None
+        assert found.mean_ms == 2000.0
+    assert median.estimate(replace(NOBODY, width=1), history, NONE) is None
+
+
+def test_thin_jobs_learn_from_thin_ones_and_3sigma_tl_leaves_them_alone() -> None:
+    history = learned([record(at, (100, 7000)[at % 2], width=(2, 10)[at % 2]) for at in range(30)])
+    thin = record(31, 1, width=2).features
+    wide = record(31, 1, width=10).features
+    for features, expected in ((thin, 100), (wide, 7000)):
+        found = PointEstimate().estimate(features, history, NONE)
+        assert found is not None
+        assert found.mean_ms == pytest.approx(expected)
+    assert ThreeSigmaTL().estimate(thin, history, NONE) is None
+    assert ThreeSigmaTL().estimate(wide, history, NONE) == ThreeSigma().estimate(wide, history, NONE)
+
+
+def test_more_pilots_are_surer_and_all_tasks_are_sure() -> None:
+    found = [Pilots().estimate(NOBODY, History(), np.tile(samples(900, 1100), count)) for count in (1, 2, 4, 5)]
+    sigmas = [estimate.sigma for estimate in found if estimate is not None]
+    assert sigmas == sorted(sigmas, reverse=True)
+    assert len(set(sigmas)) == 4
+    assert sigmas[-1] == 0  # ten of ten
+
+
+def test_pilots_learn_from_history_how_much_tasks_differ() -> None:
+    even = learned([record(at, 1000) for at in range(20)])
+    generator = np.random.default_rng(1)
+    wild = learned([replace(record(at, 1000), durations_ms=generator.integers(1, 3000, 10)) for at in range(20)])
+    calm, rough = (Pilots().estimate(record(21, 1).features, history, samples(1000)) for history in (even, wild))
+    assert calm is not None and rough is not None
+    assert calm.sigma < 0.01 < 0.2 < rough.sigma
+
+
+def test_the_surer_of_two_has_the_greater_weight() -> None:
+    sure, unsure = estimate_of(1000, 0.1), estimate_of(4000, 0.4)
+    both = combined(sure, unsure)
+    assert both is not None
+    assert both.mean_ms == pytest.approx(1000 * 4 ** (1 / 17))  # weights 16 and 1
+    assert both.sigma < sure.sigma
+    assert both.low_ms < both.mean_ms < both.high_ms
+    assert combined(None, sure) == sure == combined(sure, None)
+    assert combined(None, None) is None
+
+
+@given(st.floats(1, 1e6), st.floats(1, 1e6), st.floats(0.01, 3), st.floats(0.01, 3))
+def test_a_combination_lies_between(one: float, two: float, sigma: float, other: float) -> None:
+    both = combined(estimate_of(one, sigma), estimate_of(two, other))
+    assert both is not None
+    assert min(one, two) * 0.999 <= both.mean_ms <= max(one, two) * 1.001
+    assert both == combined(estimate_of(two, other), estimate_of(one, sigma)) or both.mean_ms == pytest.approx(
+        combined(estimate_of(two, other), estimate_of(one, sigma)).mean_ms  # type: ignore[union-attr]
+    )
+
+
+def test_a_later_stage_is_scaled_as_the_first_turned_out() -> None:
+    later = scaled_by_history(estimate_of(500, 0.3), estimate_of(2000, 0.4), estimate_of(1000, 0.3))
+    assert later.mean_ms == 1000
+    assert later.sigma == pytest.approx(0.5)
+
+
+def trace(seed: int, between: float, within: float, jobs: int = 300) -> Sequence[JobRecord]:
+    """Return jobs of five names, whose means vary between jobs and whose tasks vary within a job."""
+    generator = np.random.default_rng(seed)
+    records = []
+    for number in range(jobs):
+        name = int(generator.integers(5))
+        mean_ms = 10_000 * 3**name * generator.lognormal(0, between)
+        durations = np.maximum(1, mean_ms * generator.lognormal(-(within**2) / 2, within, 40)).astype(np.int64)
+        base = record(number, mean_ms, name=str(name), width=40)
+        records.append(replace(base, durations_ms=durations))
+    return records
+
+
+@pytest.mark.parametrize(("between", "within"), [(0.05, 1.0), (1.0, 0.05), (0.4, 0.4)])
+def test_with_some_history_the_combination_is_as_good_as_the_better_of_the_two(between: float, within: float) -> None:
+    errors = {"pilots": 0.0, "point": 0.0, "combined": 0.0}
+    for seed in range(3):
+        records = trace(seed, between, within)
+        found = measure({name: ESTIMATORS[name] for name in errors}, records[:60], records[60:], seed)
+        for name in errors:
+            errors[name] += float(np.mean(np.minimum(200, found[name].percent)))
+    assert errors["combined"] <= 1.05 * min(errors["pilots"], errors["point"])
+
+
+def test_intervals_hold_what_they_promise() -> None:
+    found = measure(ESTIMATORS, [], trace(7, 0.4, 0.4, 600), 1)
+    for name in ("pilots", "3sigma", "point", "combined"):
+        assert 0.8 <= found[name].within <= 1.0, name
+    assert found["oracle"].quantile(1.0) == 0
+    assert found["none"].silent == 600
+
+
+def test_only_wide_jobs_that_were_seen_are_measured_and_pilots_are_drawn_by_seed() -> None:
+    records = [*trace(1, 0.2, 0.5, 50), record(60, 10, width=2), record(61, 10, width=500)]
+    half_seen = record(62, 10)
+    records.append(replace(half_seen, features=replace(half_seen.features, width=20)))
+    one, two, other = (measure({"p": Pilots()}, [], records, seed, tasks_max=150)["p"].percent for seed in (1, 1, 2))
+    assert len(one) == 50
+    assert one.tolist() == two.tolist() != other.tolist()
+
+
+def test_a_job_that_has_not_ended_is_no_history() -> None:
+    first, second = record(0, 120_000), record(1, 120_000)
+    assert measure({"p": PointEstimate()}, [], [first, second], 1)["p"].silent == 1
+    assert measure({"p": PointEstimate()}, [], [first, second], 1, in_order_of_end=True)["p"].silent == 2
+    third = record(5, 120_000)
+    assert measure({"p": PointEstimate()}, [], [first, second, third], 1, in_order_of_end=True)["p"].silent == 2
+    unknown = [replace(job, end_ms=None) for job in (first, second, third)]
+    assert measure({"p": PointEstimate()}, [], unknown, 1, in_order_of_end=True)["p"].silent == 3
+
+
+@pytest.mark.parametrize(("width", "pilots"), [(1, 1), (3, 1), (33, 1), (67, 2), (100, 3), (150, 4)])
+def test_three_in_a_hundred_and_at_least_one(width: int, pilots: int) -> None:
+    assert pilots_wanted(width) == pilots
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32))
+def test_equal_histories_say_the_same(seed: int) -> None:
+    records = trace(seed, 0.5, 0.5, 30)
+    asked = [Combined().estimate(records[-1].features, learned(records), records[-1].durations_ms[:2]) for _ in "ab"]
+    assert asked[0] == asked[1]
+
+
+def test_history_forgets_what_was_not_seen_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treadle_lab.readers.estimators.three_sigma.GROUPS_MAX", 12)
+    history = learned([record(at, 1000 + at, name=f"name{at}", user=f"user{at}") for at in range(50)])
+    assert len(history) == 12
+    newest = history.predict(record(49, 1, name="name49", user="other").features, "median")
+    assert newest is not None

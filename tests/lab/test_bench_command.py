@@ -1,0 +1,109 @@
+"""`treadle bench cluster`: what it says of options that cannot be used."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import psutil
+import pytest
+
+from treadle.cli.main import run
+from treadle_lab.cli.bench.cluster import heap_mb_for, sidecar_command, stall_allowed_s
+from treadle_lab.sls import jars
+from treadle_lab.sls.load import BenchError, Workload
+
+SMALL = Workload(20, 3, 40, 1_000)
+MACHINE_MB = psutil.virtual_memory().total // 2**20
+
+
+@pytest.mark.parametrize("asked", [1, -5, MACHINE_MB + 1])
+def test_a_heap_that_cannot_be_is_refused(asked: int) -> None:
+    with pytest.raises(BenchError, match=f"--heap-mb is {asked}"):
+        heap_mb_for(SMALL, asked)
+
+
+def test_the_heap_grows_with_the_load_up_to_half_of_the_machine() -> None:
+    assert heap_mb_for(SMALL, 0) < heap_mb_for(Workload(1_000, 100, 100, 1_000), 0)
+    assert heap_mb_for(Workload(100_000, 100_000, 240, 1_000), 0) == MACHINE_MB // 2
+    assert heap_mb_for(SMALL, 300) == 300
+
+
+@pytest.mark.parametrize("asked", [0.0, -1.0, math.nan, math.inf])
+def test_a_patience_that_cannot_be_is_refused(asked: float) -> None:
+    with pytest.raises(BenchError, match="--stall-s"):
+        stall_allowed_s(asked, SMALL)
+
+
+def test_patience_outlasts_a_few_tasks() -> None:
+    assert stall_allowed_s(10, Workload(1, 1, 1, 60_000)) == 180
+    assert stall_allowed_s(10, SMALL) == 10
+
+
+def test_a_sidecar_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match=r"--sidecar .*nowhere"):
+        sidecar_command(tmp_path / "nowhere")
+
+
+def test_a_runtime_without_the_simulator_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match=r"no hadoop-sls-\*\.jar there"):
+        jars.class_path(tmp_path)
+
+
+def test_a_java_home_without_java_does_not_hide_the_java_of_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "java"
+    java.write_text("")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert jars.java_command() == str(java)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(BenchError, match="JDK 17"):
+        jars.java_command()
+
+
+def test_a_mistake_ends_with_its_text_and_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "cluster", "--json", str(tmp_path / "r.json"), "--nodes", "0"]) == 2
+    assert "--nodes is 0: it must lie between 1 and" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--rounds", "0"], "--rounds is 0"),
+        (["--mode", "foo"], "--mode foo"),
+        (["--heap-mb", "1"], "--heap-mb is 1"),
+        (["--sidecar", "/nope"], "--sidecar /nope"),
+        (["--sidecar", "/etc/passwd"], "--sidecar /etc/passwd"),
+        (["--stall-s", "nan"], "--stall-s is nan"),
+        (["--nodes", "100000000"], "--nodes is 100000000"),
+        (["--seed", "1" * 23], "--seed is 1111"),
+        (["--plot", "/etc/passwd"], "--plot: /etc/passwd"),
+        (["--backlog", "--mode", "async-9"], "--mode async-9: there is no such mode with --backlog"),
+        (["--backlog", "--heartbeat-ms", "99"], "--heartbeat-ms is 99"),
+        (["--profile", "p"], "--profile goes with --backlog only"),
+        (["--backlog", "--queues", "401"], "--queues is 401: there must be as many jobs"),
+        (["--backlog", "--users", "0"], "--users is 0"),
+        (["--backlog", "--preferred-nodes", "101"], "--preferred-nodes is 101"),
+        (["--backlog", "--slots-per-node", "10001"], "--slots-per-node is 10001"),
+        (["--backlog", "--window-s", "nan"], "--window-s is nan"),
+        (["--backlog", "--jobs", "1000", "--tasks", "1000000"], "at most 100,000,000 containers"),
+        (["--backlog", "--record"], "--record does not go with --backlog"),
+        (["--backlog", "--plot", "plots"], "--plot does not go with --backlog"),
+        (["--preferred-nodes", "3"], "--preferred-nodes goes with --backlog only"),
+        (["--warm-s", "3"], "--warm-s goes with --backlog only"),
+        (["--mode", "async-4"], "--mode async-4"),
+    ],
+)
+def test_a_mistake_is_reported_before_anything_is_built(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.setattr(jars, "class_path", lambda runtime: pytest.fail("built first"))
+    assert run(["bench", "cluster", "--json", str(tmp_path / "r.json"), *arguments]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,41 @@
+"""`treadle bench simulator`: what it runs and what it shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from treadle.cli.main import run as treadle
+from treadle.config.settings import default_settings
+from treadle_lab.bench.simulator_run import LOADS, SLOTS, TASKS_PER_SLOT, measure, scenario_of
+from treadle_lab.sls.load import BenchError
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_every_load_keeps_the_machines_busy_and_ends(load: str) -> None:
+    figures = measure("default", default_settings(), load, 2)
+    assert figures.tasks == SLOTS * TASKS_PER_SLOT * 2
+    assert (figures.containers < figures.tasks) is (load == "reuse")
+    busy = figures.tasks * 10 / (2 * SLOTS) / figures.simulated_s
+    assert 0.5 < busy <= 1
+    assert sum(figures.parts.values()) == pytest.approx(1)
+    assert figures.events > figures.tasks
+    assert 0 < figures.decides <= figures.simulated_s * 10 + 1
+
+
+def test_results_as_a_table_json_and_a_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "results.json"
+    options = ["--nodes", "1", "--nodes", "2", "--load", "containers", "--json", str(file), "--plot", str(tmp_path)]
+    assert treadle(["bench", "simulator", *options]) == 0
+    assert "completions/s" in capsys.readouterr().out
+    runs = json.loads(file.read_text())["runs"]
+    assert [run["nodes"] for run in runs] == [1, 2]
+    assert all(run["completions_per_s"] > 0 for run in runs)
+    assert (tmp_path / "simulator.png").stat().st_size > 5_000
+
+
+def test_a_load_that_there_is_not() -> None:
+    with pytest.raises(BenchError, match="choose of containers, reuse, jobs"):
+        scenario_of("all", 1)

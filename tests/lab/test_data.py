@@ -1,0 +1,73 @@
+"""The folder `data`: what each reproduction reads of it, and what it says where there is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from treadle.errors import UserError
+from treadle.workload.formats import read_workload
+from treadle_lab.cli.reproduce import graphene, slearn
+from treadle_lab.harness import data
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+SETS = sorted(path for path in DATA.iterdir() if path.is_dir())
+BYTES_MAX = 10_000_000
+
+
+@pytest.mark.parametrize("folder", SETS, ids=lambda folder: folder.name)
+def test_each_set_says_where_it_comes_from_and_under_which_licence(folder: Path) -> None:
+    text = (folder / "README.md").read_text()
+    assert "ommit " in text
+    assert "Licence: " in text
+    assert "CC-BY" in text or "](../../LICENSE)" in text or (folder / "LICENSE.txt").is_file()
+    assert f"]({folder.name}/README.md)" in (DATA / "README.md").read_text()
+
+
+def test_the_data_is_small() -> None:
+    assert sum(path.stat().st_size for path in DATA.rglob("*") if path.is_file()) < BYTES_MAX
+
+
+def test_googles_jobs_are_drawn_from_the_checkout(tmp_path: Path) -> None:
+    figures = tmp_path / "figures.json"
+    arguments = ["--model", "--quick", "--jobs", "40", "--nodes", "10", "--json", str(figures)]
+    result = CliRunner().invoke(slearn.app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    output = result.output.replace("\n", "")
+    assert "data/google-2011-tasks-25h (Google's cluster trace of 2011, extract, CC-BY 4.0)" in output
+    assert json.loads(figures.read_text())["seeds"] == [1]
+
+
+def test_tpchs_dags_are_read_from_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    folders: list[Path | None] = []
+
+    def run(folder: Path | None, *_: object) -> None:
+        folders.append(folder)
+        raise UserError("far enough")
+
+    monkeypatch.setattr(graphene, "_run", run)
+    for arguments in ([], ["--generated"]):
+        with pytest.raises(UserError, match="far enough"):
+            CliRunner().invoke(graphene.app, arguments, catch_exceptions=False)
+    assert folders == [DATA / "tpch-spark-cloudlab", None]
+    assert read_workload(DATA / "tpch-spark-cloudlab", size_gb=50, max_cores=50).jobs
+
+
+def test_facebooks_jobs_are_read_from_the_checkout() -> None:
+    place = data.found(data.FACEBOOK)
+    assert place is not None
+    assert len(read_workload(place).jobs) == 5_894
+
+
+def test_an_installation_without_data_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data, "checkout", lambda: None)
+    with pytest.raises(UserError, match=r"--trace: this installation has no folder data/.*from a checkout.*--trace"):
+        CliRunner().invoke(slearn.app, ["--model"], catch_exceptions=False)
+
+
+def test_two_choices_of_dags_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"--generated: .*give one of the two"):
+        CliRunner().invoke(graphene.app, ["--generated", "--tpch", str(tmp_path)], catch_exceptions=False)

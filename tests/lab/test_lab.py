@@ -1,0 +1,304 @@
+"""The laboratory: rows, cells that are kept, draws of `treadle lab gains`, and where its command is listed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from treadle.cli import main
+from treadle.dag.dag import Dag, Stage
+from treadle.simulate.statistics import FEW
+from treadle.workload.job import Job, arranged
+from treadle.workload.traces.google import google_jobs
+from treadle_lab.cells import digest, kept_only, run_cells
+from treadle_lab.gains.bounds import bound_ms, fair_finish, finish_tags, srpt_mean
+from treadle_lab.gains.cell import Simulated
+from treadle_lab.gains.cell import run as run_cell
+from treadle_lab.gains.figures import MEAN, Results, rows_from
+from treadle_lab.gains.page import BUILDING_BLOCK, about, page_of, shown_by
+from treadle_lab.gains.policies import BASELINE, ONE_QUEUE, READY_MADE, names_at
+from treadle_lab.gains.run import quick, whole
+from treadle_lab.gains.traces import (
+    BLOCK_MS,
+    FIRST_SEED,
+    HALF_MS,
+    exchanged,
+    facebook,
+    google_half,
+    google_window,
+    machines_for,
+    queries,
+)
+from treadle_lab.gains.workloads import POINTS
+from treadle_lab.harness.data import GOOGLE, given_or_found
+from treadle_lab.plots import intervals, lines
+from treadle_lab.render import Table, json_text, markdown
+from treadle_lab.rows import Row, as_document, referred, rows_of
+
+ROOT = Path(__file__).resolve().parents[2]
+CLI = ROOT / "python" / "treadle_lab" / "cli"
+KEPT = ROOT / "docs" / "results" / "kept" / "gains.json"
+
+
+def test_the_wheel_has_no_laboratory() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["python/treadle"]
+
+
+def test_lab_is_a_command_where_its_package_lies_beside_treadle(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["--help"]) == 0
+    assert "  lab " in capsys.readouterr().out
+    assert main.run(["lab", "gains", "--help"]) == 0
+    monkeypatch.setattr(main, "LABORATORY", "not_beside")
+    assert main.run(["--help"]) == 0
+    assert "  lab " not in capsys.readouterr().out.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("words", [["reproduce", "--help"], ["bench", "--help"]])
+def test_help_imports_nothing_heavy(words: list[str]) -> None:
+    code = (
+        f"import sys; from treadle.cli.main import run; run({words});"
+        "print(sorted({'numba', 'numpy', 'requests', 'matplotlib', 'py4j'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=120)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("name", sorted(main.commands(CLI)))
+def test_every_command_has_help_without_the_engine(name: str) -> None:
+    code = f"import sys; from treadle.cli.main import run; print(run(['{name}', '--help']), 'numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=120)
+    assert done.stdout.splitlines()[-1] == "0 False"
+
+
+@pytest.mark.parametrize("group", ["reproduce", "bench"])
+def test_a_group_of_files_lists_its_commands(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run([group, "--help"]) == 0
+    out = capsys.readouterr().out
+    listed = main.commands(CLI / group)
+    assert len(listed) > 2
+    for name, summary in listed.items():
+        assert summary, f"the first line of cli/{group}/{name}.py is no summary"
+        assert f"  {name} " in out
+
+
+ROWS = [
+    Row("mean", "fair", "load 0.9", 51, 100.0, "s", 100.0),
+    Row("mean", "srpt", "load 0.9", 51, 90.0, "s", 100.0),
+    Row("mean", "srpt", "load 0.9", 52, 80.0, "s", None),
+    Row("late", "srpt", "load 0.9", 51, 0.25, "1", None),
+]
+
+
+def test_rows_are_what_they_were_after_json() -> None:
+    assert set(rows_of(as_document(ROWS))) == set(ROWS)
+    assert set(rows_of(as_document(ROWS, "fair"))) == set(ROWS)
+
+
+def test_references_are_the_values_of_the_baseline_on_the_same_draw() -> None:
+    assert [row.reference for row in referred(ROWS, "fair")] == [100.0, 100.0, None, None]
+
+
+@dataclass(frozen=True)
+class Square:
+    number: int
+    cpu_s: float = 1800.0
+
+    @property
+    def key(self) -> str:
+        return digest("square", self.number)
+
+    @property
+    def title(self) -> str:
+        return f"square of {self.number}"
+
+
+CALLED: list[int] = []
+
+
+def square(cell: Square) -> dict[str, Any]:
+    CALLED.append(cell.number)
+    return {"square": cell.number**2}
+
+
+def test_cells_that_are_kept_do_not_run_again_and_hours_are_printed_first(tmp_path: Path) -> None:
+    said: list[str] = []
+    CALLED.clear()
+    cells = [Square(number) for number in (2, 3, 4)]
+    run_cells(cells[:2], square, tmp_path / "cache", 1, said.append)
+    found = run_cells(cells, square, tmp_path / "cache", 1, said.append)
+    assert [each["square"] for each in found] == [4, 9, 16]
+    assert CALLED == [2, 3, 4]
+    assert "1 of 3 cells to run, about 0.5 CPU hours" in said[1]
+    again = kept_only([*cells, Square(5)], tmp_path / "cache")
+    assert [each and each["square"] for each in again] == [4, 9, 16, None]
+
+
+def test_a_cell_goes_by_its_policy_its_seed_and_a_trace_s_window() -> None:
+    google, spark = "Google 2011: load 0.95", "Spark TPC-H: load 0.9, unlimited, idle 60 s"
+    keys = [
+        Simulated(google, "fair", 51, 6.0).key,
+        Simulated(google, "fair", 52, 6.0).key,
+        Simulated(google, "srpt", 51, 6.0).key,
+        Simulated(google, "fair", 51, 4.0).key,
+        Simulated(google.replace("0.95", "0.8"), "fair", 51, 6.0).key,
+    ]
+    assert len(set(keys)) == len(keys)
+    assert Simulated(spark, "fair", 51, 6.0).key == Simulated(spark, "fair", 51, 4.0).key
+
+
+def test_gains_draws_from_seed_51_on_and_from_the_second_half_of_google_s_day() -> None:
+    assert {cell.seed for plan in (quick(), whole()) for cell in plan.cells()} == set(range(51, 61))
+    for tuning in (0, 1, FIRST_SEED - 1):
+        with pytest.raises(ValueError, match="for tuning"):
+            google_window(tuning, 1.0)
+        with pytest.raises(ValueError, match="for tuning"):
+            facebook(tuning, 2009, 0.9, 20)
+    late = {str(row.id) for row in google_jobs(given_or_found(None, GOOGLE, print)) if row.submit_ms >= HALF_MS}
+    assert {job.id for job in google_half()} <= late
+    window = google_window(FIRST_SEED, 4.0)
+    assert {job.id for job in window} <= late
+    assert len({job.id for job in window}) == len(window) > 500
+
+
+def test_whole_jobs_change_places_within_two_hours() -> None:
+    jobs = google_half()
+    found = exchanged(jobs, np.random.default_rng(1))
+    assert [job.arrival_ms for job in found] == [job.arrival_ms for job in jobs]
+    was = {job.id: job for job in jobs}
+    assert all(job.arrival_ms // BLOCK_MS == was[job.id].arrival_ms // BLOCK_MS for job in found)
+    assert all(job.dag is was[job.id].dag for job in found)
+    assert [job.id for job in found] != [job.id for job in jobs]
+
+
+def test_machines_bring_the_load() -> None:
+    stage = Stage(0, 10, 60_000, {"memory-mb": 1024, "vcores": 4})
+    jobs = [Job(str(at), 6_000 * at, Dag("one", (stage,))) for at in range(101)]
+    # 101 x 10 x 4 cores for 60 s in 600 s: 404 cores on average, 12.6 machines of 32
+    assert machines_for(jobs, 1.0) == 13
+    assert machines_for(jobs, 0.5) == 25
+
+
+def test_spark_and_tez_get_the_same_queries() -> None:
+    from treadle.workload.job import Framework
+
+    capacity = {"vcores": 320.0}
+    spark, tez = (queries(51, 20, 0.9, capacity, framework) for framework in (Framework.SPARK, Framework.TEZ))
+    assert [(job.id, job.arrival_ms) for job in spark.jobs] == [(job.id, job.arrival_ms) for job in tez.jobs]
+
+
+def test_every_ready_made_policy_is_compared() -> None:
+    folder = ROOT / "conf" / "policies"
+    assert {file.stem for file in folder.glob("*.yaml")} == set(READY_MADE)
+    run_somewhere = {cell.policy for cell in whole().cells()}
+    assert set(READY_MADE) - run_somewhere == {"mapreduce-workers", "slearn-history"}, "one of several; needs a store"
+
+
+def test_srpt_of_pooled_work_serves_the_least_left_first() -> None:
+    # 10 runs from 0, at 2 one of 3 passes it until 5, then 8 are left
+    assert srpt_mean([0.0, 2.0], [10.0, 3.0]) == (13.0 + 3.0) / 2
+    assert srpt_mean([0.0, 100.0], [10.0, 3.0]) == (10.0 + 3.0) / 2
+
+
+def test_fair_sharing_ends_jobs_in_the_order_of_their_tags() -> None:
+    # 10 alone until 4: 6 left; 2 ends at 8 with 4 left; 7 comes at 8
+    tags = finish_tags([0.0, 4.0, 8.0], [10.0, 2.0, 7.0])
+    assert sorted(range(3), key=tags.__getitem__) == [1, 0, 2]
+    stage = Stage(0, 1, 10_000, {"vcores": 1})
+    jobs = [
+        Job("long", 0, Dag("a", (stage, Stage(1, 1, 90_000, {"vcores": 1}, (0,))))),
+        Job("short", 1, Dag("b", (stage,))),
+    ]
+    ranked = fair_finish(arranged(jobs), {"vcores": 1.0})
+    assert ranked.jobs[1].priority > ranked.jobs[0].priority
+
+
+def test_the_bound_is_the_larger_of_pooled_work_and_longest_paths() -> None:
+    wide = Stage(0, 40, 10_000, {"vcores": 1})
+    jobs = arranged([Job("a", 0, Dag("a", (wide,))), Job("b", 1, Dag("b", (wide,)))])
+    assert bound_ms(jobs, {"vcores": 1.0}) == pytest.approx((400_000 + 800_000) / 2, rel=1e-5)
+    assert bound_ms(jobs, {"vcores": 1000.0}) == 10_000.0
+
+
+def test_every_point_is_of_a_workload_and_has_a_name() -> None:
+    assert len(POINTS) == len({(point.workload, point.name) for point in POINTS.values()}) > 25
+
+
+def test_a_cell_has_figures_and_the_baseline_s_has_the_bound() -> None:
+    cell = Simulated("GPU tenant: satisfied", BASELINE, FIRST_SEED, 1.0)
+    found = run_cell(cell)
+    assert len(found["completion_ms"]) == 15
+    assert 0 < found["bound_s"] <= found["figures"][MEAN]
+    assert 0 < found["share_error"] < 1
+    slower = found | {"completion_ms": [2 * each for each in found["completion_ms"]]}
+    rows = rows_from([cell, Simulated(cell.x, "srpt", FIRST_SEED, 1.0)], [found, slower])
+    results = Results(rows)
+    assert results.values(cell.x, "srpt", "jobs over 10 % later") == {FIRST_SEED: 1.0}
+    assert results.series(cell.x) == ["fair", "srpt", "bound"]
+    assert {row.reference for row in rows if row.figure == MEAN} == {found["figures"][MEAN]}
+
+
+@pytest.mark.slow
+def test_policies_that_are_left_out_decide_as_those_that_run() -> None:
+    """With one queue, no MapReduce, no constraints and no store."""
+    x = "Tez TPC-H: load 0.7"
+    same = ONE_QUEUE | {"mapreduce-workers": "capacity", "phoenix": "srpt", "slearn-history": "slearn"}
+    assert set(READY_MADE) - set(names_at(POINTS[x])) == set(same)
+    ran = {name: run_cell(Simulated(x, name, FIRST_SEED, 1.0))["completion_ms"] for name in {*same, *same.values()}}
+    assert {name: ran[name] for name in same} == {name: ran[other] for name, other in same.items()}
+
+
+def test_renderers_write_markdown_and_json() -> None:
+    assert markdown(Table("t", ("a", "b"), [("1", "2")])) == "| a | b |\n| --- | --- |\n| 1 | 2 |\n"
+    assert set(rows_of(json.loads(json_text({"day": 1} | as_document(ROWS))))) == set(ROWS)
+
+
+def test_plots_of_equal_rows_are_equal_files(tmp_path: Path) -> None:
+    rows = [row for row in ROWS if row.figure == "mean"]
+    for draw in (lines, intervals):
+        draw(rows, tmp_path / "one.svg")
+        draw(rows, tmp_path / "two.svg")
+        assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+
+
+def test_the_page_is_what_the_kept_rows_say(tmp_path: Path) -> None:
+    page = tmp_path / "gains.md"
+    assert main.run(["lab", "gains", "--from", str(KEPT), "--page", str(page)]) == 0
+    assert page.read_bytes() == (ROOT / "docs" / "gains.md").read_bytes()
+    assert page_of(json.loads(KEPT.read_text("utf-8"))) == page.read_text("utf-8")
+
+
+@pytest.mark.parametrize("policy", READY_MADE)
+def test_a_policy_s_file_names_the_row_that_shows_it_or_is_a_building_block(policy: str) -> None:
+    results, own = Results(rows_of(json.loads(KEPT.read_text("utf-8")))), about(policy)
+    if own.shown == BUILDING_BLOCK:
+        wins = [x for x in results.xs if _decided(results, x, policy)]
+        assert wins == [], "name one of these rows"
+    elif policy != BASELINE:
+        found = shown_by(results, policy, own)
+        assert found is not None, f"the kept rows have no {own.shown}"
+        assert found.word == "less"
+
+
+def _decided(results: Results, x: str, policy: str) -> bool:
+    found = results.verdict(x, policy, MEAN)
+    return found.word == "less" and found.draws >= FEW
+
+
+def test_a_file_that_is_not_of_rows_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other.json"
+    other.write_text("[]")
+    assert main.run(["lab", "gains", "--from", str(other)]) == 2
+    assert f"--from: {other}: not rows of --json" in capsys.readouterr().err
+    assert main.run(["lab", "gains", "--only", "no such point"]) == 2
+    assert "--only: no point has 'no such point' in its name" in capsys.readouterr().err

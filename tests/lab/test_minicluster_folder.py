@@ -1,0 +1,51 @@
+"""A cluster's folder is made anew at each start; nobody else's files are touched."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from treadle_lab.minicluster import ClusterError, ClusterSettings, MiniCluster
+from treadle_lab.minicluster.layout import free_ports, make_anew
+
+
+def test_what_an_earlier_cluster_left_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "cluster"
+    make_anew(folder)
+    (folder / "logs").mkdir()
+    (folder / "logs" / "rm.log").write_text("old")
+    (folder / "link").symlink_to(tmp_path)
+    make_anew(folder)
+    assert [entry.name for entry in folder.iterdir()] == [".treadle-minicluster"]
+    assert tmp_path.is_dir()
+
+
+def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+    make_anew(tmp_path)
+    assert [entry.name for entry in tmp_path.iterdir()] == [".treadle-minicluster"]
+    make_anew(tmp_path)
+
+
+def test_the_files_of_somebody_else_stay(tmp_path: Path) -> None:
+    file = tmp_path / "thesis.txt"
+    file.write_text("years")
+    with pytest.raises(ClusterError, match="was not made by a mini cluster: nothing was touched"):
+        MiniCluster(ClusterSettings(nodes=1), tmp_path).start()
+    assert file.read_text() == "years"
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(ClusterError, match="cannot be a cluster's folder"):
+        make_anew(file)
+    with pytest.raises(ClusterError, match="cannot be a cluster's folder"):
+        make_anew(file / "below")
+
+
+def test_ports_that_were_chosen_a_moment_ago_are_not_chosen_again() -> None:
+    choices = [set(free_ports(30)) for _ in range(20)]
+    for before, after in itertools.pairwise(choices):
+        assert not before & after

@@ -1,0 +1,316 @@
+"""Graphene's evaluation, small: jobs, schemes, figures and the command."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from treadle.config.settings import default_settings
+from treadle.dag.dag import Dag, Stage
+from treadle.dag.generate import Shape
+from treadle.errors import UserError
+from treadle.workload.job import Job, Workload, arranged
+from treadle_lab.cli.reproduce.graphene import app
+from treadle_lab.harness.runs import Asked
+from treadle_lab.papers.graphene import experiment, offline
+from treadle_lab.papers.graphene import jobs as graphene_jobs
+from treadle_lab.papers.graphene.bounds import bounds_of
+from treadle_lab.papers.graphene.experiment import Experiment, Outcome, Sizes
+from treadle_lab.papers.graphene.jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
+from treadle_lab.papers.graphene.kept_results import KeptResults
+from treadle_lab.papers.graphene.offline import compare_offline, sweep_offline
+from treadle_lab.papers.graphene.online import Plans, gaps_percent, run_scheme, scenario_of
+from treadle_lab.papers.graphene.paper import Part
+from treadle_lab.papers.graphene.report import report_of
+from treadle_lab.papers.graphene.schemes import BFS, BFS_CORES, BFS_MEMORY, GRAPHENE, ORDER_CAPACITY, SCHEMES, Variation
+from treadle_lab.papers.graphene.seeds import run_seeds
+
+TPCH = Path(__file__).resolve().parents[1] / "data" / "tpch"
+MIX = Mix(2)
+SMALL = Shape(machines=2, depth=(2, 3), stages=(4, 6), tasks=(20, 40))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small() -> object:
+    """Make generated DAGs small: what is tested does not depend on their size."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(graphene_jobs, "TASKS", (10, 40))
+    patch.setattr(experiment, "ALONE", SMALL)
+    patch.setattr(offline, "SHARES", (0.0, 0.5))
+    patch.setattr(experiment, "SWEEP", (0.5,))
+    yield
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def outcome(_small: object) -> Outcome:
+    return Experiment(TPCH, Sizes(jobs=3, load=0.6, alone=2, sweep_jobs=2)).run(1)
+
+
+def jobs(seed: int = 1) -> Workload:
+    return arrivals(generated(MIX), MIX, seed, 4, 0.5)
+
+
+def test_tpch_shaped_jobs_have_the_measured_edges_and_drawn_demands() -> None:
+    random = np.random.default_rng(1)
+    shape = tpch_shaped(TPCH, MIX)
+    stages = [stage for number in range(20) for stage in shape(random, f"job{number}").stages]
+    assert all(0.0 < amount <= 0.65 for stage in stages for amount in stage.demand.values())
+    assert any(stage.parents for stage in stages)
+    assert len({tuple(stage.demand.items()) for stage in stages}) > 20
+
+
+def test_equal_seeds_give_equal_jobs_and_results() -> None:
+    first, again = (run_scheme(jobs(), GRAPHENE, MIX, 1) for _ in range(2))
+    assert first.completion_ms.tolist() == again.completion_ms.tolist()
+    assert jobs(2).jobs[0].arrival_ms != jobs().jobs[0].arrival_ms
+
+
+def test_plans_are_made_once_for_all_schemes() -> None:
+    plans: Plans = {}
+    first, second = (run_scheme(jobs(), scheme, MIX, 1, plans=plans) for scheme in (GRAPHENE, ORDER_CAPACITY))
+    assert [source.planned for source in plans.values()] == [4]
+    assert first.completion_ms.tolist() == run_scheme(jobs(), GRAPHENE, MIX, 1).completion_ms.tolist()
+    assert second.completion_ms.tolist() == run_scheme(jobs(), ORDER_CAPACITY, MIX, 1).completion_ms.tolist()
+
+
+def test_the_engine_decides_as_often_as_is_said() -> None:
+    assert run_scheme(jobs(), BFS, MIX, 1, tick_ms=7000).mean_s > run_scheme(jobs(), BFS, MIX, 1).mean_s
+
+
+def test_a_batch_comes_earlier_and_is_the_same_otherwise() -> None:
+    spread = jobs()
+    batch = at_once(spread)
+    assert batch.span_ms <= spread.span_ms * 0.05 + 1
+    assert all(late.dag is soon.dag for late, soon in zip(spread.jobs, batch.jobs, strict=True))
+
+
+def test_durations_are_misjudged_within_the_factor() -> None:
+    believed = misjudged(jobs(), 10.0, 1)
+    ratios = [
+        guess.duration_ms / stage.duration_ms
+        for job, dag in zip(jobs().jobs, believed, strict=True)
+        if isinstance(dag, Dag)
+        for stage, guess in zip(job.dag.stages, dag.stages, strict=True)
+    ]
+    assert 0.09 < min(ratios) < 0.5
+    assert 2.0 < max(ratios) < 10.1
+
+
+def test_breadth_first_does_not_depend_on_what_is_believed() -> None:
+    right = run_scheme(jobs(), BFS, MIX, 1)
+    wrong = run_scheme(jobs(), BFS, MIX, 1, believed=misjudged(jobs(), 10.0, 1))
+    assert right.completion_ms.tolist() == wrong.completion_ms.tolist()
+
+
+def test_a_baseline_that_does_not_count_a_resource_is_slowed_by_it() -> None:
+    """A machine's work takes as long as its most wanted resource; whoever counts it waits, who does not is slowed."""
+    work = jobs()
+    counted, cores, memory = (run_scheme(work, scheme, MIX, 1) for scheme in (BFS, BFS_CORES, BFS_MEMORY))
+    assert cores.completion_ms.tolist() != counted.completion_ms.tolist()
+    assert memory.mean_s > counted.mean_s
+    demands = np.array([[stage.demand[name] for name in ("cpu", "memory", "network")] for stage in stages_of(work)])
+    work_ms = np.array([stage.tasks * stage.duration_ms for stage in stages_of(work)])
+    for result in (counted, cores, memory):
+        assert result.makespan_ms >= (work_ms @ demands).max() / MIX.machines
+
+
+def stages_of(workload: Workload) -> list[Stage]:
+    return [stage for job in workload.jobs for stage in job.dag.stages]
+
+
+def test_one_part_alone_is_run_and_reported() -> None:
+    sizes = Sizes(jobs=2, alone=1, sweep_jobs=2, parts=frozenset({Part.WRONG}))
+    outcome = Experiment(TPCH, sizes).run(1)
+    assert not outcome.online
+    report = report_of([outcome], None, {}).as_json()
+    assert set(report["wrong_shorter"]) == set(outcome.wrong)
+    assert not any(report[name] for name in ("median_s", "throughput_higher", "jain", "alone", "sweep_shorter"))
+
+
+def test_everything_is_run(outcome: Outcome) -> None:
+    assert set(outcome.online) == {"tpch", "generated"}
+    assert set(outcome.online["tpch"]) == {scheme.name for scheme in SCHEMES}
+    assert set(outcome.two_queues) == {"bfs", "drf", "tetris", "graphene", "graphene-across"}
+    assert set(outcome.wrong) == {f"{name} {by}" for name in ("tetris", "graphene") for by in ("1.5", "3", "10")}
+    assert {name: len(values) for name, values in outcome.alone.items()} == {
+        "no plan": 2,
+        "right": 2,
+        "wrong": 2,
+        "wrong, kept": 2,
+    }
+    assert set(outcome.sweep) == {(0.5, 0.5)}
+
+
+def test_no_job_is_faster_than_its_critical_path(outcome: Outcome) -> None:
+    shape, mix = generated(Mix(experiment.GENERATED_MACHINES)), Mix(experiment.GENERATED_MACHINES)
+    for number, job in enumerate(arrivals(shape, mix, 1, 3, 0.6).jobs):
+        longest: dict[int, int] = {}
+        for stage in job.dag.stages:
+            longest[stage.id] = stage.duration_ms + max((longest[parent] for parent in stage.parents), default=0)
+        for scheme, result in outcome.online["generated"].items():
+            assert result.completion_ms[number] >= max(longest.values()), scheme
+
+
+def test_no_batch_is_faster_than_its_bounds(outcome: Outcome) -> None:
+    for workload, bounds in outcome.batch_bounds.items():
+        for scheme, result in outcome.batch[workload].items():
+            counts_all = scheme not in (BFS_CORES.name, BFS_MEMORY.name)
+            least = bounds.planner_ms if counts_all else max(bounds.work_ms, bounds.path_ms)
+            assert result.makespan_ms >= least > 0, (workload, scheme)
+
+
+def test_bounds_of_a_batch_are_work_longest_path_and_what_waves_take() -> None:
+    chain = (Stage(0, 1, 10_000, {"memory": 0.5}), Stage(1, 1, 5_000, {"memory": 0.5}, (0,)))
+    wide = Dag("wide", (Stage(0, 8, 10_000, {"cpu": 0.6, "memory": 0.1}),))
+    batch = arranged((Job("chain", 1_000, Dag("chain", chain)), Job("wide", 3_000, wide)))
+    bounds = bounds_of(batch, MIX)
+    assert bounds.work_ms == 8 * 10_000 * 0.6 / 2
+    assert bounds.path_ms == 15_000
+    assert bounds.planner_ms == 2_000 + 4 * 10_000  # one of its tasks a machine at a time
+    assert bounds.one_plan_ms == bounds.one_breadth_first_ms == bounds.planner_ms  # the chain fits beside them
+
+
+def test_jain_lies_between_a_half_and_one(outcome: Outcome) -> None:
+    values = [index for result in outcome.two_queues.values() for index in result.jain.values()]
+    assert all(0.5 <= value <= 1.0 for value in values if np.isfinite(value))
+    assert set(outcome.two_queues["drf"].jain) == {10, 60, 240}
+
+
+def test_a_draw_without_a_window_that_long_does_not_count(outcome: Outcome) -> None:
+    def report(*values: float) -> object:
+        queues = [{"drf": replace(outcome.two_queues["drf"], jain={240: value})} for value in values]
+        draws = [replace(outcome, two_queues=each, one_queue=outcome.online["generated"]) for each in queues]
+        return report_of(draws, None, {}).as_json()["jain"]["drf"]["240"]
+
+    assert report(0.8, float("nan"), 0.6) == report(0.8, 0.6)
+    assert report(float("nan")) == {"mean": None, "low": None, "high": None}
+
+
+def test_offline_plans_are_never_worse_than_the_bound_nor_breadth_first() -> None:
+    found = compare_offline(range(1, 4), SMALL, schedules=30)
+    for name in found.makespans:
+        assert min(found.over_bound(name)) >= 1.0
+    assert min(found.shorter_percent("graphene", "cp")) >= 0.0
+    assert found.shorter_percent("bfs") == [0.0] * 3
+
+
+def test_the_report_has_intervals_and_the_papers_figures_that_are_left(outcome: Outcome) -> None:
+    offline = compare_offline(range(1, 3), SMALL, schedules=10)
+    report = report_of([outcome, outcome], offline, {(0.0, 0.5): offline}).as_json()
+    possible = report["throughput_possible"]["bfs"]["generated"]
+    least, took = outcome.batch_bounds["generated"], outcome.batch["generated"]["bfs"].makespan_ms
+    assert report["batch_s"]["generated"]["bfs"]["mean"] == pytest.approx(took / 1000.0)
+    assert possible["planner's bound"]["mean"] == pytest.approx(100.0 * (took / least.planner_ms - 1.0))
+    assert possible["work or path bound"]["mean"] >= possible["planner's bound"]["mean"] >= possible["one plan"]["mean"]
+    for base in ("bfs", "bfs-cores", "bfs-memory"):
+        assert report["median_shorter"][base]["tpch"][base] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+        assert report["throughput_higher"][base]["tpch"][base]["mean"] == 0.0
+    ours, bfs = outcome.online["generated"]["graphene"], outcome.online["generated"]["bfs"]
+    assert report["gap_median"]["bfs"]["generated"]["graphene"]["mean"] == pytest.approx(
+        np.median(gaps_percent(ours, bfs))
+    )
+    assert report["paper"]["median_shorter"] == 25.0
+    assert report["paper"]["throughput_higher"] == 30.0
+    assert set(report["alone"]) == {"right", "wrong", "wrong, kept"}
+    json.dumps(report, allow_nan=False)
+
+
+WRONG = Sizes(jobs=2, alone=1, sweep_jobs=2, parts=frozenset({Part.WRONG}))
+
+
+def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Experiment(None, WRONG, keep=tmp_path).run(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
+        again = Experiment(None, WRONG, keep=tmp_path).run(1)
+        assert report_of([again], None, {}) == report_of([first], None, {})
+    files = set(tmp_path.rglob("*.json"))
+    for other in (
+        replace(WRONG, tick_ms=200),
+        replace(WRONG, load=0.5),
+        replace(WRONG, variation=Variation(srpt_weight=2.0)),
+        replace(WRONG, variation=Variation(hold_nodes=0)),
+    ):
+        Experiment(None, other, keep=tmp_path).run(1)
+        assert files < (files := set(tmp_path.rglob("*.json")))
+
+
+def test_the_same_jobs_believed_to_be_others_are_another_result(tmp_path: Path) -> None:
+    work, scenario, kept = jobs(), scenario_of(MIX, GRAPHENE), KeptResults(tmp_path)
+    believed = (None, misjudged(work, 2.0, 1), misjudged(work, 3.0, 1))
+    assert len({kept.key("a", work, each, scenario, GRAPHENE.settings(1)) for each in believed}) == 3
+    assert len({kept.key(name, work, None, scenario, GRAPHENE.settings(1)) for name in ("a", "b")}) == 2
+
+
+def test_a_kept_result_that_is_damaged_runs_again(tmp_path: Path) -> None:
+    first = Experiment(None, WRONG, keep=tmp_path).run(1)
+    broken = min(tmp_path.rglob("*.json"))
+    whole = json.loads(broken.read_text())
+    broken.write_text('{"completion_ms": [1')
+    again = Experiment(None, WRONG, keep=tmp_path).run(1)
+    assert report_of([again], None, {}).median_s == report_of([first], None, {}).median_s
+    assert json.loads(broken.read_text())["completion_ms"] == whole["completion_ms"]
+
+
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(UserError, match=r"taken.*name another folder for the runs with --cache"):
+        Experiment(None, WRONG, keep=tmp_path / "taken")
+
+
+def test_seeds_run_in_processes_and_are_kept(tmp_path: Path) -> None:
+    told = []
+    first = run_seeds(None, WRONG, [1, 2], Asked(tmp_path, 2), lambda *now: told.append(now))
+    assert told[-1] == (2, 2)
+    assert [outcome.seed for outcome in first] == [1, 2]
+    files = set(tmp_path.rglob("*.json"))
+    assert len(files) == 2 * Experiment(None, WRONG).runs
+    again = run_seeds(None, WRONG, [2, 1], Asked(tmp_path, 2))
+    assert report_of(again[::-1], None, {}) == report_of(first, None, {})
+    assert set(tmp_path.rglob("*.json")) == files
+
+
+def test_schemes_can_be_chosen_and_varied() -> None:
+    sizes = Sizes(jobs=2, parts=frozenset({Part.ONLINE}), schemes=frozenset({"cp"}))
+    assert set(Experiment(None, sizes).run(1).online["generated"]) == {"bfs", "cp"}
+    assert GRAPHENE.varied(Variation(3.0)).settings(0).policy.fit.parameters.model_dump()["srpt_weight"] == 3.0
+    assert BFS.varied(Variation(3.0)) == BFS
+    assert BFS.varied(Variation(hold_nodes=0)).settings(0).hold.nodes_max == 0
+    assert BFS.settings(0).hold == default_settings().hold == GRAPHENE.varied(Variation(3.0)).settings(0).hold
+    with pytest.raises(UserError, match=r"--scheme: fifo is none; give one of bfs, "):
+        CliRunner().invoke(app, ["--scheme", "fifo"], catch_exceptions=False)
+
+
+def test_the_command_writes_json_and_plots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import treadle_lab.cli.reproduce.graphene as command
+
+    monkeypatch.setattr(command, "QUICK_DAGS", 1)
+    monkeypatch.setattr(
+        offline, "sweep_offline", lambda *_: {(0.0, 0.0): compare_offline(range(1, 2), SMALL, schedules=10)}
+    )
+    arguments = ["--tpch", str(TPCH), "--quick", "--jobs", "2"]
+    arguments += [f"--part={name}" for name in ("online", "queues", "offline")]
+    arguments += ["--json", str(tmp_path / "a" / "figures.json"), "--plot", str(tmp_path / "plots")]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    figures = json.loads((tmp_path / "a" / "figures.json").read_text())
+    assert figures["seeds"] == [1]
+    assert {file.name for file in (tmp_path / "plots").iterdir()} == {
+        f"graphene-{name}.png" for name in ("offline", "fairness", "gaps-tpch", "gaps-generated", "range")
+    }
+
+
+def test_the_range_is_that_of_the_generator() -> None:
+    found = sweep_offline(range(1, 2), 1)
+    assert set(found) == {(0.0, 0.0), (0.0, 0.5), (0.5, 0.0), (0.5, 0.5)}
+
+
+def test_missing_data_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"profiles\.csv"):
+        CliRunner().invoke(app, ["--tpch", str(tmp_path), "--quick"], catch_exceptions=False)

@@ -1,0 +1,149 @@
+"""Graphene's factorial, small: which runs there are, what is kept, what levels come to, and the command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from treadle.dag.generate import Shape, generate
+from treadle.errors import UserError
+from treadle.simulator.plans import planned_machines
+from treadle_lab.cli.reproduce.graphene_factorial import app
+from treadle_lab.harness.runs import Asked
+from treadle_lab.papers.graphene import factorial
+from treadle_lab.papers.graphene import jobs as graphene_jobs
+from treadle_lab.papers.graphene.factorial import Levels, Size, Wanted, run_factorial
+from treadle_lab.papers.graphene.factorial_report import as_json, effects_of, rows_of
+from treadle_lab.papers.graphene.jobs import PRODUCTION, Mix
+from treadle_lab.papers.graphene.online import scenario_of
+from treadle_lab.papers.graphene.schemes import AS_IT_IS, BFS, GRAPHENE, TETRIS_ALL, Variation
+
+LEVELS = Levels(("generated",), (Size(3, 2),), (0.6,), (500,), (1.0,), ((0.5, 0.7),), (16, 0), (1.0,), (None, 1.5))
+WANTED = Wanted(LEVELS, ("bfs-cores", "graphene"), (1, 2), True, True, None)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small() -> Iterator[None]:
+    """Make generated DAGs small: what is tested does not depend on their size."""
+    patch = pytest.MonkeyPatch()
+    patch.setattr(graphene_jobs, "TASKS", (10, 40))
+    yield
+    patch.undo()
+
+
+def test_schemes_without_a_perf_score_run_once_a_point() -> None:
+    cells = WANTED.cells()
+    assert [scheme.name for _, scheme, _ in cells] == ["bfs", "bfs-cores", *["graphene"] * 4]
+    assert [variation for *_, variation in cells[:2]] == [AS_IT_IS, AS_IT_IS]
+    assert len({repr(scheme.settings(1)) for _, scheme, _ in cells[2:]}) == 4
+    held = replace(WANTED, hold_nodes=0).cells()
+    assert len(held) == len(cells)
+    assert {scheme.hold.nodes_max for _, scheme, _ in held} == {0}
+
+
+def test_overbooking_takes_resources_from_the_rms_count_and_bounds_them() -> None:
+    varied = GRAPHENE.varied(Variation(overbook=1.5), PRODUCTION)
+    mix = Mix(2, resources=PRODUCTION, usage=(0.5, 0.7))
+    cluster = scenario_of(mix, varied).cluster
+    assert {each.name: (each.counted, each.usage) for each in cluster.resources} == {
+        "cpu": (True, (1.0, 1.0)),
+        "memory": (True, (1.0, 1.0)),
+        "network": (False, (0.5, 0.7)),
+        "disk": (False, (0.5, 0.7)),
+    }
+    assert varied.settings(1).policy.fit.parameters.model_dump()["overbook"] == {"network": 1.5, "disk": 1.5}
+    machines = planned_machines(scenario_of(mix, varied), varied.settings(1))
+    assert machines.capacity == {"cpu": 1.0, "memory": 1.0, "network": 1.5, "disk": 1.5}
+    assert BFS.varied(Variation(overbook=1.5), PRODUCTION) == BFS
+    kept = TETRIS_ALL.varied(Variation(candidates=4)).settings(1).policy.fit.parameters.model_dump()
+    assert kept["all_priorities"], "a scheme's own settings stay"
+    assert kept["candidates"] == 4
+
+
+def test_jobs_as_in_production_have_four_resources_and_edges_one_to_one() -> None:
+    shape = Shape(machines=4, stages=(20, 30), tasks=(200, 400), one_to_one_share=0.8, resources=PRODUCTION)
+    edges = paired = 0
+    for seed in range(10):
+        dag = generate(seed, shape).dag
+        assert all(set(stage.demand) == set(PRODUCTION) for stage in dag.stages)
+        edges += sum(len(stage.parents) for stage in dag.stages)
+        paired += sum(len(stage.one_to_one) for stage in dag.stages)
+    assert paired > edges / 2
+    plain = generate(1, Shape(machines=4, stages=(20, 30), tasks=(200, 400)))
+    assert not any(stage.one_to_one for stage in plain.dag.stages)
+
+
+def test_runs_are_kept_and_levels_are_means_over_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of(run_factorial(WANTED, Asked(tmp_path, 1)))
+    assert len(rows) == 6
+    assert len(list(tmp_path.rglob("runs/**/*.json"))) == 6 * 2 * 2
+    monkeypatch.setattr(factorial, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
+    again = rows_of(run_factorial(WANTED, Asked(tmp_path, 1)))
+    assert as_json(WANTED, again) == as_json(WANTED, rows)
+    graphene = [row for row in rows if row.scheme == "graphene"]
+    assert set(graphene[0].by_seed["median_shorter"]) == {"bfs", "bfs-cores"}
+    effects = effects_of(rows, "graphene")
+    assert set(effects) == {"candidates", "overbook"}
+    counted = [row.by_seed["throughput_higher"]["bfs"] for row in graphene if row.factors["overbook"] == "counted"]
+    assert effects["overbook"]["counted"]["throughput_higher"]["bfs"].mean == pytest.approx(np.mean(counted))
+    assert effects_of(rows, "bfs-cores") == {}
+
+
+def test_wrong_estimates_change_what_is_believed_and_not_the_jobs(tmp_path: Path) -> None:
+    wrong = replace(WANTED, levels=replace(LEVELS, wrong=(1.0, 3.0), candidates=(16,), overbook=(None,)), seeds=(1,))
+    rows = rows_of(run_factorial(wrong, Asked(tmp_path, 1)))
+    times = {(row.scheme, row.factors["wrong"]): row.times_s["batch"].mean for row in rows}
+    assert times["bfs", 1.0] == times["bfs", 3.0], "breadth first believes nothing"
+
+
+def test_usage_is_misjudged_where_tasks_use_more_than_overbooking_allows_for(tmp_path: Path) -> None:
+    levels = replace(LEVELS, usages=((0.1, 0.1), (1.0, 1.0)), candidates=(0,))
+    rows = rows_of(run_factorial(replace(WANTED, levels=levels, seeds=(1,)), Asked(tmp_path, 1)))
+    batch_s = {
+        (row.factors["usage"], row.factors["overbook"]): row.times_s["batch"].mean
+        for row in rows
+        if row.scheme == "graphene"
+    }
+    assert batch_s["0.1..0.1", "counted"] == batch_s["1..1", "counted"], "nothing is given out twice"
+    assert batch_s["0.1..0.1", 1.5] < batch_s["1..1", 1.5], "tasks slow each other down"
+
+
+def test_the_command_writes_figures(tmp_path: Path) -> None:
+    arguments = ["--workload", "production", "--size", "2x2", "--tick-ms", "500", "--candidates", "16", "--seeds", "1"]
+    arguments += ["--srpt-weight", "1", "--scheme", "tetris-all", "--part", "batch", "--processes", "1"]
+    arguments += ["--json", str(tmp_path / "figures.json")]
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "tetris-all: the mean over all other factors" in result.output
+    found = json.loads((tmp_path / "figures.json").read_text())
+    assert [(row["scheme"], row["overbook"]) for row in found["rows"]] == [
+        ("bfs", None),
+        ("tetris-all", "counted"),
+        ("tetris-all", 1.5),
+    ]
+    assert "median_s" not in found["rows"][0]
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "told"),
+    [
+        ("--candidates", "16,many", r"--candidates \(or all\): 'many'; give a whole number from 1 to 1024"),
+        ("--size", "16", r"--size: ''; give a whole number from 1 to 10000"),
+        ("--overbook", "0", r"--overbook \(or counted\): '0'; give a number from 0.01 to 1000"),
+        ("--usage", "0.5", r"--usage: '0.5'; give the least and the greatest part"),
+        ("--usage", "0.7..0.5", r"--usage: '0.7..0.5'; give two parts above 0"),
+        ("--part", "all", r"--part: all is none; give online, batch, or both"),
+        ("--scheme", "fifo", r"--scheme: fifo is none; give some of bfs, "),
+        ("--workload", ",", r"--workload: ',' has no value"),
+        ("--wrong", "nan", r"--wrong: 'nan'; give a number from 1 to 1000"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_option(option: str, text: str, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        CliRunner().invoke(app, [option, text], catch_exceptions=False)

@@ -1,0 +1,130 @@
+"""`treadle reproduce graphene --on sls`: everything but the simulated cluster."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from treadle.cli.main import run as treadle
+from treadle.config.reader import read_settings
+from treadle.history.dags import dag_of_profile
+from treadle.history.run import recurrence_key
+from treadle.history.store import open_store
+from treadle.planner.online import critical_path_order
+from treadle.policy.catalogue import register_parts
+from treadle_lab.papers.graphene import sls as testbed
+from treadle_lab.papers.graphene.sls import QUICK, SCHEMES, Draw, Size, dags_of, named, remember, scheduling, script_of
+from treadle_lab.papers.graphene.sls_report import document, shortfalls, table
+from treadle_lab.sls.play import Played, PlayedJob
+
+SCHEME = {scheme.name: scheme for scheme in SCHEMES}
+
+
+def test_tasks_leave_room_for_masters_alone() -> None:
+    cluster = Size().cluster
+    assert cluster.memory_mb - testbed.UNITS * testbed.UNIT["memory-mb"] < testbed.UNIT["memory-mb"]
+    assert cluster.vcores - testbed.UNITS * testbed.UNIT["vcores"] < testbed.UNIT["vcores"]
+    for _, dag in dags_of(1, QUICK):
+        for stage in dag.stages:
+            assert all(stage.demand[name] % unit == 0 for name, unit in testbed.UNIT.items())
+            assert all(stage.demand[name] <= testbed.UNITS * unit for name, unit in testbed.UNIT.items())
+
+
+def test_masters_ask_in_tezs_order_or_by_the_critical_path() -> None:
+    dags = dags_of(1, QUICK)
+    own, critical = (script_of(dags, SCHEME[name]).jobs for name in ("bfs", "cp"))
+    assert {job.type for job in own} == {"TEZ"}
+    assert [job.name for job in own] == ["dag aa", "dag ab", "dag ac", "dag ad"]
+    assert script_of(dags, SCHEME["graphene"]).jobs == own, "priorities of a plan come from the listener"
+    for job, (_, dag) in zip(critical, dags, strict=True):
+        by_priority = sorted(range(len(job.stages)), key=lambda at: job.stages[at].priority)
+        assert [dag.stages[at].id for at in by_priority] == list(critical_path_order(dag))
+
+
+def test_names_are_no_runs_of_one_job() -> None:
+    keys = {recurrence_key("ann", "default", "TEZ", named(number)) for number in range(testbed.JOBS_MAX)}
+    assert len(keys) == testbed.JOBS_MAX
+
+
+def test_the_store_knows_what_tasks_take_on_the_testbed(tmp_path: Path) -> None:
+    dags = dags_of(1, QUICK)
+    store = tmp_path / "profiles.db"
+    remember(dags, store)
+    remember(dags, store)
+    with open_store(str(store), read_only=True) as opened:
+        for _, dag in dags:
+            profile = opened.get(recurrence_key("ann", "default", "TEZ", dag.name))
+            assert profile is not None
+            known = dag_of_profile(profile, {})
+            assert [(each.tasks, each.duration_ms, each.parents) for each in known.stages] == [
+                (each.tasks, each.duration_ms, each.parents) for each in dag.stages
+            ]
+
+
+def test_the_policy_is_the_one_that_ships_and_tetris_sees_all_tasks(tmp_path: Path) -> None:
+    register_parts()
+    made = {name: scheduling(scheme, tmp_path / "p.db", 8047) for name, scheme in SCHEME.items()}
+    assert [name for name, one in made.items() if one.policy is None] == ["bfs", "cp"]
+    assert [name for name, one in made.items() if one.observed] == ["graphene-capacity"]
+    assert [name for name, one in made.items() if one.settings] == ["graphene-capacity", "graphene"]
+    for name in ("tetris", "graphene"):
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(str(made[name].policy))
+        settings = read_settings(file)
+        assert settings.policy.fit.parameters.model_dump()["all_priorities"] == (name == "tetris")
+        assert settings.plans.schedules > 0
+    assert "listener" not in yaml.safe_load(str(made["tetris"].policy))
+    assert made["graphene"].settings["treadle.plan.addresses"] == "127.0.0.1:8047"
+
+
+def draw(seed: int, shorter: float, **wrong: bool) -> Draw:
+    def run(scheme: testbed.TestbedScheme) -> Played:
+        times = [round((shorter if scheme.name == "graphene" else 1.0) * each) for each in (2_000, 4_000, 9_000)]
+        status = "UNKNOWN" if "unknown" in wrong and scheme.name == "cp" else "SUCCEEDED"
+        planned = scheme.plans and "unplanned" not in wrong
+        natively = 3 if "natively" in wrong and scheme.scoring else 0
+        jobs = tuple(PlayedJob(named(at), status, time, planned=planned) for at, time in enumerate(times))
+        return Played(jobs, 20_000, {"PlacedNatively": natively})
+
+    return Draw(seed, 70, {scheme.name: run(scheme) for scheme in SCHEMES})
+
+
+def test_the_report_says_what_is_reached_and_what_is_not() -> None:
+    good = [draw(1, 0.7), draw(2, 0.6)]
+    assert shortfalls(good) == []
+    assert table(good).row_count == len(SCHEMES)
+    written = json.loads(json.dumps(document(good, Size())))
+    assert written["schemes"]["graphene"]["median_shorter"]["mean"] == pytest.approx(35.0)
+    assert written["schemes"]["graphene"]["by_draw"] == pytest.approx([30.0, 40.0])
+    assert written["schemes"]["graphene"]["median_shorter_than_tetris"]["mean"] == pytest.approx(35.0)
+    assert written["schemes"]["graphene"]["planned"] == 6
+    bad = shortfalls([draw(1, 0.9, unplanned=True, natively=True, unknown=True)])
+    assert "the median is 10 % shorter with Graphene than with stock; the goal is 25 %" in bad
+    assert "seed 1, graphene-capacity: 3 jobs had no plan" in bad
+    assert "seed 1, graphene: the stock scheduler placed 3 containers in Treadle's stead" in bad
+    assert "seed 1, cp: dag aa ended as UNKNOWN" in bad
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--on", "sls", "--plot", "plots"], "leave out what is for simulations"),
+        (["--on", "sls", "--candidates", "16"], "leave out what is for simulations"),
+        (["--on", "sls", "--jobs", "501"], "--jobs: 501; with --on sls at most 500"),
+        (["--nodes", "4"], "--folder and --nodes are for --on sls"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(
+    wrong: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert treadle(["reproduce", "graphene", *wrong]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_quick_draw_is_small() -> None:
+    assert replace(QUICK, jobs=Size().jobs, nodes=Size().nodes) == Size()

@@ -1,0 +1,124 @@
+"""`treadle reproduce hdrf`: everything but the cluster."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from treadle.cli.main import run as treadle
+from treadle_lab.papers.hdrf.experiment import Run, Sample, StepResult, queues, used_resources
+from treadle_lab.papers.hdrf.paper_tests import TESTS, HdrfTest
+from treadle_lab.papers.hdrf.report import document, faults, off, plot_test, table
+
+
+def ended(test: HdrfTest, scheduler: str, algorithm: str) -> Run:
+    """A run that reached the shares of an algorithm, to a whole task."""
+    steps, samples = [], []
+    for number, (step, shares) in enumerate(zip(test.steps, test.shares(algorithm), strict=True)):
+        tasks = {leaf: round(count) for leaf, count in shares.items()}
+        start = 30.0 * number
+        samples += [Sample(start + 10, tasks), Sample(start + 29, tasks)]
+        reached = {leaf: float(count) for leaf, count in tasks.items()}
+        steps.append(StepResult(step.title, start, start + 5, start + 30, reached, tasks, tasks))
+    return Run(test.name, scheduler, samples, steps)
+
+
+@pytest.mark.parametrize(
+    ("name", "shares"),
+    [
+        ("A", {"n1.1": (5, 0), "n2.1": (5, 0), "n2.2": (0, 10)}),
+        ("B", {"n1.1": (4, 0), "n2.1": (4, 0), "n3.1": (4, 0), "n3.2": (0, 6), "n4.1": (0, 6)}),
+        # CPU 60, 30, 10 %, GPU 40, 30, 30 % of 60
+        ("C", {"n1.1": (36, 24), "n2.1": (18, 18), "n2.2": (6, 18)}),
+    ],
+)
+def test_the_last_step_is_the_paper_s_example(name: str, shares: dict[str, tuple[int, int]]) -> None:
+    test = TESTS[name]
+    reached = test.shares("hdrf")[-1]
+    held = {leaf: (reached[leaf] * needs["cpu"], reached[leaf] * needs["gpu"]) for leaf, needs in test.demands.items()}
+    assert held.keys() == shares.keys()
+    assert all(held[leaf] == pytest.approx(share) for leaf, share in shares.items())
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_siblings_are_owed_the_same_and_may_use_everything(name: str) -> None:
+    entries = queues(TESTS[name])
+    for group, below in TESTS[name].groups.items():
+        owed = [
+            float(entries[f"yarn.scheduler.capacity.root.{group}.{leaf.replace('.', '_')}.capacity"]) for leaf in below
+        ]
+        assert sum(owed) == 100
+        assert max(owed) - min(owed) < 0.05
+    maxima = {value for key, value in entries.items() if key.endswith("maximum-capacity")}
+    assert maxima == {"100"}
+
+
+def test_d_follows_weights_and_then_who_left() -> None:
+    """Figure 9: 0.8, 1.0, 0.1, 0.1 of the CPUs and GPUs; when n1.1 has ended, half of the CPUs each."""
+    first, second, last = TESTS["D"].shares("hdrf")
+    assert first == pytest.approx({"n1.1": 16, "n1.2": 20, "n2.1": 2, "n2.2": 2})
+    assert second == pytest.approx({"n1.2": 20, "n2.1": 10, "n2.2": 10})
+    assert last == pytest.approx({"n1.2": 20, "n2.1": 20})
+    entries = queues(TESTS["D"])
+    owed = [entries[f"yarn.scheduler.capacity.root.{group}.capacity"] for group in ("n1", "n2")]
+    assert owed == ["80", "20"]
+
+
+def test_naive_drf_starves_a_leaf_in_tests_a_and_b() -> None:
+    for name, starved in (("A", "n2.1"), ("B", "n3.1")):
+        test = TESTS[name]
+        run = ended(test, "capacity", "drf-naive")
+        found = faults(test, run.steps[-1], test.shares("hdrf")[-1])
+        assert found == [f"{starved} starves"]
+
+
+def test_one_container_more_or_less_is_as_the_paper() -> None:
+    step = StepResult("", 0, 1, 2, {"n1.1": 6, "n2.1": 4, "n2.2": 8}, {}, {})
+    expected = TESTS["A"].shares("hdrf")[-1]
+    assert off(step, expected) == {"n2.2": -2}
+    assert faults(TESTS["A"], step, expected) == ["2 gpu idle"]
+
+
+def test_the_table_sets_what_was_reached_beside_the_paper() -> None:
+    test = TESTS["A"]
+    console = Console(width=140, record=True, file=io.StringIO())
+    console.print(table(test, [ended(test, "treadle", "hdrf"), ended(test, "capacity", "drf-naive")]))
+    text = console.export_text()
+    assert "as the paper" in text
+    assert "n2.1 starves" in text
+
+
+def test_the_document_is_json_and_names_who_is_off() -> None:
+    test = TESTS["A"]
+    runs = [ended(test, "treadle", "hdrf"), ended(test, "capacity", "drf-naive")]
+    (found,) = json.loads(json.dumps(document([test], runs)))["tests"]
+    assert [run["off"][-1] for run in found["runs"]] == [{}, {"n1.1": 5, "n2.1": -5}]
+    assert found["expected"]["hdrf"][-1] == {"n1.1": 5, "n2.1": 5, "n2.2": 10}
+
+
+def test_a_plot_has_a_panel_for_each_scheduler(tmp_path: Path) -> None:
+    test = TESTS["B"]
+    plot_test(test, [ended(test, "treadle", "hdrf"), ended(test, "capacity", "drf-naive")], tmp_path / "b.png")
+    assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_resources_are_read_whether_the_rm_writes_a_list_or_one_object() -> None:
+    gpu, cpu = {"name": "gpu", "value": 2}, {"name": "cpu", "value": 3}
+
+    def application(partitions: object) -> dict[str, object]:
+        return {"resourceInfo": {"resourceUsagesByPartition": partitions}}
+
+    one = {"used": {"resourceInformations": {"resourceInformation": gpu}}}
+    two = {"used": {"resourceInformations": {"resourceInformation": [cpu, gpu]}}}
+    assert used_resources(application(one)) == {"gpu": 2}
+    assert used_resources(application([one, two])) == {"cpu": 3, "gpu": 4}
+    assert used_resources({"resourceInfo": None}) == {}
+
+
+def test_a_test_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert treadle(["reproduce", "hdrf", "--test", "E"]) == 2
+    assert capsys.readouterr().err == "--test E: there is none; choose of A, B, C, D\n"

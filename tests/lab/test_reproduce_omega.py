@@ -1,0 +1,158 @@
+"""`treadle reproduce omega`: points from files, comparison with the original's runs, the paper's statements."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from treadle.cli.main import run
+from treadle.errors import UserError
+from treadle_lab.harness.data import OMEGA, found
+from treadle_lab.models.cell.workload import JobKind
+from treadle_lab.papers.omega.claims import claims_of
+from treadle_lab.papers.omega.experiment import ROW_COLUMNS, run_points
+from treadle_lab.papers.omega.figures import FIGURES, GOOGLE_FIGURES
+from treadle_lab.papers.omega.points import Point, read_points
+from treadle_lab.papers.omega.reference import Comparison, Spread, compare, read_reference
+
+HEADER = "architecture,machines,batch_rate_factor,t_job_service_s"
+REFERENCE = found(OMEGA)
+
+
+def points_file(folder: Path, *lines: str, header: str = HEADER) -> Path:
+    file = folder / "points.csv"
+    file.write_text("\n".join((header, *lines)) + "\n")
+    return file
+
+
+def test_points_of_a_file_of_results_are_its_first_four_columns_each_once() -> None:
+    assert REFERENCE is not None
+    points = read_points(REFERENCE)
+    assert len(points) == len(set(points)) == 16
+    assert points[0] == Point("mono1", 500, 1.0, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("omega9,500,1,1", "line 2: architecture 'omega9' is none; choose of mono1"),
+        ("omega,0,1,1", "line 2: machines is '0'; it must be a whole number from 1 to 100000"),
+        ("omega,2.5,1,1", "line 2: machines is '2.5'"),
+        ("omega,500,0,1", "line 2: batch_rate_factor is '0'; it must be above 0"),
+        ("omega,500,1,-1", "line 2: t_job_service_s is '-1'; it must be 0 to"),
+        ("omega,500,1,nan", "line 2: t_job_service_s is 'nan'"),
+        ("omega,500,1", "line 2: 3 columns; a line is architecture,machines"),
+    ],
+)
+def test_what_is_wrong_with_a_point_is_said_with_its_line(tmp_path: Path, line: str, said: str) -> None:
+    with pytest.raises(UserError) as error:
+        read_points(points_file(tmp_path, line))
+    assert said in str(error.value)
+
+
+def test_ends_of_lines_empty_lines_further_columns_and_repeated_points_do_not_matter(tmp_path: Path) -> None:
+    file = tmp_path / "points.csv"
+    file.write_bytes(
+        b"\xef\xbb\xbf" + HEADER.encode() + b",scheduler\r\nmono1,1,0.1,0.001\r\n\r\n,,,\r\n"
+        b' omega4 , 20000 ,2e1,"100",S,1,2\r\nmono1,1.0,0.10,1e-3,M\r\n'
+    )
+    assert read_points(file) == [Point("mono1", 1, 0.1, 0.001), Point("omega4", 20_000, 20.0, 100.0)]
+
+
+def test_a_cell_of_one_machine_has_a_row_for_each_scheduler(tmp_path: Path) -> None:
+    names = ("mono1", "mono2", "mesos", "omega", "omega-seq", "omega-aon", "omega-seq-aon", "omega4")
+    lines = [f"{name},1,{factor},{t_s}" for name in names for factor, t_s in (("0.1", "100"), ("20", "0.001"))]
+    points, rows = points_file(tmp_path, *lines), tmp_path / "rows.csv"
+    assert run(["reproduce", "omega", "--points", str(points), "--seeds", "1", "--csv", str(rows)]) == 0
+    with rows.open() as stream:
+        found = list(csv.DictReader(stream))
+    schedulers = {"mono1": 1, "mono2": 1, "mesos": 2, "omega4": 5}
+    assert [row["architecture"] for row in found] == [
+        name for name in names for _ in range(2 * schedulers.get(name, 2))
+    ]
+    for row in found:
+        assert all(float(row[name]) >= 0 for name in ROW_COLUMNS[5:])
+        assert float(row["cpu_utilisation"]) <= 1.0
+    assert {row["unscheduled_batch"] for row in found if row["architecture"] == "mesos"} == {"1"}, "nothing is offered"
+
+
+def test_files_that_hold_no_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for lines, header, said in (
+        ((), HEADER, "has no point; a line is"),
+        (("1,2",), "a,b", "line 1: the header is 'a,b'; it must begin architecture,machines"),
+    ):
+        with pytest.raises(UserError, match=said):
+            read_points(points_file(tmp_path, *lines, header=header))
+    assert run(["reproduce", "omega", "--points", str(tmp_path / "none.csv")]) == 2
+    assert "none.csv: No such file or directory; name a CSV of points" in capsys.readouterr().err
+    assert run(["reproduce", "omega", "--figure", "99"]) == 2
+    assert "--figure 99: there is none here; choose of 5, 6," in capsys.readouterr().err
+
+
+def test_the_tolerance_is_four_deviations_of_the_difference_and_a_little_more() -> None:
+    one = Comparison(Point("omega", 500, 1.0, 1.0), "S", "busyness", Spread(0.5, 0.01, 20), Spread(0.51, 0.02, 5))
+    assert one.tolerance == pytest.approx(4 * 0.02 * (1 / 20 + 1 / 5) ** 0.5 + 0.002)
+    assert one.within
+    assert not replace(one, ours=Spread(0.45, 0.01, 20)).within
+
+
+def test_the_original_s_runs_are_met() -> None:
+    assert REFERENCE is not None
+    points = [
+        Point(name, 500, 1.0, t_s) for name, t_s in (("mono1", 1.0), ("mono2", 10.0), ("mesos", 10.0), ("omega", 1.0))
+    ]
+    compared = compare(run_points(points, range(1, 4)), read_reference(REFERENCE))
+    assert len(compared) == (1 + 1 + 2 + 2) * 7
+    assert [(one.point, one.scheduler, one.figure) for one in compared if not one.within] == []
+
+
+@pytest.mark.slow
+def test_all_of_the_original_s_runs_are_met_with_twenty_seeds() -> None:
+    assert REFERENCE is not None
+    compared = compare(run_points(read_points(REFERENCE), range(1, 21)), read_reference(REFERENCE))
+    assert sum(one.within for one in compared) >= 0.98 * len(compared)
+
+
+def test_what_the_paper_says_of_conflicts_and_offers() -> None:
+    points = [Point(name, 500, 1.0, 10.0) for name in ("omega", "omega-seq", "omega-aon")]
+    points += [Point(name, 500, 1.0, 100.0) for name in ("mesos", "omega")]
+    claims = claims_of(run_points(points, [1, 2, 3]))
+    assert [claim.claim.split()[0] for claim in claims] == ["coarse", "gang", "Mesos"]
+    assert all(claim.holds for claim in claims), claims
+
+
+def test_every_architecture_runs_the_same_jobs() -> None:
+    runs = run_points([Point(name, 5_000, 1.0, 0.1) for name in ("mono2", "omega", "omega4")], [5])
+    # with room for all no task waits for a machine: the same work is done
+    used = [run.outcome.cpu_utilisation for run in runs]
+    assert used == pytest.approx([used[0]] * 3, rel=1e-3)
+    assert runs[2].outcome.wait_s[JobKind.BATCH] < runs[1].outcome.wait_s[JobKind.BATCH]
+
+
+def test_the_command_writes_rows_documents_and_the_same_bytes_again(tmp_path: Path) -> None:
+    points = points_file(tmp_path, "mesos,500,1,1,further,columns", "omega4,500,0.5,1", "mesos,500,1,1")
+    command = ["reproduce", "omega", "--points", str(points), "--seeds", "2", "--first-seed", "7"]
+    for name in ("a", "b"):
+        assert run([*command, "--csv", str(tmp_path / f"{name}.csv"), "--json", str(tmp_path / f"{name}.json")]) == 0
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+    with (tmp_path / "a.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert tuple(rows[0]) == ROW_COLUMNS
+    schedulers = [row["scheduler"] for row in rows]
+    assert schedulers == ["S", "B"] * 2 + ["S", "B1", "B2", "B3", "B4"] * 2
+    assert {row["conflict_fraction"] for row in rows[:4]} == {"0"}
+    document = json.loads((tmp_path / "a.json").read_text())
+    assert list(document) == ["runs", "points", "reference", "within", "claims", "timing", "specialist"]
+    assert [point["busyness"]["n"] for point in document["points"]] == [2] * 7
+    assert {row["seed"] for row in document["runs"]} == {7, 8}
+    assert len(document["reference"]) == 2 * 7
+
+
+def test_points_of_figures_are_runnable() -> None:
+    for figure in (*FIGURES.values(), *GOOGLE_FIGURES.values()):
+        assert set(figure.quick) <= set(figure.points)
+        assert all(len(point.built.schedulers) >= 1 for point in figure.points)

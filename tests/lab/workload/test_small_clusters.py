@@ -1,0 +1,163 @@
+"""Workloads built from traces: SLearn's from Google's, and a few jobs of Facebook's for a small cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.support.google_extract import ExtractJob, write_jobs
+
+from treadle.workload.job import Framework, Workload, loads, window_loads
+from treadle.workload.traces.reading import WorkloadError
+from treadle.workload.traces.swim import SwimModel, swim_small
+from treadle_lab.papers.slearn.workload import GAP_MS, WINDOW_MS, Draw, google_slearn
+
+SLOTS = {"memory-mb": 20 * 1024.0, "vcores": 20.0}
+DATA = Path(__file__).parents[2] / "data" / "workload"
+
+
+@pytest.fixture(scope="module")
+def extract(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with tables in the form of the extract: a job every 60 s, of 1 to 200 tasks, some not seen."""
+    generator = np.random.default_rng(11)
+    jobs = []
+    for submit_s in range(WINDOW_MS[0] // 1000, WINDOW_MS[1] // 1000, 60):
+        wanted = int(generator.choice([1, 2, 10, 150, 200], p=[0.5, 0.3, 0.17, 0.02, 0.01]))
+        seen = max(1, wanted // 2) if generator.random() < 0.2 else wanted
+        durations_s = (generator.lognormal(3, 1, seen) + 0.1).tolist()
+        user, logical_name, name = (int(generator.integers(count)) for count in (5, 20, 40))
+        jobs.append(ExtractJob(submit_s, user, logical_name, name, wanted, durations_s))
+    return write_jobs(tmp_path_factory.mktemp("google"), jobs)
+
+
+def arrivals(workload: Workload) -> list[tuple[str, int]]:
+    return [(job.id, job.arrival_ms) for job in workload.jobs]
+
+
+def test_slearn_splits_draws_and_scales(extract: Path) -> None:
+    history, workload, records = google_slearn(extract, 5, 300, Draw(nodes=20))
+    assert [job.id for job in workload.jobs] == [record.id for record in records]
+    assert len(workload.jobs) == 300
+    middle_ms = sum(WINDOW_MS) / 2
+    assert all(record.features.submit_ms < middle_ms for record in history)
+    assert all(record.features.submit_ms >= middle_ms for record in records)
+    for record, job in zip(records, workload.jobs, strict=True):
+        assert job.dag.stages[0].durations().tolist() == record.durations_ms.tolist()
+        assert record.end_ms == record.features.submit_ms + 500_000
+        assert (job.name, job.user) == (record.features.name, record.features.user)
+        assert dict(job.dag.stages[0].demand) == {"memory-mb": 1024.0, "vcores": 1.0}
+    assert window_loads(workload, SLOTS).mean() == pytest.approx(1.01, rel=0.01)
+
+
+def test_slearn_lets_tasks_that_were_not_seen_end_with_their_job(extract: Path) -> None:
+    history, workload, records = google_slearn(extract, 5, 500, Draw(nodes=20))
+    assert {record.tasks for record in records} == {1, 2, 10, 150}
+    for record in (*history, *records):
+        assert record.tasks == record.features.width
+    killed = [record for record in records if record.tasks > 1 and (record.durations_ms == 500_000).any()]
+    assert len(killed) > 30  # half of their tasks were not seen, and the job took 500 s
+    assert all((record.durations_ms == 500_000).sum() == record.tasks // 2 for record in killed)
+    stages = {job.id: job.dag.stages[0] for job in workload.jobs}
+    assert all(stages[record.id].tasks == record.tasks for record in killed)
+    assert all(stages[record.id].duration_ms == round(record.mean_ms) for record in killed)
+
+
+def test_slearn_drops_what_is_too_wide_or_was_not_seen(extract: Path) -> None:
+    history, _, records = google_slearn(extract, 5, 500, Draw(nodes=20, seen_share=0.9, unseen="left_out"))
+    assert {record.tasks for record in records} == {1, 2, 10, 150}
+    assert all(record.tasks == record.features.width for record in records)  # none of 2 of which 1 was seen
+    assert {record.features.width for record in history} == {1, 2, 10, 150, 200}
+    assert any(record.tasks < record.features.width for record in history)
+    lax = google_slearn(extract, 5, 500, Draw(nodes=20, seen_share=0.4, unseen="left_out", tasks_max=200)).records
+    assert {record.tasks for record in lax} > {1, 2, 5, 10}
+    assert any(record.tasks < record.features.width for record in lax)
+
+
+def test_slearn_is_drawn_by_seed(extract: Path) -> None:
+    one, two, other = (google_slearn(extract, seed, 300, Draw(nodes=20)).workload for seed in (5, 5, 6))
+    assert arrivals(one) == arrivals(two)
+    assert arrivals(one) != arrivals(other)
+
+
+def test_slearn_closes_the_gap_and_can_leave_the_end_out(extract: Path) -> None:
+    _, workload, records = google_slearn(extract, 5, 300, Draw(nodes=20))
+    submits = [record.features.submit_ms for record in records]
+    assert any(submit < GAP_MS[0] for submit in submits)
+    assert any(submit > GAP_MS[1] for submit in submits)
+    length_ms = GAP_MS[1] - GAP_MS[0]
+    closed = [submit - max(0, min(submit, GAP_MS[1]) - GAP_MS[0]) - submits[0] for submit in submits]
+    assert closed[-1] == submits[-1] - submits[0] - length_ms
+    factor = workload.jobs[-1].arrival_ms / closed[-1]
+    for job, ideal_ms in zip(workload.jobs, closed, strict=True):
+        assert job.arrival_ms == pytest.approx(ideal_ms * factor, abs=1.0)
+    short = google_slearn(extract, 5, 300, Draw(nodes=20), tail_ms=7_200_000)
+    assert max(record.features.submit_ms for record in short.records) <= WINDOW_MS[1] - 7_200_000
+
+
+def test_slearn_can_be_cut_elsewhere(extract: Path) -> None:
+    early = google_slearn(extract, 5, 300, Draw(nodes=20, cut=0.25))
+    late = google_slearn(extract, 5, 300, Draw(nodes=20, cut=0.5))
+    assert len(early.history) < 0.6 * len(late.history)
+    assert early.records[0].features.submit_ms < late.records[0].features.submit_ms
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda path: google_slearn(path, 1, 5_000), "only .* are left after the cut"),
+        (lambda path: google_slearn(path, -1), "must not be negative"),
+        (lambda path: google_slearn(path, 1, 1), "at least 2"),
+        (lambda path: google_slearn(path, 1, draw=Draw(cut=1.0)), "shares between 0 and 1"),
+        (lambda path: google_slearn(path / "tasks_25h.csv" / "x", 1), "no such file"),
+    ],
+)
+def test_slearn_refuses(call: Callable[[Path], object], expected: str, extract: Path) -> None:
+    with pytest.raises(WorkloadError, match=expected):
+        call(extract)
+
+
+def test_slearn_needs_the_job_names(extract: Path, tmp_path: Path) -> None:
+    (tmp_path / "tasks_25h.csv").write_text((extract / "tasks_25h.csv").read_text())
+    with pytest.raises(WorkloadError, match=r"needs the job names of jobs_29d\.csv"):
+        google_slearn(tmp_path, 1)
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file in the form of a SWIM sample: 400 jobs of long-tailed sizes."""
+    path = tmp_path_factory.mktemp("swim") / "sample.tsv"
+    generator = np.random.default_rng(3)
+    rows = []
+    for number in range(400):
+        sizes = "\t".join(str(int(size)) for size in generator.lognormal(20, 4, 3) * generator.integers(0, 2, 3))
+        rows.append(f"job{number}\t{30 * number}\t30\t{sizes}")
+    path.write_text("\n".join(rows))
+    return path
+
+
+def test_a_few_jobs_for_a_small_cluster(sample: Path) -> None:
+    capacity = {"memory-mb": 16_384.0, "vcores": 12.0}
+    workload = swim_small(sample, 4, 50, 3, capacity, load=0.9)
+    assert len(workload.jobs) == 50
+    assert max(loads(workload, capacity).values()) == pytest.approx(0.9, rel=1e-3)
+    assert workload.jobs[0].arrival_ms == 0
+    assert {job.framework for job in workload.jobs} == {Framework.MAPREDUCE}
+    assert {job.user for job in workload.jobs} == {"user0", "user1"}
+    assert arrivals(workload) == arrivals(swim_small(sample, 4, 50, 3, capacity, load=0.9))
+    assert arrivals(workload) != arrivals(swim_small(sample, 5, 50, 3, capacity, load=0.9))
+    assert len({job.dag.tasks for job in workload.jobs}) > 5
+
+
+def test_sizes_shrink_with_the_cluster(sample: Path) -> None:
+    widths = [
+        sum(job.dag.tasks for job in swim_small(sample, 4, 200, nodes, SLOTS, of_nodes=600).jobs)
+        for nodes in (600, 60, 6)
+    ]
+    assert widths[0] > 4 * widths[1] > 8 * widths[2]
+
+
+def test_a_job_has_at_most_as_many_tasks_as_the_model_says(sample: Path) -> None:
+    workload = swim_small(sample, 4, 200, 600, SLOTS, model=SwimModel(tasks_max=7))
+    assert max(stage.tasks for job in workload.jobs for stage in job.dag.stages) == 7
