@@ -10,11 +10,9 @@ from treadle.dag.dag import Dag, Stage
 from treadle_lab.cli._testbed import setting_of_testbed
 from treadle_lab.papers.hdrf.facebook import GPU_LEAF, LEAVES, queue_of
 from treadle_lab.papers.hdrf.sls import SCHEMES, cluster_of, scheduling
-from treadle_lab.papers.phoenix.sls_schemes import ALLOCATOR, POLICY
-from treadle_lab.sls.cluster import Cluster, Scheduling
-from treadle_lab.sls.play import Played, play
+from treadle_lab.papers.phoenix.sls import ALLOCATOR, POLICY
+from treadle_lab.sls.play import Cluster, Played, Scheduling, Script, ScriptedJob, map_reduce, play, stages_of
 from treadle_lab.sls.run import Setting
-from treadle_lab.sls.script import Script, ScriptedJob, map_reduce, stages_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster, pytest.mark.timeout(1200)]
 

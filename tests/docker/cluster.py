@@ -16,8 +16,8 @@ import requests
 from docker.models.containers import Container
 
 from treadle.yarn.rest import ResourceManagerClient, allocated_containers
+from treadle_lab.minicluster.readiness import wait_for
 from treadle_lab.minicluster.settings import ClusterError
-from treadle_lab.minicluster.waiting import wait_for
 
 PROJECT = os.environ.get("TREADLE_DOCKER_PROJECT", "")
 WORKERS = ("worker-1", "worker-2", "worker-3")

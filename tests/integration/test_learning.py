@@ -19,7 +19,7 @@ from treadle.cli.main import run as treadle
 from treadle.history.samples import Sample
 from treadle.history.store import open_store
 from treadle.policy.slearn.table import Sampling
-from treadle_lab.demo.words import read_counts
+from treadle_lab.demo.run import read_counts
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -12,7 +12,7 @@ from tests.support.clusters import LEASE_MS, QUEUES, for_shell_jobs
 from tests.support.engines import process_of
 from tests.support.jobs import shell_job
 
-from treadle_lab.demo.watch import roster_of
+from treadle_lab.demo.run import roster_of
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
 

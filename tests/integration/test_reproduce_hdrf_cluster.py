@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle_lab.minicluster import Scheduler
-from treadle_lab.papers.hdrf.experiment import Settings, run_test
-from treadle_lab.papers.hdrf.paper_tests import TESTS
-from treadle_lab.papers.hdrf.report import off
+from treadle_lab.papers.hdrf.paper_tests import TESTS, Settings, off, run_test
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

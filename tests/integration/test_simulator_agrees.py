@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle_lab.agreement.experiment import run_both
-from treadle_lab.agreement.report import misses
-from treadle_lab.agreement.workload import JOBS, POLICIES
+from treadle_lab.agreement.experiment import JOBS, POLICIES, misses, run_both
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

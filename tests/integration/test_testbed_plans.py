@@ -8,8 +8,7 @@ import pytest
 
 from treadle_lab.cli._testbed import setting_of_testbed
 from treadle_lab.papers.graphene.sls import SCHEMES, Size, dags_of, run_scheme
-from treadle_lab.sls.kept_plays import KeptPlays
-from treadle_lab.sls.player import Player
+from treadle_lab.sls.play import KeptPlays, Player
 
 SIZE = Size(jobs=3, nodes=4)
 

@@ -15,10 +15,18 @@ from treadle import events
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
 from treadle.events import ContainerEvent
+from treadle_lab.bench.engine import (
+    PIECE,
+    Figures,
+    grid_of,
+    growth,
+    load_policies,
+    measure,
+    measure_first_answer,
+    measure_memory,
+    pieces,
+)
 from treadle_lab.bench.engine_load import Load, SteadyState
-from treadle_lab.bench.engine_memory import PIECE, measure_memory, pieces
-from treadle_lab.bench.engine_run import Figures, grid_of, growth, load_policies, measure
-from treadle_lab.bench.engine_snapshot import measure_first_answer
 from treadle_lab.cli.bench.engine import app
 from treadle_lab.harness.statistics import slope_of
 

@@ -14,11 +14,23 @@ import pytest
 from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
 from treadle.policy.catalogue import register_parts
-from treadle_lab.bench import engines_copies, engines_run
+from treadle_lab.bench import engines as engines_run
+from treadle_lab.bench import engines_copies
+from treadle_lab.bench.engines import (
+    LONG_QUEUE,
+    SHORT_QUEUE,
+    PacedLoad,
+    Rosters,
+    Tasks,
+    Thought,
+    Waits,
+    engines_of,
+    quantile,
+    ratio_of,
+    side_of,
+    waits_of,
+)
 from treadle_lab.bench.engines_copies import Row, cells, measured
-from treadle_lab.bench.engines_figures import Waits, engines_of, quantile, ratio_of, side_of, waits_of
-from treadle_lab.bench.engines_modes import Rosters, Tasks, Thought
-from treadle_lab.bench.paced_load import LONG_QUEUE, SHORT_QUEUE, PacedLoad
 from treadle_lab.sls.load import MODES, BenchError, Workload
 from treadle_lab.sls.run import Run
 

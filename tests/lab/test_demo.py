@@ -12,9 +12,7 @@ from treadle.config.reader import read_settings
 from treadle.policy.catalogue import register_parts
 from treadle_lab.demo.engines import ENGINES, settings
 from treadle_lab.demo.jobs import DemoJob, of_two_engines
-from treadle_lab.demo.report import Report
-from treadle_lab.demo.watch import RunningJob
-from treadle_lab.demo.words import read_counts, write_input
+from treadle_lab.demo.run import Report, RunningJob, read_counts, write_input
 
 BEAN = {
     "Committed": 12,

@@ -19,8 +19,8 @@ from tests.lab.fairness.trees import trees
 from treadle.engine import Engine
 from treadle.fairness.fluid import fill
 from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree, flattened
-from treadle_lab.fairness.document import read_problem
-from treadle_lab.fairness.incremental import ShareTree
+from treadle_lab.fairness.algorithms import ShareTree
+from treadle_lab.fairness.steps import read_problem
 
 COMMON = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 ENDLESS = 10_000

@@ -10,8 +10,8 @@ import pytest
 
 from treadle.cli.main import run
 from treadle.config.reader import read_settings
+from treadle_lab.bench.engine import measure_memory
 from treadle_lab.bench.engine_load import Load
-from treadle_lab.bench.engine_memory import measure_memory
 from treadle_lab.sls.load import BenchError
 
 SCENARIO = """\

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from treadle_lab.sls.java_profile import jfr_command, profiles, read_samples, write_profiles
 from treadle_lab.sls.load import BenchError
+from treadle_lab.sls.run import jfr_command, profiles, read_samples, write_profiles
 
 
 def sample(second: int, thread: str | None, *methods: str) -> dict[str, Any]:

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle_lab.sls import kept_plays
-from treadle_lab.sls.kept_plays import KeptPlays
-from treadle_lab.sls.pace import Pace
-from treadle_lab.sls.play import Played, PlayedJob
+from treadle_lab.sls import play as kept_plays
+from treadle_lab.sls.play import KeptPlays, Pace, Played, PlayedJob
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,8 @@ import pytest
 from treadle.cli.main import run
 from treadle_lab.minicluster import MiniCluster, readiness, scripts
 from treadle_lab.minicluster.layout import Layout
+from treadle_lab.minicluster.processes import uninterrupted
 from treadle_lab.minicluster.settings import SHIM_CLASS, STOCK_CLASS, ClusterError
-from treadle_lab.minicluster.signals import uninterrupted
 from treadle_lab.minicluster.site import write_site
 
 

@@ -20,7 +20,7 @@ from tests.support.other_users import STRANGER, connects, in_child
 from treadle.cli.main import run
 from treadle.config import trust
 from treadle_lab.cli import _isolation
-from treadle_lab.demo.report import Report
+from treadle_lab.demo.run import Report
 from treadle_lab.harness import namespaces
 from treadle_lab.minicluster import MiniCluster
 

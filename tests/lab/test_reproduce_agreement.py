@@ -13,17 +13,25 @@ from rich.console import Console
 
 from treadle.cli.main import run as treadle
 from treadle.config.reader import parse_settings
-from treadle_lab.agreement.experiment import Both
-from treadle_lab.agreement.report import completion_errors, document, misses, phases, plot_agreement, table
-from treadle_lab.agreement.trace import (
+from treadle_lab.agreement.experiment import (
+    JOBS,
+    POLICIES,
     AuditedApplication,
+    Both,
     Trace,
+    completion_errors,
+    document,
+    duration_s,
     launch_ms,
+    misses,
+    phases,
+    plot_agreement,
+    queue_entries,
     read_audit_log,
     real_trace,
     simulated_trace,
+    table,
 )
-from treadle_lab.agreement.workload import JOBS, POLICIES, duration_s, queue_entries
 
 BEGINS_S = {"a1": 0.0, "b1": 22.0, "c1": 22.5, "a2": 23.0}
 

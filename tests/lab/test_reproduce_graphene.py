@@ -19,16 +19,13 @@ from treadle_lab.cli.reproduce.graphene import app
 from treadle_lab.harness.runs import Asked
 from treadle_lab.papers.graphene import experiment, offline
 from treadle_lab.papers.graphene import jobs as graphene_jobs
-from treadle_lab.papers.graphene.bounds import bounds_of
-from treadle_lab.papers.graphene.experiment import Experiment, Outcome, Sizes
+from treadle_lab.papers.graphene.experiment import Experiment, Outcome, Sizes, run_seeds
+from treadle_lab.papers.graphene.figures import report_of
 from treadle_lab.papers.graphene.jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
-from treadle_lab.papers.graphene.kept_results import KeptResults
-from treadle_lab.papers.graphene.offline import compare_offline, sweep_offline
-from treadle_lab.papers.graphene.online import Plans, gaps_percent, run_scheme, scenario_of
+from treadle_lab.papers.graphene.offline import bounds_of, compare_offline, sweep_offline
+from treadle_lab.papers.graphene.online import KeptResults, Plans, gaps_percent, run_scheme, scenario_of
 from treadle_lab.papers.graphene.paper import Part
-from treadle_lab.papers.graphene.report import report_of
 from treadle_lab.papers.graphene.schemes import BFS, BFS_CORES, BFS_MEMORY, GRAPHENE, ORDER_CAPACITY, SCHEMES, Variation
-from treadle_lab.papers.graphene.seeds import run_seeds
 
 TPCH = Path(__file__).resolve().parents[1] / "data" / "tpch"
 MIX = Mix(2)

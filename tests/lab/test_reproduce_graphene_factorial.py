@@ -18,8 +18,7 @@ from treadle_lab.cli.reproduce.graphene_factorial import app
 from treadle_lab.harness.runs import Asked
 from treadle_lab.papers.graphene import factorial
 from treadle_lab.papers.graphene import jobs as graphene_jobs
-from treadle_lab.papers.graphene.factorial import Levels, Size, Wanted, run_factorial
-from treadle_lab.papers.graphene.factorial_report import as_json, effects_of, rows_of
+from treadle_lab.papers.graphene.factorial import Levels, Size, Wanted, as_json, effects_of, rows_of, run_factorial
 from treadle_lab.papers.graphene.jobs import PRODUCTION, Mix
 from treadle_lab.papers.graphene.online import scenario_of
 from treadle_lab.papers.graphene.schemes import AS_IT_IS, BFS, GRAPHENE, TETRIS_ALL, Variation

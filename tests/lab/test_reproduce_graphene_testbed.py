@@ -17,8 +17,20 @@ from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
 from treadle.policy.catalogue import register_parts
 from treadle_lab.papers.graphene import sls as testbed
-from treadle_lab.papers.graphene.sls import QUICK, SCHEMES, Draw, Size, dags_of, named, remember, scheduling, script_of
-from treadle_lab.papers.graphene.sls_report import document, shortfalls, table
+from treadle_lab.papers.graphene.sls import (
+    QUICK,
+    SCHEMES,
+    Draw,
+    Size,
+    dags_of,
+    document,
+    named,
+    remember,
+    scheduling,
+    script_of,
+    shortfalls,
+    table,
+)
 from treadle_lab.sls.play import Played, PlayedJob
 
 SCHEME = {scheme.name: scheme for scheme in SCHEMES}

@@ -10,9 +10,20 @@ import pytest
 from rich.console import Console
 
 from treadle.cli.main import run as treadle
-from treadle_lab.papers.hdrf.experiment import Run, Sample, StepResult, queues, used_resources
-from treadle_lab.papers.hdrf.paper_tests import TESTS, HdrfTest
-from treadle_lab.papers.hdrf.report import document, faults, off, plot_test, table
+from treadle_lab.papers.hdrf.paper_tests import (
+    TESTS,
+    HdrfTest,
+    Run,
+    Sample,
+    StepResult,
+    document,
+    faults,
+    off,
+    plot_test,
+    queues,
+    table,
+    used_resources,
+)
 
 
 def ended(test: HdrfTest, scheduler: str, algorithm: str) -> Run:

@@ -11,7 +11,7 @@ from treadle.cli.main import run
 from treadle.dag.dag import Dag, Stage
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle_lab.papers.hdrf import facebook, slots
-from treadle_lab.papers.hdrf.comparison import NODES
+from treadle_lab.papers.hdrf.facebook import NODES
 from treadle_lab.papers.hdrf.slots import SCHEMES, SlotRun, Slots, run_slots, scenario_of
 
 

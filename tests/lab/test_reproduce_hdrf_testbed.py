@@ -18,14 +18,17 @@ from treadle_lab.harness.data import FACEBOOK_2010, found
 from treadle_lab.papers.hdrf import sls as testbed
 from treadle_lab.papers.hdrf.comparison_report import Comparison
 from treadle_lab.papers.hdrf.facebook import LEAVES, queue_of, schedule
-from treadle_lab.papers.hdrf.sls import SCHEMES, Draw, cluster_of, figures_of, scheduling, script_of
-from treadle_lab.papers.hdrf.sls_report import SIMULATED, PlayedComparison
-from treadle_lab.sls.cluster import Scheduling
-from treadle_lab.sls.kept_plays import KeptPlays
-from treadle_lab.sls.pace import Pace
-from treadle_lab.sls.play import Played, PlayedJob
-from treadle_lab.sls.player import Player
-from treadle_lab.sls.script import Script, ScriptedJob, map_reduce
+from treadle_lab.papers.hdrf.sls import (
+    SCHEMES,
+    SIMULATED,
+    Draw,
+    PlayedComparison,
+    cluster_of,
+    figures_of,
+    scheduling,
+    script_of,
+)
+from treadle_lab.sls.play import KeptPlays, Pace, Played, PlayedJob, Player, Scheduling, Script, ScriptedJob, map_reduce
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +139,7 @@ def test_a_draw_plays_each_scheme_once_and_begins_with_another_each_turn(
         begun.append(scheme.name)
         return Played(tuple(PlayedJob(job.name, "SUCCEEDED", 10, tasks_ms=((0, 9),)) for job in script.jobs), 10, {})
 
-    monkeypatch.setattr("treadle_lab.sls.player.play", play)
+    monkeypatch.setattr("treadle_lab.sls.play.play", play)
     player = Player(
         cast(Any, None), tmp_path, KeptPlays(None, "treadle_lab.papers.hdrf.sls"), lambda _: None
     )  # nothing is played

@@ -12,11 +12,10 @@ import pytest
 from treadle.cli.main import run
 from treadle.errors import UserError
 from treadle_lab.harness.data import OMEGA, found
-from treadle_lab.models.cell.workload import JobKind
+from treadle_lab.models.cell.cell import JobKind
 from treadle_lab.papers.omega.claims import claims_of
-from treadle_lab.papers.omega.experiment import ROW_COLUMNS, run_points
 from treadle_lab.papers.omega.figures import FIGURES, GOOGLE_FIGURES
-from treadle_lab.papers.omega.points import Point, read_points
+from treadle_lab.papers.omega.points import ROW_COLUMNS, Point, read_points, run_points
 from treadle_lab.papers.omega.reference import Comparison, Spread, compare, read_reference
 
 HEADER = "architecture,machines,batch_rate_factor,t_job_service_s"

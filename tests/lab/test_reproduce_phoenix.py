@@ -16,12 +16,10 @@ from treadle.constraints.expression import ANY, parse
 from treadle.errors import UserError
 from treadle_lab.cli.reproduce import phoenix
 from treadle_lab.harness.data import EAGLE, FACEBOOK_2010, GOOGLE, found
-from treadle_lab.models.workers.eligible import Eligible
 from treadle_lab.models.workers.run import run_workers
-from treadle_lab.models.workers.systems import SYSTEMS
 from treadle_lab.models.workers.trace import Trace, trace_of
-from treadle_lab.models.workers.workers import simulate_workers, warm_up
-from treadle_lab.papers.phoenix import central_runs
+from treadle_lab.models.workers.workers import SYSTEMS, Eligible, simulate_workers, warm_up
+from treadle_lab.papers.phoenix import central as central_runs
 from treadle_lab.papers.phoenix.central import CENTRAL, simulate_central
 from treadle_lab.papers.phoenix.experiment import CLASSES, Setup, run_systems, unconstrained
 from treadle_lab.papers.phoenix.files import (

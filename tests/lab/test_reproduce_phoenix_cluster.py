@@ -15,10 +15,21 @@ from treadle.events import Names, Tags
 from treadle_lab.minicluster import Scheduler
 from treadle_lab.papers.phoenix import sls as testbed
 from treadle_lab.papers.phoenix.blind import hidden, write_command
-from treadle_lab.papers.phoenix.sls_jobs import Settings, arrivals
-from treadle_lab.papers.phoenix.sls_kept import KeptRounds
-from treadle_lab.papers.phoenix.sls_report import document, plot_completions, ratio, shortfalls, table
-from treadle_lab.papers.phoenix.sls_schemes import ALLOCATOR, POLICY, Ended, Round, Scheme
+from treadle_lab.papers.phoenix.sls import (
+    ALLOCATOR,
+    POLICY,
+    Ended,
+    KeptRounds,
+    Round,
+    Scheme,
+    Settings,
+    arrivals,
+    document,
+    plot_completions,
+    ratio,
+    shortfalls,
+    table,
+)
 from treadle_lab.sls.play import Played, PlayedJob
 
 STOCK = Scheme("stock", Scheduler.CAPACITY)

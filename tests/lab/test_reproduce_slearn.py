@@ -17,17 +17,12 @@ from treadle.workload.job import JobFeatures, JobRecord
 from treadle_lab.cli.reproduce.slearn import app
 from treadle_lab.harness.runs import Asked
 from treadle_lab.harness.statistics import interval_of, ratio_of
-from treadle_lab.papers.slearn.breakdown import bins, variation, waiting
-from treadle_lab.papers.slearn.dags import google_slearn_dags
-from treadle_lab.papers.slearn.draws import Draws, SchemeRun, run_draws
-from treadle_lab.papers.slearn.experiment import Outcome, run_model
+from treadle_lab.papers.slearn.experiment import Draws, Outcome, SchemeRun, run_draws, run_model
+from treadle_lab.papers.slearn.figures import bins, report_of, variation, waiting
 from treadle_lab.papers.slearn.levels import levels
 from treadle_lab.papers.slearn.paper_history import PaperHistory
-from treadle_lab.papers.slearn.report import report_of
 from treadle_lab.papers.slearn.schemes import OF_DAGS, SCHEMES, shipped, shipped_apart, slearn
-from treadle_lab.papers.slearn.stored import StoredRuns
-from treadle_lab.papers.slearn.trace import Choices, Source, drawn_errors
-from treadle_lab.papers.slearn.workload import Draw
+from treadle_lab.papers.slearn.trace import Choices, Draw, Source, StoredRuns, drawn_errors, google_slearn_dags
 
 JOBS, NODES = 60, 10
 
@@ -87,7 +82,7 @@ def test_runs_depend_on_the_extract_and_are_kept(
     asked, told = Asked(tmp_path / "kept", 1), []
     draws = Draws(extract, JOBS, NODES, Choices())
     first = run_draws(draws, [1, 2], SCHEMES[2:4], model=True, asked=asked)
-    monkeypatch.setattr("treadle_lab.papers.slearn.draws.run_model", None)  # nothing runs any more
+    monkeypatch.setattr("treadle_lab.papers.slearn.experiment.run_model", None)  # nothing runs any more
     again = run_draws(draws, [2], SCHEMES[2:4], model=True, asked=asked, progress=lambda *now: told.append(now))
     assert told[0] == (2, 2)
     for name, completion_ms in again[0].completion_ms.items():

@@ -18,12 +18,9 @@ from treadle.policy.catalogue import register_parts
 from treadle.workload.job import Framework, Job, arranged
 from treadle_lab.papers.slearn import sls as testbed
 from treadle_lab.papers.slearn.sls import Draw, document, policies, run_draw, script_of, shortfalls, table
-from treadle_lab.sls import kept_plays
-from treadle_lab.sls.cluster import Scheduling
-from treadle_lab.sls.kept_plays import KeptPlays
+from treadle_lab.sls import play as kept_plays
 from treadle_lab.sls.load import BenchError
-from treadle_lab.sls.play import Played, PlayedJob
-from treadle_lab.sls.player import Player
+from treadle_lab.sls.play import KeptPlays, Played, PlayedJob, Player, Scheduling
 
 
 def trace() -> Any:
@@ -115,7 +112,7 @@ def test_a_draw_goes_on_with_the_schemes_that_are_kept(tmp_path: Path, monkeypat
             raise BenchError("broke off")
         return Played((PlayedJob("job 0", "SUCCEEDED", 1_000), PlayedJob("job 1", "SUCCEEDED", 2_000)), 5_000, {})
 
-    monkeypatch.setattr("treadle_lab.sls.player.play", play)
+    monkeypatch.setattr("treadle_lab.sls.play.play", play)
     kept = KeptPlays(tmp_path / "kept", "treadle_lab.papers.slearn.sls")
 
     def run(folder: str) -> Draw:

@@ -12,10 +12,9 @@ import pytest
 
 from treadle.cli.main import run
 from treadle.errors import UserError
-from treadle_lab.docs.pages import rendered_all
-from treadle_lab.docs.summary import read_rows
+from treadle_lab.docs.pages import read_rows, rendered_all
 from treadle_lab.docs.tables import TABLES
-from treadle_lab.sls.pace import Pace
+from treadle_lab.sls.play import Pace
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 INTERVAL = {"mean": 1.325, "low": 1.26, "high": 1.4}

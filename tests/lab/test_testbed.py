@@ -11,11 +11,22 @@ import pytest
 
 from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
-from treadle_lab.sls.cluster import Cluster, Scheduling, load_of
 from treadle_lab.sls.load import Kind
-from treadle_lab.sls.pace import behind, pace_of, shown
-from treadle_lab.sls.play import UNKNOWN, played
-from treadle_lab.sls.script import Script, ScriptedJob, TaskStage, map_reduce, stages_of
+from treadle_lab.sls.play import (
+    UNKNOWN,
+    Cluster,
+    Scheduling,
+    Script,
+    ScriptedJob,
+    TaskStage,
+    behind,
+    load_of,
+    map_reduce,
+    pace_of,
+    played,
+    shown,
+    stages_of,
+)
 
 TASK = {"memory-mb": 1024, "vcores": 1}
 JOB = ScriptedJob("a", 5, map_reduce([10, 20], TASK, [30]), master_mb=256, requires={"zone": "special"})

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import psutil
 
-from treadle_lab.demo.watch import roster_of
+from treadle_lab.demo.run import roster_of
 from treadle_lab.minicluster.cluster import MiniCluster
 
 _TIME: Final = r"^(\S+ \d+:\d+:\d+,\d+) "

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from treadle.workload.traces.google import JOBS_FILE, JOBS_HEADER, TASKS_FILE, TASKS_HEADER
-from treadle_lab.papers.slearn.workload import WINDOW_MS
+from treadle_lab.papers.slearn.trace import WINDOW_MS
 
 JOB_S = 500
 """How long each job takes."""

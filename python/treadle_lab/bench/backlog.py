@@ -12,11 +12,9 @@ from typing import Any, Final
 
 from treadle_lab.bench.cluster import machine, write_report
 from treadle_lab.harness.statistics import Interval, ratio_of
-from treadle_lab.sls.decide_times import P50, P99, decide_us
-from treadle_lab.sls.java_profile import profiles, read_samples, write_profiles
 from treadle_lab.sls.load import CONTAINER_MB, MODES, BenchError, Kind, Mode, Workload
-from treadle_lab.sls.results import SCHEDULER_THREADS, heartbeats_share
-from treadle_lab.sls.run import HEARTBEAT_MS, PROFILE, Run, Setting, simulate
+from treadle_lab.sls.results import P50, P99, SCHEDULER_THREADS, decide_us, heartbeats_share
+from treadle_lab.sls.run import HEARTBEAT_MS, PROFILE, Run, Setting, profiles, read_samples, simulate, write_profiles
 
 SLOTS: Final = 100_000
 """Containers that fit on the cluster at a time, unless the user says how many fit on a node."""

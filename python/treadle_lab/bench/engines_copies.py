@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle_lab.bench.cluster import machine
-from treadle_lab.bench.engines_figures import engines_of, rows_of
-from treadle_lab.bench.engines_modes import Rosters, Tasks
+from treadle_lab.bench.engines import Rosters, Tasks, engines_of, rows_of
 from treadle_lab.sls.load import QUEUES, Mode, Workload
 from treadle_lab.sls.run import Run, Setting, simulate
 

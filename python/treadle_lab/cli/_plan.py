@@ -115,7 +115,7 @@ def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:
 
 
 def _plot(found: Plan, instance: Instance, folder: Path, number: int) -> None:
-    from treadle_lab.planning.plot import plot_plan
+    from treadle_lab.planning.drawing import plot_plan
 
     target = _picture(found, folder, number)
     with writing("--plot", target, "folder"):

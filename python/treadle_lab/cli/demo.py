@@ -14,8 +14,8 @@ from treadle_lab.demo.display import Display
 from treadle_lab.demo.engines import run_engines_demo
 from treadle_lab.demo.jobs import spark_home
 from treadle_lab.demo.run import run_demo
+from treadle_lab.minicluster.processes import terminable
 from treadle_lab.minicluster.runtime import build_folder
-from treadle_lab.minicluster.signals import terminable
 
 app = typer.Typer()
 

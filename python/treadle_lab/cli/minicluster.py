@@ -29,10 +29,10 @@ from treadle_lab.minicluster import (
 )
 from treadle_lab.minicluster.clients import client_environment, sleep_job
 from treadle_lab.minicluster.layout import Layout
+from treadle_lab.minicluster.processes import terminable, uninterrupted
 from treadle_lab.minicluster.progress import saying
 from treadle_lab.minicluster.runtime import build_folder
 from treadle_lab.minicluster.settings import parse_assignments, parse_resources
-from treadle_lab.minicluster.signals import terminable, uninterrupted
 
 app = typer.Typer(
     help="A real YARN cluster on this machine: one ResourceManager and some NodeManagers on loopback.",

@@ -15,8 +15,7 @@ from treadle.errors import UserError
 from treadle.tables import empty_table
 from treadle.words import counted
 from treadle_lab.fairness.algorithms import ALGORITHMS
-from treadle_lab.fairness.document import Event, Problem, read_problem
-from treadle_lab.fairness.steps import Step, compute_steps, steps_json
+from treadle_lab.fairness.steps import Event, Problem, Step, compute_steps, read_problem, steps_json
 
 app = typer.Typer()
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from treadle_lab.demo.watch import RunningJob
+from treadle_lab.demo.run import RunningJob
 
 
 class Display:

@@ -9,9 +9,7 @@ import yaml
 
 from treadle.admin.install import ready_made
 from treadle_lab.demo.jobs import PROD, REST, of_two_engines
-from treadle_lab.demo.report import Report
-from treadle_lab.demo.run import LEASE_MS, Demo, Say, Show
-from treadle_lab.demo.watch import roster_of
+from treadle_lab.demo.run import LEASE_MS, Demo, Report, Say, Show, roster_of
 from treadle_lab.minicluster import ClusterSettings, MiniCluster
 from treadle_lab.minicluster.site import CS, Entries, write_site
 

@@ -1,22 +1,294 @@
-"""The demo from start to end."""
+"""The demonstration: jobs that count words, what is watched meanwhile, and the report."""
 
 from __future__ import annotations
 
+import json
+import random
+import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
+import requests
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
 
-from treadle_lab.demo import watch
+from treadle.live.door import ask_door
+from treadle.live.policy_memory import state_folder
+from treadle.words import counted
 from treadle_lab.demo.jobs import DemoJob, during_kill, together
-from treadle_lab.demo.report import Report
-from treadle_lab.demo.watch import RunningJob
-from treadle_lab.demo.words import read_counts, write_input
 from treadle_lab.minicluster import ClusterSettings, MiniCluster
 from treadle_lab.minicluster.site import CS, Entries, write_site
+
+VOCABULARY = 2_000
+LINE_WORDS = 12
+LINES = 4_000
+
+
+def write_input(folder: Path, files: int, seed: int = 1) -> Counter[str]:
+    """Write files of random words, the rarer the later they come in the alphabet.
+
+    Returns:
+        how often each word is in them.
+    """
+    folder.mkdir(parents=True)
+    chance = random.Random(seed)  # noqa: S311 - sample text
+    vocabulary = [f"word{number:04d}" for number in range(VOCABULARY)]
+    weights = [1 / (rank + 1) for rank in range(VOCABULARY)]
+    counts: Counter[str] = Counter()
+    for number in range(files):
+        words = chance.choices(vocabulary, weights, k=LINES * LINE_WORDS)
+        counts.update(words)
+        lines = (" ".join(words[start : start + LINE_WORDS]) for start in range(0, len(words), LINE_WORDS))
+        (folder / f"part-{number}.txt").write_text("\n".join(lines) + "\n")
+    return counts
+
+
+def read_counts(folder: Path) -> Counter[str]:
+    """Read what a job wrote: lines of a word, a tab and its count."""
+    counts: Counter[str] = Counter()
+    for part in sorted(folder.rglob("part-*")):
+        for line in part.read_text().splitlines():
+            word, _, count = line.rpartition("\t")
+            counts[word] += int(count)
+    return counts
+
+
+ASK_S = 10.0
+ENDED = ("FINISHED", "FAILED", "KILLED")
+NOT_SUBMITTED = "NOT_SUBMITTED"
+
+
+@dataclass
+class RunningJob:
+    """A submitted job and what was last seen of it."""
+
+    job: DemoJob
+    client: subprocess.Popen[bytes]
+    log: Path
+    application_id: str = ""
+    state: str = "SUBMITTING"
+    progress: float = 0.0
+    seconds: float = 0.0
+    containers: int = 0
+    diagnostics: str = ""
+    placed: dict[str, int] = field(default_factory=dict)
+    engine: str = ""
+    """Of several engines the one that served it when it was last seen."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job has ended, in success or failure."""
+        return self.state in ("SUCCEEDED", "FAILED", "KILLED", NOT_SUBMITTED)
+
+    def saw(self, application: dict[str, Any]) -> None:
+        """Take over what the RM says."""
+        self.application_id = application["id"]
+        self.progress = float(application["progress"])
+        self.seconds = application["elapsedTime"] / 1000
+        self.diagnostics = application["diagnostics"].strip()
+        ended = application["state"] in ENDED
+        # an application that unregistered well is FINISHED, its final status says how its job ended
+        self.state = (
+            application["finalStatus"] if ended and application["state"] == "FINISHED" else application["state"]
+        )
+
+
+def submit(cluster: MiniCluster, job: DemoJob) -> RunningJob:
+    """Submit a job; returns at once."""
+    log = cluster.layout.logs / f"job-{job.name}.log"
+    return RunningJob(job, cluster.submit(job.command(cluster), log), log)
+
+
+def update(cluster: MiniCluster, jobs: list[RunningJob]) -> None:
+    """Look at every job once; an RM that does not answer is asked again next time."""
+    try:
+        by_tag = {application["applicationTags"]: application for application in cluster.rm.applications()}
+        placements = cluster.rm.placements()
+    except requests.RequestException:
+        return
+    allocated = cluster.containers()
+    for running in jobs:
+        application = by_tag.get(running.job.name)
+        if application is not None:
+            running.saw(application)
+            running.containers = len(allocated.get(running.application_id, ()))
+            running.placed = placements.get(running.application_id, {})
+        elif running.client.poll() is not None:
+            running.state = NOT_SUBMITTED
+            running.diagnostics = last_words(running.log)
+
+
+def update_engines(cluster: MiniCluster, jobs: list[RunningJob]) -> None:
+    """Note which engine serves each job; of one that has ended what was last seen stays."""
+    owners = roster_of(cluster).get("applications", {})
+    for running in jobs:
+        if running.application_id in owners:
+            running.engine = str(owners[running.application_id][1])
+
+
+def roster_of(cluster: MiniCluster) -> dict[str, Any]:
+    """Return each of several engines, and who serves which application, as their sidecar says; empty if it does not."""
+    config = cluster.settings.policy
+    folder = None if config is None else state_folder(config.resolve())
+    try:
+        found = {} if folder is None else json.loads(ask_door(folder, {"engines": True}, ASK_S))
+    except (OSError, ValueError):
+        return {}
+    return found if "error" not in found else {}
+
+
+def wait_clients(jobs: list[RunningJob], timeout_s: float = 30.0) -> None:
+    """Wait for clients to notice that their jobs have ended; what does not is left to the cluster's stop."""
+    deadline = time.monotonic() + timeout_s
+    for running in jobs:
+        try:
+            running.client.wait(timeout=max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def last_words(log: Path) -> str:
+    """Return the last line of a client's output that mentions an error, or its last line."""
+    lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
+    errors = [line for line in lines if "Exception" in line or "ERROR" in line or "Error" in line]
+    return (errors or lines or [""])[-1].strip()
+
+
+_REJECTED = "Rejected"
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """A job's end.
+
+    `containers` is counted from the RM's audit log; `placed_natively` is what anyone but the committer committed.
+    """
+
+    name: str
+    framework: str
+    state: str
+    seconds: float
+    containers: int
+    placed_by_treadle: int
+    placed_natively: int
+    phase: str
+    queue: str
+    engine: str = ""
+    """Of several engines the one that served it."""
+
+    @classmethod
+    def of(cls, running: RunningJob) -> JobResult:
+        """Make the result of a job that has ended."""
+        return cls(
+            running.job.name,
+            running.job.framework,
+            running.state,
+            round(running.seconds, 1),
+            running.containers,
+            running.placed.get("treadle", 0),
+            running.placed.get("native", 0),
+            running.job.phase,
+            running.job.queue,
+            running.engine,
+        )
+
+    @property
+    def fault(self) -> str:
+        """Say what is not as it should be; empty if all is."""
+        if self.state != "SUCCEEDED":
+            return f"{self.name} ended as {self.state}"
+        if self.containers == 0:
+            return f"{self.name} has no container in the RM's audit log"
+        if self.phase != "kill" and self.containers != self.placed_by_treadle:
+            containers = counted(self.containers, "container")
+            return f"{self.name}: {containers}, of which Treadle placed {self.placed_by_treadle}"
+        return ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The whole demo's end."""
+
+    jobs: list[JobResult]
+    rejected: int
+    rejected_by_reason: dict[str, int]
+    commits: int
+    decide_ms: dict[str, float]
+    lease_flips: int
+    faults: list[str]
+    engines: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Of several engines: what each follows and how much it has committed, by name."""
+
+    @classmethod
+    def of(
+        cls, jobs: list[RunningJob], bean: dict[str, Any], faults: list[str], engines: Mapping[str, dict[str, Any]] = {}
+    ) -> Report:
+        """Put the report together from the jobs, Treadle's metrics and those of several engines."""
+        results = [JobResult.of(running) for running in jobs]
+        reasons = {
+            key.removeprefix(_REJECTED): int(value)
+            for key, value in bean.items()
+            if key.startswith(_REJECTED) and key != _REJECTED and value
+        }
+        own = [result.fault for result in results if result.fault]
+        return cls(
+            jobs=results,
+            rejected=int(bean.get(_REJECTED, 0)),
+            rejected_by_reason=reasons,
+            commits=int(bean.get("Committed", 0)),
+            decide_ms={name: bean.get(f"Decide{name.upper()}Us", 0) / 1000 for name in ("p50", "p99")},
+            lease_flips=int(bean.get("LeaseFlips", 0)),
+            faults=own + faults,
+            engines={
+                name: {"policy": str(each.get("policy", "")), "committed": int(each.get("committed", 0))}
+                for name, each in engines.items()
+            },
+        )
+
+    def write(self, file: Path) -> None:
+        """Write the report as JSON."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        document = asdict(self)
+        if not self.engines:
+            del document["engines"]
+            for job in document["jobs"]:
+                del job["engine"]
+        file.write_text(json.dumps(document, indent=2) + "\n")
+
+    def show(self, console: Console) -> None:
+        """Print the report."""
+        table = Table("job", "framework", "queue", "state", box=SIMPLE)
+        for title in ("seconds", "containers", "by Treadle", "natively"):
+            table.add_column(title, justify="right")
+        table.add_column("engine" if self.engines else "phase")
+        for job in self.jobs:
+            counts = (job.containers, job.placed_by_treadle, job.placed_natively)
+            table.add_row(
+                *(job.name, job.framework, job.queue, job.state, f"{job.seconds:.1f}", *map(str, counts)),
+                job.engine if self.engines else job.phase,
+            )
+        console.print(table)
+        for name, engine in self.engines.items():
+            said = f"engine {name}: {counted(engine['committed'], 'commit')}; {engine['policy']}"
+            console.print(said, highlight=False, soft_wrap=True)
+        reasons = ", ".join(f"{name} {count}" for name, count in sorted(self.rejected_by_reason.items()))
+        console.print(
+            f"decide p50 {self.decide_ms['p50']:.2f} ms, p99 {self.decide_ms['p99']:.2f} ms; "
+            f"{counted(self.commits, 'commit')}, {self.rejected} rejected{f' ({reasons})' if reasons else ''}; "
+            f"lease flips {self.lease_flips}",
+            highlight=False,
+            soft_wrap=True,
+        )
+        for fault in self.faults:
+            console.print(fault, style="red", highlight=False, soft_wrap=True)
+
 
 # Some twenty JVMs start beside the engine on two cores: it may be kept from the processor for seconds.
 LEASE_MS = 6_000
@@ -85,7 +357,7 @@ class Demo:
             ClusterError: the cluster does not do what the demo waits for.
         """
         self._several = True
-        running = [watch.submit(self._cluster, job) for job in jobs]
+        running = [submit(self._cluster, job) for job in jobs]
         self._jobs += running
         self._follow(running)
         for job in running:
@@ -93,11 +365,11 @@ class Demo:
                 served = f"engine {job.engine}" if job.engine else "no engine"
                 self._faults.append(f"{job.job.name} was served by {served} instead of {job.job.engine}")
         rm = self._cluster.rm
-        figures = watch.roster_of(self._cluster).get("engines", {})
+        figures = roster_of(self._cluster).get("engines", {})
         return Report.of(self._jobs, rm.treadle(), self._faults, {name: figures.get(name, {}) for name in engines})
 
     def _run_together(self, jobs: list[DemoJob], counts: Counter[str]) -> None:
-        running = [watch.submit(self._cluster, job) for job in jobs]
+        running = [submit(self._cluster, job) for job in jobs]
         self._jobs += running
         self._follow(running)
         for job in running:
@@ -107,30 +379,30 @@ class Demo:
     def _follow(self, running: list[RunningJob]) -> None:
         deadline = time.monotonic() + JOB_TIMEOUT_S
         while not all(job.ended for job in running):
-            watch.update(self._cluster, running)
+            update(self._cluster, running)
             if self._several:
-                watch.update_engines(self._cluster, running)
+                update_engines(self._cluster, running)
             self._show(self._jobs)
             if time.monotonic() > deadline:
                 slow = [job.job.name for job in running if not job.ended]
                 self._faults.append(f"not ended within {JOB_TIMEOUT_S:g} s: {', '.join(slow)}")
                 break
             time.sleep(POLL_S)
-        watch.wait_clients(running)
-        watch.update(self._cluster, running)
+        wait_clients(running)
+        update(self._cluster, running)
         self._show(self._jobs)
         for job in running:
             if job.ended and job.state != "SUCCEEDED":
-                self._faults.append(f"{job.job.name}: {job.diagnostics or watch.last_words(job.log)}")
+                self._faults.append(f"{job.job.name}: {job.diagnostics or last_words(job.log)}")
 
     def _kill_phase(self, job: DemoJob) -> None:
         cluster = self._cluster
         self._say("now a job during which the engine's process is killed (SIGKILL)")
-        running = watch.submit(cluster, job)
+        running = submit(cluster, job)
         self._jobs.append(running)
 
         def placed(who: str, least: int) -> bool:
-            watch.update(cluster, [running])
+            update(cluster, [running])
             self._show(self._jobs)
             return running.ended or running.placed.get(who, 0) >= least
 
@@ -145,7 +417,7 @@ class Demo:
             cluster.wait_for("new engine's process", partial(self._replaced, before), timeout_s=120, poll_s=POLL_S)
             cluster.wait_for("lease held again", self._lease_held, timeout_s=120, poll_s=POLL_S)
             self._say(f"Treadle is back as process {cluster.sidecar_pid()}")
-            watch.update(cluster, [running])
+            update(cluster, [running])
         if not running.placed.get("native", 0):
             self._faults.append("the job ended before the stock scheduler had to place anything")
         self._say(f"the stock scheduler placed {running.placed.get('native', 0)} of the job's containers meanwhile")

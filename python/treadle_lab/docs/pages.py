@@ -1,15 +1,237 @@
-"""Puts tables of kept results into pages, between two marks."""
+"""Pages of results, from figures that are kept."""
 
 from __future__ import annotations
 
+import json
+import os
+import platform
 import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from treadle import __version__
 from treadle.errors import UserError
-from treadle_lab.docs.kept import read_kept
-from treadle_lab.docs.summary import PAGE, summary
-from treadle_lab.docs.tables import TABLES
+from treadle.files import write_whole
+from treadle_lab.docs.tables import TABLES, figure, interval, markdown_table
+
+FOLDER: Final = "kept"
+"""Of kept results, beside the pages that show them."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResult:
+    """The result of a command."""
+
+    name: str
+    command: str
+    """As it was called, without ``--json``."""
+    day: str
+    """The day on which it ended, UTC."""
+    machine: str
+    version: str
+    """Of Treadle."""
+    note: str
+    """What a reader of the figures should know, as that the machine was busy."""
+    figures: Mapping[str, Any]
+    """What the command wrote with ``--json``."""
+
+    @property
+    def seeds(self) -> str:
+        """The seeds, as a page says them; empty if the figures name none."""
+        seeds = self.figures.get("seeds")
+        if not isinstance(seeds, list) or not seeds:
+            return ""
+        whole = seeds == list(range(seeds[0], seeds[0] + len(seeds)))
+        return f"{seeds[0]} to {seeds[-1]}" if whole and len(seeds) > 1 else ", ".join(map(str, seeds))
+
+    def origin(self) -> str:
+        """Return where the figures come from, in Markdown, for a page beside the folder of kept results."""
+        facts = [f"seeds {self.seeds}" if self.seeds else "", self.day, self.machine, self.note]
+        facts_text = "; ".join(fact for fact in facts if fact)
+        return f"`{self.command}`: {facts_text} ([figures]({FOLDER}/{self.name}.json))."
+
+
+def run_and_keep(name: str, arguments: Sequence[str], folder: Path, note: str = "") -> KeptResult:
+    """Run a command of ``treadle`` that has ``--json``, and keep what it writes.
+
+    Args:
+        name: of the kept result
+        arguments: the command, without ``--json``
+        folder: of the pages; the result is in ``kept`` below it
+        note: see `KeptResult.note`
+
+    Raises:
+        UserError: the command fails, writes no figures, or they cannot be kept; nothing is then changed.
+    """
+    if not name.replace("-", "").isalnum():
+        raise UserError(f"{name!r}: a result is named by letters, digits and -, as slearn-model")
+    if "--json" in arguments:
+        raise UserError("leave --json out: the figures are kept in a file of their own")
+    with tempfile.TemporaryDirectory(prefix="treadle-results-") as work:
+        figures = Path(work, "figures.json")
+        done = subprocess.run([sys.executable, "-P", "-m", "treadle", *arguments, "--json", str(figures)], check=False)
+        if done.returncode != 0:
+            raise UserError(f"treadle {' '.join(arguments)} ended with exit code {done.returncode}; nothing was kept")
+        if not figures.is_file():
+            raise UserError(f"treadle {' '.join(arguments)} wrote no figures; nothing was kept")
+        document = json.loads(figures.read_text("utf-8"))
+    if not isinstance(document, dict):
+        document = {"rows": document}
+    command = " ".join(["treadle", *arguments])
+    day = datetime.now(UTC).date().isoformat()
+    result = KeptResult(name, command, day, machine(), __version__, note, document)
+    _write(folder / FOLDER / f"{name}.json", result)
+    return result
+
+
+def read_kept(folder: Path, name: str) -> KeptResult:
+    """Return a kept result of the pages in a folder.
+
+    Raises:
+        UserError: it is not there, or is none.
+    """
+    file = folder / FOLDER / f"{name}.json"
+    try:
+        document = json.loads(file.read_text("utf-8"))
+        return KeptResult(name, **document)
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(
+            f"{file}: no kept result ({error}); treadle results keep {name} -- COMMAND writes one"
+        ) from None
+
+
+def machine() -> str:
+    """Return what figures may depend on, without the name of the machine."""
+    cores = len(os.sched_getaffinity(0))
+    return f"{platform.machine()}, {cores} cores, Python {platform.python_version()}"
+
+
+def _write(file: Path, result: KeptResult) -> None:
+    document = asdict(result)
+    del document["name"]
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, json.dumps(document, indent=1) + "\n", lambda opened: os.fchmod(opened, 0o644))
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}; name a folder that can be written") from None
+
+
+SOURCE: Final = "summary.yaml"
+PAGE: Final = "summary.md"
+TEXT_MARK: Final = "*"
+
+HEAD: Final = """\
+<!-- printed by treadle results render from summary.yaml and kept results: change those, not this page -->
+
+# Results at a glance
+
+What the papers report, and the results here. Pages say how, and what was chosen where a paper is silent. Intervals
+are of 95 % over seeds or draws unless a page says otherwise.
+
+"""
+
+MARKED: Final = """
+\\* The figures stand in the page's text alone; what the command wrote was not kept.
+"""
+
+
+class Row(BaseModel):
+    """A line of summary.yaml. Figures are from a kept result (``kept`` and ``at``), or are text (``here``)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mechanism: str
+    page: str
+    """The page about it, relative to the folder of the results."""
+    faithful: str
+    paper: str
+    kept: str = ""
+    at: str = ""
+    """The place of an interval in the figures, keys and places in lists joined by dots; keys may have dots too."""
+    here: str = ""
+    interval: str = ""
+    why: str = ""
+
+    @model_validator(mode="after")
+    def _has_figures_from_one_place(self) -> Row:
+        if bool(self.kept) == bool(self.here) or bool(self.kept) != bool(self.at):
+            raise ValueError("give kept and at, or here")
+        if self.kept and self.interval:
+            raise ValueError("the interval is that of the kept result; leave interval out")
+        return self
+
+
+def summary(folder: Path) -> str:
+    """Return the summary of the results in a folder, in Markdown.
+
+    Raises:
+        UserError: summary.yaml or a kept result that it names cannot be used.
+    """
+    rows = read_rows(folder / SOURCE)
+    kept = cache(partial(read_kept, folder))
+    heading = ("mechanism", "faithful", "paper", "here", "interval", "why")
+    lines = []
+    for row in rows:
+        here, uncertain = _figures(row, kept(row.kept)) if row.kept else (f"{row.here} {TEXT_MARK}", row.interval)
+        lines.append((f"[{row.mechanism}]({row.page})", row.faithful, row.paper, here, uncertain, row.why))
+    text = MARKED if any(row.here for row in rows) else ""
+    origins = "".join(f"\n{kept(name).origin()}\n" for name in sorted({row.kept for row in rows if row.kept}))
+    return HEAD + markdown_table(heading, lines).replace(f" {TEXT_MARK} |", f" \\{TEXT_MARK} |") + text + origins
+
+
+def read_rows(file: Path) -> list[Row]:
+    """Return the lines of a summary.yaml.
+
+    Raises:
+        UserError: it is not there, or a line is wrong.
+    """
+    try:
+        found = list(yaml.safe_load(file.read_text("utf-8")))
+    except (OSError, yaml.YAMLError, TypeError) as error:
+        raise UserError(f"{file}: no summary can be read: {error}") from None
+    return [_row(file, number, row) for number, row in enumerate(found, 1)]
+
+
+def _row(file: Path, number: int, row: Any) -> Row:
+    try:
+        return Row.model_validate(row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = row.get("mechanism", "without a mechanism") if isinstance(row, dict) else "no mapping"
+        where = ".".join(map(str, first["loc"]))
+        raise UserError(f"{file}: entry {number} ({name}): {where}{': ' if where else ''}{first['msg']}") from None
+
+
+def _figures(row: Row, kept: KeptResult) -> tuple[str, str]:
+    """Return a mean and its interval."""
+    found: Any = kept.figures
+    key = ""
+    for part in row.at.split("."):
+        key = f"{key}.{part}" if key else part  # a key may have dots of its own, as a leaf's name has
+        if isinstance(found, list):
+            found = {str(place): each for place, each in enumerate(found)}
+        if isinstance(found, Mapping) and key in found:
+            found, key = found[key], ""
+    if key:
+        raise UserError(f"{SOURCE}: {row.mechanism}: {row.kept} has no figures at {row.at}: there is no {key}")
+    try:
+        figures = interval(found)
+    except (KeyError, TypeError):
+        raise UserError(f"{SOURCE}: {row.mechanism}: {row.at} of {row.kept} is no interval") from None
+    return figure(
+        figures.mean
+    ), "" if figures.low == figures.high else f"{figure(figures.low)} to {figure(figures.high)}"
+
 
 END: Final = "<!-- to here -->"
 _BLOCK: Final = re.compile(r"<!-- results: (\S+) of (\S+) -->\n.*?<!-- to here -->", re.DOTALL)

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from treadle.fairness.tree import HDRF, NAIVE, Rule, Tree, TreeError, flattened
-from treadle_lab.fairness.algorithms import AS_TASKS_END, Allocation, capacity_rule
-from treadle_lab.fairness.incremental import ShareTree
+from treadle_lab.fairness.algorithms import AS_TASKS_END, Allocation, ShareTree, capacity_rule
 
 __all__ = ["ServerClass", "WholeTasks", "allocate_whole", "total_capacity"]
 

@@ -19,12 +19,11 @@ from treadle.admin.jars import shim_jar
 from treadle.yarn.rest import ResourceManagerClient, allocated_containers
 from treadle_lab.minicluster import processes, readiness, scripts
 from treadle_lab.minicluster.layout import Layout, make_anew
-from treadle_lab.minicluster.processes import JavaProgram
+from treadle_lab.minicluster.processes import JavaProgram, uninterrupted
+from treadle_lab.minicluster.readiness import wait_for
 from treadle_lab.minicluster.runtime import build_folder, gather
 from treadle_lab.minicluster.settings import ClusterError, ClusterSettings, Scheduler
-from treadle_lab.minicluster.signals import uninterrupted
 from treadle_lab.minicluster.site import FRUGAL, write_configuration
-from treadle_lab.minicluster.waiting import wait_for
 
 RM_MAIN = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
 NM_MAIN = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"

@@ -1,4 +1,4 @@
-"""When a mini cluster is ready, and what has to be done to it until then."""
+"""When a cluster is ready."""
 
 from __future__ import annotations
 
@@ -16,6 +16,33 @@ from treadle.yarn.rest import ResourceManagerClient
 from treadle.yarn.web import why_refused
 from treadle_lab.minicluster.layout import Layout
 from treadle_lab.minicluster.settings import ClusterError, ClusterSettings, Scheduler
+
+
+def wait_for(what: str, condition: Callable[[], Any], timeout_s: float, poll_s: float, more: str = "") -> Any:
+    """Wait until `condition` gives something true, and return that; an RM that does not answer counts as not yet.
+
+    Args:
+        what: what is waited for, in words
+        condition: looks whether it is there
+        timeout_s: when the wait ends
+        poll_s: how long to wait between two looks
+        more: what the error says beside that
+
+    Raises:
+        ClusterError: it did not within the timeout.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            value = condition()
+        except requests.RequestException:
+            value = None
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise ClusterError(f"no {what} within {timeout_s:g} s{more}")
+        time.sleep(poll_s)
+
 
 POLL_S = 0.1
 _CLUSTER = "/ws/v1/cluster/"

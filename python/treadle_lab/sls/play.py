@@ -1,20 +1,385 @@
-"""Plays a script under a scheduler, and reports how its jobs went."""
+"""Scripted jobs on simulated nodes of a real ResourceManager: cluster, script, pace, runs, and what of them is kept."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 import shutil
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from treadle_lab.sls.cluster import Cluster, Scheduling, load_of
-from treadle_lab.sls.load import BenchError
-from treadle_lab.sls.pace import Pace, pace_of
+import numpy as np
+
+from treadle.dag.dag import Dag
+from treadle.errors import UserError
+from treadle.sources import digest
+from treadle.sweep.kept import Kept, result_bytes
+from treadle.yarn.priorities import MAP, REDUCE
+from treadle_lab.harness.runs import digest_of
+from treadle_lab.harness.sleeping_dags import vertex_name
+from treadle_lab.sls.jars import own_jars
+from treadle_lab.sls.load import FIRST_ADDRESS, MODES, BenchError, Files, Kind, Mode, Workload, treadle_under
+from treadle_lab.sls.results import P50, P99, decide_us, heartbeats_share
 from treadle_lab.sls.run import Setting, simulate
-from treadle_lab.sls.script import Script
 
-__all__ = ["Played", "PlayedJob", "play"]
+QUEUE: Final = "default"
+SCRIPT: Final = "script.json"
+_CAPACITY: Final = "yarn.scheduler.capacity."
+_SLS: Final = "yarn.sls."
+LEASE_MS: Final = 20_000
+"""Two cores play all nodes and masters beside the engine: it must not lose its lease for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Nodes that are all alike."""
+
+    nodes: int
+    memory_mb: int
+    vcores: int
+    heartbeat_ms: int = 250
+    """Of nodes and of application masters: real ones' second, compressed as durations are."""
+    least_mb: int = 256
+    """What memory is rounded up to."""
+    masters_share: float = 0.5
+    """Of the cluster: what application masters may take."""
+    resources: Mapping[str, int] = field(default_factory=dict)
+    """What a node has besides memory and virtual cores, by resource type."""
+    tree: Mapping[str, str] = field(default_factory=dict)
+    """What capacity-scheduler.xml has of queues; none: one queue, of which each user may have all."""
+
+    def host(self, number: int) -> str:
+        """Return the host of a node, of which the first is 0."""
+        return str(FIRST_ADDRESS + number)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return what yarn-site.xml and sls-runner.xml have of it."""
+        return {
+            "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": str(self.heartbeat_ms),
+            "yarn.scheduler.minimum-allocation-mb": str(self.least_mb),
+            "yarn.scheduler.maximum-allocation-mb": str(self.memory_mb),
+            "yarn.scheduler.maximum-allocation-vcores": str(self.vcores),
+            "yarn.resourcemanager.max-completed-applications": "10000",
+            _SLS + "nm.memory.mb": str(self.memory_mb),
+            _SLS + "nm.vcores": str(self.vcores),
+            _SLS + "nm.heartbeat.interval.ms": str(self.heartbeat_ms),
+            _SLS + "am.heartbeat.interval.ms": str(self.heartbeat_ms),
+            _SLS + "am.type.mapreduce": "io.treadle.sls.ScriptedMaster",
+            "treadle.testbed.script": SCRIPT,  # in the folder in which the simulator runs
+            **({"yarn.resource-types": ",".join(self.resources)} if self.resources else {}),
+            **{f"{_SLS}nm.{name}": str(amount) for name, amount in self.resources.items()},
+        }
+
+    def queues(self, ordering: str) -> dict[str, str]:
+        """Return capacity-scheduler.xml; ``ordering`` is that of the one queue, where there is no tree."""
+        queue = f"{_CAPACITY}root.{QUEUE}."
+        common = {
+            _CAPACITY + "maximum-am-resource-percent": str(self.masters_share),
+            _CAPACITY + "resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
+        }
+        if self.tree:
+            return common | dict(self.tree)
+        return common | {
+            _CAPACITY + "root.queues": QUEUE,
+            queue + "capacity": "100",
+            queue + "maximum-capacity": "100",
+            queue + "user-limit-factor": "100",
+            queue + "ordering-policy": ordering,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """Who schedules: the stock scheduler, or Treadle under a treadle.yaml."""
+
+    name: str
+    policy: str | None = None
+    """The text of treadle.yaml; None: the stock scheduler."""
+    ordering: str = "fifo"
+    """Of the stock scheduler's queue: fifo or fair."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Further ones of yarn-site.xml."""
+    sidecar: Path | None = None
+    """What the shim starts in place of `treadle`."""
+    observed: bool = False
+    """Treadle places nothing and answers application masters all the same; the stock scheduler places."""
+
+    def mode(self, cluster: Cluster, file: Path) -> Mode:
+        """Return it as SLS runs it; its treadle.yaml is ``file``, which is written."""
+        settings = {**cluster.settings, **self.settings}
+        if self.policy is None:
+            stock = MODES["sync"]
+            capacity = {**stock.capacity_settings, **cluster.queues(self.ordering)}
+            return Mode(self.name, Kind.STOCK, stock.scheduler_class, capacity, settings)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(self.policy, encoding="utf-8")
+        settings = {"yarn.scheduler.treadle.lease-ms": str(LEASE_MS), **settings}
+        queues = cluster.queues(self.ordering)
+        if not self.observed:
+            return treadle_under(self.name, file.resolve(), settings, queues)
+        beside = MODES["observe"]
+        capacity = {**beside.capacity_settings, **queues}
+        return treadle_under(self.name, file.resolve(), settings, capacity, beside)
+
+
+@dataclass(frozen=True)
+class ScriptedLoad(Workload):
+    """A script as a load of SLS: the trace has as many jobs, and each takes the next one of the script."""
+
+    script: Script = field(kw_only=True)
+
+    def trace(self) -> dict[str, Any]:
+        """Return the SYNTH trace; what its one class of jobs says of tasks and its queue are not used."""
+        trace = super().trace()
+        of_queue = trace["workloads"][0] | {"queue_name": self.script.jobs[0].queue, "workload_weight": 1}
+        return trace | {"workloads": [of_queue]}
+
+    def write(self, folder: Path) -> Files:
+        """Write what the simulator reads into ``folder``."""
+        self.script.write(folder / SCRIPT)
+        return super().write(folder)
+
+
+def load_of(cluster: Cluster, script: Script, seed: int) -> ScriptedLoad:
+    """Return the load that plays a script on a cluster."""
+    return ScriptedLoad(cluster.nodes, len(script.jobs), 1, 1, seed, script=script)
+
+
+REQUIRE: Final = "treadle:require="
+LEAST_MS: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStage:
+    """Tasks that ask for the same, with one priority."""
+
+    priority: int
+    resources: Mapping[str, int]
+    durations_ms: tuple[int, ...]
+    after: tuple[int, ...] = ()
+    """Which stages must have ended before it asks, by their places in the job."""
+    name: str = ""
+    """What the plan listener knows it by; empty where nobody asks for plans."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedJob:
+    """A job."""
+
+    name: str
+    at_ms: int
+    stages: tuple[TaskStage, ...]
+    type: str = "MAPREDUCE"
+    user: str = "ann"
+    queue: str = "default"
+    master_mb: int = 1024
+    tags: tuple[str, ...] = ()
+    requires: Mapping[str, str] = field(default_factory=dict)
+    """What its tasks' nodes must be: attributes and their values. Said to the ResourceManager by a tag."""
+
+    @property
+    def work_ms(self) -> int:
+        """The time that its tasks take together."""
+        return sum(sum(stage.durations_ms) for stage in self.stages)
+
+    @property
+    def all_tags(self) -> tuple[str, ...]:
+        """Its tags, and the one that says what it requires."""
+        required = ";".join(f"{name}={value}" for name, value in self.requires.items())
+        return (*self.tags, f"{REQUIRE}{required}") if required else self.tags
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Jobs, and the attributes of nodes that have any, by host."""
+
+    jobs: tuple[ScriptedJob, ...]
+    attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = [job.name for job in self.jobs]
+        if not names or len(set(names)) != len(names):
+            raise UserError("a script needs jobs, and no two of one name")
+        for job in self.jobs:
+            _check(job)
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks all jobs have."""
+        return sum(len(stage.durations_ms) for job in self.jobs for stage in job.stages)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what the file has that the simulated application masters read."""
+        return {"attributes": self.attributes, "jobs": [_written(job) for job in self.jobs]}
+
+    def write(self, file: Path) -> None:
+        """Write that file."""
+        file.write_text(json.dumps(self.as_json()))
+
+
+def _check(job: ScriptedJob) -> None:
+    asked: dict[int, Mapping[str, int]] = {}
+    if job.at_ms < 0 or not job.stages:
+        raise UserError(f"job {job.name}: at_ms must not be negative, and there must be a stage")
+    for number, stage in enumerate(job.stages):
+        if not stage.durations_ms or min(stage.durations_ms) < LEAST_MS:
+            raise UserError(f"job {job.name}: stage {number} needs tasks, of {LEAST_MS} ms or more")
+        if any(not 0 <= before < number for before in stage.after):
+            raise UserError(f"job {job.name}: stage {number} comes after {stage.after}; these must come before it")
+        if asked.setdefault(stage.priority, stage.resources) != stage.resources:
+            raise UserError(
+                f"job {job.name}: two stages of priority {stage.priority} ask for different resources; "
+                "a ResourceManager keeps one ask for each priority"
+            )
+
+
+def _written(job: ScriptedJob) -> dict[str, Any]:
+    return {
+        "name": job.name,
+        "user": job.user,
+        "queue": job.queue,
+        "type": job.type,
+        "at_ms": job.at_ms,
+        "master_mb": job.master_mb,
+        "tags": list(job.all_tags),
+        "requires": dict(job.requires),
+        "stages": [
+            {
+                "name": stage.name,
+                "priority": stage.priority,
+                "resources": dict(stage.resources),
+                "durations_ms": list(stage.durations_ms),
+                "after": list(stage.after),
+            }
+            for stage in job.stages
+        ],
+    }
+
+
+def map_reduce(
+    maps_ms: Iterable[int], resources: Mapping[str, int], reduces_ms: Iterable[int] = ()
+) -> tuple[TaskStage, ...]:
+    """Return the stages of a MapReduce job: maps, and reduces after them, with its application master's priorities."""
+    stages = [TaskStage(MAP, resources, tuple(maps_ms))]
+    if reduces := tuple(reduces_ms):
+        stages.append(TaskStage(REDUCE, resources, reduces, (0,)))
+    return tuple(stages)
+
+
+def stages_of(dag: Dag, order: Sequence[int] | None = None, *, times: float = 1.0) -> tuple[TaskStage, ...]:
+    """Return the stages of a Tez job with the priorities of its application master, which gives each vertex a band.
+
+    Args:
+        dag: its stages, parents first.
+        order: ids of all stages, the first to run first; None for Tez's own order, by distance from the roots.
+        times: what durations are multiplied with.
+    """
+    place = {stage.id: number for number, stage in enumerate(dag.stages)}
+    depth: dict[int, int] = {}
+    for stage in dag.stages:
+        depth[stage.id] = max((depth[parent] + 1 for parent in stage.parents), default=0)
+    band = {id_: (depth[id_] + 1) * len(place) + number for id_, number in place.items()}
+    if order is not None:
+        band = {id_: number + 1 for number, id_ in enumerate(order)}
+    return tuple(
+        TaskStage(
+            3 * band[stage.id] - 1,
+            {name: max(1, round(amount)) for name, amount in stage.demand.items()},
+            tuple(max(LEAST_MS, round(times * each)) for each in np.asarray(stage.durations()).tolist()),
+            tuple(place[parent] for parent in stage.parents),
+            vertex_name(stage),
+        )
+        for stage in dag.stages
+    )
+
+
+LEAST_HEARTBEATS: Final = 0.9
+MOST_LATE: Final = 10
+"""Heartbeats of application masters by which a submission may be late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How close a run was to its script."""
+
+    heartbeats_share: float
+    """Nodes' heartbeats that the ResourceManager handled, of those that were due while containers ran."""
+    late_ms: float
+    """By how much the latest submission was behind the script, measured from the one that was least behind."""
+    late_most_ms: float
+    """How much is still taken for in time."""
+    held_over_work: float
+    """How long tasks had their containers, by their masters' clocks, over how long they were to run."""
+    decide_p50_ms: float | None = None
+    """Of the engine; None where it decides nothing."""
+    decide_p99_ms: float | None = None
+
+    @property
+    def kept_up(self) -> bool:
+        """Did the ResourceManager handle nearly all heartbeats, and did jobs come when they should?"""
+        return self.heartbeats_share >= LEAST_HEARTBEATS and self.late_ms <= self.late_most_ms
+
+    def __str__(self) -> str:
+        """Return a line about it."""
+        decide = ""
+        if self.decide_p50_ms is not None and self.decide_p99_ms is not None:
+            decide = f", decide P50 {self.decide_p50_ms:.1f} ms and P99 {self.decide_p99_ms:.1f} ms"
+        verdict = "the machine kept up" if self.kept_up else "the machine did NOT keep up"
+        return (
+            f"{verdict}: {self.heartbeats_share:.0%} of heartbeats handled, submissions up to {self.late_ms:.0f} ms "
+            f"late, containers held {self.held_over_work:.2f} times as long as their tasks run{decide}"
+        )
+
+
+def behind(paces: Mapping[str, Pace | None]) -> list[str]:
+    """Return a line for each run, by its title, in which the machine did not keep up. None was not measured."""
+    return [f"{title}: {pace}" for title, pace in paces.items() if pace is not None and not pace.kept_up]
+
+
+def shown(paces: Sequence[Pace | None]) -> str:
+    """Return the worst of some runs for a table: the share of heartbeats handled, and the latest submission."""
+    known = [pace for pace in paces if pace is not None]
+    if not known:
+        return ""
+    worst = "" if all(pace.kept_up for pace in known) else " !"
+    return f"{min(p.heartbeats_share for p in known):.0%}, {max(p.late_ms for p in known):.0f} ms{worst}"
+
+
+def pace_of(script: Script, cluster: Cluster, seen: Mapping[str, Any]) -> Pace:
+    """Return how close a run was to its script, by its measurements at the end."""
+    commits, completions = seen["commits"], seen["completions"]
+    shim = seen.get("shim") or {}
+    share = heartbeats_share(seen, cluster.nodes, cluster.heartbeat_ms, commits["first_ms"], completions["last_ms"])
+    columns, rows = seen["job_columns"], seen["jobs"]
+    at = {name: columns.index(name) for name in ("name", "submitted_ms", "tasks_ms")}
+    submitted_ms = {row[at["name"]]: row[at["submitted_ms"]] for row in rows}
+    ended = [job for job in script.jobs if job.name in submitted_ms]
+    offsets_ms = np.array([submitted_ms[job.name] - job.at_ms for job in ended])
+    held_ms = sum(_held_ms(row[at["tasks_ms"]]) for row in rows)
+    work_ms = sum(job.work_ms for job in ended)
+    return Pace(
+        share,
+        float(np.ptp(offsets_ms)) if len(offsets_ms) else 0.0,
+        float(MOST_LATE * cluster.heartbeat_ms),
+        held_ms / max(1, work_ms),
+        _decide_ms(shim, P50),
+        _decide_ms(shim, P99),
+    )
+
+
+def _decide_ms(shim: Mapping[str, Any], name: str) -> float | None:
+    """Return a quantile of decide times, by a reading of the bean; None if nothing was decided."""
+    found_us = decide_us(shim, name)
+    return None if math.isnan(found_us) else found_us / 1000
+
+
+def _held_ms(spans_ms: Sequence[Sequence[int]]) -> int:
+    return sum(end_ms - start_ms for start_ms, end_ms in spans_ms if end_ms >= 0)
+
 
 Progress = Callable[[str], None]
 
@@ -132,3 +497,90 @@ def _job(name: str, row: dict[str, Any] | None, began_ms: int) -> PlayedJob:
         row["submitted_ms"] - began_ms,
         tuple((start_ms, end_ms) for start_ms, end_ms in row["tasks_ms"]),
     )
+
+
+class KeptPlays:
+    """A folder as `treadle sweep` has one; a run is found by all that it depends on, code and jars among it."""
+
+    def __init__(self, folder: Path | None, module: str, *about: object) -> None:
+        """Use a folder; None keeps nothing.
+
+        Args:
+            folder: is made if it is not there
+            module: the name of the module that plays
+            about: what all runs have in common, as JSON takes it
+
+        Raises:
+            UserError: the folder cannot be made or written.
+            BenchError: the jars cannot be built.
+        """
+        self._kept = None if folder is None else Kept(folder)
+        self._module = module
+        self._about = [*about, *_programs()] if folder is not None else []
+
+    def get_or_play(self, play: Callable[[], Played], *about: object) -> Played:
+        """Return a run that is kept, else that which ``play`` returns; ``about`` says which one it is.
+
+        A run of which a job did not succeed is not kept for the next time.
+
+        Raises:
+            UserError: it cannot be written, or ``play`` does not come to an end.
+        """
+        if self._kept is None:
+            return play()
+        key = digest_of(self._module, *self._about, *about)
+        found = self._kept.get(key)
+        if found is not None:
+            return _played(json.loads(found)["played"])
+        played = play()
+        failed = any(job.status != SUCCEEDED for job in played.jobs)
+        self._kept.put(key, result_bytes({"key": key, "played": asdict(played)}), failed=failed)
+        return played
+
+
+def _programs() -> list[str]:
+    code = digest("treadle.cli.sidecar")
+    return [code, *(hashlib.sha256(jar.read_bytes()).hexdigest() for jar in own_jars())]
+
+
+def _played(document: dict[str, Any]) -> Played:
+    jobs = tuple(
+        PlayedJob(**{**job, "tasks_ms": tuple((start, end) for start, end in job["tasks_ms"])})
+        for job in document["jobs"]
+    )
+    pace = None if document["pace"] is None else Pace(**document["pace"])
+    return Played(**{**document, "jobs": jobs, "pace": pace})
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """Plays draws on simulated nodes of a real ResourceManager, one run after the other."""
+
+    setting: Setting
+    """Java, class path, heap, the sidecar's command."""
+    folder: Path
+    """Of the experiment; each run has a folder in it."""
+    kept: KeptPlays
+    """Runs that need not be played again."""
+    say: Callable[[str], None]
+    """Called now and then with a line about progress."""
+
+    def play(self, scheduling: Scheduling, script: Script, cluster: Cluster, seed: int) -> Played:
+        """Play the script of a draw to its end.
+
+        Raises:
+            BenchError: the run gave no result.
+        """
+        place = self.folder / f"{seed}-{scheduling.name}"
+        return play(
+            scheduling, script, cluster, self.setting, seed, place, lambda text: self.say(f"seed {seed}, {text}")
+        )
+
+
+def in_turn(schemes: Sequence[T], turn: int) -> tuple[T, ...]:
+    """Return schemes, beginning with another one in each turn: the first one finds the machine's caches cold."""
+    first = turn % len(schemes)
+    return (*schemes[first:], *schemes[:first])

@@ -1,4 +1,4 @@
-"""From measurements to figures: one run, the median of a mode's rounds, and how the modes compare."""
+"""What a run of the load simulator gave."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
-from treadle_lab.sls.decide_times import P50, P99, decide_us
 from treadle_lab.sls.load import Kind, Mode
 from treadle_lab.sls.run import Run
+
+P50: Final = "DecideP50Us"
+P99: Final = "DecideP99Us"
+
+
+def decide_us(shim: Mapping[str, Any], name: str) -> float:
+    """Return a quantile of the last window of ten seconds before a reading; nan if nothing was decided in it."""
+    return float(shim.get(name, 0)) or math.nan
+
 
 SCHEDULER_THREADS: Final = ("scheduler_events", "async_scheduling", "async_commits", "treadle")
 """Groups of threads whose CPU time is the scheduler's own: the event thread (heartbeats, and with them what a

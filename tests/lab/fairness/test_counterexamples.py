@@ -10,11 +10,9 @@ import pytest
 
 from treadle.fairness.fluid import fill
 from treadle.fairness.tree import HDRF, NAIVE, Rule, Tree
-from treadle_lab.fairness.algorithms import churn
-from treadle_lab.fairness.document import read_problem
-from treadle_lab.fairness.incremental import ShareTree
+from treadle_lab.fairness.algorithms import ShareTree, churn
 from treadle_lab.fairness.servers import ServerClass, WholeTasks, allocate_whole
-from treadle_lab.fairness.steps import compute_steps
+from treadle_lab.fairness.steps import compute_steps, read_problem
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "share"
 

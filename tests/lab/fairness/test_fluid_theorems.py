@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from treadle.fairness.fluid import fill
 from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree, flattened
-from treadle_lab.fairness.incremental import ShareTree
+from treadle_lab.fairness.algorithms import ShareTree
 
 from .trees import amounts, dominant_shares, guarantees, trees, uses, without_demand
 

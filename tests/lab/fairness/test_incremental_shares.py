@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.lab.fairness import paper_algorithms as paper
 
 from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree
-from treadle_lab.fairness.incremental import ShareTree
+from treadle_lab.fairness.algorithms import ShareTree
 
 from .trees import trees
 

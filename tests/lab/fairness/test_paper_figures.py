@@ -10,9 +10,8 @@ import pytest
 from treadle.fairness.fluid import fill
 from treadle.fairness.tree import HDRF, NAIVE
 from treadle_lab.fairness.algorithms import allocate_fluid, churn
-from treadle_lab.fairness.document import Problem, read_problem
 from treadle_lab.fairness.servers import WholeTasks
-from treadle_lab.fairness.steps import Step, compute_steps
+from treadle_lab.fairness.steps import Problem, Step, compute_steps, read_problem
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "share"
 

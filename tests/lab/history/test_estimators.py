@@ -12,18 +12,22 @@ from hypothesis import strategies as st
 
 from treadle.workload.job import JobFeatures, JobRecord
 from treadle_lab.readers.estimators.accuracy import measure, pilots_wanted
-from treadle_lab.readers.estimators.estimator import Samples, estimate_of
 from treadle_lab.readers.estimators.estimators import (
     ESTIMATORS,
     Combined,
+    History,
     Pilots,
     PointEstimate,
+    Samples,
     ThreeSigma,
     ThreeSigmaTL,
     combined,
+    estimate_of,
+    learned,
+    median_point,
     scaled_by_history,
+    utility_point,
 )
-from treadle_lab.readers.estimators.three_sigma import History, learned, median_point, utility_point
 
 NOBODY = JobFeatures("", "", "stranger", 0, 0.0, 0.0, 10)
 
@@ -227,7 +231,7 @@ def test_equal_histories_say_the_same(seed: int) -> None:
 
 
 def test_history_forgets_what_was_not_seen_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle_lab.readers.estimators.three_sigma.GROUPS_MAX", 12)
+    monkeypatch.setattr("treadle_lab.readers.estimators.estimators.GROUPS_MAX", 12)
     history = learned([record(at, 1000 + at, name=f"name{at}", user=f"user{at}") for at in range(50)])
     assert len(history) == 12
     newest = history.predict(record(49, 1, name="name49", user="other").features, "median")

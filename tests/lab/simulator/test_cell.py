@@ -11,14 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.policy.mapreduce_workers import WorkerPolicy
-from treadle_lab.models.cell.architectures import ARCHITECTURES
-from treadle_lab.models.cell.cell import Cell, DecisionTime, Outcome, simulate_cell, simulate_specialist
+from treadle_lab.models.cell.cell import (
+    ARCHITECTURES,
+    Activities,
+    Cell,
+    CellWorkload,
+    DecisionTime,
+    JobKind,
+    Outcome,
+    drawn,
+    merged,
+    new_state,
+    simulate_cell,
+    simulate_specialist,
+)
 from treadle_lab.models.cell.offers import run_offers
-from treadle_lab.models.cell.running import RunningJobs, place_running
-from treadle_lab.models.cell.shared_state import run_shared_state
+from treadle_lab.models.cell.shared_state import RunningJobs, place_running, run_shared_state
 from treadle_lab.models.cell.state import Total
-from treadle_lab.models.cell.tables import new_state
-from treadle_lab.models.cell.workload import Activities, CellWorkload, JobKind, drawn, merged
 
 BATCH, SERVICE, MAPREDUCE = JobKind
 Job = tuple[float, JobKind, int, float]

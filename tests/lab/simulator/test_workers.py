@@ -10,13 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle_lab.models.workers.eligible import Eligible, Groups, unconstrained
 from treadle_lab.models.workers.probing import hand_map, new_map
 from treadle_lab.models.workers.state import Total
-from treadle_lab.models.workers.systems import SYSTEMS
-from treadle_lab.models.workers.tables import new_workers
 from treadle_lab.models.workers.trace import Trace, trace_of
-from treadle_lab.models.workers.workers import Outcome, simulate_workers
+from treadle_lab.models.workers.workers import (
+    SYSTEMS,
+    Eligible,
+    Groups,
+    Outcome,
+    new_workers,
+    simulate_workers,
+    unconstrained,
+)
 
 HALF_MS = 0.0005
 MS = 0.001

@@ -12,7 +12,7 @@ from tests.support.google_extract import ExtractJob, write_jobs
 from treadle.workload.job import Framework, Workload, loads, window_loads
 from treadle.workload.traces.reading import WorkloadError
 from treadle.workload.traces.swim import SwimModel, swim_small
-from treadle_lab.papers.slearn.workload import GAP_MS, WINDOW_MS, Draw, google_slearn
+from treadle_lab.papers.slearn.trace import GAP_MS, WINDOW_MS, Draw, google_slearn
 
 SLOTS = {"memory-mb": 20 * 1024.0, "vcores": 20.0}
 DATA = Path(__file__).parents[2] / "data" / "workload"

@@ -3,7 +3,7 @@
 Rescaling needs the least share M among a group's children that are not blocked, and then all their vectors. A group
 keeps the sum of its non-blocked children's vectors, each scaled to one unit of weighted share, and the sum of what
 its blocked children hold; its own vector is M x the one + the other. So a container changes one path of the tree: an
-addition and a replayed tournament among siblings at each level. `treadle_lab.fairness.incremental` is the same in exact
+addition and a replayed tournament among siblings at each level. `treadle_lab.fairness.algorithms` is the same in exact
 numbers.
 
 A child without weight is served when no sibling with one can be. Such children have a sum of their own, which counts

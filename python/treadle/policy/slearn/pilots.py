@@ -35,7 +35,7 @@ HUNG_AGAIN_MS: Final = 1000
 VARIATION: Final = 0.5
 """How much tasks of one stage vary, as far as nothing is known of it.
 
-As `treadle_lab.readers.estimators.three_sigma.VARIATION`.
+As `treadle_lab.readers.estimators.estimators.VARIATION`.
 """
 VARIATION_DEGREES: Final = 2.0
 """As how many degrees of freedom that counts (`treadle_lab.readers.estimators.estimators.VARIATION_DEGREES`)."""

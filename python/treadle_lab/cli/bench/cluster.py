@@ -29,10 +29,9 @@ from treadle_lab.cli.bench._backlog import measure_backlog
 from treadle_lab.cli.bench._progress import RunProgress, Seen
 from treadle_lab.sls import jars
 from treadle_lab.sls import load as modes
-from treadle_lab.sls.java_profile import jfr_command
 from treadle_lab.sls.load import BenchError, Workload
 from treadle_lab.sls.results import ModeResult, comparison
-from treadle_lab.sls.run import Setting
+from treadle_lab.sls.run import Setting, jfr_command
 
 app = typer.Typer()
 

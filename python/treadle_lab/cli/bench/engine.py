@@ -16,7 +16,7 @@ from treadle.cli._results import KeepGoingOption, check_results, write_json
 
 if TYPE_CHECKING:
     from treadle.config.settings import Settings
-    from treadle_lab.bench.engine_snapshot import FirstAnswer
+    from treadle_lab.bench.engine import FirstAnswer
 
 app = typer.Typer()
 
@@ -54,10 +54,9 @@ def engine_command(
 ) -> None:
     """How many containers a second the engine places, by policy and size of the cluster, and how that grows."""
     from treadle.admin.install import ready_made
-    from treadle_lab.bench import engine_run
+    from treadle_lab.bench import engine as engine_run
+    from treadle_lab.bench.engine import LARGEST, figures_table, growth_table, measure_memory, write_plots
     from treadle_lab.bench.engine_load import Load
-    from treadle_lab.bench.engine_memory import LARGEST, measure_memory
-    from treadle_lab.bench.engine_report import figures_table, growth_table, write_plots
     from treadle_lab.sls.load import BenchError
 
     if min(batch, seconds, *(nodes or [1]), *(rows or [1]), *(leaves or [1])) <= 0:
@@ -106,9 +105,8 @@ def engine_command(
 
 def _first_answers(found: dict[str, Settings], batch: int, update: Callable[..., None]) -> list[FirstAnswer]:
     """Measure the first answer under each policy."""
+    from treadle_lab.bench.engine import LARGEST, measure_first_answer
     from treadle_lab.bench.engine_load import Load
-    from treadle_lab.bench.engine_memory import LARGEST
-    from treadle_lab.bench.engine_snapshot import measure_first_answer
 
     answers = []
     for name, settings in found.items():
@@ -123,8 +121,8 @@ def _compare(
     """Show how much constrained rows cost."""
     from dataclasses import asdict
 
-    from treadle_lab.bench import engine_run
-    from treadle_lab.bench.engine_report import constrained_table
+    from treadle_lab.bench import engine as engine_run
+    from treadle_lab.bench.engine import constrained_table
 
     console = Console(stderr=True)
     results = engine_run.compare_constrained(found, grid, batch, seconds, partial(say, console))

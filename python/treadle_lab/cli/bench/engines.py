@@ -13,9 +13,9 @@ from rich.table import Table
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
-from treadle_lab.bench import engines_copies, engines_run
-from treadle_lab.bench.engines_figures import Ratio, Side
-from treadle_lab.bench.paced_load import PacedLoad
+from treadle_lab.bench import engines as engines_run
+from treadle_lab.bench import engines_copies
+from treadle_lab.bench.engines import PacedLoad, Ratio, Side
 from treadle_lab.cli.bench._progress import RunProgress, Seen
 from treadle_lab.cli.bench.cluster import heap_mb_for, sidecar_command, stall_allowed_s
 from treadle_lab.sls import jars

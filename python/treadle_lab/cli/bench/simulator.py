@@ -28,8 +28,9 @@ def simulator_command(
     """How many tasks a second the simulator completes, on clusters of growing size, and where its time goes."""
     from treadle.config.settings import default_settings
     from treadle.policy.catalogue import register_parts
-    from treadle_lab.bench import engine_run, simulator_run
-    from treadle_lab.bench.simulator_report import figures_table, write_plot
+    from treadle_lab.bench import engine as engine_run
+    from treadle_lab.bench import simulator as simulator_run
+    from treadle_lab.bench.simulator import figures_table, write_plot
     from treadle_lab.sls.load import BenchError
 
     if min(nodes or [1]) <= 0:

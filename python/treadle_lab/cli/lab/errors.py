@@ -14,7 +14,7 @@ from rich.table import Table
 
 from treadle.cli._console import console_for_tables
 from treadle.workload.traces.google import google_jobs
-from treadle_lab.papers.slearn.workload import google_record
+from treadle_lab.papers.slearn.trace import google_record
 from treadle_lab.readers.estimators.accuracy import Accuracy, measure
 from treadle_lab.readers.estimators.estimators import ESTIMATORS
 

@@ -24,11 +24,9 @@ def agreement(
     folder: Annotated[Path | None, typer.Option(help="The clusters' folder; default: build/agreement.")] = None,
 ) -> None:
     """The same jobs on a mini cluster and in the simulator: shares over time and completion times side by side."""
-    from treadle_lab.agreement.experiment import run_both
-    from treadle_lab.agreement.report import document, misses, table
-    from treadle_lab.agreement.workload import POLICIES
+    from treadle_lab.agreement.experiment import POLICIES, document, misses, run_both, table
+    from treadle_lab.minicluster.processes import terminable
     from treadle_lab.minicluster.progress import saying
-    from treadle_lab.minicluster.signals import terminable
 
     names = list(dict.fromkeys(policy or POLICIES))
     for name in names:
@@ -42,7 +40,7 @@ def agreement(
         runs = [run_both(name, place, say) for name in names]
     console.print(table(runs))
     if plot is not None:
-        from treadle_lab.agreement.report import plot_agreement  # only here: matplotlib is an extra
+        from treadle_lab.agreement.experiment import plot_agreement  # only here: matplotlib is an extra
 
         plot_agreement(runs, plot / "agreement.png")
     if json_file is not None:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from treadle_lab.harness.runs import Asked
     from treadle_lab.harness.statistics import Interval
     from treadle_lab.papers.graphene.experiment import Outcome, Sizes
+    from treadle_lab.papers.graphene.figures import Report
     from treadle_lab.papers.graphene.offline import Offline
-    from treadle_lab.papers.graphene.report import Report
     from treadle_lab.papers.graphene.schemes import Variation
     from treadle_lab.papers.graphene.sls import Size
 
@@ -119,7 +119,7 @@ def graphene(
     """Graphene against breadth first, critical path and Tetris: single DAGs, Poisson arrivals, batches, queues."""
     from treadle_lab.harness.runs import Asked
     from treadle_lab.papers.graphene.experiment import Sizes  # only here: it imports numba
-    from treadle_lab.papers.graphene.report import report_of
+    from treadle_lab.papers.graphene.figures import report_of
 
     console = console_for_tables()
     check_results(json_file, plot)
@@ -178,13 +178,11 @@ def _on_sls(
     console: Console,
 ) -> None:
     """Play draws on the testbed."""
+    from treadle_lab.minicluster.processes import terminable
     from treadle_lab.minicluster.progress import saying
     from treadle_lab.minicluster.runtime import build_folder
-    from treadle_lab.minicluster.signals import terminable
-    from treadle_lab.papers.graphene.sls import SCHEMES, STOCK, run_draw
-    from treadle_lab.papers.graphene.sls_report import document, shortfalls, table
-    from treadle_lab.sls.kept_plays import KeptPlays
-    from treadle_lab.sls.player import Player
+    from treadle_lab.papers.graphene.sls import SCHEMES, STOCK, document, run_draw, shortfalls, table
+    from treadle_lab.sls.play import KeptPlays, Player
 
     names = _known(wanted, [scheme.name for scheme in SCHEMES]) | {STOCK}
     where, setting = (folder or build_folder() / "reproduce-graphene-sls").resolve(), setting_of_testbed()
@@ -234,9 +232,9 @@ def _run(
     """Run the online parts of each seed, then the offline one."""
     from treadle.planner.graphene import warm_up as warm_up_planner
     from treadle.simulator.simulation import warm_up
+    from treadle_lab.papers.graphene.experiment import run_seeds
     from treadle_lab.papers.graphene.offline import compare_offline, sweep_offline
     from treadle_lab.papers.graphene.schemes import GRAPHENE
-    from treadle_lab.papers.graphene.seeds import run_seeds
 
     with counted_progress() as bar:
         task = compiling_task(bar)

@@ -19,8 +19,7 @@ from treadle_lab.cli._levels import candidates_of, levels_of, number_of, part_ra
 
 if TYPE_CHECKING:
     from treadle_lab.harness.statistics import Interval
-    from treadle_lab.papers.graphene.factorial import Levels, Size
-    from treadle_lab.papers.graphene.factorial_report import Row
+    from treadle_lab.papers.graphene.factorial import Levels, Row, Size
 
 app = typer.Typer()
 
@@ -90,8 +89,13 @@ def graphene_factorial(
     from treadle.simulator.simulation import warm_up
     from treadle_lab.harness.data import TPCH, given_or_found
     from treadle_lab.harness.runs import Asked
-    from treadle_lab.papers.graphene.factorial import Wanted, run_factorial  # only here: it imports numba
-    from treadle_lab.papers.graphene.factorial_report import as_json, effects_of, rows_of
+    from treadle_lab.papers.graphene.factorial import (  # only here: it imports numba
+        Wanted,
+        as_json,
+        effects_of,
+        rows_of,
+        run_factorial,
+    )
     from treadle_lab.papers.graphene.schemes import GRAPHENE
 
     console = console_for_tables(160)

@@ -116,8 +116,8 @@ def _compare(json_file: Path | None, seeds: int, sample: Path | None, cache: Pat
     """Run section 5.2."""
     from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
     from treadle_lab.harness.runs import Asked, run_all
-    from treadle_lab.papers.hdrf.comparison import SCHEMES, SchemeRun, run_scheme, settings_of
     from treadle_lab.papers.hdrf.comparison_report import Comparison
+    from treadle_lab.papers.hdrf.facebook import SCHEMES, SchemeRun, run_scheme, settings_of
 
     console = console_for_tables(150)
     file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
@@ -132,15 +132,13 @@ def _on_sls(json_file: Path | None, seeds: int, sample: Path | None, cache: Path
     """Play section 5.2 on the testbed, beside what the simulator makes of the same draws."""
     from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
     from treadle_lab.harness.runs import Asked, run_all
+    from treadle_lab.minicluster.processes import terminable
     from treadle_lab.minicluster.progress import saying
-    from treadle_lab.minicluster.signals import terminable
-    from treadle_lab.papers.hdrf.comparison import SchemeRun, run_scheme, settings_of
     from treadle_lab.papers.hdrf.comparison_report import Comparison
-    from treadle_lab.papers.hdrf.sls import run_draw
-    from treadle_lab.papers.hdrf.sls_report import SIMULATED as BESIDE
-    from treadle_lab.papers.hdrf.sls_report import PlayedComparison
-    from treadle_lab.sls.kept_plays import KeptPlays
-    from treadle_lab.sls.player import Player
+    from treadle_lab.papers.hdrf.facebook import SchemeRun, run_scheme, settings_of
+    from treadle_lab.papers.hdrf.sls import SIMULATED as BESIDE
+    from treadle_lab.papers.hdrf.sls import PlayedComparison, run_draw
+    from treadle_lab.sls.play import KeptPlays, Player
 
     console = console_for_tables(150)
     file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
@@ -166,7 +164,7 @@ def _slots(json_file: Path | None, seeds: int, sample: Path | None, cache: Path 
     """Run section 5.3."""
     from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
     from treadle_lab.harness.runs import Asked, run_all
-    from treadle_lab.papers.hdrf.comparison import HDRF, settings_of
+    from treadle_lab.papers.hdrf.facebook import HDRF, settings_of
     from treadle_lab.papers.hdrf.slots import SCHEMES, SlotRun, Slots, run_slots
 
     console = console_for_tables(170)
@@ -218,11 +216,9 @@ def _run_tests(
 ) -> None:
     """Run section 5.1."""
     from treadle_lab.minicluster import Scheduler
+    from treadle_lab.minicluster.processes import terminable
     from treadle_lab.minicluster.progress import saying
-    from treadle_lab.minicluster.signals import terminable
-    from treadle_lab.papers.hdrf.experiment import Run, Settings, run_test
-    from treadle_lab.papers.hdrf.paper_tests import TESTS
-    from treadle_lab.papers.hdrf.report import document, off, table
+    from treadle_lab.papers.hdrf.paper_tests import TESTS, Run, Settings, document, off, run_test, table
 
     names = [name.upper() for name in test or TESTS]
     for name in names:
@@ -247,7 +243,7 @@ def _run_tests(
                 for leaf, amount in off(step, tasks).items()
             ]
             if plot is not None:
-                from treadle_lab.papers.hdrf.report import plot_test  # only here: matplotlib is an extra
+                from treadle_lab.papers.hdrf.paper_tests import plot_test  # only here: matplotlib is an extra
 
                 plot_test(one, own, plot / f"hdrf-test-{one.name.lower()}.png")
             if json_file is not None:

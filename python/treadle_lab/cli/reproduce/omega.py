@@ -20,9 +20,8 @@ from treadle.errors import UserError
 
 if TYPE_CHECKING:
     from treadle_lab.models.cores import Progress
-    from treadle_lab.papers.omega.experiment import Run
     from treadle_lab.papers.omega.google_day import GoogleDay
-    from treadle_lab.papers.omega.points import Point
+    from treadle_lab.papers.omega.points import Point, Run
     from treadle_lab.papers.omega.reference import Comparison
     from treadle_lab.papers.omega.report import Report
     from treadle_lab.papers.omega.specialist import MapReduceJobs, SpecialistRun
@@ -196,7 +195,7 @@ def _jobs_of_specialist(
 
 
 def _run_points(console: Console, points: list[Point], seeds: range, google: GoogleDay | None) -> list[Run]:
-    from treadle_lab.papers.omega.experiment import REFERENCE_DAY, run_points
+    from treadle_lab.papers.omega.points import REFERENCE_DAY, run_points
 
     if not points:
         return []

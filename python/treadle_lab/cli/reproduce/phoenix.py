@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from treadle_lab.harness.runs import Asked
     from treadle_lab.models.workers.trace import Trace
     from treadle_lab.papers.phoenix.experiment import Run, Setup
+    from treadle_lab.papers.phoenix.figures import Report
     from treadle_lab.papers.phoenix.reference import Comparison
-    from treadle_lab.papers.phoenix.report import Report
 
 app = typer.Typer()
 
@@ -131,7 +131,7 @@ def _check_not_made(**made: float | None) -> None:
 
 
 def _names(systems: str) -> list[str]:
-    from treadle_lab.models.workers.systems import SYSTEMS
+    from treadle_lab.models.workers.workers import SYSTEMS
     from treadle_lab.papers.phoenix.central import CENTRAL
 
     known = [*SYSTEMS, "central", *CENTRAL]
@@ -218,9 +218,7 @@ def _report(
     asked: Asked,
 ) -> Report:
     """Run all, and return the results."""
-    from treadle_lab.papers.phoenix.ratios import ratios_of
-    from treadle_lab.papers.phoenix.report import Report
-    from treadle_lab.papers.phoenix.slowdowns import slowdowns_of
+    from treadle_lab.papers.phoenix.figures import Report, ratios_of, slowdowns_of
     from treadle_lab.papers.phoenix.traces import SAID
 
     runs = _run(console, names, setup, seeds, asked)
@@ -239,8 +237,7 @@ def _comparisons(runs: list[Run], jobs: Trace) -> list[Comparison]:
 
 
 def _run(console: Console, names: list[str], setup: Setup, seeds: range, asked: Asked) -> list[Run]:
-    from treadle_lab.papers.phoenix.central import CENTRAL
-    from treadle_lab.papers.phoenix.central_runs import about_cpu_s
+    from treadle_lab.papers.phoenix.central import CENTRAL, about_cpu_s
     from treadle_lab.papers.phoenix.experiment import run_systems
 
     central = [name for name in names if name in CENTRAL]
@@ -265,7 +262,7 @@ def _run(console: Console, names: list[str], setup: Setup, seeds: range, asked: 
 
 def _show(console: Console, report: Report) -> None:
     """Print the tables."""
-    from treadle_lab.papers.phoenix.report import comparison_table, ratios_table, runs_table, slowdowns_table
+    from treadle_lab.papers.phoenix.figures import comparison_table, ratios_table, runs_table, slowdowns_table
 
     console.print(runs_table(report.runs))
     if report.ratios:

@@ -30,12 +30,20 @@ def phoenix_cluster(
     cache: CacheOption = None,
 ) -> None:
     """Short jobs that a tenth of the nodes can serve, beside long ones, under four schedulers on simulated nodes."""
+    from treadle_lab.minicluster.processes import terminable
     from treadle_lab.minicluster.progress import Say, saying
-    from treadle_lab.minicluster.signals import terminable
     from treadle_lab.papers.phoenix import sls as testbed
-    from treadle_lab.papers.phoenix.sls_kept import KeptRounds
-    from treadle_lab.papers.phoenix.sls_report import document, plot_completions, reached, shortfalls, table
-    from treadle_lab.papers.phoenix.sls_schemes import Round, Scheme, schemes
+    from treadle_lab.papers.phoenix.sls import (
+        KeptRounds,
+        Round,
+        Scheme,
+        document,
+        plot_completions,
+        reached,
+        schemes,
+        shortfalls,
+        table,
+    )
 
     check_results(json_file, plot)
     rounds = 1 if quick else rounds

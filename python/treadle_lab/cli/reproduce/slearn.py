@@ -24,12 +24,10 @@ from treadle_lab.papers.slearn.paper import DAGS, JOBS, LOAD, NODES
 
 if TYPE_CHECKING:
     from treadle_lab.harness.runs import Asked
-    from treadle_lab.papers.slearn.draws import Draws
-    from treadle_lab.papers.slearn.experiment import Outcome
-    from treadle_lab.papers.slearn.report import Report
+    from treadle_lab.papers.slearn.experiment import Draws, Outcome
+    from treadle_lab.papers.slearn.figures import Report
     from treadle_lab.papers.slearn.schemes import Scheme
-    from treadle_lab.papers.slearn.trace import Choices, Source
-    from treadle_lab.papers.slearn.workload import Unseen
+    from treadle_lab.papers.slearn.trace import Choices, Source, Unseen
 
 app = typer.Typer()
 
@@ -116,9 +114,9 @@ def slearn(
     """SLearn on Google's jobs of 2011: against 3Sigma and Point-Est, by the paper's letter too, LAS, FIFO, Oracle."""
     from treadle_lab.harness.data import GOOGLE, given_or_found
     from treadle_lab.harness.runs import Asked
-    from treadle_lab.papers.slearn.draws import Draws  # only here: it imports numba
+    from treadle_lab.papers.slearn.experiment import Draws  # only here: it imports numba
+    from treadle_lab.papers.slearn.figures import report_of
     from treadle_lab.papers.slearn.paper import OF_DAGS, OF_JOBS
-    from treadle_lab.papers.slearn.report import report_of
 
     check_results(json_file, plot)
     seeds = 1 if quick else seeds
@@ -191,7 +189,7 @@ def _simulated(
 ) -> dict[float, list[Outcome]]:
     """Run the draws of each load."""
     from treadle.simulator.simulation import warm_up
-    from treadle_lab.papers.slearn.draws import run_draws
+    from treadle_lab.papers.slearn.experiment import run_draws
 
     found = {}
     with going_on(console, asked.cache), counted_progress("runs") as bar:
@@ -215,7 +213,7 @@ def _show(
     plot: Path | None,
     console: Console,
 ) -> None:
-    from treadle_lab.papers.slearn.report import sweep_json
+    from treadle_lab.papers.slearn.figures import sweep_json
 
     several = len(reports) > 1
     for load, report in reports.items():
@@ -236,12 +234,11 @@ def _on_sls(
     files: tuple[Path | None, Path | None, Path | None],
 ) -> None:
     """Play draws on the testbed; ``files`` are the folder of logs, that of runs that are kept, and the one for JSON."""
+    from treadle_lab.minicluster.processes import terminable
     from treadle_lab.minicluster.progress import saying
     from treadle_lab.minicluster.runtime import build_folder
-    from treadle_lab.minicluster.signals import terminable
     from treadle_lab.papers.slearn.sls import NAMES, document, run_draw, shortfalls, table
-    from treadle_lab.sls.kept_plays import KeptPlays
-    from treadle_lab.sls.player import Player
+    from treadle_lab.sls.play import KeptPlays, Player
 
     folder, cache, json_file = files
     console, wanted = console_for_tables(140), _names(NAMES, schemes)

@@ -20,7 +20,7 @@ def keep(
     note: Annotated[str, typer.Option(help="What readers should know, as: busy machine.")] = "",
 ) -> None:
     """Run an experiment and keep its figures: `treadle results keep slearn-model -- reproduce slearn --model`."""
-    from treadle_lab.docs.kept import run_and_keep
+    from treadle_lab.docs.pages import run_and_keep
 
     result = run_and_keep(name, command, folder, note)
     typer.echo(f"kept {folder}/kept/{name}.json; treadle results render puts it into the pages ({result.day})")

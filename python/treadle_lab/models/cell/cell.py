@@ -1,25 +1,431 @@
-"""Runs a cell's workload under an architecture, and says how long jobs waited and how busy schedulers were."""
+"""A cell with an architecture of schedulers: its jobs, its tables, and its simulation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from enum import IntEnum
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from treadle.compiled.array_types import F64, I32
+from treadle.compiled.array_types import F64, I32, I64, U8
 from treadle.policy.mapreduce_workers import WorkerPolicy
-from treadle_lab.models.cell.architectures import ARCHITECTURES, Architecture, with_specialist
-from treadle_lab.models.cell.offers import run_offers
-from treadle_lab.models.cell.running import NOTHING_RUNS, RunningJobs, place_running
-from treadle_lab.models.cell.shared_state import run_shared_state
-from treadle_lab.models.cell.state import CellState
-from treadle_lab.models.cell.tables import Cell as Cell
-from treadle_lab.models.cell.tables import DecisionTime as DecisionTime
-from treadle_lab.models.cell.tables import new_state, odd
-from treadle_lab.models.cell.workload import DAY_S, CellWorkload, JobKind, drawn
+from treadle.simulator.event_queue import event_columns
+from treadle_lab.models.cell.offers import OFFER_CPU_MIN, run_offers
+from treadle_lab.models.cell.shared_state import NOTHING_RUNS, RunningJobs, place_running, run_shared_state
+from treadle_lab.models.cell.state import CellState, Total
+
+DAY_S: Final = 86_400.0
+
+
+class JobKind(IntEnum):
+    """The two kinds of jobs of Omega's section 2.1, and those of the specialised scheduler of its section 6."""
+
+    BATCH = 0
+    SERVICE = 1
+    MAPREDUCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Activities:
+    """What MapReduce jobs do on their workers; a value for each job of a workload, 0 for what is no such job.
+
+    Attributes:
+        maps: map activities.
+        map_s: mean duration of one.
+        reduces: reduce activities.
+        reduce_s: mean duration of one.
+    """
+
+    maps: I32
+    map_s: F64
+    reduces: I32
+    reduce_s: F64
+
+
+@dataclass(frozen=True, slots=True)
+class CellWorkload:
+    """Jobs in order of arrival, each with tasks that are alike.
+
+    Attributes:
+        arrival_s: from the start of the run.
+        kind: of `JobKind`.
+        tasks: at least 1.
+        duration_s: of each task.
+        cpu: of a task, in thousandths of a CPU.
+        memory: of a task, in MB.
+        activities: of MapReduce jobs, whose tasks are the workers that were asked for; None: there are none.
+    """
+
+    arrival_s: F64
+    kind: U8
+    tasks: I32
+    duration_s: F64
+    cpu: I64
+    memory: I64
+    activities: Activities | None = None
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How the jobs of one kind are drawn: exponential gaps, tasks (rounded up) and durations.
+
+    Attributes:
+        gap_s: mean time between two arrivals.
+        tasks: mean number of tasks.
+        duration_s: mean duration.
+        joint: tasks and duration of a job come from one draw u, -mean x ln u each, so that wide jobs are long.
+    """
+
+    gap_s: float
+    tasks: float
+    duration_s: float
+    joint: bool = False
+
+
+BATCH: Final = Draw(gap_s=10.0, tasks=100.0, duration_s=100.0)
+SERVICE: Final = Draw(gap_s=20.0, tasks=10.0, duration_s=500.0, joint=True)
+"""Of the reference simulator's synthetic workload; its runs show that a service job's tasks and duration are joint."""
+
+TASK_CPU: Final = 1000
+TASK_MEMORY_MB: Final = 2048
+
+
+def drawn(
+    seed: int,
+    duration_s: float = DAY_S,
+    batch_rate_factor: float = 1.0,
+    *,
+    batch: Draw = BATCH,
+    service: Draw = SERVICE,
+) -> CellWorkload:
+    """Draw the jobs that arrive in a run.
+
+    Args:
+        seed: of the draw
+        duration_s: of the run
+        batch_rate_factor: by how much batch jobs come more often
+        batch: how batch jobs are drawn
+        service: how service jobs are drawn
+    """
+    batches, services = np.random.SeedSequence(seed).spawn(2)
+    return merged(
+        [
+            _drawn(np.random.default_rng(batches), JobKind.BATCH, batch, batch.gap_s / batch_rate_factor, duration_s),
+            _drawn(np.random.default_rng(services), JobKind.SERVICE, service, service.gap_s, duration_s),
+        ]
+    )
+
+
+def merged(parts: Sequence[CellWorkload]) -> CellWorkload:
+    """Return the jobs of several workloads in order of arrival, those of the first first where they come together."""
+    order = np.argsort(np.concatenate([part.arrival_s for part in parts]), kind="stable")
+
+    def all_of(values: Callable[[CellWorkload], np.ndarray]) -> np.ndarray:
+        return np.concatenate([values(part) for part in parts])[order]
+
+    def all_activities(name: str, kind: type[np.generic]) -> np.ndarray:
+        return all_of(
+            lambda part: np.zeros(len(part), kind) if part.activities is None else getattr(part.activities, name)
+        )
+
+    activities = None
+    if any(part.activities is not None for part in parts):
+        activities = Activities(
+            all_activities("maps", np.int32),
+            all_activities("map_s", np.float64),
+            all_activities("reduces", np.int32),
+            all_activities("reduce_s", np.float64),
+        )
+    return CellWorkload(
+        all_of(lambda part: part.arrival_s),
+        all_of(lambda part: part.kind),
+        all_of(lambda part: part.tasks),
+        all_of(lambda part: part.duration_s),
+        all_of(lambda part: part.cpu),
+        all_of(lambda part: part.memory),
+        activities,
+    )
+
+
+def arrivals(gaps_s: Callable[[int], F64], mean_s: float, duration_s: float) -> F64:
+    """Return when jobs arrive in a run: sums of gaps.
+
+    Args:
+        gaps_s: draws this many gaps
+        mean_s: roughly the mean of them
+        duration_s: of the run
+    """
+    found: list[F64] = []
+    last_s = 0.0
+    while last_s < duration_s:
+        more_s = gaps_s(max(64, int((duration_s - last_s) / mean_s)))
+        found.append(last_s + np.cumsum(more_s))
+        last_s = float(found[-1][-1])
+    arrival_s = np.concatenate(found)
+    return arrival_s[arrival_s < duration_s]
+
+
+def _drawn(random: np.random.Generator, kind: JobKind, draw: Draw, gap_s: float, duration_s: float) -> CellWorkload:
+    """Draw the jobs of one kind."""
+    arrival_s = arrivals(lambda count: random.exponential(gap_s, count), gap_s, duration_s)
+    jobs = len(arrival_s)
+    size = -np.log(1.0 - random.random(jobs))
+    length = size if draw.joint else -np.log(1.0 - random.random(jobs))
+    return CellWorkload(
+        arrival_s,
+        np.full(jobs, kind, np.uint8),
+        np.maximum(1.0, np.ceil(draw.tasks * size)).astype(np.int32),
+        draw.duration_s * length,
+        np.full(jobs, TASK_CPU, np.int64),
+        np.full(jobs, TASK_MEMORY_MB, np.int64),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """Schedulers over a cell.
+
+    Attributes:
+        name: as in tables of results.
+        title: of plots.
+        schedulers: their names; the kinds of jobs that each serves follow from `serves`.
+        serves: for each kind of job the places of the schedulers that serve it, in turn.
+        multi_path: a decision takes as long as its job's kind says; without it all take as long as a service job's.
+        shared_state: several schedulers with private copies, which commit optimistically.
+        offers: two levels, as in Mesos.
+        coarse: a claim conflicts if its machine's sequence number has changed.
+        gang: all claims of a transaction or none.
+    """
+
+    name: str
+    title: str
+    schedulers: tuple[str, ...]
+    serves: Mapping[JobKind, tuple[int, ...]]
+    multi_path: bool = True
+    shared_state: bool = False
+    offers: bool = False
+    coarse: bool = False
+    gang: bool = False
+
+
+def shared_state(name: str, title: str, batch: int = 1, *, coarse: bool = False, gang: bool = False) -> Architecture:
+    """Return Omega's architecture with this many batch schedulers, among which batch jobs are dealt round robin."""
+    names = ("S", *(f"B{number}" for number in range(1, batch + 1)))
+    serves = {JobKind.SERVICE: (0,), JobKind.BATCH: tuple(range(1, batch + 1))}
+    return Architecture(name, title, names, serves, shared_state=True, coarse=coarse, gang=gang)
+
+
+def with_specialist() -> Architecture:
+    """Return Omega's architecture with a scheduler of its own for MapReduce jobs (section 6)."""
+    serves = {JobKind.SERVICE: (0,), JobKind.BATCH: (1,), JobKind.MAPREDUCE: (2,)}
+    title = "shared state with a scheduler for MapReduce"
+    return Architecture("omega-mapreduce", title, ("S", "B1", "M1"), serves, shared_state=True)
+
+
+_ALL = {JobKind.BATCH: (0,), JobKind.SERVICE: (0,)}
+
+ARCHITECTURES: Final[dict[str, Architecture]] = {
+    one.name: one
+    for one in (
+        Architecture("mono1", "monolithic, single path", ("M",), _ALL, multi_path=False),
+        Architecture("mono2", "monolithic, multi path", ("M",), _ALL),
+        Architecture(
+            "mesos", "two levels (Mesos)", ("S", "B"), {JobKind.SERVICE: (0,), JobKind.BATCH: (1,)}, offers=True
+        ),
+        shared_state("omega", "shared state (Omega)"),
+        shared_state("omega-seq", "shared state, coarse", coarse=True),
+        shared_state("omega-aon", "shared state, gang", gang=True),
+        shared_state("omega-seq-aon", "shared state, coarse, gang", coarse=True, gang=True),
+        shared_state("omega4", "shared state, 4 batch schedulers", 4),
+    )
+}
+"""Of the reference's runs; `shared_state` makes others."""
+
+
+MACHINE_CPU: Final = 4_000
+MACHINE_MEMORY_MB: Final = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionTime:
+    """t_job + t_task x tasks, in seconds (section 4)."""
+
+    job_s: float = 0.1
+    task_s: float = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of equal machines.
+
+    Attributes:
+        machines: how many.
+        cpu: of each, in thousandths of a CPU.
+        memory_mb: of each.
+    """
+
+    machines: int
+    cpu: int = MACHINE_CPU
+    memory_mb: int = MACHINE_MEMORY_MB
+
+
+DEFAULT_DECISION: Final = DecisionTime()
+
+
+def new_state(
+    cell: Cell,
+    architecture: Architecture,
+    workload: CellWorkload,
+    running: RunningJobs,
+    decision: Mapping[JobKind, DecisionTime],
+    workers: WorkerPolicy,
+    seed: int,
+    samples: int = 0,
+    sample_s: float = 0.0,
+) -> CellState:
+    """Return the tables of a run at its start, with nothing placed yet."""
+    machines, schedulers = cell.machines, len(architecture.schedulers)
+    # what is locked in offers that are out together is each at least what is worth an offer
+    offers = 1 + machines * cell.cpu // OFFER_CPU_MIN if architecture.offers else 0
+    free_cpu = np.zeros((1 + offers, machines), np.int64)
+    free_memory = np.zeros((1 + offers, machines), np.int64)
+    free_cpu[0] = cell.cpu
+    free_memory[0] = cell.memory_mb
+    totals = np.zeros(len(Total), np.int64)
+    totals[Total.FREE_CPU] = totals[Total.ALL_CPU] = machines * cell.cpu
+    totals[Total.FREE_MEMORY] = totals[Total.ALL_MEMORY] = machines * cell.memory_mb
+    most = _most_tasks(workload, running, workers)
+    claims = int(most.sum()) + len(running) + 1
+    # decisions, retries of all jobs, ends of claims, and offers
+    events = schedulers + len(workload) + claims + 2 * offers
+    mode = [architecture.shared_state, architecture.coarse, architecture.gang, workers]
+    return CellState(
+        mode=np.array(mode, np.int32),
+        totals=totals,
+        clock_s=np.array([0.0, 0.0, 0.0, sample_s]),
+        used=np.zeros(samples, np.int64),
+        free_cpu=free_cpu,
+        free_memory=free_memory,
+        **_of_jobs(architecture, workload, running, decision),
+        **_of_schedulers(schedulers, machines, seed),
+        chosen=np.empty(int(most.max(initial=1)), np.int32),
+        claim_start=np.empty(claims, np.int32),
+        claim_count=np.empty(claims, np.int32),
+        claim_job=np.empty(claims, np.int32),
+        claim_next=np.empty(claims, np.int32),
+        claim_machines=np.empty(claims, np.int32),
+        **event_columns(events),
+        offer_scheduler=np.full(offers + 1, -1, np.int32),
+        offer_cpu=np.zeros(offers + 1, np.int64),
+        offer_memory=np.zeros(offers + 1, np.int64),
+        offer_claims=np.full(offers + 1, -1, np.int32),
+    )
+
+
+def _most_tasks(workload: CellWorkload, running: RunningJobs, workers: WorkerPolicy) -> I32:
+    """Return how many tasks each job can have at most."""
+    most = workload.tasks
+    if workers != WorkerPolicy.AS_REQUESTED and workload.activities is not None:
+        most = np.maximum(most, np.maximum(workload.activities.maps, workload.activities.reduces))
+    return np.concatenate([most, running.tasks])
+
+
+def _of_jobs(
+    architecture: Architecture,
+    workload: CellWorkload,
+    running: RunningJobs,
+    decision: Mapping[JobKind, DecisionTime],
+) -> dict[str, Any]:
+    """Return the columns of jobs, those that run at the start last."""
+    jobs, started = len(workload), len(running)
+    kinds = [kind if architecture.multi_path else JobKind.SERVICE for kind in JobKind]
+    decisions = [decision.get(kind, DEFAULT_DECISION) for kind in kinds]
+    none = Activities(np.zeros(jobs, np.int32), np.zeros(jobs), np.zeros(jobs, np.int32), np.zeros(jobs))
+    activities = workload.activities or none
+    tasks = np.concatenate([workload.tasks, running.tasks])
+
+    def padded(values: np.ndarray, fill: float = 0) -> np.ndarray:
+        return np.concatenate([values, np.full(started, fill, values.dtype)])
+
+    return {
+        "arrival_s": workload.arrival_s,
+        "scheduler": padded(_dealt(architecture, workload), -1),
+        "tasks": tasks,
+        "duration_s": np.concatenate([workload.duration_s, running.left_s]),
+        "cpu": np.concatenate([workload.cpu, running.cpu]),
+        "memory": np.concatenate([workload.memory, running.memory]),
+        "decision_s": padded(np.array([one.job_s for one in decisions])[workload.kind]),
+        "decision_task_s": padded(np.array([one.task_s for one in decisions])[workload.kind]),
+        "left": tasks.copy(),
+        "attempts": np.zeros(jobs + started, np.int32),
+        "waited_s": np.full(jobs + started, -1.0),
+        "next": np.full(jobs + started, -1, np.int32),
+        "maps": padded(activities.maps),
+        "reduces": padded(activities.reduces),
+        "map_s": padded(activities.map_s),
+        "reduce_s": padded(activities.reduce_s),
+    }
+
+
+def _of_schedulers(schedulers: int, machines: int, seed: int) -> dict[str, Any]:
+    """Return the columns of schedulers."""
+
+    def of_each(kind: type[np.generic], fill: float = 0) -> np.ndarray:
+        return np.full(schedulers, fill, kind)
+
+    def of_pairs(kind: type[np.generic]) -> np.ndarray:
+        return np.zeros((schedulers, machines), kind)
+
+    seeds = np.random.SeedSequence([seed, 1]).generate_state(schedulers, np.uint64)
+    return {
+        "head": of_each(np.int32, -1),
+        "tail": of_each(np.int32, -1),
+        "deciding": of_each(np.int32, -1),
+        "took_s": of_each(np.float64),
+        "random": odd(seeds),
+        "pool": np.tile(np.arange(machines, dtype=np.int32), (schedulers, 1)),
+        "epoch": of_each(np.int32),
+        "stamp": of_pairs(np.int32),
+        "more_cpu": of_pairs(np.int64),
+        "more_memory": of_pairs(np.int64),
+        "more_cpu_in_all": of_each(np.int64),
+        "raised": of_pairs(np.int32),
+        "useful_s": of_each(np.float64),
+        "wasted_s": of_each(np.float64),
+        "successes": of_each(np.int64),
+        "failures": of_each(np.int64),
+        "failed_claims": of_each(np.int64),
+        "empty": of_each(np.int64),
+        "abandoned": of_each(np.int64),
+        "held_cpu": of_each(np.int64),
+        "held_memory": of_each(np.int64),
+        "requested": of_each(np.int64, -1),
+    }
+
+
+def odd(seeds: np.ndarray) -> np.ndarray:
+    """Return the states that xorshift starts from: positive and not 0."""
+    return (seeds >> np.uint64(1)).astype(np.int64) | 1
+
+
+def _dealt(architecture: Architecture, workload: CellWorkload) -> I32:
+    """Return the scheduler of each job: those that serve its kind in turn."""
+    dealt = np.empty(len(workload), np.int32)
+    served = np.zeros(len(workload), np.bool_)
+    for kind, serving in architecture.serves.items():
+        own = np.flatnonzero(workload.kind == kind)
+        dealt[own] = np.array(serving, np.int32)[np.arange(len(own)) % len(serving)]
+        served[own] = True
+    if not served.all():
+        raise ValueError(f"{architecture.name}: no scheduler serves jobs of kind {workload.kind[~served][0]}")
+    return dealt
+
 
 Flags = npt.NDArray[np.bool_]
 

@@ -10,18 +10,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from treadle.simulator.event_queue import schedule
-from treadle_lab.models.cell.arrivals import next_event
-from treadle_lab.models.cell.placing import (
+from treadle_lab.models.cell.state import (
+    EventKind,
+    Total,
     add_to_claim,
     begin_claim,
     decision_time,
     enqueue,
     first_fit,
+    next_event,
     pick,
     put_back,
     use,
 )
-from treadle_lab.models.cell.state import EventKind, Total
 from treadle_lab.models.kernels import inner, kernel
 
 if TYPE_CHECKING:

@@ -1,19 +1,34 @@
-"""Where a job's probes go: at random, or in Eagle's rounds around workers with long work."""
+"""Where tasks go and which a worker runs next: probes, least waiting, one queue, Phoenix."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from treadle.simulator.event_queue import schedule
 from treadle_lab.models.kernels import inner
-from treadle_lab.models.workers.draws import draw, draw_long_part, draw_of_first, draw_unmarked, short_part, size
-from treadle_lab.models.workers.least_waiting import MESSAGE_S, place_least_waiting
-from treadle_lab.models.workers.phoenix import better_place, count_arrival, more_draws, negotiate
-from treadle_lab.models.workers.state import EventKind, Mode, Order, Placement, Real, Total
+from treadle_lab.models.workers.state import (
+    CAP,
+    EventKind,
+    Mode,
+    Order,
+    Placement,
+    Real,
+    Total,
+    below,
+    draw,
+    draw_long_part,
+    draw_of_first,
+    draw_unmarked,
+    long_part,
+    remaining_s,
+    short_part,
+    size,
+)
 
 if TYPE_CHECKING:
     from treadle_lab.models.workers.state import Workers
-
 
 PROBE_RATIO: Final = 2
 """Probes for each task."""
@@ -160,3 +175,387 @@ def hand_map(run: Workers, worker: int, at: int) -> None:
     run.met[worker] = at
     run.met_s[worker] = run.reals[Real.NOW]
     run.map_uses[at] += 1
+
+
+MESSAGE_S: Final = 0.0005
+ROUND_TRIP_S: Final = 2 * MESSAGE_S
+VIEW_S: Final = 9
+"""A view of the queues is up to so old, and each wait in it is up to so much too long."""
+
+
+@inner
+def place_least_waiting(run: Workers, job: int, placement: int, group: int) -> None:
+    """Add the workers of a job's tasks to `targets`."""
+    start = long_part(run, group) if run.is_long[job] else run.member_start[group]
+    end = run.member_start[group + 1]
+    tasks, estimate_s = run.tasks[job], run.estimate_s[job]
+    first = run.totals[Total.TARGETS]
+    in_part = start > run.member_start[group]
+    if placement == Placement.LEAST_WAITING:
+        spares = run.mode[Mode.SCARCITY] != 0
+        all_workers = len(run.head)
+        for place in range(0 if spares else start, all_workers if spares else end):
+            worker = run.by_need[place] if spares else run.members[place]
+            if spares and (run.may_run[group, worker] == 0 or (worker < run.mode[Mode.FIRST_LONG] and in_part)):
+                continue
+            if run.work_s[worker] == 0.0:
+                run.targets[run.totals[Total.TARGETS]] = worker
+                run.totals[Total.TARGETS] += 1
+                if run.totals[Total.TARGETS] - first == tasks:
+                    return
+    # a task goes to one of at most as many workers as there are tasks, and one more shows that the last is full
+    most = min(tasks + 1, end - start)
+    used = 0
+    for place in range(start, end):
+        worker = run.members[place]
+        waits_s = _waiting_s(run, worker, placement, estimate_s)
+        waits_s += run.reals[Real.SPARING] * run.need[worker] * estimate_s
+        used = _offer(run, used, most, waits_s, worker)
+    for at in range(used // 2 - 1, -1, -1):
+        _settle_least(run, at, used)
+    while run.totals[Total.TARGETS] - first < tasks:
+        run.targets[run.totals[Total.TARGETS]] = run.best[0]
+        run.totals[Total.TARGETS] += 1
+        run.best_s[0] += estimate_s
+        # a worker goes on getting tasks as long as no other's wait is shorter
+        least = run.best_s[0]
+        if (used > 1 and run.best_s[1] < least) or (used > 2 and run.best_s[2] < least):
+            _settle_least(run, 0, used)
+
+
+@inner
+def _waiting_s(run: Workers, worker: int, placement: int, estimate_s: float) -> float:
+    """Return how long a task would wait, as far as the scheduler knows."""
+    seen = placement == Placement.LEAST_WAITING_SEEN
+    waiting_s = run.seen_s[worker] if seen else run.work_s[worker]
+    if not seen and waiting_s == 0.0:
+        return estimate_s  # it has been given a task of this job
+    if run.long_since_s[worker] >= 0.0:
+        ran_s = run.reals[Real.NOW] - run.long_since_s[worker]
+        waiting_s = max(0.0, ROUND_TRIP_S + waiting_s - min(ran_s, run.long_estimate_s[worker]))
+    return waiting_s + below(run, VIEW_S + 1) if seen else waiting_s
+
+
+@inner
+def _offer(run: Workers, used: int, most: int, waiting_s: float, worker: int) -> int:
+    """Keep a worker if it is among those with the shortest waits; the longest of them is at the top."""
+    if used < most:
+        at = used
+        while at > 0:
+            above = (at - 1) >> 1
+            if _before(run.best_s[above], run.best[above], waiting_s, worker):
+                run.best_s[at], run.best[at] = run.best_s[above], run.best[above]
+                at = above
+            else:
+                break
+        run.best_s[at], run.best[at] = waiting_s, worker
+        return used + 1
+    if not _before(waiting_s, worker, run.best_s[0], run.best[0]):
+        return used
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= used:
+            break
+        if child + 1 < used and _before(run.best_s[child], run.best[child], run.best_s[child + 1], run.best[child + 1]):
+            child += 1
+        if not _before(waiting_s, worker, run.best_s[child], run.best[child]):
+            break
+        run.best_s[at], run.best[at] = run.best_s[child], run.best[child]
+        at = child
+    run.best_s[at], run.best[at] = waiting_s, worker
+    return used
+
+
+@inner
+def _settle_least(run: Workers, at: int, used: int) -> None:
+    """Let an entry sink until those below it wait longer."""
+    waiting_s, worker = run.best_s[at], run.best[at]
+    while True:
+        child = 2 * at + 1
+        if child >= used:
+            break
+        if child + 1 < used and _before(run.best_s[child + 1], run.best[child + 1], run.best_s[child], run.best[child]):
+            child += 1
+        if not _before(run.best_s[child], run.best[child], waiting_s, worker):
+            break
+        run.best_s[at], run.best[at] = run.best_s[child], run.best[child]
+        at = child
+    run.best_s[at], run.best[at] = waiting_s, worker
+
+
+@inner
+def _before(a_s: float, a: int, b_s: float, b: int) -> bool:
+    return a_s < b_s or (a_s == b_s and a < b)
+
+
+@inner
+def see_queues(run: Workers) -> None:
+    """Let the view be the queues as they are."""
+    if run.mode[Mode.LONG] == Placement.LEAST_WAITING_SEEN:
+        for worker in range(len(run.head)):
+            run.seen_s[worker] = run.work_s[worker]
+
+
+@inner
+def idle_worker(run: Workers, job: int, place: int) -> int:
+    """Return the place in `by_need`, from one on, of an idle worker that may run a job; -1 if there is none."""
+    group = run.sent_to[job]
+    while place < len(run.by_need):
+        worker = run.by_need[place]
+        if run.is_busy[worker] == 0 and run.may_run[group, worker] != 0:
+            return place
+        place += 1
+    return -1
+
+
+@inner
+def wait_for_workers(run: Workers, job: int) -> None:
+    """Let a job wait of which tasks have not started."""
+    run.open_jobs[run.totals[Total.OPEN]] = job
+    run.totals[Total.OPEN] += 1
+
+
+@inner
+def job_for(run: Workers, worker: int) -> int:
+    """Return the waiting job with least remaining work that a worker may run; -1 if there is none."""
+    chosen, least_s, at = -1, np.inf, 0
+    while at < run.totals[Total.OPEN]:
+        job = run.open_jobs[at]
+        if run.started[job] == run.tasks[job]:
+            run.totals[Total.OPEN] -= 1
+            run.open_jobs[at] = run.open_jobs[run.totals[Total.OPEN]]
+            continue
+        left_s = remaining_s(run, job)
+        if run.may_run[run.sent_to[job], worker] != 0 and (left_s < least_s or (left_s == least_s and job < chosen)):
+            chosen, least_s = job, left_s
+        at += 1
+    return chosen
+
+
+HEARTBEAT_S: Final = 60.0
+KEPT: Final = 0.98
+"""Of what was counted, from one heartbeat to the next: a window of 50 heartbeats."""
+WINDOW_S: Final = HEARTBEAT_S / (1.0 - KEPT)
+BUSY_MAX: Final = 0.99
+"""A worker is taken to be no busier than that, so that its expected wait is finite."""
+NEED_BEATS: Final = 10
+"""Heartbeats from one look at who is needed to the next."""
+NEED_LEVELS: Final = 256
+WEIGHT: Final = 16.0
+"""By how much demand over supply counts against remaining work."""
+DRAWS: Final = 2
+"""Workers that are asked for each probe of a job without constraints."""
+CONSTRAINED_DRAWS: Final = 5
+"""Workers that are asked for each probe of a job with constraints: fewer can run it, and they differ more."""
+SAMPLE: Final = 20
+"""Workers at which a job looks before it gives up a soft constraint."""
+
+
+@inner
+def look(run: Workers) -> None:
+    """Take stock at a heartbeat: expected waits, demand over supply, and who is needed by jobs that have few places."""
+    for group in range(len(run.crv)):
+        run.crv[group] = run.waiting[group] / size(run, group) if group > 0 else 0.0
+        run.asked_s[group] *= KEPT
+    for worker in range(len(run.head)):
+        run.rate[worker] *= KEPT
+        run.sum_s[worker] *= KEPT
+        run.square_s[worker] *= KEPT
+        run.wait_s[worker] = _expected_wait(run.rate[worker], run.sum_s[worker], run.square_s[worker])
+    if run.totals[Total.BEATS] % NEED_BEATS == 0:
+        _look_at_need(run)
+    run.totals[Total.BEATS] += 1
+
+
+@inner
+def _look_at_need(run: Workers) -> None:
+    run.need[:] = 0.0
+    for group in range(1, len(run.crv)):
+        if run.asked_s[group] > 0.0:
+            each = run.asked_s[group] / (WINDOW_S * size(run, group))
+            for place in range(run.member_start[group], run.member_start[group + 1]):
+                run.need[run.members[place]] += each
+    _sort_by_need(run)
+
+
+@inner
+def _expected_wait(started: float, sum_s: float, square_s: float) -> float:
+    """Return the mean wait by Pollaczek and Khinchine: rate x E[S^2] / 2 (1 - busy)."""
+    busy = min(BUSY_MAX, sum_s / WINDOW_S)
+    return square_s / WINDOW_S / (2.0 * (1.0 - busy)) if started > 0.0 else 0.0
+
+
+@inner
+def _sort_by_need(run: Workers) -> None:
+    """Let `by_need` be the workers by level of need, then by index."""
+    most = 0.0
+    for worker in range(len(run.head)):
+        most = max(most, run.need[worker])
+    run.needed[:] = 0
+    for worker in range(len(run.head)):
+        run.needed[_level(run.need[worker], most) + 1] += 1
+    for level in range(NEED_LEVELS):
+        run.needed[level + 1] += run.needed[level]
+    for worker in range(len(run.head)):
+        level = _level(run.need[worker], most)
+        run.by_need[run.needed[level]] = worker
+        run.needed[level] += 1
+
+
+@inner
+def _level(need: float, most: float) -> int:
+    return int(need / most * (NEED_LEVELS - 1)) if most > 0.0 else 0
+
+
+@inner
+def count_arrival(run: Workers, job: int) -> None:
+    """Note what a job asks for that has come."""
+    group = run.sent_to[job]
+    run.asked_s[group] += run.estimate_s[job] * run.tasks[job]
+    if run.is_long[job] == 0:
+        run.waiting[group] += run.tasks[job]
+
+
+@inner
+def count_start(run: Workers, worker: int, job: int, took_s: float) -> None:
+    """Note that a task has started."""
+    if run.is_long[job] == 0:
+        run.waiting[run.sent_to[job]] -= 1
+    run.rate[worker] += 1.0
+    run.sum_s[worker] += took_s
+    run.square_s[worker] += took_s * took_s
+
+
+@inner
+def more_draws(run: Workers, group: int) -> int:
+    """Return how many further workers are asked for each probe of a job that runs on a group; 0 if none is spared."""
+    if run.mode[Mode.SCARCITY] == 0:
+        return 0
+    return CONSTRAINED_DRAWS - 1 if group > 0 else DRAWS - 1
+
+
+@inner
+def better_place(run: Workers, worker: int, other: int) -> int:
+    """Return the one of two workers with fewer tasks and probes; of equals the one that others need less."""
+    own = run.queued[worker] + run.is_busy[worker]
+    its = run.queued[other] + run.is_busy[other]
+    if own != its:
+        return other if its < own else worker
+    return other if run.need[other] < run.need[worker] else worker
+
+
+@inner
+def negotiate(run: Workers, job: int) -> None:
+    """Let a job give up its soft constraints if its tasks would wait longer for them than they gain."""
+    full, hard = run.group[job], run.hard_group[job]
+    if full == hard or _idle(run, full) >= run.tasks[job]:
+        return
+    costs_s = (run.reals[Real.RELAXED_SLOWDOWN] - 1.0) * run.estimate_s[job]
+    if _mean_wait(run, full) - _mean_wait(run, hard) > costs_s or _idle(run, hard) >= 2 * run.tasks[job]:
+        run.sent_to[job] = hard
+
+
+@inner
+def _idle(run: Workers, group: int) -> float:
+    """Return about how many workers of a group are idle, from a sample."""
+    idle = 0
+    for _ in range(SAMPLE):
+        idle += 0 if run.is_busy[draw(run, group)] else 1
+    return idle * size(run, group) / SAMPLE
+
+
+@inner
+def _mean_wait(run: Workers, group: int) -> float:
+    """Return the expected wait at a random worker of a group, from a sample."""
+    sum_s = 0.0
+    for _ in range(SAMPLE):
+        sum_s += run.wait_s[draw(run, group)]
+    return sum_s / SAMPLE
+
+
+@inner
+def take_by_crv(run: Workers, worker: int, chosen: int) -> int:
+    """Return the probe to take where demand over supply counts; `chosen` is SRPT's."""
+    if run.mode[Mode.BY_CRV] == 0 or run.is_long[run.probe_job[chosen]] != 0:
+        return chosen
+    if run.mode[Mode.GATE] != 0 and run.wait_s[worker] <= run.reals[Real.GATE] * run.reals[Real.SHORT_MEAN]:
+        return chosen
+    probe, best = run.head[worker], chosen
+    least, slack_s = np.inf, np.inf
+    while probe >= 0:
+        job = run.probe_job[probe]
+        if run.is_long[job] == 0:
+            if run.estimate_s[job] <= slack_s:
+                weighed = remaining_s(run, job) / (1.0 + WEIGHT * run.crv[run.sent_to[job]])
+                if weighed < least:
+                    best, least = probe, weighed
+            slack_s = min(slack_s, CAP * run.estimate_s[job] - run.passed_s[probe])
+        probe = run.probe_next[probe]
+    return best
+
+
+@inner
+def next_probe(run: Workers, worker: int) -> int:
+    """Return the probe that a worker takes; its queue is not empty."""
+    order = run.mode[Mode.ORDER]
+    if order == Order.FIFO:
+        return run.head[worker]
+    if order == Order.SRPT:
+        return _least_remaining(run, worker)
+    chosen = eagle_probe(run, worker)
+    if order != Order.PHOENIX:
+        return chosen
+    probe = take_by_crv(run, worker, chosen)
+    job = run.probe_job[probe]
+    if probe != chosen and run.started[job] < run.tasks[job]:
+        run.reordered[job] += 1
+    return probe
+
+
+@inner
+def eagle_probe(run: Workers, worker: int) -> int:
+    """Return a long task at the head, else the probe with least remaining work that may pass those in front of it."""
+    chosen = probe = run.head[worker]
+    least_s, slack_s = np.inf, np.inf
+    if run.is_long[run.probe_job[probe]]:
+        return probe
+    while probe >= 0:
+        job = run.probe_job[probe]
+        estimate_s, left_s = run.estimate_s[job], remaining_s(run, job)
+        if left_s < least_s and estimate_s <= slack_s:
+            chosen = probe
+            least_s = left_s
+            if run.is_long[job]:
+                break
+        if not run.is_long[job]:
+            slack_s = min(slack_s, CAP * estimate_s - run.passed_s[probe])
+        probe = run.probe_next[probe]
+    return chosen
+
+
+@inner
+def _least_remaining(run: Workers, worker: int) -> int:
+    """Return the probe with least remaining work that may pass those in front of it; those are passed then."""
+    chosen = probe = run.head[worker]
+    least_s, slack_s = np.inf, np.inf
+    while probe >= 0:
+        job = run.probe_job[probe]
+        estimate_s, left_s = run.estimate_s[job], remaining_s(run, job)
+        if left_s < least_s and estimate_s < slack_s:
+            chosen = probe
+            least_s = left_s
+        slack_s = min(slack_s, CAP * estimate_s - run.passed_s[probe])
+        probe = run.probe_next[probe]
+    pass_those_before(run, worker, chosen)
+    return chosen
+
+
+@inner
+def pass_those_before(run: Workers, worker: int, chosen: int) -> None:
+    """Note for all probes in front of one how much longer they wait for it."""
+    by_s = run.estimate_s[run.probe_job[chosen]]
+    probe = run.head[worker]
+    while probe != chosen:
+        run.passed_s[probe] += by_s
+        probe = run.probe_next[probe]

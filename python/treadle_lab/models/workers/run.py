@@ -6,14 +6,24 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.simulator.event_queue import remove_first, schedule
 from treadle_lab.models.kernels import inner, kernel
-from treadle_lab.models.workers.draws import below
-from treadle_lab.models.workers.least_waiting import MESSAGE_S, ROUND_TRIP_S, see_queues
-from treadle_lab.models.workers.one_queue import idle_worker, job_for, wait_for_workers
-from treadle_lab.models.workers.order import next_probe, pass_those_before
-from treadle_lab.models.workers.phoenix import count_arrival, count_start, look
-from treadle_lab.models.workers.probing import hand_map, is_placed, new_map, send
-from treadle_lab.models.workers.queues import append, remove
-from treadle_lab.models.workers.state import EventKind, Mode, Order, Real, Total
+from treadle_lab.models.workers.probing import (
+    MESSAGE_S,
+    ROUND_TRIP_S,
+    count_arrival,
+    count_start,
+    hand_map,
+    idle_worker,
+    is_placed,
+    job_for,
+    look,
+    new_map,
+    next_probe,
+    pass_those_before,
+    see_queues,
+    send,
+    wait_for_workers,
+)
+from treadle_lab.models.workers.state import EventKind, Mode, Order, Real, Total, append, below, remove
 
 if TYPE_CHECKING:
     from treadle_lab.models.workers.state import Workers

@@ -1,17 +1,14 @@
-"""The tables of a run: jobs and tasks, workers with their queues of probes, groups of eligible workers, and events.
-
-A probe stands in a worker's queue for a job, not for a task: the worker asks the job's scheduler for one when the probe
-is taken (late binding). Where all is placed by least waiting a job has as many probes as tasks.
-"""
+"""The state of workers, their queues, and draws among them."""
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from treadle.compiled.array_types import F64, I32, I64, U8
 from treadle.compiled.structs import tables
 from treadle.simulator.event_queue import Queued
+from treadle_lab.models.kernels import inner
 
 
 class EventKind(IntEnum):
@@ -196,3 +193,130 @@ class Workers(NamedTuple):
 
     best_s: F64  # (W): a heap of waits and workers
     best: I32
+
+
+@inner
+def below(run: Workers, bound: int) -> int:
+    """Return a random number from 0 to below a bound, at most 2^31: xorshift64*."""
+    value = run.totals[Total.RANDOM]
+    value ^= (value >> 12) & 0xFFFFFFFFFFFFF
+    value ^= value << 25
+    value ^= (value >> 27) & 0x1FFFFFFFFF
+    run.totals[Total.RANDOM] = value
+    high = ((value * 2685821657736338717) >> 33) & 0x7FFFFFFF
+    return (high * bound) >> 31
+
+
+@inner
+def size(run: Workers, group: int) -> int:
+    """Return how many workers a group has."""
+    return run.member_start[group + 1] - run.member_start[group]
+
+
+@inner
+def long_part(run: Workers, group: int) -> int:
+    """Return where a group's members of the long partition begin; all are taken if there is none."""
+    short_only = run.short_only[group]
+    return run.member_start[group] + (0 if short_only == size(run, group) else short_only)
+
+
+@inner
+def draw_of_first(run: Workers, group: int, count: int) -> int:
+    """Return a random worker of some at the front of a group."""
+    return run.members[run.member_start[group] + below(run, count)]
+
+
+@inner
+def draw(run: Workers, group: int) -> int:
+    """Return a random worker of a group."""
+    return draw_of_first(run, group, size(run, group))
+
+
+@inner
+def draw_long_part(run: Workers, group: int) -> int:
+    """Return a random worker of a group in the long partition, or of all of the group if it has none there."""
+    start = long_part(run, group)
+    return run.members[start + below(run, run.member_start[group + 1] - start)]
+
+
+@inner
+def short_part(run: Workers, group: int) -> int:
+    """Return how many workers a group has in front of the long partition; all of them if it has none there."""
+    short_only = run.short_only[group]
+    return short_only if short_only > 0 else size(run, group)
+
+
+@inner
+def is_marked(run: Workers, at: int, worker: int) -> bool:
+    """Whether a map says that a worker has long work."""
+    return (run.long_maps[at, worker >> 3] >> (worker & 7)) & 1 != 0
+
+
+@inner
+def draw_unmarked(run: Workers, group: int, at: int) -> int:
+    """Return a random worker of a group that has no long work as far as a map says; -1 if there is none.
+
+    Those in front of the long partition never have any, but a group without one in it has long work there too.
+    """
+    for _ in range(64):
+        worker = draw(run, group)
+        if not is_marked(run, at, worker):
+            return worker
+    start, end = run.member_start[group], run.member_start[group + 1]
+    found = 0
+    for place in range(start, end):
+        found += 0 if is_marked(run, at, run.members[place]) else 1
+    if found == 0:
+        return -1
+    wanted = below(run, found)
+    for place in range(start, end):
+        if not is_marked(run, at, run.members[place]):
+            if wanted == 0:
+                return run.members[place]
+            wanted -= 1
+    return -1
+
+
+CAP: Final = 5.0
+"""Nobody passes a probe beyond this multiple of its estimate in sum."""
+
+
+@inner
+def append(run: Workers, worker: int, job: int) -> None:
+    """Let a new probe of a job stand at the end of a worker's queue."""
+    probe = run.totals[Total.FREE_PROBE]
+    run.totals[Total.FREE_PROBE] = run.probe_next[probe]
+    run.probe_job[probe] = job
+    run.passed_s[probe] = 0.0
+    run.probe_next[probe] = -1
+    last = run.tail[worker]
+    run.probe_before[probe] = last
+    if last < 0:
+        run.head[worker] = probe
+    else:
+        run.probe_next[last] = probe
+    run.tail[worker] = probe
+    run.queued[worker] += 1
+
+
+@inner
+def remove(run: Workers, worker: int, probe: int) -> None:
+    """Take a probe out of a worker's queue."""
+    before, after = run.probe_before[probe], run.probe_next[probe]
+    if before < 0:
+        run.head[worker] = after
+    else:
+        run.probe_next[before] = after
+    if after < 0:
+        run.tail[worker] = before
+    else:
+        run.probe_before[after] = before
+    run.queued[worker] -= 1
+    run.probe_next[probe] = run.totals[Total.FREE_PROBE]
+    run.totals[Total.FREE_PROBE] = probe
+
+
+@inner
+def remaining_s(run: Workers, job: int) -> float:
+    """Return a job's estimated work that has not started."""
+    return run.estimate_s[job] * (run.tasks[job] - run.started[job])

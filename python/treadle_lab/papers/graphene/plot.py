@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from treadle_lab.papers.graphene.experiment import Outcome
+from treadle_lab.papers.graphene.figures import Report
 from treadle_lab.papers.graphene.offline import Offline
 from treadle_lab.papers.graphene.online import gaps_percent
-from treadle_lab.papers.graphene.report import Report
 
 
 def plot_graphene(outcomes: Sequence[Outcome], offline: Offline | None, report: Report, folder: Path) -> list[Path]:

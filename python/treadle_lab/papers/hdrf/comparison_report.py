@@ -10,8 +10,7 @@ from rich.table import Table
 
 from treadle.simulate.statistics import Interval, interval_of, interval_of_ratio
 from treadle.tables import empty_table
-from treadle_lab.papers.hdrf.comparison import HDRF, TITLES
-from treadle_lab.papers.hdrf.facebook import LEAVES
+from treadle_lab.papers.hdrf.facebook import HDRF, LEAVES, TITLES
 
 PAPER_TASKS: Final[Mapping[str, tuple[int, ...]]] = {"naive": (1, 48, 6, 11, 6, 158), HDRF: (83, 49, 9, 14, 8, 84)}
 """Figure 11a, by leaf."""

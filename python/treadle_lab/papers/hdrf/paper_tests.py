@@ -1,23 +1,56 @@
-"""Tests A to D of the H-DRF paper (SoCC 2013, figures 4, 5, 7 and 9): trees, and who comes and goes.
-
-The paper's CPU and GPU are two extra resource types of YARN, because YARN gives every container memory and a virtual
-core: of those a node has so much that they are nobody's dominant resource.
-
-Test D is the paper's on 49 servers with 196 CPU and as many GPU; here there are 20 of each. There leaves leave as their
-2,000 tasks end, here when their shares have settled.
-"""
+"""Tests A to D of section 5.1 on a mini cluster: what they are, how they run, and what they found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
+from rich.box import SIMPLE
+from rich.table import Table
+
+from treadle.admin.install import ready_made
 from treadle.fairness.tree import Group, Leaf, Tree
+from treadle.tables import empty_table
 from treadle_lab.fairness.algorithms import allocate_fluid
+from treadle_lab.harness import distributed_shell as sleepers
+from treadle_lab.harness.distributed_shell import Sleeper, queue_of
+from treadle_lab.harness.waiting import LONG_TIMEOUTS, START_TIMEOUT_S
+from treadle_lab.minicluster import ClusterSettings, MiniCluster, Scheduler
+from treadle_lab.minicluster.site import CS, Entries, write_site
 
-__all__ = ["TESTS", "HdrfTest", "Step"]
+
+def queue_tree(groups: Mapping[str, Iterable[str]], weights: Mapping[str, int] = MappingProxyType({})) -> Entries:
+    """Return what capacity-scheduler.xml has of queues: each may use whatever the others leave.
+
+    Args:
+        groups: the leaves of each group
+        weights: of groups that weigh more than 1; leaves weigh 1
+    """
+    entries = {f"{CS}root.queues": ",".join(groups)}
+    _set_capacities(entries, {f"root.{group}": weights.get(group, 1) for group in groups})
+    for group, leaves in groups.items():
+        below = list(leaves)
+        entries[f"{CS}root.{group}.queues"] = ",".join(below)
+        _set_capacities(entries, {f"root.{group}.{leaf}": 1 for leaf in below})
+        for leaf in below:
+            entries[f"{CS}root.{group}.{leaf}.user-limit-factor"] = "100"
+    return entries
+
+
+def _set_capacities(entries: Entries, weights: Mapping[str, int]) -> None:
+    """Set the capacities of siblings, which add up to 100 percent."""
+    each = {path: round(100 * weight / sum(weights.values()), 2) for path, weight in weights.items()}
+    first = next(iter(each))
+    each[first] += 100 - sum(each.values())
+    for path, capacity in each.items():
+        entries[f"{CS}{path}.capacity"] = f"{capacity:g}"
+        entries[f"{CS}{path}.maximum-capacity"] = "100"
 
 
 @dataclass(frozen=True)
@@ -140,3 +173,306 @@ TESTS: Mapping[str, HdrfTest] = MappingProxyType(
     }
 )
 """By name."""
+
+
+POLICY = "hdrf"
+PLENTY_MB = 1 << 20
+PLENTY_VCORES = 4096
+POLL_S = 0.5
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a test is run.
+
+    Attributes:
+        task_s: mean duration of a sleeping task.
+        step_s: how long the shares settle after each step, counted from when the AMs of those who came run.
+        window_s: at the end of each step, what the reached shares are the medians of.
+    """
+
+    task_s: float = 6.0
+    step_s: float = 36.0
+    window_s: float = 12.0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The containers of each leaf at a time: those of its tasks that the RM has allocated."""
+
+    second: float
+    tasks: dict[str, int]
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """The result of a step: `tasks` are medians of the window, `least` and `most` what was seen in it."""
+
+    title: str
+    start_s: float
+    settling_s: float
+    end_s: float
+    tasks: dict[str, float]
+    least: dict[str, int]
+    most: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A test under one scheduler.
+
+    `placed` counts the containers placed by `treadle` and by the stock scheduler (`native`) in its stead, of the
+    applications that the RM reports; empty under the stock scheduler, which counts none.
+    """
+
+    test: str
+    scheduler: str
+    samples: list[Sample]
+    steps: list[StepResult]
+    placed: dict[str, int] = field(default_factory=dict)
+
+
+def queues(test: HdrfTest) -> Entries:
+    """Return capacity-scheduler.xml: siblings by their weights, each may use whatever the others leave."""
+    entries = {
+        f"{CS}resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
+        f"{CS}maximum-am-resource-percent": "1",
+    }
+    groups = {group: [queue_of(leaf) for leaf in leaves] for group, leaves in test.groups.items()}
+    return entries | queue_tree(groups, test.weights)
+
+
+def cluster_settings(test: HdrfTest, scheduler: Scheduler, folder: Path) -> ClusterSettings:
+    """Return the cluster of a test; its queues are written to a file beside `folder`."""
+    file = folder.with_name(f"{folder.name}-queues.xml")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_site(file, queues(test))
+    overrides = {
+        "yarn.nodemanager.admin-env": sleepers.node_environment(str(folder.resolve())),
+        "yarn.nodemanager.container-monitor.enabled": "false",
+    }
+    if scheduler is Scheduler.TREADLE:
+        overrides |= LONG_TIMEOUTS
+    return ClusterSettings(
+        nodes=test.nodes,
+        memory_mb=PLENTY_MB,
+        vcores=PLENTY_VCORES,
+        resources={"cpu": test.node, "gpu": test.node},
+        scheduler=scheduler,
+        queues=file,
+        policy=ready_made()[POLICY],
+        overrides=overrides,
+        start_timeout_s=START_TIMEOUT_S,
+    )
+
+
+def run_test(test: HdrfTest, scheduler: Scheduler, settings: Settings, folder: Path, say: Say) -> Run:
+    """Start a cluster in `folder`, run a test on it, and stop it whatever happens.
+
+    Raises:
+        ClusterError: the cluster or one of its jobs does not start, or the RM does not answer.
+    """
+    with MiniCluster(cluster_settings(test, scheduler, folder), folder, say) as cluster, cluster.answering():
+        return _Experiment(cluster, test, scheduler, settings, say).run()
+
+
+class _Experiment:
+    """A test on a started cluster."""
+
+    def __init__(
+        self, cluster: MiniCluster, test: HdrfTest, scheduler: Scheduler, settings: Settings, say: Say
+    ) -> None:
+        self._cluster = cluster
+        self._test = test
+        self._scheduler = scheduler
+        self._settings = settings
+        self._say = say
+        self._present: dict[str, Sleeper] = {}
+        self._samples: list[Sample] = []
+        self._started = time.monotonic()
+        self._submitted = 0
+
+    def run(self) -> Run:
+        """Go through the steps."""
+        steps = [self._step(number) for number in range(len(self._test.steps))]
+        placed = self._cluster.rm.placed() if self._scheduler is Scheduler.TREADLE else {}
+        return Run(self._test.name, self._scheduler.value, self._samples, steps, placed)
+
+    def _step(self, number: int) -> StepResult:
+        step = self._test.steps[number]
+        who = f"test {self._test.name}, {self._scheduler.value}, step {number + 1} of {len(self._test.steps)}"
+        self._say(f"{who}: {step.title}")
+        start_s = self._second()
+        for leaf in step.leave:
+            self._present.pop(leaf).kill(self._cluster)
+        came = [self._submit(leaf) for leaf in step.join]
+        for sleeper in came:
+            sleeper.wait_running(self._cluster)
+            self._present[sleeper.leaf] = sleeper
+        settling_s = self._second()
+        while self._second() < settling_s + self._settings.step_s:
+            self._sample()
+            time.sleep(POLL_S)
+        end_s = self._second()
+        inside = [sample.tasks for sample in self._samples if sample.second >= end_s - self._settings.window_s]
+        counts = {leaf: [tasks[leaf] for tasks in inside] for leaf in self._present}
+        return StepResult(
+            step.title,
+            start_s,
+            settling_s,
+            end_s,
+            {leaf: statistics.median(seen) for leaf, seen in counts.items()},
+            {leaf: min(seen) for leaf, seen in counts.items()},
+            {leaf: max(seen) for leaf, seen in counts.items()},
+        )
+
+    def _submit(self, leaf: str) -> Sleeper:
+        self._submitted += 1
+        return sleepers.start(self._cluster, leaf, self._submitted, self._test.demands[leaf], self._settings.task_s)
+
+    def _second(self) -> float:
+        return round(time.monotonic() - self._started, 3)
+
+    def _sample(self) -> None:
+        used = {application["id"]: used_resources(application) for application in self._cluster.rm.applications()}
+        tasks = {}
+        for leaf, sleeper in self._present.items():
+            demand = self._test.demands[leaf]
+            resource = max(demand, key=lambda name: demand[name])
+            tasks[leaf] = used.get(sleeper.application_id, {}).get(resource, 0) // demand[resource]
+        self._samples.append(Sample(self._second(), tasks))
+
+
+def used_resources(application: dict[str, Any]) -> dict[str, int]:
+    """Return what an application's containers hold, by resource type, from what the RM's REST page says of it."""
+    used: dict[str, int] = {}
+    for partition in _listed((application.get("resourceInfo") or {}).get("resourceUsagesByPartition")):
+        information = partition.get("used", {}).get("resourceInformations", {}).get("resourceInformation")
+        for resource in _listed(information):
+            used[resource["name"]] = used.get(resource["name"], 0) + int(resource["value"])
+    return used
+
+
+def _listed(value: Any) -> Iterable[dict[str, Any]]:
+    """Return a list that Jersey writes as a single object if it has one entry."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+TOLERANCE = 1.0
+"""How many containers a leaf may have more or fewer than the paper's share of it."""
+SCHEDULERS = {
+    "treadle": "Treadle, H-DRF (repaired)",
+    "capacity": "stock CapacityScheduler",
+}
+
+
+def off(step: StepResult, expected: dict[str, float]) -> dict[str, float]:
+    """Return how far off those leaves are that are not within `TOLERANCE` of what is expected."""
+    missed = {leaf: step.tasks[leaf] - tasks for leaf, tasks in expected.items()}
+    return {leaf: amount for leaf, amount in missed.items() if abs(amount) > TOLERANCE}
+
+
+def faults(test: HdrfTest, step: StepResult, expected: dict[str, float]) -> list[str]:
+    """Say who starves and what lies idle.
+
+    A leaf starves that has nothing though the paper gives it at least one task. A resource lies idle if more of it is
+    unused than in the paper's shares, by more than the largest task needs of it.
+    """
+    found = [f"{leaf} starves" for leaf, tasks in expected.items() if tasks >= 1 and step.tasks[leaf] == 0]
+    for resource in ("cpu", "gpu"):
+        needs = {leaf: test.demands[leaf][resource] for leaf in expected}
+        idle = sum(need * (expected[leaf] - step.tasks[leaf]) for leaf, need in needs.items())
+        if idle > max(needs.values(), default=0):
+            found.append(f"{idle:.3g} {resource} idle")
+    return found
+
+
+def table(test: HdrfTest, runs: list[Run]) -> Table:
+    """Return reached shares beside the paper's, and beside those of naive hierarchical DRF as tasks end."""
+    shown = empty_table(
+        f"Test {test.name}: {test.about}",
+        ("step", "leaf"),
+        ("H-DRF", "naive DRF", *(SCHEDULERS[run.scheduler] for run in runs)),
+        box=SIMPLE,
+    )
+    paper, naive = test.shares("hdrf"), test.shares("drf-naive")
+    for number, step in enumerate(test.steps):
+        title = f"{number + 1}. {step.title}"
+        for leaf, tasks in paper[number].items():
+            reached = [_cell(run.steps[number], leaf) for run in runs]
+            shown.add_row(title, leaf, f"{tasks:.4g}", f"{naive[number][leaf]:.4g}", *reached)
+            title = ""
+        verdicts = ["; ".join(_verdict(test, run.steps[number], paper[number])) for run in runs]
+        shown.add_row("", "", "", "", *verdicts, end_section=True)
+    return shown
+
+
+def _cell(step: StepResult, leaf: str) -> str:
+    spread = f" ({step.least[leaf]} to {step.most[leaf]})" if step.least[leaf] != step.most[leaf] else ""
+    return f"{step.tasks[leaf]:g}{spread}"
+
+
+def _verdict(test: HdrfTest, step: StepResult, expected: dict[str, float]) -> list[str]:
+    found = faults(test, step, expected)
+    if found:
+        return found
+    return ["other shares"] if off(step, expected) else ["as the paper"]
+
+
+def document(tests: list[HdrfTest], runs: list[Run]) -> dict[str, Any]:
+    """Return everything for `--json`."""
+    described = []
+    for test in tests:
+        own = [run for run in runs if run.test == test.name]
+        paper = test.shares("hdrf")
+        described.append(
+            {
+                "test": test.name,
+                "about": test.about,
+                "cluster": {"nodes": test.nodes, "cpu": test.capacity, "gpu": test.capacity},
+                "demands": test.demands,
+                "steps": [step.title for step in test.steps],
+                "expected": {"hdrf": paper, "drf-naive": test.shares("drf-naive")},
+                "runs": [
+                    {
+                        **asdict(run),
+                        "off": [off(step, tasks) for step, tasks in zip(run.steps, paper, strict=True)],
+                        "faults": [faults(test, step, tasks) for step, tasks in zip(run.steps, paper, strict=True)],
+                    }
+                    for run in own
+                ],
+            }
+        )
+    return {"tolerance": TOLERANCE, "tests": described}
+
+
+def plot_test(test: HdrfTest, runs: Sequence[Run], target: Path) -> None:
+    """Write one chart: what each leaf has, and dotted what the paper says that it should have."""
+    from matplotlib.figure import Figure  # only here: matplotlib is an extra
+
+    figure = Figure(figsize=(9, 3.2 * len(runs)), layout="constrained")
+    panels = figure.subplots(len(runs), 1, sharey=True, squeeze=False)[:, 0]
+    colors = {leaf: f"C{place}" for place, leaf in enumerate(test.demands)}
+    paper = test.shares("hdrf")
+    for panel, run in zip(panels, runs, strict=True):
+        for leaf, color in colors.items():
+            seconds = [sample.second for sample in run.samples]
+            tasks = [sample.tasks.get(leaf, 0) for sample in run.samples]
+            panel.step(seconds, tasks, where="post", color=color, label=leaf, linewidth=1.2)
+        for step, expected in zip(run.steps, paper, strict=True):
+            panel.axvline(step.start_s, color="0.7", linewidth=0.8)
+            panel.text(step.start_s, 1.01, step.title, transform=panel.get_xaxis_transform(), fontsize=7)
+            for leaf, share in expected.items():
+                panel.hlines(share, step.settling_s, step.end_s, colors=colors[leaf], linestyles=":", linewidth=1.2)
+        panel.set_title(SCHEDULERS[run.scheduler], fontsize=10, loc="left", pad=16)
+        panel.set_ylabel("containers of tasks")
+        panel.set_ylim(bottom=-0.3)
+    panels[-1].set_xlabel("seconds (dotted: the paper's shares)")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper", fontsize=8)
+    figure.suptitle(f"Test {test.name}")
+    figure.savefig(target, dpi=150)

@@ -20,8 +20,16 @@ from treadle.simulate.statistics import Interval, interval_of, interval_of_ratio
 from treadle.tables import empty_table
 from treadle.workload.job import Workload
 from treadle_lab.harness.runs import digest_of
-from treadle_lab.papers.hdrf.comparison import HDRF, NODES, SchemeRun, content_of, settings_of
-from treadle_lab.papers.hdrf.facebook import queues_of, schedule, with_demands
+from treadle_lab.papers.hdrf.facebook import (
+    HDRF,
+    NODES,
+    SchemeRun,
+    content_of,
+    queues_of,
+    schedule,
+    settings_of,
+    with_demands,
+)
 
 __all__ = ["BINS", "SCHEMES", "SlotRun", "Slots", "percent_longer", "run_slots", "scenario_of", "shown"]
 

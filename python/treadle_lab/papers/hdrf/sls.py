@@ -1,11 +1,8 @@
-"""Section 5.2 on the testbed: a real ResourceManager with 50 simulated nodes plays the simulated comparison's jobs.
-
-Durations and gaps are compressed by `TIMES`, and with them heartbeats, which are real ones' second. Two resource types
-play CPU and GPU beside virtual cores without a bound: the ResourceManager gives every container one of these.
-"""
+"""Section 5.2 on simulated nodes of a real ResourceManager, and its report."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,18 +10,45 @@ from typing import Any, Final
 
 import numpy as np
 import yaml
+from rich.table import Table
 
 from treadle.admin.install import ready_made
 from treadle.errors import UserError
-from treadle_lab.papers.hdrf.comparison import HDRF, NODE, NODES, JobSpans, content_of, medians_of
-from treadle_lab.papers.hdrf.facebook import GROUPS, LEAVES, queue_of, schedule
-from treadle_lab.papers.hdrf.queue_tree import queue_tree
-from treadle_lab.sls.cluster import Cluster, Scheduling
-from treadle_lab.sls.play import SUCCEEDED, Played
-from treadle_lab.sls.player import Player, in_turn
-from treadle_lab.sls.script import Script, ScriptedJob, map_reduce
-
-__all__ = ["HEARTBEAT_MS", "NAIVE", "SCHEMES", "STOCK", "TIMES", "Draw", "cluster_of", "run_draw", "script_of"]
+from treadle.tables import empty_table
+from treadle_lab.papers.hdrf.comparison_report import (
+    PAPER_GAIN,
+    PAPER_GAIN_STOCK,
+    PAPER_STOCK,
+    PAPER_TASKS,
+    Comparison,
+    by_leaf,
+    shown,
+)
+from treadle_lab.papers.hdrf.facebook import (
+    GROUPS,
+    HDRF,
+    LEAVES,
+    NODE,
+    NODES,
+    JobSpans,
+    content_of,
+    medians_of,
+    queue_of,
+    schedule,
+)
+from treadle_lab.papers.hdrf.paper_tests import queue_tree
+from treadle_lab.sls import play as pace
+from treadle_lab.sls.play import (
+    SUCCEEDED,
+    Cluster,
+    Played,
+    Player,
+    Scheduling,
+    Script,
+    ScriptedJob,
+    in_turn,
+    map_reduce,
+)
 
 TIMES: Final = 0.1
 """Durations in the testbed over those of the simulated comparison."""
@@ -48,7 +72,7 @@ class Draw:
     seed: int
     runs: dict[str, Played]
     figures: dict[str, dict[str, Any]]
-    """By scheme, as `treadle_lab.papers.hdrf.comparison.run_scheme` returns them, in uncompressed time."""
+    """By scheme, as `treadle_lab.papers.hdrf.facebook.run_scheme` returns them, in uncompressed time."""
 
 
 def cluster_of(nodes: int = NODES) -> Cluster:
@@ -140,3 +164,83 @@ def run_draw(sample: Path, seed: int, turn: int, player: Player) -> Draw:
         runs[scheme] = player.kept.get_or_play(run, scheme, chosen.policy, content_of(sample), seed)
     found = {scheme: figures_of(script, runs[scheme], f"seed {seed}, {scheme}") for scheme in SCHEMES}
     return Draw(seed, {scheme: runs[scheme] for scheme in SCHEMES}, found)
+
+
+SIMULATED: Final[Mapping[str, str]] = {HDRF: HDRF, NAIVE: NAIVE, STOCK: "capacity"}
+"""The simulator's schemes beside those of the testbed. Its `capacity` orders queues alone (`comparison.SHARES`)."""
+TITLES: Final = {HDRF: "H-DRF (as: paper)", NAIVE: "naive H-DRF (Pareto CS)", STOCK: "stock capacity scheduler"}
+_PAPER_TASKS: Final = {**PAPER_TASKS, STOCK: PAPER_STOCK}
+_PAPER_GAIN: Final = {NAIVE: PAPER_GAIN, STOCK: PAPER_GAIN_STOCK}
+
+
+class PlayedComparison:
+    """Figures by scheme and leaf on the testbed, and the simulator's for the same draws."""
+
+    def __init__(self, draws: Sequence[Draw], simulated: Comparison) -> None:
+        """Take draws and what the simulator makes of them."""
+        self._draws = draws
+        pairs = [(scheme, draw.seed) for draw in draws for scheme in SCHEMES]
+        self._played = Comparison(pairs, [draw.figures[scheme] for draw in draws for scheme in SCHEMES])
+        self._simulated = simulated
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything for ``--json``; times are uncompressed but those of the machine's pace."""
+        beside = self._simulated.by_scheme()
+        papers: dict[str, Mapping[str, tuple[int, ...]]] = {
+            "median_tasks": _PAPER_TASKS,
+            "gain_percent_over": _PAPER_GAIN,
+        }
+        return {
+            "section": "5.2",
+            "seeds": self._played.seeds,
+            "times": TIMES,
+            "heartbeat_ms": HEARTBEAT_MS,
+            "schemes": self._played.by_scheme() | {f"simulator-{name}": found for name, found in beside.items()},
+            "paper": {name: {scheme: list(row) for scheme, row in rows.items()} for name, rows in papers.items()},
+            "shortfalls": self.shortfalls(),
+            "runs": self._played.runs(),
+            "simulated_runs": self._simulated.runs(),
+            "played": [
+                {"seed": draw.seed, "scheme": scheme, **run.as_json()}
+                for draw in self._draws
+                for scheme, run in draw.runs.items()
+            ],
+        }
+
+    def tables(self) -> list[Table]:
+        """Return what is printed."""
+        tasks = by_leaf("Tasks that run at a time: median while leaves with large jobs have jobs")
+        responses = by_leaf("Mean response time of jobs over that under H-DRF")
+        for scheme in SCHEMES:
+            beside = SIMULATED[scheme]
+            tasks.add_row(TITLES[scheme], *(shown(self._played.median_tasks(scheme, leaf)) for leaf in LEAVES))
+            tasks.add_row("  simulator", *(shown(self._simulated.median_tasks(beside, leaf)) for leaf in LEAVES))
+            tasks.add_row("  paper", *map(str, _PAPER_TASKS[scheme]))
+            if scheme == HDRF:
+                continue
+            responses.add_row(TITLES[scheme], *(shown(self._played.response_ratio(scheme, leaf)) for leaf in LEAVES))
+            responses.add_row("  simulator", *(shown(self._simulated.response_ratio(beside, leaf)) for leaf in LEAVES))
+            responses.add_row("  paper: gain of H-DRF (%)", *(f"{gain:+d}" for gain in _PAPER_GAIN[scheme]))
+        return [tasks, responses, self._machine()]
+
+    def _machine(self) -> Table:
+        table = empty_table(
+            "The machine: heartbeats handled, latest submission",
+            ("",),
+            ("pace", "containers placed by the stock scheduler"),
+        )
+        for scheme in SCHEMES:
+            runs = [draw.runs[scheme] for draw in self._draws]
+            natively = "" if scheme == STOCK else str(sum(run.placed_natively for run in runs))
+            table.add_row(TITLES[scheme], pace.shown([run.pace for run in runs]), natively)
+        return table
+
+    def shortfalls(self) -> list[str]:
+        """Say what is not as it should be: native placements, and a machine that was too slow."""
+        runs = {f"seed {draw.seed}, {scheme}": run for draw in self._draws for scheme, run in draw.runs.items()}
+        found = [
+            f"{title}: the stock scheduler placed {run.placed_natively} containers in Treadle's stead"
+            for title, run in runs.items()
+            if run.placed_natively
+        ]
+        return found + pace.behind({title: run.pace for title, run in runs.items()})

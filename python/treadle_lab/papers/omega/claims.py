@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from treadle_lab.models.cell.cell import Outcome
-from treadle_lab.models.cell.workload import JobKind
-from treadle_lab.papers.omega.experiment import Run
-from treadle_lab.papers.omega.points import Point
+from treadle_lab.models.cell.cell import JobKind, Outcome
+from treadle_lab.papers.omega.points import Point, Run
 
 SATURATED = 0.95
 """A scheduler that is busy for so much of the time is saturated."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from treadle_lab.models.cell.architectures import ARCHITECTURES
+from treadle_lab.models.cell.cell import ARCHITECTURES
 from treadle_lab.papers.omega.points import Point
 
 _T_JOB_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)

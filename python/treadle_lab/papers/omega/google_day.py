@@ -16,10 +16,17 @@ import numpy as np
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.errors import UserError
 from treadle.workload.traces.google import google_jobs, google_left_s
-from treadle_lab.models.cell.cell import Cell
-from treadle_lab.models.cell.running import RunningJobs
-from treadle_lab.models.cell.tables import MACHINE_CPU, MACHINE_MEMORY_MB
-from treadle_lab.models.cell.workload import DAY_S, CellWorkload, JobKind, arrivals, merged
+from treadle_lab.models.cell.cell import (
+    DAY_S,
+    MACHINE_CPU,
+    MACHINE_MEMORY_MB,
+    Cell,
+    CellWorkload,
+    JobKind,
+    arrivals,
+    merged,
+)
+from treadle_lab.models.cell.shared_state import RunningJobs
 
 MACHINES: Final = 12_500
 """About as many as the traced cell had."""

@@ -9,12 +9,10 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.figure import Figure as Drawing
 
-from treadle_lab.models.cell.cell import Outcome
-from treadle_lab.models.cell.workload import JobKind
+from treadle_lab.models.cell.cell import JobKind, Outcome
 from treadle_lab.papers.omega.claims import busyness, conflicts, service_conflicts
-from treadle_lab.papers.omega.experiment import Run
 from treadle_lab.papers.omega.figures import GROWTH, Figure
-from treadle_lab.papers.omega.points import Point
+from treadle_lab.papers.omega.points import Point, Run
 from treadle_lab.papers.omega.report import timing
 
 Outcomes = Mapping[Point, list[Outcome]]

@@ -17,10 +17,18 @@ from treadle.simulator.engines_simulation import EnginesSimulation
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.scenario_engines import with_engines
 from treadle.workload.job import Framework, Job, Workload
-from treadle_lab.models.cell.architectures import ARCHITECTURES
-from treadle_lab.models.cell.cell import simulate_cell
-from treadle_lab.models.cell.tables import MACHINE_CPU, MACHINE_MEMORY_MB, Cell, DecisionTime
-from treadle_lab.models.cell.workload import CellWorkload, Draw, JobKind, drawn
+from treadle_lab.models.cell.cell import (
+    ARCHITECTURES,
+    MACHINE_CPU,
+    MACHINE_MEMORY_MB,
+    Cell,
+    CellWorkload,
+    DecisionTime,
+    Draw,
+    JobKind,
+    drawn,
+    simulate_cell,
+)
 
 CONFLICTS_WITHIN: Final = 0.10
 BUSYNESS_WITHIN: Final = 0.03

@@ -12,8 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.errors import UserError
-from treadle_lab.papers.omega.experiment import Row, Run
-from treadle_lab.papers.omega.points import Point
+from treadle_lab.papers.omega.points import Point, Row, Run
 
 FIGURES: Final = {
     "wait_batch_s": 0.01,

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from treadle.tables import empty_table
 from treadle_lab.papers.omega.claims import Claim
-from treadle_lab.papers.omega.experiment import ROW_COLUMNS, Run
+from treadle_lab.papers.omega.points import ROW_COLUMNS, Run
 from treadle_lab.papers.omega.reference import FIGURES, Comparison, point_json, rows_by_scheduler, spread_of
 from treadle_lab.papers.omega.specialist import SpecialistRun, summary
 

@@ -17,8 +17,17 @@ from treadle.compiled.array_types import F64, I32
 from treadle.errors import UserError
 from treadle.policy.mapreduce_workers import WorkerPolicy, finish_s
 from treadle.workload.traces.swim import DEFAULT_MODEL, swim_jobs
-from treadle_lab.models.cell.cell import SAMPLE_S, Cell, simulate_specialist, warm_up_specialist
-from treadle_lab.models.cell.workload import DAY_S, Activities, CellWorkload, JobKind, merged
+from treadle_lab.models.cell.cell import (
+    DAY_S,
+    SAMPLE_S,
+    Activities,
+    Cell,
+    CellWorkload,
+    JobKind,
+    merged,
+    simulate_specialist,
+    warm_up_specialist,
+)
 from treadle_lab.models.cores import Progress, on_all_cores
 from treadle_lab.papers.omega.google_day import MACHINES, GoogleDay
 

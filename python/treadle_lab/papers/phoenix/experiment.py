@@ -12,13 +12,9 @@ import numpy.typing as npt
 
 from treadle_lab.harness.runs import Asked
 from treadle_lab.models.cores import Progress, on_all_cores
-from treadle_lab.models.workers.eligible import Eligible
-from treadle_lab.models.workers.systems import SYSTEMS
-from treadle_lab.models.workers.tables import RELAXED_SLOWDOWN
 from treadle_lab.models.workers.trace import Trace
-from treadle_lab.models.workers.workers import Outcome, simulate_workers, warm_up
-from treadle_lab.papers.phoenix.central import CENTRAL
-from treadle_lab.papers.phoenix.central_runs import CentralRun, run_central
+from treadle_lab.models.workers.workers import RELAXED_SLOWDOWN, SYSTEMS, Eligible, Outcome, simulate_workers, warm_up
+from treadle_lab.papers.phoenix.central import CENTRAL, CentralRun, run_central
 from treadle_lab.papers.phoenix.files import Machines, Wanted, eligible_of
 
 Flags = npt.NDArray[np.bool_]

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from treadle.constraints.expression import ANY, Conjunction, ExpressionError, Predicate, parse
 from treadle.errors import UserError
-from treadle_lab.models.workers.eligible import Eligible, Groups
 from treadle_lab.models.workers.trace import Trace
+from treadle_lab.models.workers.workers import Eligible, Groups
 
 CONSTRAINTS_HEADER: Final = ("job", "hard", "soft")
 MACHINES_MAX: Final = 1_000_000

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure as Drawing
 
 from treadle_lab.papers.phoenix.experiment import CLASSES, Run, Setup
-from treadle_lab.papers.phoenix.report import Report
+from treadle_lab.papers.phoenix.figures import Report
 
 LINES: Final = ("-", "--", ":", "-.")
 BUCKETS: Final = 200

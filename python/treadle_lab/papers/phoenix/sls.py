@@ -1,28 +1,141 @@
-"""200 simulated nodes of a real ResourceManager, where JVM starts do not drown a difference.
-
-A tenth of the nodes is special, by attribute. Short jobs say what they require in a tag, as users of MapReduce do.
-Task durations vary around their mean, by seed.
-"""
+"""Asks that a tenth of simulated nodes can serve, under a real ResourceManager: schedulers, jobs, runs and report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from rich.box import SIMPLE
+from rich.table import Table
 
+from treadle.admin.install import ready_made
+from treadle.admin.jars import shim_jar
+from treadle.sources import digest
+from treadle.sweep.kept import Kept, result_bytes
+from treadle.tables import empty_table
+from treadle_lab.harness.outcomes import failed
+from treadle_lab.harness.runs import digest_of
+from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.minicluster import Scheduler
 from treadle_lab.papers.phoenix.blind import write_command
-from treadle_lab.papers.phoenix.sls_jobs import Arrival, Settings, arrivals
-from treadle_lab.papers.phoenix.sls_schemes import ALLOCATOR, Ended, Round, Scheme
-from treadle_lab.sls.cluster import Cluster, Scheduling
-from treadle_lab.sls.play import Played, play
+from treadle_lab.sls.play import Cluster, Played, Scheduling, Script, ScriptedJob, map_reduce, play
 from treadle_lab.sls.run import Setting
-from treadle_lab.sls.script import Script, ScriptedJob, map_reduce
 
-__all__ = ["SETTINGS", "Size", "run_scheme", "script_of", "settings_of"]
+ALLOCATOR: Final = {
+    "yarn.scheduler.app-placement-allocator.class": "io.treadle.shim.constraints.TreadlePlacementAllocator"
+}
+POLICY: Final = """\
+policy:
+  share: {kind: capacity}
+  order: {kind: srpt}
+  fit: {kind: packing}
+  estimate: {kind: observed}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """A scheduler; ``policy`` is a treadle.yaml, empty under the stock one."""
+
+    name: str
+    scheduler: Scheduler
+    policy: str = ""
+
+
+SCHEMES: Final = ("stock", "blind", "srpt", "phoenix")
+
+
+def schemes() -> list[Scheme]:
+    """Return the schemes; phoenix only if this version has that policy."""
+    found = [
+        Scheme("stock", Scheduler.CAPACITY),
+        Scheme("blind", Scheduler.TREADLE, POLICY),
+        Scheme("srpt", Scheduler.TREADLE, POLICY),
+    ]
+    file = ready_made().get("phoenix")
+    return found if file is None else [*found, Scheme("phoenix", Scheduler.TREADLE, file.read_text("utf-8"))]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The outcome of a job."""
+
+    name: str
+    short: bool
+    status: str
+    completion_ms: int
+    """From its submission to its end, by the ResourceManager's clock."""
+    misplaced: int
+    """Containers beside its master's on nodes that it does not allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The jobs of a seed under one scheduler."""
+
+    seed: int
+    scheme: str
+    jobs: tuple[Ended, ...]
+    proposals: int
+    """Of the engine; 0 under the stock scheduler."""
+    constraint_rejections: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How large a round is."""
+
+    short_jobs: int
+    short_tasks: int
+    gap_ms: int
+    """Mean time from one short job to the next."""
+    long_jobs: int
+    slots: int
+    """Tasks at a time in the cluster."""
+    short_ms: int = 1_000
+    """How long a task of a short job sleeps."""
+    long_ms: int = 8_000
+    """How long a task of a long job sleeps."""
+    load: float = 0.7
+    """Of long jobs: slots that they keep busy on average."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A job and when it is submitted."""
+
+    name: str
+    at_ms: int
+    tasks: int
+    task_ms: int
+    short: bool
+
+
+def arrivals(seed: int, settings: Settings) -> list[Arrival]:
+    """Draw the jobs of a round, in the order in which they are submitted.
+
+    Long jobs come evenly; their tasks together keep ``load`` of the slots busy until the last short job comes.
+    """
+    chance = np.random.default_rng(seed)
+    gaps = chance.exponential(settings.gap_ms, settings.short_jobs)
+    times = np.cumsum(gaps)
+    span = float(times[-1])
+    tasks = max(1, round(settings.load * settings.slots * span / settings.long_ms / settings.long_jobs))
+    drawn = [
+        Arrival(f"long-{number}", round(number * span / settings.long_jobs), tasks, settings.long_ms, False)
+        for number in range(settings.long_jobs)
+    ]
+    drawn += [
+        Arrival(f"short-{number}", round(float(at)), settings.short_tasks, settings.short_ms, True)
+        for number, at in enumerate(times)
+    ]
+    return sorted(drawn, key=lambda one: (one.at_ms, one.name))
+
 
 ATTRIBUTE: Final = {"zone": "special"}
 SPECIAL_SHARE: Final = 0.1
@@ -118,3 +231,181 @@ def round_of(scheme: str, seed: int, script: Script, played: Played) -> Round:
     )
     proposals, rejected = (int(played.shim.get(key, 0)) for key in ("Proposals", "RejectedConstraint"))
     return Round(seed, scheme, ended, proposals, rejected)
+
+
+class KeptRounds:
+    """A folder as `treadle sweep` has one; a round is found by all that it depends on, code and jar among it."""
+
+    def __init__(self, folder: Path | None, *about: object) -> None:
+        """Use a folder; None keeps nothing.
+
+        Args:
+            folder: is made if it is not there
+            about: what all rounds have in common, as JSON takes it
+
+        Raises:
+            UserError: the folder cannot be made or written.
+        """
+        self._kept = None if folder is None else Kept(folder)
+        self._about = [*about, *_programs()] if folder is not None else []
+
+    def get_or_run(self, run: Callable[[], Round], *about: object) -> Round:
+        """Return a round that is kept, else that which ``run`` returns; ``about`` says which one it is.
+
+        A round of which a job did not succeed is not kept for the next time.
+
+        Raises:
+            UserError: it cannot be written, or `run` does not come to an end.
+        """
+        if self._kept is None:
+            return run()
+        key = digest_of(__name__, *self._about, *about)
+        found = self._kept.get(key)
+        if found is not None:
+            return _round(json.loads(found)["round"])
+        ended = run()
+        failed = any(job.status != "SUCCEEDED" for job in ended.jobs)
+        self._kept.put(key, result_bytes({"key": key, "round": asdict(ended)}), failed=failed)
+        return ended
+
+
+def _programs() -> list[str]:
+    """Return digests of the Python code and of the jar that a ResourceManager runs."""
+    code = digest("treadle.cli.sidecar")
+    return [code, hashlib.sha256(shim_jar().read_bytes()).hexdigest()]
+
+
+def _round(document: dict[str, Any]) -> Round:
+    return Round(**{**document, "jobs": tuple(Ended(**job) for job in document["jobs"])})
+
+
+OURS: Final = "phoenix"
+GOALS: Final = {("stock", "short_p90"): 0.7, ("srpt", "short_p90"): 1.05, ("srpt", "long_mean"): 1.05}
+"""Ours over another's at most: the 90th percentile of short jobs, and the mean of long ones."""
+REJECTIONS_MAX: Final = 0.01
+"""Proposals for nodes that asks may not use, of all; an engine that knows makes next to none."""
+SHORT_JOBS: Final = 200
+"""How many each scheduler must have had for an answer."""
+FIGURES: Final = ("short_p90", "short_p99", "long_mean")
+WORDS: Final = {"short_p90": "short jobs' P90", "short_p99": "short jobs' P99", "long_mean": "long jobs' mean"}
+
+
+def schemes_of(rounds: Sequence[Round]) -> list[str]:
+    """Return the schedulers that ran, in the order of `SCHEMES`."""
+    ran = {one.scheme for one in rounds}
+    return [name for name in SCHEMES if name in ran]
+
+
+def times(rounds: Sequence[Round], scheme: str, *, short: bool, seed: int | None = None) -> list[int]:
+    """Return the completion times of short or long jobs under a scheduler."""
+    return [
+        job.completion_ms
+        for one in rounds
+        if one.scheme == scheme and seed in (None, one.seed)
+        for job in one.jobs
+        if job.short == short
+    ]
+
+
+def figure(rounds: Sequence[Round], scheme: str, name: str, seed: int | None = None) -> float:
+    """Return one of `FIGURES` in milliseconds; NaN if there are no such jobs."""
+    found = times(rounds, scheme, short=name.startswith("short"), seed=seed)
+    if not found:
+        return float("nan")
+    return float(np.mean(found)) if name.endswith("mean") else float(np.percentile(found, float(name[-2:])))
+
+
+def ratio(rounds: Sequence[Round], scheme: str, over: str, name: str) -> Interval:
+    """Return a figure under a scheduler over that under another: the mean of the rounds' ratios, each round a pair."""
+    seeds = sorted({one.seed for one in rounds})
+    pairs = [(figure(rounds, scheme, name, seed), figure(rounds, over, name, seed)) for seed in seeds]
+    return interval_of([mine / theirs for mine, theirs in pairs if theirs > 0 and mine == mine])
+
+
+def table(rounds: Sequence[Round]) -> Table:
+    """Return each scheduler's times in seconds, what went to other nodes, and what was turned down for it."""
+    shown = empty_table(
+        "Completion times (s)",
+        ("scheduler",),
+        ("short jobs", *WORDS.values(), "on other nodes", "turned down"),
+        box=SIMPLE,
+    )
+    for scheme in schemes_of(rounds):
+        own = [one for one in rounds if one.scheme == scheme]
+        shown.add_row(
+            scheme,
+            str(len(times(rounds, scheme, short=True))),
+            *(f"{figure(rounds, scheme, name) / 1000:.1f}" for name in FIGURES),
+            str(sum(job.misplaced for one in own for job in one.jobs)),
+            f"{sum(one.constraint_rejections for one in own)} of {sum(one.proposals for one in own)}",
+        )
+    return shown
+
+
+def reached(rounds: Sequence[Round]) -> dict[str, Interval]:
+    """Return ours over others' for each goal whose schedulers ran."""
+    ran = schemes_of(rounds)
+    return {
+        f"{WORDS[name]}, {OURS} over {over}": ratio(rounds, OURS, over, name)
+        for over, name in GOALS
+        if OURS in ran and over in ran
+    }
+
+
+def shortfalls(rounds: Sequence[Round]) -> list[str]:
+    """Say what is not as it should be: jobs that failed, containers on other nodes, goals that are missed."""
+    found = failed(rounds)
+    found += [
+        f"seed {one.seed}, {one.scheme}: {job.misplaced} containers of {job.name} ran on nodes that it does not allow"
+        for one in rounds
+        for job in one.jobs
+        if job.misplaced
+    ]
+    for scheme in ("srpt", OURS):
+        proposals = sum(one.proposals for one in rounds if one.scheme == scheme)
+        rejected = sum(one.constraint_rejections for one in rounds if one.scheme == scheme)
+        if rejected > REJECTIONS_MAX * proposals:
+            found.append(f"{scheme}: {rejected} of {proposals} proposals were for nodes that asks may not use")
+    ran = schemes_of(rounds)
+    if OURS not in ran:
+        found.append("phoenix did not run: this version has no policy of that name")
+    for (over, name), goal in GOALS.items():
+        if OURS in ran and over in ran and (got := ratio(rounds, OURS, over, name)).mean > goal:
+            found.append(f"{WORDS[name]}: {got} of {over}'s; the goal is {goal}")
+    fewest = min(len(times(rounds, scheme, short=True)) for scheme in ran)
+    if fewest < SHORT_JOBS:
+        found.append(f"{fewest} short jobs a scheduler: {SHORT_JOBS} are needed for an answer; raise --rounds")
+    return found
+
+
+def document(rounds: Sequence[Round], settings: Settings) -> dict[str, Any]:
+    """Return everything for ``--json``."""
+    return {
+        "settings": asdict(settings),
+        "goals": {f"{OURS} over {over}, {name}": goal for (over, name), goal in GOALS.items()},
+        "reached": {text: got.as_json() for text, got in reached(rounds).items()},
+        "figures_ms": {
+            scheme: {name: figure(rounds, scheme, name) for name in FIGURES} for scheme in schemes_of(rounds)
+        },
+        "shortfalls": shortfalls(rounds),
+        "rounds": [asdict(one) for one in rounds],
+    }
+
+
+def plot_completions(rounds: Sequence[Round], target: Path) -> None:
+    """Write one chart: of short and of long jobs the share that has ended within a time."""
+    from matplotlib.figure import Figure  # only here: matplotlib is an extra
+
+    drawing = Figure(figsize=(7.0, 3.2), layout="constrained")
+    panels = drawing.subplots(1, 2, sharey=True)
+    for panel, short in zip(panels, (True, False), strict=True):
+        for scheme in schemes_of(rounds):
+            seconds = sorted(time_ms / 1000 for time_ms in times(rounds, scheme, short=short))
+            shares = [(place + 1) / len(seconds) for place in range(len(seconds))]
+            panel.step([0.0, *seconds], [0.0, *shares], where="post", label=scheme, linewidth=1.2)
+        panel.set_title("short jobs" if short else "long jobs", fontsize=10, loc="left")
+        panel.set_xlabel("completion time (s)")
+        panel.set_xlim(left=0)
+    panels[0].set_ylabel("share of jobs")
+    panels[1].legend(fontsize=8, loc="lower right")
+    drawing.savefig(target, dpi=150)

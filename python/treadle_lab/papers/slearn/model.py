@@ -19,7 +19,7 @@ from treadle.policy.slearn.gate import AdaptiveRatio, FixedRatio, Ratio
 from treadle_lab.papers.slearn.levels import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR
 from treadle_lab.papers.slearn.schemes import Scheme
 from treadle_lab.papers.slearn.trace import Trace
-from treadle_lab.readers.estimators.estimator import Z90
+from treadle_lab.readers.estimators.estimators import Z90
 
 THIN_LIMIT: Final = 3
 _THRESHOLDS_MS: Final = THRESHOLDS_MS.tolist()

@@ -1,6 +1,6 @@
 """History as 3Sigma keeps it by the letter of SLearn (NSDI 2022, sections 4.2, 4.3 and 5.1.3): trained once, whole.
 
-`treadle_lab.readers.estimators.three_sigma` is stronger: windows, errors that are drawn together, wide jobs and thin
+`treadle_lab.readers.estimators.estimators` is stronger: windows, errors that are drawn together, wide jobs and thin
 ones apart. Here a feature's value keeps all earlier jobs that have it; thin jobs and wide ones learn from each other.
 Of a job's six features the one speaks whose value has the least mean relative error of its predictions so far. Chosen
 by us, as the paper says only "least error": the error is |predicted - true| / true, without a bound; a value with
@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from treadle.workload.job import JobFeatures, JobRecord
-from treadle_lab.readers.estimators.three_sigma import features_of
+from treadle_lab.readers.estimators.estimators import features_of
 
 Point = Literal["utility", "median"]
 """What a distribution is reduced to: the runtime with its mean utility of 1 over runtime squared, or its median."""

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from treadle_lab.harness.statistics import Interval
 from treadle_lab.papers.slearn.experiment import Outcome
-from treadle_lab.papers.slearn.report import ESTIMATORS, Report
+from treadle_lab.papers.slearn.figures import ESTIMATORS, Report
 
 
 def plot_slearn(outcomes: Sequence[Outcome], report: Report, folder: Path) -> list[Path]:

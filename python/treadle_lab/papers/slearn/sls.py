@@ -24,11 +24,18 @@ from treadle.admin.install import ready_made
 from treadle.tables import empty_table
 from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.papers.slearn.trace import Trace
-from treadle_lab.sls.cluster import Cluster, Scheduling
-from treadle_lab.sls.pace import behind, shown
-from treadle_lab.sls.play import Played
-from treadle_lab.sls.player import Player, in_turn
-from treadle_lab.sls.script import Script, ScriptedJob, map_reduce
+from treadle_lab.sls.play import (
+    Cluster,
+    Played,
+    Player,
+    Scheduling,
+    Script,
+    ScriptedJob,
+    behind,
+    in_turn,
+    map_reduce,
+    shown,
+)
 
 __all__ = ["GOAL", "NAMES", "QUICK_JOBS", "Draw", "document", "run_draw", "shortfalls", "table"]
 

@@ -1,38 +1,290 @@
-"""The Google 2011 workload of SLearn, made ready for the simulator, and what estimators say of its jobs beforehand."""
+"""Jobs of Google's trace as the experiments draw them, and what is remembered of earlier ones."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from pickle import dumps, loads
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
 from treadle.compiled.array_types import F64, I64
-from treadle.dag.dag import Dag
-from treadle.history.profile import Prediction
+from treadle.dag.dag import Dag, Stage
+from treadle.history.profile import JobProfile, Prediction, predicted, with_run
+from treadle.history.run import JobRun, RecurrenceKey, StageRun
+from treadle.history.sketch import DurationSketch
 from treadle.simulator.feed import JobHints
-from treadle.workload.job import Framework, Job, JobRecord, Workload
-from treadle_lab.papers.slearn.dags import google_slearn_dags
+from treadle.workload.generate import CONTAINER
+from treadle.workload.job import Framework, Job, JobFeatures, JobRecord, Workload, arranged, scaled_to_window_load
+from treadle.workload.traces.google import GoogleJob, google_job, google_jobs
+from treadle.workload.traces.reading import Progress, WorkloadError, wrong
 from treadle_lab.papers.slearn.paper import ERROR_P50, ERROR_P90, LOAD
 from treadle_lab.papers.slearn.paper_history import PaperHistory, Point
-from treadle_lab.papers.slearn.stored import StoredRuns
-from treadle_lab.papers.slearn.workload import Draw, Unseen, google_slearn
 from treadle_lab.readers.estimators.accuracy import pilots_wanted
-from treadle_lab.readers.estimators.estimator import Estimate
 from treadle_lab.readers.estimators.estimators import (
+    THIN_LIMIT,
     Combined,
     EarlierMedian,
+    Estimate,
     Estimator,
+    History,
     Oracle,
     Pilots,
     PointEstimate,
     ThreeSigma,
+    learned,
     scaled_by_history,
 )
-from treadle_lab.readers.estimators.three_sigma import THIN_LIMIT, History, learned
+
+WINDOW_MS: Final = (600_000, 90_720_000)
+"""From the first event of the trace to the end of the extract, 25.2 h."""
+GAP_MS: Final = (70_754_000, 75_770_000)
+"""Where a part of the trace is missing: hardly any job was submitted, and no end of a task was seen."""
+
+Unseen = Literal["job_end", "left_out"]
+"""What is made of tasks that were not seen to finish: they ran until their job ended, or they were not there."""
+
+
+class SLearnTrace(NamedTuple):
+    """Jobs to run, and what history there is of jobs before them."""
+
+    history: tuple[JobRecord, ...]
+    """In order of submission."""
+    workload: Workload
+    records: tuple[JobRecord, ...]
+    """The workload's jobs with their features and their true durations, in the workload's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How jobs are drawn from the extract, and the cluster that they are for."""
+
+    nodes: int = 150
+    """Of the cluster, each with one slot."""
+    load: float = 1.01
+    """The mean of the windows."""
+    tasks_max: int = 150
+    """Jobs with more tasks are not drawn."""
+    cut: float = 0.5
+    """Where in the window history ends, as a share of it."""
+    seen_share: float = 0.0
+    """Of a job's tasks that must have been seen to finish for it to be drawn."""
+    unseen: Unseen = "job_end"
+    """What is made of the other tasks, in history too."""
+    slot: Mapping[str, float] = field(default_factory=lambda: CONTAINER)
+    """What a task asks for, and all that a node has."""
+
+    def check(self, seed: int, jobs: int) -> None:
+        """Refuse what cannot be drawn.
+
+        Raises:
+            WorkloadError: an argument is out of its bounds.
+        """
+        if seed < 0:
+            raise WorkloadError(f"seed is {seed}; it must not be negative")
+        if jobs < 2 or self.nodes < 1:
+            raise WorkloadError(f"jobs is {jobs} and nodes {self.nodes}; they must be at least 2 and 1")
+        if not (0.0 < self.cut < 1.0 and 0.0 <= self.seen_share <= 1.0):
+            raise WorkloadError(f"cut is {self.cut} and seen_share {self.seen_share}; both are shares between 0 and 1")
+
+    def scaled(self, workload: Workload) -> Workload:
+        """Return a workload with the load that is wanted of the cluster."""
+        capacity = {name: self.nodes * amount for name, amount in self.slot.items()}
+        return scaled_to_window_load(workload, capacity, self.load)
+
+
+def google_slearn(
+    path: Path,
+    seed: int,
+    jobs: int = 1_250,
+    draw: Draw = Draw(),
+    *,
+    tail_ms: int = 0,
+    progress: Progress | None = None,
+) -> SLearnTrace:
+    """Build history and workload.
+
+    All jobs submitted before the cut are history, with the tasks that were seen to finish: leaving any out would only
+    weaken those who learn from it. From those after it ``jobs`` are drawn, each with the same chance; they
+    keep their order and their gaps, which one factor then stretches to the wanted load: the mean over windows of
+    1,000 s that slide by 100 s, as in table 5. A node runs one task at a time, and a job is one stage.
+
+    How the extract's limits are treated: most wide jobs were killed by their users when a part of their tasks had
+    finished, and long tasks go beyond the end of the extract. Tasks that were not seen to finish count as having run
+    until their job ended, which the other table has for all 29 days. Of a job of which not even one task finished
+    nobody knows how many it has: it cannot be drawn (``tail_ms`` shows what that does near the end). Arrivals behind
+    the gap move forward by its length. Tasks keep their durations.
+
+    Args:
+        path: the folder of the extract, with both tables.
+        seed: of the draw.
+        jobs: how many to draw.
+        draw: from which, and for what cluster.
+        tail_ms: jobs submitted within this time of the end of the extract are dropped.
+        progress: called with the part that is done.
+
+    Raises:
+        WorkloadError: a table is missing or wrong, an argument is out of its bounds, or there are too few jobs.
+    """
+    draw.check(seed, jobs)
+    history, later = split_trace(path, draw, tail_ms, progress)
+    if len(later) < jobs:
+        raise wrong(path, "", f"{jobs} jobs are to be drawn, but only {len(later)} are left after the cut")
+    chosen = np.sort(np.random.default_rng(seed).choice(len(later), jobs, replace=False))
+    drawn = [later[at] for at in chosen]
+    first_ms = without_gap(drawn[0].submit_ms)
+    records = tuple(google_record(job, draw.unseen) for job in drawn)
+    workload = arranged(
+        _job(job, record, draw.slot, without_gap(job.submit_ms) - first_ms)
+        for job, record in zip(drawn, records, strict=True)
+    )
+    return SLearnTrace(history, draw.scaled(workload), records)
+
+
+def split_trace(
+    path: Path, draw: Draw, tail_ms: int = 0, progress: Progress | None = None
+) -> tuple[tuple[JobRecord, ...], list[GoogleJob]]:
+    """Return the history before the cut, and the jobs after it that may be drawn, in order of submission.
+
+    Raises:
+        WorkloadError: a table is missing or wrong.
+    """
+    cut_ms = WINDOW_MS[0] + round(draw.cut * (WINDOW_MS[1] - WINDOW_MS[0]))
+    found = sorted(google_jobs(path, progress), key=lambda job: job.submit_ms)
+    if any(not job.job_name for job in found):
+        raise wrong(path, "", "history needs the job names of jobs_29d.csv, which is not there")
+    history = tuple(google_record(job, draw.unseen) for job in found if job.submit_ms < cut_ms)
+    later = [job for job in found if cut_ms <= job.submit_ms <= WINDOW_MS[1] - tail_ms]
+    return history, [job for job in later if _usable(job, draw.tasks_max, draw.seen_share)]
+
+
+def _usable(job: GoogleJob, tasks_max: int, seen_share: float) -> bool:
+    return job.tasks <= tasks_max and job.finished >= seen_share * job.tasks
+
+
+def google_record(job: GoogleJob, unseen: Unseen = "left_out") -> JobRecord:
+    """Return a row of the extract as a record: its features, its tasks that finished, and what is made of the others.
+
+    Where a job's end is not known either, tasks that were not seen are left out.
+    """
+    features = JobFeatures(job.logical_name, job.job_name, job.user, job.submit_ms, job.cpu, job.memory, job.tasks)
+    durations_ms = job.durations_ms
+    if unseen == "job_end" and job.end_ms is not None and job.end_ms > job.submit_ms:
+        until_end = np.full(job.tasks - job.finished, job.end_ms - job.submit_ms, np.int64)
+        durations_ms = np.concatenate([durations_ms, until_end])
+    return JobRecord(str(job.id), features, durations_ms, job.end_ms)
+
+
+def _job(job: GoogleJob, record: JobRecord, slot: Mapping[str, float], arrival_ms: int) -> Job:
+    """Return a job of one stage that has the record's tasks."""
+    found = google_job(job, slot, arrival_ms)
+    stage = replace(
+        found.dag.stages[0],
+        tasks=record.tasks,
+        duration_ms=max(1, round(record.mean_ms)),
+        durations_ms=record.durations_ms,
+    )
+    return replace(found, dag=Dag(found.dag.name, (stage,)))
+
+
+def without_gap(time_ms: int) -> int:
+    """Return a time as if the part that is missing had not been; in it, time stands still."""
+    start, end = GAP_MS
+    return time_ms - max(0, min(time_ms, end) - start)
+
+
+STAGES: Final = (2, 5)
+"""The fewest and the most that a DAG has."""
+
+
+class DagTrace(NamedTuple):
+    """DAGs to run, and what history there is of jobs before them."""
+
+    history: tuple[JobRecord, ...]
+    """In order of submission."""
+    workload: Workload
+    records: tuple[tuple[JobRecord, ...], ...]
+    """The stages of each of the workload's DAGs, with their features and their true durations."""
+
+
+def google_slearn_dags(
+    path: Path,
+    seed: int,
+    dags: int = 900,
+    draw: Draw = Draw(),
+    *,
+    shuffled: bool = False,
+) -> DagTrace:
+    """Build history and workload.
+
+    A DAG is a chain of two to five stages, evenly drawn, each of which is a whole job; all have the same user and job
+    name. The paper does not say which jobs of a name become one DAG, nor whether stages form a chain: here those of a
+    name that were submitted one after another do, or with ``shuffled`` any of its jobs. A DAG comes when the first of
+    its jobs was submitted. Of all DAGs that can be made ``dags`` are drawn, each with the same chance.
+
+    Args:
+        path: the folder of the extract, with both tables.
+        seed: of the draw.
+        dags: how many to draw.
+        draw: from which jobs, and for what cluster; jobs with too many tasks are no stages.
+        shuffled: whether the jobs of a name are mixed before they become stages.
+
+    Raises:
+        WorkloadError: a table is missing or wrong, an argument is out of its bounds, or there are too few jobs.
+    """
+    draw.check(seed, dags)
+    history, later = split_trace(path, draw)
+    generator = np.random.default_rng((seed, 3))
+    made = _chains(later, generator, shuffled)
+    if len(made) < dags:
+        raise wrong(path, "", f"{dags} DAGs are to be drawn, but the jobs after the cut make only {len(made)}")
+    chosen = sorted(generator.choice(len(made), dags, replace=False).tolist())
+    drawn = sorted((made[at] for at in chosen), key=lambda jobs: (_submit_ms(jobs), jobs[0].id))
+    first_ms = without_gap(_submit_ms(drawn[0]))
+    records = tuple(tuple(google_record(job, draw.unseen) for job in jobs) for jobs in drawn)
+    workload = arranged(
+        _dag(jobs, stages, draw.slot, without_gap(_submit_ms(jobs)) - first_ms)
+        for jobs, stages in zip(drawn, records, strict=True)
+    )
+    return DagTrace(history, draw.scaled(workload), records)
+
+
+def _chains(jobs: list[GoogleJob], generator: np.random.Generator, shuffled: bool) -> list[list[GoogleJob]]:
+    """Return the jobs of each user and name, cut into DAGs; a job that is left over alone is in none."""
+    alike: dict[tuple[str, str], list[GoogleJob]] = {}
+    for job in jobs:
+        alike.setdefault((job.user, job.job_name), []).append(job)
+    made = []
+    for same in alike.values():
+        left = [same[at] for at in generator.permutation(len(same))] if shuffled else same
+        while len(left) >= STAGES[0]:
+            count = int(generator.integers(STAGES[0], STAGES[1] + 1))
+            made.append(left[:count])
+            left = left[count:]
+    return made
+
+
+def _submit_ms(jobs: list[GoogleJob]) -> int:
+    return min(job.submit_ms for job in jobs)
+
+
+def _dag(jobs: list[GoogleJob], records: tuple[JobRecord, ...], slot: Mapping[str, float], arrival_ms: int) -> Job:
+    stages = tuple(
+        Stage(
+            at,
+            record.tasks,
+            max(1, round(record.mean_ms)),
+            slot,
+            (at - 1,) if at else (),
+            durations_ms=record.durations_ms,
+        )
+        for at, record in enumerate(records)
+    )
+    name = str(jobs[0].id)
+    return Job(name, arrival_ms, Dag(name, stages), Framework.TEZ, jobs[0].job_name, jobs[0].user)
+
 
 ESTIMATORS: Final[Mapping[str, Estimator]] = {
     "pilots": Pilots(),
@@ -255,3 +507,34 @@ def _hints_of(said: list[Estimate], *, wide: bool = False) -> JobHints:
     sigma = [each.wide_sigma if wide else each.sigma for each in said]
     deviation = np.minimum(sigma, NO_IDEA) * mean
     return JobHints(np.rint(mean).astype(np.int64), np.rint(deviation).astype(np.int64))
+
+
+STAGE = "map"
+
+
+class StoredRuns:
+    """Profiles of the jobs that have run. They are bounded by the trace: a store's own bounds are larger."""
+
+    def __init__(self, records: Iterable[JobRecord] = ()) -> None:
+        """Learn from records in order of submission."""
+        self._profiles: dict[RecurrenceKey, JobProfile] = {}
+        for record in records:
+            self.add(record)
+
+    def add(self, record: JobRecord) -> None:
+        """Take in a job as if it had ended when it was submitted, as other histories here do."""
+        key, submit_ms = _key(record.features), record.features.submit_ms
+        durations = DurationSketch(record.durations_ms.tolist())
+        run = JobRun(key, record.id, submit_ms, submit_ms, (StageRun(STAGE, record.tasks, durations),))
+        profile = with_run(self._profiles.get(key), run)
+        if profile is not None:
+            self._profiles[key] = profile
+
+    def prediction(self, features: JobFeatures) -> Prediction | None:
+        """Return what the hint for a job's tasks would be; None without an earlier run."""
+        profile = self._profiles.get(_key(features))
+        return None if profile is None or not profile.stages else predicted(profile.stages[0], {})
+
+
+def _key(features: JobFeatures) -> RecurrenceKey:
+    return RecurrenceKey(features.user, "default", "MAPREDUCE", features.application)

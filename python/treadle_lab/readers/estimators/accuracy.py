@@ -10,9 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.workload.job import JobRecord
-from treadle_lab.readers.estimators.estimator import Durations, Samples
-from treadle_lab.readers.estimators.estimators import Estimator
-from treadle_lab.readers.estimators.three_sigma import THIN_LIMIT, History
+from treadle_lab.readers.estimators.estimators import THIN_LIMIT, Durations, Estimator, History, Samples
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,16 +1,285 @@
-"""What an estimator is; those that SLearn (NSDI 2022) compares, and one of ours that combines pilots and history."""
+"""Estimators of task durations: pilots, history, and both."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import islice
 from math import exp, hypot, log, sqrt
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from treadle.workload.job import JobFeatures
-from treadle_lab.readers.estimators.estimator import Durations, Estimate, Samples, estimate_of
-from treadle_lab.readers.estimators.three_sigma import THIN_LIMIT, History
+from treadle.workload.job import JobFeatures, JobRecord
+
+Durations = npt.NDArray[np.int64]
+
+Z90: Final = 1.6449
+"""Deviations on either side of the mean that contain 90 % of a normal distribution."""
+
+SIGMA_MAX: Final = 10.0
+"""The most uncertain that an estimate is: a factor of e to the 10th."""
+
+
+class Estimate(NamedTuple):
+    """The mean duration of a job's tasks; times its tasks it is the job's size."""
+
+    mean_ms: float
+    low_ms: float
+    """With high_ms it holds the true mean nine times of ten, if errors are as they were."""
+    high_ms: float
+    sigma: float
+    """The typical error, as the deviation of the logarithm: 0.1 is about 10 %. Errors have long tails, so the interval
+    is wider than a normal distribution of this deviation would make it."""
+
+    @property
+    def wide_sigma(self) -> float:
+        """The deviation of the logarithm that the interval would have in a normal distribution."""
+        return log(self.high_ms / self.low_ms) / (2 * Z90)
+
+
+def estimate_of(mean_ms: float, sigma: float, wide_sigma: float | None = None) -> Estimate:
+    """Return the estimate of a mean above 0 with these deviations of its logarithm; a single one is used for both."""
+    wide = min(sigma if wide_sigma is None else max(sigma, wide_sigma), SIGMA_MAX)
+    return Estimate(mean_ms, mean_ms * exp(-Z90 * wide), mean_ms * exp(Z90 * wide), min(sigma, SIGMA_MAX))
+
+
+class Samples(Enum):
+    """Which of a job's tasks must have run before an estimator says anything."""
+
+    NONE = "none"
+    PILOTS = "pilots"
+    ALL = "all"
+
+
+WINDOWS: Final = (1, 8, 64, 256)
+"""Latest jobs that an expert looks at."""
+ERRORS_KEPT: Final = 128
+ERROR_MAX: Final = 2.0
+"""Of a logarithm, about a factor of 7: what is worse counts no more, so that one outlier does not silence an expert."""
+PRIOR_WEIGHT: Final = 1.0
+"""As how many predictions of its own the error of all experts of its kind counts."""
+THIN_LIMIT: Final = 3
+GROUPS_MAX: Final = 200_000
+"""Values of all features together; beyond it the one not seen for longest is forgotten."""
+VARIATION: Final = 0.5
+"""The coefficient of variation within a job before any was seen."""
+VARIATIONS_KEPT: Final = 128
+VARIATIONS_MIN: Final = 3
+"""Jobs that must share a feature before their variation counts."""
+
+DAY_MS: Final = 86_400_000
+HOUR_MS: Final = 3_600_000
+
+Point = Callable[[Collection[float]], float]
+"""Makes one number of the means of earlier jobs."""
+
+
+def utility_point(means_ms: Collection[float]) -> float:
+    """Return the duration whose utility, 1 over its square, is the mean utility of the distribution (section 4.3)."""
+    return 1.0 / sqrt(sum(mean**-2.0 for mean in means_ms) / len(means_ms))
+
+
+def median_point(means_ms: Collection[float]) -> float:
+    """Return the median (Point-Est, section 5.1.3)."""
+    ordered = sorted(means_ms)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+POINTS: Final[dict[str, Point]] = {"utility": utility_point, "median": median_point}
+
+
+_Key = tuple[str, bool, Hashable]
+"""A feature, whether the job is thin, the feature's value."""
+
+
+class Prediction(NamedTuple):
+    """What the best expert says."""
+
+    mean_ms: float
+    sigma: float
+    """The root mean square of the logarithms of its past errors, predicted over true."""
+    wide_sigma: float
+    """What nine of ten past errors stayed below, over what they would in a normal distribution of deviation 1."""
+    feature: str
+    jobs: int
+    """How many earlier jobs it looks at."""
+
+
+@dataclass(slots=True)
+class _Errors:
+    """The latest errors of one expert, or all of one kind."""
+
+    total: float = 0.0
+    squares: float = 0.0
+    count: int = 0
+
+
+@dataclass(slots=True)
+class _Group:
+    """Earlier jobs with one value of one feature."""
+
+    means_ms: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOWS[-1]))
+    errors: dict[tuple[str, int], deque[float]] = field(default_factory=dict)
+    variations: deque[float] = field(default_factory=lambda: deque(maxlen=VARIATIONS_KEPT))
+
+
+class History:
+    """Earlier jobs. It is bounded, and depends on nothing but the order in which jobs are added."""
+
+    def __init__(self) -> None:
+        self._groups: dict[_Key, _Group] = {}
+        self._kinds: dict[tuple[str, bool, str, int], _Errors] = {}
+        self._variations: deque[float] = deque(maxlen=8 * VARIATIONS_KEPT)
+        self._means_ms: dict[bool, deque[float]] = {}
+        """Of all jobs, thin or wide."""
+
+    def __len__(self) -> int:
+        """How many values of features it holds."""
+        return len(self._groups)
+
+    def add(self, record: JobRecord) -> None:
+        """Learn from a job that has ended: how wrong each expert would have been, and then its duration."""
+        mean_ms = max(1e-3, record.mean_ms)
+        variation = [float(record.durations_ms.std(ddof=1)) / mean_ms] if record.tasks >= THIN_LIMIT else []
+        self._variations.extend(variation)
+        thin = record.features.width < THIN_LIMIT
+        self._means_ms.setdefault(thin, deque(maxlen=WINDOWS[-1])).append(mean_ms)
+        for feature, key in _keys(record.features):
+            # Taken out and put back: the dictionary's order is that of the latest use.
+            group = self._groups.pop(key, None) or _Group()
+            self._groups[key] = group
+            if group.means_ms:
+                self._judge(feature, key[1], group, mean_ms)
+            group.means_ms.append(mean_ms)
+            group.variations.extend(variation)
+        while len(self._groups) > GROUPS_MAX:
+            del self._groups[next(iter(self._groups))]
+
+    def predict(self, features: JobFeatures, point: str) -> Prediction | None:
+        """Return what the expert with the least past error says, None if no earlier job has anything in common.
+
+        Args:
+            features: of the job.
+            point: a name of `POINTS`.
+        """
+        best: tuple[float, str, _Group, int] | None = None
+        thin = features.width < THIN_LIMIT
+        for feature, key in _keys(features):
+            group = self._groups.get(key)
+            if group is None:
+                continue
+            for window in _windows(len(group.means_ms)):
+                score = self._score(feature, thin, group, point, window)
+                if best is None or score < best[0]:
+                    best = score, feature, group, window
+        if best is None:
+            return None
+        _, feature, group, window = best
+        means = list(group.means_ms)[-window:]
+        return Prediction(
+            POINTS[point](means), *self._deviations(feature, thin, group, point, window), feature, len(means)
+        )
+
+    def median_ms(self, features: JobFeatures) -> float | None:
+        """Return the median of earlier jobs of the same application, else of the same user, else of all.
+
+        A yardstick for `predict`. Wide jobs go by wide ones and thin by thin ones, and by the latest 256. None if there
+        is none.
+        """
+        thin = features.width < THIN_LIMIT
+        for key in (("application", thin, features.application), ("user", thin, features.user)):
+            group = self._groups.get(key) if key[2] != "" else None
+            if group is not None and group.means_ms:
+                return median_point(group.means_ms)
+        of_all = self._means_ms.get(thin)
+        return median_point(of_all) if of_all else None
+
+    def variation(self, features: JobFeatures, share: float) -> float:
+        """Return the coefficient of variation of durations within a job that this share of earlier jobs stayed below.
+
+        Earlier jobs are those of its name, else its application, else its user, else all.
+        """
+        for _, key in islice(_keys(features), 3):
+            group = self._groups.get(key)
+            if group is not None and len(group.variations) >= VARIATIONS_MIN:
+                return _quantile(group.variations, share)
+        return _quantile(self._variations, share) if len(self._variations) >= VARIATIONS_MIN else VARIATION
+
+    def _judge(self, feature: str, thin: bool, group: _Group, mean_ms: float) -> None:
+        means = list(group.means_ms)
+        for name, point in POINTS.items():
+            for window in _windows(len(means)):
+                error = min(ERROR_MAX, abs(log(point(means[-window:]) / mean_ms)))
+                kept = group.errors.setdefault((name, window), deque(maxlen=ERRORS_KEPT))
+                kept.append(error)
+                kind = self._kinds.setdefault((feature, thin, name, window), _Errors())
+                kind.total += error
+                kind.squares += error * error
+                kind.count += 1
+
+    def _score(self, feature: str, thin: bool, group: _Group, point: str, window: int) -> float:
+        """Return an expert's mean error."""
+        kind = self._kinds.get((feature, thin, point, window))
+        common = kind.total / kind.count if kind else 1.0
+        own = group.errors.get((point, window), ())
+        return (sum(own) + PRIOR_WEIGHT * common) / (len(own) + PRIOR_WEIGHT)
+
+    def _deviations(self, feature: str, thin: bool, group: _Group, point: str, window: int) -> tuple[float, float]:
+        """Return an expert's root mean square error, and its wide deviation (see `Prediction`)."""
+        kind = self._kinds.get((feature, thin, point, window))
+        common_square = kind.squares / kind.count if kind else 1.0
+        own = group.errors.get((point, window), ())
+        weight = len(own) + PRIOR_WEIGHT
+        square = (sum(error * error for error in own) + PRIOR_WEIGHT * common_square) / weight
+        worst = _quantile([*own, Z90 * sqrt(common_square)], 0.9)
+        return sqrt(square), worst / Z90
+
+
+def _quantile(values: Collection[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def learned(records: Sequence[JobRecord]) -> History:
+    """Return the history of records in their order."""
+    history = History()
+    for record in records:
+        history.add(record)
+    return history
+
+
+def features_of(features: JobFeatures) -> Iterator[tuple[str, Hashable]]:
+    """Yield each of 3Sigma's six features that the job has (SLearn, section 4.2) with its value."""
+    values: tuple[tuple[str, Hashable], ...] = (
+        ("name", features.name),
+        ("application", features.application),
+        ("user", features.user),
+        ("requested", (features.cpu, features.memory)),
+        ("hour", features.submit_ms // HOUR_MS % 24),
+        ("day", features.submit_ms // DAY_MS % 7),
+    )
+    return (each for each in values if each[1] != "")
+
+
+def _keys(features: JobFeatures) -> Iterator[tuple[str, _Key]]:
+    """Yield each feature with its value, for jobs of the same kind, wide or thin."""
+    thin = features.width < THIN_LIMIT
+    for feature, value in features_of(features):
+        yield feature, (feature, thin, value)
+
+
+def _windows(jobs: int) -> Iterator[int]:
+    """Yield the windows, and of those that hold all jobs only the shortest."""
+    for window in WINDOWS:
+        yield window
+        if window >= jobs:
+            return
+
 
 VARIATION_DEGREES: Final = 2.0
 """As how many degrees of freedom the variation within earlier jobs counts beside that of a job's own pilots."""

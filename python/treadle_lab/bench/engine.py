@@ -1,23 +1,35 @@
-"""How fast the engine decides: one configuration after the other, and how that grows."""
+"""Decisions of the engine alone: runs, memory, snapshots, and their report."""
 
 from __future__ import annotations
 
 import itertools
 import math
+import multiprocessing
+import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from rich.table import Table
 
-from treadle.config.reader import read_settings, refuse_engines
-from treadle.config.settings import Settings
+from treadle import events
+from treadle.config.reader import parse_settings, read_settings, refuse_engines
+from treadle.config.settings import Settings, Source
 from treadle.engine import Engine
+from treadle.events import Event
+from treadle.live.session import Session
+from treadle.memory import peak_memory_mb
 from treadle.policy.catalogue import register_parts
 from treadle.policy.failed import PolicyFailedError, insist
+from treadle.wire.answer import decode_answer
+from treadle.wire.frames import FrameEncoder, FrameHeader
+from treadle.wire.schema import FrameFlag
 from treadle_lab.bench.engine_load import Load, SteadyState
+from treadle_lab.bench.plots import load_pyplot
 from treadle_lab.harness.statistics import Interval, slope_of
 from treadle_lab.sls.load import BenchError
 
@@ -320,3 +332,252 @@ def report(results: Sequence[Figures | Failed], memory_mb: dict[str, float]) -> 
     measured = [{"failure": None} | asdict(result) for result in results]
     fitted = _plain_growth(figures(results))
     return {"benchmark": "engine", "results": measured, "growth": fitted, "memory_mb": memory_mb}
+
+
+PIECE: Final = 65_536
+"""Rows of an event that are sent at once."""
+
+TICKS: Final = 30
+
+LARGEST: Final = (20_000, 100_000, 1_000)
+"""Nodes, rows and leaves of the goal for memory: under 500 MB."""
+
+SPLIT: Final = (events.Containers, events.Requests, events.Applications, events.ApplicationUsage, events.Nodes)
+
+
+def pieces(found: Sequence[Event]) -> Iterator[Event]:
+    """Return the same events with no more than `PIECE` rows each."""
+    for event in found:
+        if not isinstance(event, SPLIT):
+            yield event
+            continue
+        columns = [getattr(event, field.name) for field in fields(event)]
+        for start in range(0, max(len(columns[0]), 1), PIECE):
+            yield type(event)(*(column[start : start + PIECE].copy() for column in columns))
+
+
+def measure_memory(settings: Settings, load: Load) -> float:
+    """Return the most memory (MB) that a process with an engine has had resident after some ticks of a steady state.
+
+    Kernels are compiled before, in this process.
+
+    Raises:
+        BenchError: the process ended, or a part of the policy failed.
+    """
+    Engine(settings).warm_up()
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_serve, args=(there, _sendable(settings)), daemon=True)
+    process.start()
+    there.close()
+    try:
+        state = SteadyState(load)
+        for event in pieces(state.snapshot()):
+            here.send([event])
+        for _ in range(TICKS):
+            for event in state.tick():
+                here.send([event])
+            here.send((state.now_ms, load.batch, state.sequence))
+            made = here.recv()
+            if isinstance(made, str):
+                raise BenchError(f"{made}; put the part right: what would run instead is another policy")
+            state.commit(made)
+        here.send(None)
+        return float(here.recv())
+    except (EOFError, OSError) as error:
+        raise BenchError("the process whose memory is measured has ended; is there too little of it?") from error
+    finally:
+        here.close()
+        process.join(10)
+
+
+def _sendable(settings: Settings) -> Settings | Source:
+    """Return what another process can make the settings of: classes from users' files are known only to this one."""
+    source = settings.source
+    return source if source is not None and source.part_files else settings
+
+
+def _again(source: Source) -> Settings:
+    return parse_settings(source.file, source.text, kept=source.part_files, trust_code=True)
+
+
+def _serve(pipe: Connection, given: Settings | Source) -> None:
+    """Apply lists of events and answer what else comes with a decide, until there is None."""
+    settings = given if isinstance(given, Settings) else _again(given)
+    engine = Engine(settings)
+    message: Any = pipe.recv()
+    while message is not None:
+        if isinstance(message, list):
+            engine.apply(message)
+        else:
+            now_ms, limit, sequence = message
+            made = engine.decide(now_ms, limit, sequence=sequence)
+            pipe.send(made if engine.failure is None else str(engine.failure))
+        message = pipe.recv()
+    pipe.send(peak_memory_mb())
+
+
+TIMES: Final = 5
+_ANSWER_BYTES_MAX: Final = 1 << 24
+_TEXTS: Final = ("memory-mb", "vcores", "Mi", "", "node-locality-delay", "40", "nm-heartbeat-ms", "1000")
+"""Of the load's resource types and settings, which go by their texts until there is a wire."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstAnswer:
+    """Medians over `TIMES` sessions with an engine of their own, milliseconds of the wall and of the thread's CPU."""
+
+    policy: str
+    nodes: int
+    rows: int
+    leaves: int
+    megabytes: float
+    """Of all parts of the snapshot."""
+    parts: int
+    proposals: int
+    ms: float
+    ms_cpu: float
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        took = (
+            f"{self.policy}: {self.ms:,.0f} ms ({self.ms_cpu:,.0f} of CPU) from a snapshot of {self.megabytes:,.0f} MB"
+        )
+        return f"{took}, {self.nodes:,} nodes and {self.rows:,} rows, to its answer of {self.proposals:,} proposals"
+
+    def plain(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return asdict(self)
+
+
+def measure_first_answer(name: str, settings: Settings, load: Load) -> FirstAnswer:
+    """Send a snapshot to one session after the other. What the ResourceManager does to write it is not in it.
+
+    Raises:
+        BenchError: it is not answered with proposals.
+    """
+    Engine(settings).warm_up()
+    parts = list(_parts(load))
+    wall, cpu, proposals = [], [], 0
+    for _ in range(TIMES):
+        session = Session(Engine, lambda: settings, reply_max_bytes=_ANSWER_BYTES_MAX, clock_ns=lambda: 0)
+        began, began_cpu = time.perf_counter(), time.thread_time()
+        answers = [session.decide(part) for part in parts]
+        cpu.append(1000 * (time.thread_time() - began_cpu))
+        wall.append(1000 * (time.perf_counter() - began))
+        answer = decode_answer(answers[-1], 1 << 30)
+        proposals = len(answer.proposals)
+        if answer.resend:
+            raise BenchError(f"{name}: the snapshot was refused: {answer.status}")
+    return FirstAnswer(
+        name,
+        load.nodes,
+        load.rows,
+        load.leaves,
+        megabytes=round(sum(map(len, parts)) / 1e6, 1),
+        parts=len(parts),
+        proposals=proposals,
+        ms=round(statistics.median(wall), 1),
+        ms_cpu=round(statistics.median(cpu), 1),
+    )
+
+
+def _parts(load: Load) -> Iterator[bytes]:
+    """Yield the frames of a full cluster's snapshot: as many as its longest event has pieces, and a few more."""
+    state, encoder = SteadyState(load), FrameEncoder()
+    parts: list[list[Event]] = [[]]
+    for event in pieces(state.snapshot()):
+        if any(type(event) is type(other) for other in parts[-1]):
+            parts.append([])
+        parts[-1].append(_with_texts(event))
+    for number, part in enumerate(parts, 1):
+        more = FrameFlag.MORE if number < len(parts) else FrameFlag(0)
+        flags = more | (FrameFlag.SNAPSHOT if number == 1 else FrameFlag(0))
+        yield encoder.encode(FrameHeader(int(flags), 1, number, state.now_ms, 0, load.batch, 2), part)
+
+
+def _with_texts(event: Event) -> Event:
+    return events.Names((*event.texts, *_TEXTS)) if isinstance(event, events.Names) else event
+
+
+DIMENSIONS = ("nodes", "rows", "leaves")
+
+
+def figures_table(results: Sequence[Figures | Failed]) -> Table:
+    """Return a row for each policy and configuration."""
+    table = Table(title="a steady state: apply the events of a tick, decide; milliseconds, wall (CPU of the thread)")
+    table.add_column("policy")
+    for name in (*DIMENSIONS, "placed a decide", "placements/s", "decide p50", "decide p99", "apply p50"):
+        table.add_column(name, justify="right")
+    for result in results:
+        if isinstance(result, Failed):
+            table.add_row(result.policy, *(f"{getattr(result, name):,}" for name in DIMENSIONS), "failed", *["-"] * 4)
+            continue
+        table.add_row(
+            result.policy,
+            *(f"{getattr(result, name):,}" for name in DIMENSIONS),
+            f"{result.placed_per_decide:,.0f}",
+            f"{result.placements_per_s:,.0f} ({result.placements_per_s_cpu:,.0f})",
+            f"{result.decide_p50_ms:.2f} ({result.decide_p50_ms_cpu:.2f})",
+            f"{result.decide_p99_ms:.2f} ({result.decide_p99_ms_cpu:.2f})",
+            f"{result.apply_p50_ms:.2f} ({result.apply_p50_ms_cpu:.2f})",
+        )
+    return table
+
+
+def growth_table(results: Sequence[Figures]) -> Table:
+    """Return the exponents of growth of each policy."""
+    table = Table(title="CPU time per placement grows as n^k; in brackets 95 % intervals of the fit")
+    table.add_column("policy")
+    for name in DIMENSIONS:
+        table.add_column(f"k, {name}", justify="right")
+    for policy, exponents in growth(results).items():
+        found = [exponents[name] for name in DIMENSIONS]
+        table.add_row(policy, *("-" if value is None else _with_interval(value) for value in found))
+    return table
+
+
+def _with_interval(k: Interval) -> str:
+    return f"{k.mean:.2f}" if k.low == k.high else f"{k.mean:.2f} ({k.low:.2f} to {k.high:.2f})"
+
+
+def constrained_table(results: Sequence[Constrained]) -> Table:
+    """Return a row for each policy and configuration: what constrained rows leave of the speed."""
+    table = Table(title="placements a second of CPU time, without and with constrained rows")
+    table.add_column("policy")
+    for name in (*DIMENSIONS, "without", "with", "ratio"):
+        table.add_column(name, justify="right")
+    for one in results:
+        sizes = [f"{getattr(one, name):,}" for name in DIMENSIONS]
+        table.add_row(one.policy, *sizes, f"{one.without:,.0f}", f"{one.constrained:,.0f}", f"{one.ratio:.2f}")
+    return table
+
+
+def write_plots(folder: Path, results: Sequence[Figures]) -> list[Path]:
+    """Draw placements per second over each dimension that has several sizes; return the files."""
+    pyplot = load_pyplot()
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for dimension in DIMENSIONS:
+        if len({getattr(result, dimension) for result in results}) < 2:
+            continue
+        figure, axes = pyplot.subplots(figsize=(9, 5))
+        for policy in dict.fromkeys(result.policy for result in results):
+            points: dict[int, list[float]] = {}
+            for result in results:
+                if result.policy == policy:
+                    points.setdefault(getattr(result, dimension), []).append(result.placements_per_s_cpu)
+            sizes = sorted(points)
+            middle = [sorted(points[size])[len(points[size]) // 2] for size in sizes]
+            axes.plot(sizes, middle, marker="o", label=policy)
+            axes.fill_between(sizes, [min(points[n]) for n in sizes], [max(points[n]) for n in sizes], alpha=0.1)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel(dimension)
+        axes.set_ylabel("placements per second of CPU time\n(median and range over the other dimensions)")
+        axes.legend()
+        path = folder / f"engine-{dimension}.png"
+        figure.savefig(path, dpi=120, bbox_inches="tight")
+        pyplot.close(figure)
+        paths.append(path)
+    return paths

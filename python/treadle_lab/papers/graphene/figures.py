@@ -1,4 +1,4 @@
-"""Results of Graphene's evaluation over seeds: intervals for tables, JSON and plots."""
+"""What the experiments found, beside the paper's figures."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 
 from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.papers.graphene import paper
-from treadle_lab.papers.graphene.bounds import BatchBounds
 from treadle_lab.papers.graphene.experiment import Outcome
-from treadle_lab.papers.graphene.offline import Offline
+from treadle_lab.papers.graphene.offline import BatchBounds, Offline
 from treadle_lab.papers.graphene.online import Result, gaps_percent, shorter_percent
 from treadle_lab.papers.graphene.schemes import BASELINES
 

@@ -1,0 +1,426 @@
+"""What a slow engine costs the jobs of a fast one beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import yaml
+
+from treadle.compiled.array_types import F64
+from treadle_lab.bench.cluster import machine
+from treadle_lab.sls.load import BenchError, Mode, Workload, treadle_under
+from treadle_lab.sls.run import Run, Setting, simulate
+
+SHORT_QUEUE: Final = "etl"
+LONG_QUEUE: Final = "adhoc"
+"""Of jobs that an engine thinks about for long."""
+
+_LARGEST_RATE: Final = 1_000.0
+
+
+@dataclass(frozen=True)
+class PacedLoad(Workload):
+    """Jobs that come at random, a number a second in the mean; the seed says when, and which are of `LONG_QUEUE`."""
+
+    per_s: float = 5.0
+    long_per_s: float = 0.4
+    """How many of these are of `LONG_QUEUE`."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 2 * self.long_per_s <= self.per_s <= _LARGEST_RATE:
+            least = 2 * self.long_per_s
+            raise BenchError(f"--per-s is {self.per_s:g}: it must lie between {least:g} and {_LARGEST_RATE:g}")
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return what lets the simulator start jobs one after another; by itself it starts all at once."""
+        return {
+            "yarn.sls.am.type.mapreduce": "io.treadle.sls.PacedMaster",
+            "treadle.bench.arrivals": str(self.per_s),
+            "treadle.bench.arrivals.seed": str(self.seed),
+        }
+
+    def trace(self) -> dict[str, Any]:
+        """Return the SYNTH trace."""
+        trace = super().trace()
+        parts = {SHORT_QUEUE: self.per_s - self.long_per_s, LONG_QUEUE: self.long_per_s}
+        of_parts = [each for each in trace["workloads"] if each["queue_name"] in parts]
+        for each in of_parts:
+            each["workload_weight"] = parts[each["queue_name"]]
+        return trace | {"workloads": of_parts}
+
+
+LEASE_MS: Final = 20_000
+"""Of all modes alike: an engine that decides alone for seconds must keep its lease, or the stock scheduler works."""
+
+PART_TIMEOUT_MS: Final = 60_000
+DECISION_MAX_S: Final = 120
+
+_THOUGHT: Final = '''\
+"""Thinks about asks for a time that is set; written by treadle bench engines."""
+
+import time
+
+import numpy as np
+
+
+def think(seconds, cpu):
+    if not cpu:
+        time.sleep(seconds)
+        return
+    began = time.thread_time()
+    while time.thread_time() - began < seconds:
+        pass
+
+
+class ForQueue:
+    """Takes ``seconds`` for each decision while a queue asks for something."""
+
+    def __init__(self, queue, seconds, cpu):
+        self.queue, self.seconds, self.cpu = queue, seconds, cpu
+
+    def allows(self, view):
+        asks = (view.requests["application"] >= 0) & (view.request_count > 0)
+        queues = view.applications["queue"][view.requests["application"][asks]]
+        if any(view.queue_paths[at] == self.queue for at in queues.tolist()):
+            think(self.seconds, self.cpu)
+        return np.ones(len(view.requests), bool)
+
+
+class ForTasks:
+    """Takes up the tasks of one job in a decision, and thinks about it and about each of them."""
+
+    def __init__(self, queues, job_s, task_s):
+        self.queues, self.job_s, self.task_s = set(queues), job_s, task_s
+
+    def allows(self, view):
+        owner = view.requests["application"]
+        asks = np.flatnonzero((owner >= 0) & (view.request_count > 0))
+        waiting = view.applications["awaiting_am"]
+        for_tasks = [at for at in asks if not waiting[owner[at]] and self.is_mine(view, owner[at])]
+        allowed = np.ones(len(owner), bool)
+        allowed[for_tasks] = False
+        if for_tasks:
+            first = min(owner[at] for at in for_tasks)
+            mine = [at for at in for_tasks if owner[at] == first]
+            time.sleep(self.job_s + self.task_s * sum(int(view.request_count[at]) for at in mine))
+            allowed[mine] = True
+        return allowed
+
+    def is_mine(self, view, application):
+        return view.queue_paths[view.applications["queue"][application]] in self.queues
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """How long a decision about jobs of `LONG_QUEUE` takes."""
+
+    seconds: float
+    cpu: bool = False
+    """It keeps a processor busy; else it is asleep."""
+
+    def gate(self, file: Path) -> dict[str, Any]:
+        """Return the gate that thinks so."""
+        parameters = {"queue": f"root.{LONG_QUEUE}", "seconds": self.seconds, "cpu": self.cpu}
+        return {"kind": "file", "path": str(file), "class": "ForQueue", "parameters": parameters}
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """How long a decision takes: so long for a job, and so long for each of its tasks, one job in a decision."""
+
+    job_s: float = 0.1
+    task_s: float = 0.005
+
+    def gate(self, file: Path, queues: list[str]) -> dict[str, Any]:
+        """Return the gate that thinks so."""
+        parameters = {"queues": queues, "job_s": self.job_s, "task_s": self.task_s}
+        return {"kind": "file", "path": str(file), "class": "ForTasks", "parameters": parameters}
+
+
+class Rosters:
+    """Writes a treadle.yaml for each mode into a folder."""
+
+    def __init__(self, folder: Path, further: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Begin; ``further`` goes to the yarn-site.xml of every mode."""
+        self._folder = folder
+        self._further = further
+        folder.mkdir(parents=True, exist_ok=True)
+        self._thought = folder / "thought.py"
+        self._thought.write_text(_THOUGHT, encoding="utf-8")
+
+    def alone(self, name: str) -> Mode:
+        """One engine that decides on all jobs as fast as it can."""
+        return self._mode(name, {}, 1)
+
+    def beside(self, name: str, thought: Thought) -> Mode:
+        """An engine beside another, which thinks for long about the jobs of `LONG_QUEUE`."""
+        long = {
+            "select": {"queues": [f"root.{LONG_QUEUE}"]},
+            "decision_max_s": DECISION_MAX_S,
+            "policy": {"gate": thought.gate(self._thought)},
+        }
+        return self._mode(name, {"engines": {"long": long, "short": {}}}, 2)
+
+    def one(self, name: str, thought: Thought) -> Mode:
+        """One engine that thinks for long about some of its jobs."""
+        return self._mode(name, {"policy": {"gate": thought.gate(self._thought)}}, 1)
+
+    def copies(self, name: str, copies: int, tasks: Tasks | None, queues: list[str], entry: Mapping[str, Any]) -> Mode:
+        """Copies of an engine; with ``tasks`` each thinks about each of its jobs."""
+        policy = {"policy": {"gate": tasks.gate(self._thought, queues)}} if tasks else {}
+        all_ = {"copies": copies, "decision_max_s": DECISION_MAX_S, **entry, **policy}
+        return self._mode(name, {"engines": {"all": all_}}, copies)
+
+    def _mode(self, name: str, document: Mapping[str, Any], engines: int) -> Mode:
+        file = self._folder / f"{name}.yaml"
+        content = {"limits": {"part_timeout_ms": PART_TIMEOUT_MS}, **document}
+        file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        settings = {
+            "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
+            "yarn.scheduler.treadle.idle-guard-ms": "0",
+            "treadle.bench.engines": str(engines),
+            **self._further,
+        }
+        # so that no job waits for another one's end
+        masters = {"yarn.scheduler.capacity.maximum-am-resource-percent": "0.6"}
+        return treadle_under(name, file, settings, masters)
+
+
+CONFLICTS: Final = ("NodeFull", "NodeReserved", "QueueMaximum", "UserLimit", "StaleState")
+"""Reasons of rejections that others have caused since the engine looked."""
+
+RESAMPLES: Final = 2_000
+WITHIN: Final = (2.5, 97.5)
+"""Percentiles between which an interval lies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long the jobs of a run waited from an ask to the first commit: milliseconds, by the RM's clock."""
+
+    master_ms: F64
+    """For the application master."""
+    tasks_ms: F64
+    """For the first of the tasks."""
+
+    @property
+    def both_ms(self) -> F64:
+        """All waits."""
+        return np.concatenate((self.master_ms, self.tasks_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A quotient of two quantiles, and an interval of 95 %."""
+
+    ratio: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Return the ratio and the interval."""
+        return f"{self.ratio:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+    def holds(self, least: float) -> bool:
+        """Say whether the interval reaches a value."""
+        return self.low <= least <= self.high
+
+
+def rows_of(run: Run) -> list[dict[str, Any]]:
+    """Return the waits of a run's applications, by column."""
+    columns = run.measurements["wait_columns"]
+    return [dict(zip(columns, row, strict=True)) for row in run.measurements["waits"]]
+
+
+def waits_of(run: Run, warm_ms: float, queue: str = SHORT_QUEUE) -> Waits:
+    """Return the waits of the jobs of a queue that came later than so long after the first.
+
+    Raises:
+        BenchError: there are none, or one was never served.
+    """
+    rows = [row for row in rows_of(run) if row["queue"].rpartition(".")[2] == queue]
+    began = min((row["master_asked_ms"] for row in rows), default=0.0)
+    counted = [row for row in rows if row["master_asked_ms"] >= began + warm_ms]
+    if not counted:
+        raise BenchError(f"{run.mode.name}: no job of queue {queue} came after the first {warm_ms / 1000:g} s")
+    if any(row[name] < 0 for row in counted for name in ("master_wait_ms", "tasks_wait_ms")):
+        raise BenchError(f"{run.mode.name}: some job of queue {queue} was never served")
+    return Waits(*(np.array([row[name] for row in counted]) for name in ("master_wait_ms", "tasks_wait_ms")))
+
+
+def quantile(waits: Sequence[Waits], at: float) -> float:
+    """Return a quantile of the waits of several runs, pooled."""
+    return float(np.quantile(np.concatenate([each.both_ms for each in waits]), at))
+
+
+def ratio_of(those: Sequence[Waits], over: Sequence[Waits], at: float, seed: int = 1) -> Ratio:
+    """Return the quotient of a pooled quantile of some runs over that of others.
+
+    The interval is of a bootstrap: pairs of runs are drawn, then jobs of each.
+
+    Args:
+        those: a run each round
+        over: a run of the same round each
+        at: the quantile
+        seed: of the draws
+    """
+    random = np.random.default_rng(seed)
+    drawn = []
+    for _ in range(RESAMPLES):
+        pairs = random.integers(len(those), size=len(those))
+        quantiles = [
+            np.quantile(np.concatenate([random.choice(side[at_].both_ms, len(side[at_].both_ms)) for at_ in pairs]), at)
+            for side in (those, over)
+        ]
+        drawn.append(quantiles[0] / quantiles[1])
+    low, high = np.percentile(drawn, WITHIN)
+    return Ratio(round(quantile(those, at) / quantile(over, at), 3), round(float(low), 3), round(float(high), 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What the short jobs of a mode waited."""
+
+    mode: str
+    runs: int
+    jobs: int
+    p50_ms: float
+    p99_ms: float
+    masters_p99_ms: float
+    tasks_p99_ms: float
+    placed_natively: int
+    rejected: int
+
+
+def side_of(name: str, runs: Sequence[Run], waits: Sequence[Waits]) -> Side:
+    """Return the figures of a mode's runs."""
+    tasks = np.concatenate([each.tasks_ms for each in waits])
+    masters = np.concatenate([each.master_ms for each in waits])
+    shims = [run.measurements.get("shim") or {} for run in runs]
+    quantiles = quantile(waits, 0.5), quantile(waits, 0.99), np.quantile(masters, 0.99), np.quantile(tasks, 0.99)
+    shown = [round(float(figure), 2) for figure in quantiles]
+    natively, rejected = (sum(int(shim.get(key, 0)) for shim in shims) for key in ("PlacedNatively", "Rejected"))
+    return Side(name, len(runs), len(tasks), shown[0], shown[1], shown[2], shown[3], natively, rejected)
+
+
+def engines_of(run: Run) -> dict[str, dict[str, Any]]:
+    """Return what each engine of a run did, by its name; the name of one that was alone is empty."""
+    alone = run.measurements.get("shim") or {}
+    conflicts = sum(int(alone.get(f"Rejected{reason}", 0)) for reason in CONFLICTS)
+    one = {"": {"committed": alone.get("Committed", 0), "rejected": conflicts}}
+    found = {}
+    for name, figures in (run.measurements.get("engines") or one).items():
+        committed, conflicted = int(figures["committed"]), int(figures["rejected"])
+        found[name] = {
+            "committed": committed,
+            "conflicts": conflicted,
+            "conflict_fraction": round(conflicted / committed, 4) if committed else None,
+        }
+    return found
+
+
+def as_json(sides: Sequence[Side], ratios: Mapping[str, Ratio]) -> dict[str, Any]:
+    """Return the figures for the file."""
+    return {
+        "modes": {side.mode: asdict(side) for side in sides},
+        "p99_ratios": {name: asdict(ratio) for name, ratio in ratios.items()},
+    }
+
+
+ALONE: Final = "alone"
+AGAIN: Final = "alone-again"
+ASLEEP: Final = "beside-asleep"
+BUSY: Final = "beside-busy"
+ONE: Final = "in-one-engine"
+
+Progress = Callable[[str, dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured."""
+
+    load: PacedLoad
+    decision_s: float
+    rounds: int
+    warm_ms: float
+    """Short jobs that arrive before this time of a run, milliseconds, do not count."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """All runs so far, by mode."""
+
+    runs: dict[str, list[Run]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+    def waits(self, name: str, warm_ms: float) -> list[Waits]:
+        """Return the waits of a mode's runs."""
+        return [waits_of(run, warm_ms) for run in self.runs.get(name, [])]
+
+
+def modes_of(folder: Path, plan: Plan) -> dict[str, Mode]:
+    """Return the modes in the order of a round; the load is the same for all."""
+    rosters = Rosters(folder, plan.load.settings)
+    asleep, busy = Thought(plan.decision_s), Thought(plan.decision_s, cpu=True)
+    return {
+        ALONE: rosters.alone(ALONE),
+        ASLEEP: rosters.beside(ASLEEP, asleep),
+        AGAIN: rosters.alone(AGAIN),
+        BUSY: rosters.beside(BUSY, busy),
+        ONE: rosters.one(ONE, asleep),
+    }
+
+
+def run_engines(plan: Plan, setting: Setting, folder: Path, progress: Progress) -> Outcome:
+    """Run all modes, in turn and every other round in the opposite order; `in-one-engine` in the first round only."""
+    modes, outcome = modes_of(folder / "rosters", plan), Outcome()
+    for number in range(1, plan.rounds + 1):
+        names = [name for name in modes if name != ONE or number == 1]
+        for name in names if number % 2 else reversed(names):
+            label = f"{name}, round {number} of {plan.rounds}"
+            run = simulate(modes[name], setting, folder / f"{number}-{name}", partial(progress, label))
+            if run.failure is not None:
+                outcome.failures.append(f"{label}: {run.failure}")
+            else:
+                outcome.runs.setdefault(name, []).append(run)
+    return outcome
+
+
+def figures(plan: Plan, outcome: Outcome) -> tuple[list[Side], dict[str, Ratio]]:
+    """Return what each mode showed, and the quotients of the pooled 99th percentiles.
+
+    All runs must have ended: else there are no pairs.
+
+    Raises:
+        BenchError: a short job was never served.
+    """
+    waits = {name: outcome.waits(name, plan.warm_ms) for name in outcome.runs}
+    sides = [side_of(name, outcome.runs[name], waits[name]) for name in waits]
+    ratios = {name: ratio_of(waits[name], waits[ALONE], 0.99) for name in (AGAIN, ASLEEP, BUSY)}
+    ratios[ONE] = ratio_of(waits[ONE], waits[ALONE][:1], 0.99)
+    return sides, ratios
+
+
+def report(plan: Plan, outcome: Outcome, measured: tuple[list[Side], Mapping[str, Ratio]]) -> dict[str, Any]:
+    """Return everything for the JSON file."""
+    engines = {name: [engines_of(run) for run in runs] for name, runs in outcome.runs.items() if "beside" in name}
+    return {**_about(plan), **as_json(*measured), "engines": engines}
+
+
+def failed_report(plan: Plan, outcome: Outcome) -> dict[str, Any]:
+    """Return what there is for the JSON file if a run failed."""
+    return {**_about(plan), "failures": outcome.failures}
+
+
+def _about(plan: Plan) -> dict[str, Any]:
+    return {"workload": asdict(plan.load), "decision_s": plan.decision_s, "rounds": plan.rounds, **machine()}

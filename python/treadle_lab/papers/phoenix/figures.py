@@ -1,0 +1,307 @@
+"""What systems took: ratios, slowdowns, tables and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from rich.table import Table
+
+from treadle.tables import empty_table
+from treadle_lab.harness.statistics import Interval, interval_of
+from treadle_lab.papers.phoenix.central import CENTRAL
+from treadle_lab.papers.phoenix.experiment import CLASSES, Run, Setup
+from treadle_lab.papers.phoenix.reference import Comparison
+from treadle_lab.papers.phoenix.synthesis import KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A figure of one system over another's.
+
+    Attributes:
+        above: the system whose figure is divided.
+        under: the other.
+        kind: of jobs.
+        figure: a column of runs.
+        paper: what the paper says, or the range that it says; None if nothing.
+    """
+
+    above: str
+    under: str
+    kind: str
+    figure: str
+    paper: float | tuple[float, float] | None = None
+
+    @property
+    def name(self) -> str:
+        """As in results."""
+        return f"{self.above}/{self.under} {self.kind} {self.figure}"
+
+
+CLAIMS: Final = (
+    Claim("eagle-c", "phoenix", "short", "p99_s", 1.9),
+    Claim("eagle-c", "phoenix", "short-constrained", "p99_s"),
+    Claim("eagle-c", "phoenix", "short-unconstrained", "p99_s", 1.0),
+    Claim("eagle-c", "phoenix", "short", "p90_s"),
+    Claim("eagle-c", "phoenix", "long", "mean_s", 1.0),
+    Claim("eagle-c", "phoenix", "long", "p90_s", 1.0),
+    Claim("hawk-c", "phoenix", "short", "p90_s", 4.5),
+    Claim("hawk-c", "phoenix", "short", "p99_s", 5.0),
+    *(
+        Claim("eagle-c", "one-queue-srpt-c", kind, figure)
+        for kind, figure in (
+            ("short", "p99_s"),
+            ("short-constrained", "p99_s"),
+            ("short-unconstrained", "p99_s"),
+            ("long", "mean_s"),
+            ("long", "p90_s"),
+        )
+    ),
+    *(Claim("central-srpt", "central-phoenix", kind, "p99_s") for kind in CLASSES),
+    *(Claim("eagle-c", name, kind, "p99_s") for name in CENTRAL for kind in CLASSES),
+    Claim("eagle-c", "eagle", "short", "p99_s", 1.7),
+    Claim("eagle-c", "eagle", "short", "queueing_p99_s", (2.0, 2.5)),
+    Claim("yacc-d-c", "dlwl", "short", "queueing_p99_s", (2.0, 2.5)),
+    Claim("hawk-c", "hawk", "short", "p99_s", 20.0),
+    Claim("sparrow-c", "sparrow", "short", "p99_s", 20.0),
+    *(
+        Claim(f"phoenix-without-{part}", "phoenix", kind, "p99_s")
+        for part in ("order", "gate", "scarcity", "negotiation")
+        for kind in ("short", "short-constrained")
+    ),
+)
+
+LOST: Final = (
+    "table II: the shares and counts of each kind of constraint",
+    "figures 2 to 4: the curves",
+    "the loads of the paper's runs",
+    "the thresholds of admission and reordering",
+    "the terms of the Pollaczek-Khinchine estimate: the window of rates, the heartbeat",
+    "the slack that limits reordering",
+    "everything after section III-C: the algorithm, the evaluation, its workloads",
+)
+"""What of the paper is not in any text that could be read; the values here are this project's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The geometric mean over seeds and its 95 % interval."""
+
+    claim: Claim
+    value: float
+    low: float
+    high: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it with what the paper says."""
+        paper = self.claim.paper
+        return {
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "paper": list(paper) if isinstance(paper, tuple) else paper,
+        }
+
+
+def ratios_of(runs: Sequence[Run], claims: Sequence[Claim] = CLAIMS) -> list[Ratio]:
+    """Return the ratios of which both systems were run."""
+    by_system: dict[str, dict[int, Run]] = {}
+    for run in runs:
+        by_system.setdefault(run.system, {})[run.seed] = run
+    found = []
+    for claim in claims:
+        pairs = _pairs(by_system, claim)
+        if pairs:
+            spread = interval_of([float(np.log(above / under)) for above, under in pairs])
+            found.append(Ratio(claim, *(float(np.exp(value)) for value in (spread.mean, spread.low, spread.high))))
+    return found
+
+
+def _pairs(by_system: Mapping[str, Mapping[int, Run]], claim: Claim) -> list[tuple[float, float]]:
+    pairs = []
+    for seed, run in by_system.get(claim.above, {}).items():
+        other = by_system.get(claim.under, {}).get(seed)
+        above = run.figure(claim.kind, claim.figure)
+        under = None if other is None else other.figure(claim.kind, claim.figure)
+        if above and under:
+            pairs.append((above, under))
+    return pairs
+
+
+SYSTEM: Final = "eagle-c"
+WITHOUT: Final = "eagle"
+PAPER: Final[Mapping[str, float]] = {kind.name: kind.slowdown for kind in KINDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """Of the jobs that have constraints of one kind alone.
+
+    Attributes:
+        kind: of constraint.
+        jobs: a seed, on average.
+        ratio: mean response time with constraints over that without; geometric mean over seeds.
+        paper: table II's; None for a kind that is not in it.
+    """
+
+    kind: str
+    jobs: float
+    ratio: Interval
+    paper: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for results."""
+        return {
+            "value": self.ratio.mean,
+            "low": self.ratio.low,
+            "high": self.ratio.high,
+            "paper": self.paper,
+            "jobs": self.jobs,
+        }
+
+
+def slowdowns_of(runs: Sequence[Run], setup: Setup) -> list[Slowdown]:
+    """Return the slowdown by kind of constraint; none unless Eagle was run with and without constraints."""
+    response_s = {(run.system, run.seed): run.response_s for run in runs if run.system in (SYSTEM, WITHOUT)}
+    seeds = [seed for system, seed in response_s if system == SYSTEM and (WITHOUT, seed) in response_s]
+    logs: dict[str, list[float]] = {}
+    counts: dict[str, list[int]] = {}
+    for seed in seeds:
+        with_s, without_s = response_s[SYSTEM, seed], response_s[WITHOUT, seed]
+        for kind, jobs in _jobs_by_kind(setup, seed).items():
+            logs.setdefault(kind, []).append(float(np.log(with_s[jobs].mean() / without_s[jobs].mean())))
+            counts.setdefault(kind, []).append(len(jobs))
+    order = [*(kind for kind in PAPER if kind in logs), *sorted(set(logs) - set(PAPER))]
+    return [
+        Slowdown(
+            kind,
+            float(np.mean(counts[kind])),
+            Interval(*(float(np.exp(value)) for value in interval_of(logs[kind]))),
+            PAPER.get(kind),
+        )
+        for kind in order
+    ]
+
+
+def _jobs_by_kind(setup: Setup, seed: int) -> dict[str, list[int]]:
+    """Return the places of jobs that have constraints of one kind alone, by kind."""
+    found: dict[str, list[int]] = {}
+    for place, asked in setup.wanted(seed).asked.items():
+        kinds = {one.name for one in (*asked.hard.predicates, *asked.soft.predicates)}
+        if len(kinds) == 1:
+            found.setdefault(kinds.pop(), []).append(place)
+    return found
+
+
+FIGURES = ("mean_s", "p50_s", "p90_s", "p99_s", "queueing_p99_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that a command found.
+
+    Attributes:
+        runs: by system, then seed.
+        ratios: beside the paper's.
+        comparisons: with the original simulator's runs.
+        calibration: how constraints were made; None if they were given or there are none.
+        notes: what else a reader has to know.
+        slowdowns: by kind of constraint.
+    """
+
+    runs: Sequence[Run]
+    ratios: Sequence[Ratio]
+    comparisons: Sequence[Comparison]
+    calibration: Mapping[str, Any] | None
+    notes: Sequence[str] = ()
+    slowdowns: Sequence[Slowdown] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of `--json`; equal seeds give equal documents but for `cpu_s`."""
+        return {
+            "runs": [dict(row) for run in self.runs for row in run.rows],
+            "ratios": {ratio.claim.name: ratio.as_json() for ratio in self.ratios},
+            "calibration": self.calibration,
+            "lost": list(LOST),
+            "reference": [one.as_json() for one in self.comparisons],
+            "slowdowns": {one.kind: one.as_json() for one in self.slowdowns},
+            "notes": list(self.notes),
+        }
+
+
+def runs_table(runs: Sequence[Run]) -> Table:
+    """Return the means over seeds."""
+    row = runs[0].rows[0]
+    shown = Table(
+        title=f"{row['trace']}, {row['slots']:,} workers, load {row['offered_load']:.0%}; means over seeds",
+        title_justify="left",
+    )
+    for name in ("system", "class", "jobs", "mean s", "P50 s", "P90 s", "P99 s", "P99 queueing s", "relaxed", "CPU s"):
+        shown.add_column(name, justify="left" if name in ("system", "class") else "right")
+    for system in dict.fromkeys(run.system for run in runs):
+        own = [run for run in runs if run.system == system]
+        for kind in CLASSES:
+            rows = [row for run in own for row in run.rows if row["class"] == kind]
+            if rows:
+                means = [
+                    float(np.mean([float(row[name] or 0) for row in rows])) for name in (*FIGURES, "relaxed", "cpu_s")
+                ]
+                cells = [f"{value:,.0f}" for value in means[:-1]]
+                shown.add_row(
+                    system,
+                    kind,
+                    f"{float(np.mean([float(row['jobs'] or 0) for row in rows])):,.0f}",
+                    *cells,
+                    f"{means[-1]:.2f}",
+                )
+    return shown
+
+
+def ratios_table(ratios: Sequence[Ratio]) -> Table:
+    """Return the ratios beside the paper's."""
+    shown = empty_table(
+        "Ratios, geometric means over seeds with 95 % intervals", ("ratio",), ("here", "from", "to", "paper")
+    )
+    for ratio in ratios:
+        paper = ratio.claim.paper
+        said = "" if paper is None else f"{paper[0]:g} to {paper[1]:g}" if isinstance(paper, tuple) else f"{paper:g}"
+        shown.add_row(ratio.claim.name, f"{ratio.value:.3g}", f"{ratio.low:.3g}", f"{ratio.high:.3g}", said)
+    return shown
+
+
+def slowdowns_table(slowdowns: Sequence[Slowdown]) -> Table:
+    """Return the slowdown by kind of constraint beside table II."""
+    shown = Table(
+        title="Mean response time of jobs with one constraint, Eagle-C over Eagle, by its kind", title_justify="left"
+    )
+    for name in ("kind", "jobs", "here", "from", "to", "table II"):
+        shown.add_column(name, justify="left" if name == "kind" else "right")
+    for one in slowdowns:
+        ratio = one.ratio
+        paper = "" if one.paper is None else f"{one.paper:g}"
+        shown.add_row(one.kind, f"{one.jobs:,.0f}", f"{ratio.mean:.3g}", f"{ratio.low:.3g}", f"{ratio.high:.3g}", paper)
+    return shown
+
+
+def comparison_table(comparisons: Sequence[Comparison]) -> Table:
+    """Return the figures beside the original simulator's."""
+    shown = empty_table(
+        "Beside the original simulator, means over seeds",
+        ("system", "class", "figure"),
+        ("here", "original", "off", "allowed", ""),
+    )
+    for one in comparisons:
+        shown.add_row(
+            one.system,
+            one.kind,
+            one.figure,
+            f"{one.here:,.1f}",
+            f"{one.original:,.1f}",
+            f"{one.off:+.1%}",
+            f"{one.tolerance:.0%}",
+            "" if one.within else "OUTSIDE",
+        )
+    return shown
