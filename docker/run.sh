@@ -59,8 +59,9 @@ gather() { # what the client runs, for the Python of the image
       --python-version 3.11 --platform "manylinux_2_28_$(uname -m)" --platform "manylinux2014_$(uname -m)" --group containers
     touch "$TREADLE_CHECKS/lib"
   fi
-  rm -rf "$TREADLE_CHECKS/tests"
+  rm -rf "$TREADLE_CHECKS/tests" "$TREADLE_CHECKS/lib/treadle_lab"
   mkdir -p "$TREADLE_CHECKS/tests"
+  cp -r python/treadle_lab "$TREADLE_CHECKS/lib" # the image's wheel has it not
   cp -r tests/docker tests/support "$TREADLE_CHECKS/tests"
   cp pyproject.toml "$TREADLE_CHECKS"
   chmod -R a+rX "$TREADLE_CHECKS"

@@ -22,8 +22,7 @@ from tests.campaign.slices import Slice
 from tests.campaign.trend import trend
 
 from treadle_lab.minicluster.runtime import java_home
-from treadle_lab.sls.jars import class_path, java_command
-from treadle_lab.sls.load import MODES, Workload
+from treadle_lab.sls.load import MODES, Workload, class_path, java_command
 from treadle_lab.sls.run import Run, Setting, simulate
 
 NODES = 40

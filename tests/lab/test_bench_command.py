@@ -10,7 +10,7 @@ import pytest
 
 from treadle.cli.main import run
 from treadle_lab.cli.bench.cluster import heap_mb_for, sidecar_command, stall_allowed_s
-from treadle_lab.sls import jars
+from treadle_lab.sls import load as jars
 from treadle_lab.sls.load import BenchError, Workload
 
 SMALL = Workload(20, 3, 40, 1_000)

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from treadle.cli.main import run
-from treadle_lab.minicluster import MiniCluster, readiness, scripts
+from treadle_lab.minicluster import MiniCluster, readiness
+from treadle_lab.minicluster import cluster as scripts
 from treadle_lab.minicluster.layout import Layout
 from treadle_lab.minicluster.processes import uninterrupted
 from treadle_lab.minicluster.settings import SHIM_CLASS, STOCK_CLASS, ClusterError

@@ -240,11 +240,6 @@ def test_a_listener_of_another_engine_than_the_first_is_warned_of(
     assert capsys.readouterr().err == f"warning: {told}\n"
 
 
-def test_old_names_in_an_entry_are_warned_of() -> None:
-    (warning,) = parse_settings("t.yaml", "engines:\n  a:\n    policy: {estimate: {kind: told}}\n").warnings
-    assert warning == "t.yaml:3: engines.a.policy.estimate.kind: 'told' is called 'hints' now; write that"
-
-
 def test_engines_of_another_text_follow_the_settings_given() -> None:
     base = parse_settings("f", "policy: {order: {kind: las}}\n")
     text = "cluster: {}\nengines:\n  a: {decision: {t_job_s: 1}, seed: 4}\n"

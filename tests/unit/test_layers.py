@@ -17,7 +17,7 @@ from treadle.policy.slearn.table import JOB
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "treadle"
 LAB = ROOT / "python" / "treadle_lab"
-LINES_MAX = 500
+LINES_MAX = 800
 
 BASE = {
     "errors",

@@ -72,7 +72,8 @@ _METHODS: Final = frozenset(
 _JAVA: Final = re.compile(
     r"\b(ProcessBuilder|Runtime\.getRuntime|Class\.forName|URLClassLoader|defineClass|System\.load(?:Library)?"
     r"|ObjectInputStream|new DataInputStream|getResourceAsStream|new Socket|new ServerSocket|SocketChannel\.open"
-    r"|extends Socket|openSocketChannel|openConnection|openStream|Files\.\w+|new File(?:InputStream|OutputStream|Reader|Writer)"
+    r"|extends Socket|openSocketChannel|openConnection|openStream|Files\.\w+"
+    r"|new File(?:InputStream|OutputStream|Reader|Writer)"
     r"|RandomAccessFile|readTrees?|readValues?|readerFor\w*|treeToValue|createParser|DocumentBuilder|SAXParser"
     r"|Inflater|GZIPInputStream|ZipFile|JarFile)\b"
 )

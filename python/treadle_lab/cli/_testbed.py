@@ -35,7 +35,7 @@ def setting_of_testbed(sidecar: Path | None = None) -> Setting:
         BenchError: something is missing; the text says how to get it.
     """
     from treadle_lab.cli.bench.cluster import sidecar_command
-    from treadle_lab.sls import jars
+    from treadle_lab.sls import load as jars
     from treadle_lab.sls.load import Workload
     from treadle_lab.sls.run import Setting
 

@@ -17,13 +17,52 @@ import requests
 
 from treadle.admin.jars import shim_jar
 from treadle.yarn.rest import ResourceManagerClient, allocated_containers
-from treadle_lab.minicluster import processes, readiness, scripts
+from treadle_lab.minicluster import processes, readiness
 from treadle_lab.minicluster.layout import Layout, make_anew
 from treadle_lab.minicluster.processes import JavaProgram, uninterrupted
 from treadle_lab.minicluster.readiness import wait_for
 from treadle_lab.minicluster.runtime import build_folder, gather
-from treadle_lab.minicluster.settings import ClusterError, ClusterSettings, Scheduler
-from treadle_lab.minicluster.site import FRUGAL, write_configuration
+from treadle_lab.minicluster.settings import SHIM_CLASS, ClusterError, ClusterSettings, Scheduler
+from treadle_lab.minicluster.site import FRUGAL, read_site, write_configuration
+
+SCRIPT_S = 60
+
+
+def class_path(conf: Path) -> list[str]:
+    """Return what the yarn-env.sh of a HADOOP_CONF_DIR puts on the ResourceManager's class path; often nothing.
+
+    Raises:
+        ClusterError: the script fails.
+    """
+    script = conf / "yarn-env.sh"
+    if not script.is_file():
+        return []
+    words = 'HADOOP_USER_PARAMS=(resourcemanager); . "$0"; echo "${HADOOP_CLASSPATH-}"'
+    try:
+        done = subprocess.run(
+            ["/bin/bash", "-ec", words, str(script)],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=SCRIPT_S,
+            env={"PATH": "/bin:/usr/bin"},
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        said = getattr(error, "stderr", "") or error
+        raise ClusterError(f"{script} cannot be run: {said}; correct it, or remove what was added to it") from error
+    return [entry for entry in done.stdout.strip().split(":") if entry]
+
+
+def schedules(conf: Path) -> bool:
+    """Return whether yarn-site.xml has Treadle decide, if only to compare.
+
+    Raises:
+        ClusterError: it cannot be read.
+    """
+    site = read_site(conf / "yarn-site.xml")
+    mode = site.get("yarn.scheduler.treadle.mode", "observe_only")
+    return site.get("yarn.resourcemanager.scheduler.class") == SHIM_CLASS and mode != "off"
+
 
 RM_MAIN = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
 NM_MAIN = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
@@ -137,8 +176,8 @@ class MiniCluster:
             self._change_scheduler(scheduler)
         shim = [str(shim_jar())] if self.settings.needs_shim else []
         if self.settings.scheduler is Scheduler.CAPACITY:
-            shim += scripts.class_path(self.layout.conf)
-            self.layout.waits_for_lease = scripts.schedules(self.layout.conf)
+            shim += class_path(self.layout.conf)
+            self.layout.waits_for_lease = schedules(self.layout.conf)
         classpath = (f"{self.folder}/rm", str(self.layout.conf), *shim, f"{self.lib}/*")
         options = (*FRUGAL.split()[:1], "-XX:-UsePerfData", *self._log_options(RM))
         self._launch(JavaProgram(RM, RM_MAIN, classpath, 1024, options), self.folder / "rm")

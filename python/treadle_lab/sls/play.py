@@ -13,17 +13,31 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from treadle.dag.dag import Dag
+from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.sources import digest
 from treadle.sweep.kept import Kept, result_bytes
 from treadle.yarn.priorities import MAP, REDUCE
 from treadle_lab.harness.runs import digest_of
-from treadle_lab.harness.sleeping_dags import vertex_name
-from treadle_lab.sls.jars import own_jars
-from treadle_lab.sls.load import FIRST_ADDRESS, MODES, BenchError, Files, Kind, Mode, Workload, treadle_under
+from treadle_lab.sls.load import FIRST_ADDRESS, MODES, BenchError, Files, Kind, Mode, Workload, own_jars, treadle_under
 from treadle_lab.sls.results import P50, P99, decide_us, heartbeats_share
 from treadle_lab.sls.run import Setting, simulate
+
+MEMORY: Final = "memory-mb"
+VCORES: Final = "vcores"
+
+
+def vertex_name(stage: Stage) -> str:
+    """Return what the vertex of a stage is called."""
+    return stage.name or f"v{stage.id}"
+
+
+def asks(stage: Stage) -> dict[str, int]:
+    """Return what a task asks for besides memory and virtual cores, by resource type; what it does not is left out."""
+    return {
+        name: round(amount) for name, amount in stage.demand.items() if name not in (MEMORY, VCORES) and round(amount)
+    }
+
 
 QUEUE: Final = "default"
 SCRIPT: Final = "script.json"

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from scipy.optimize import linprog
+from tests.lab.fairness.trees import trees
 
 from treadle.fairness.tree import Tree, flattened
 from treadle_lab.fairness.algorithms import allocate_fluid
-
-from .trees import trees
 
 
 def by_linear_programming(tree: Tree) -> dict[str, float]:

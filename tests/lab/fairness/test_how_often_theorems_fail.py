@@ -7,12 +7,11 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from tests.lab.fairness.trees import dominant_shares, guarantees, random_tree
 
 from treadle.fairness.fluid import fill
 from treadle.fairness.tree import HDRF, NAIVE, Leaf, Tree
 from treadle_lab.fairness.algorithms import churn
-
-from .trees import dominant_shares, guarantees, random_tree
 
 TREES = 400
 STATIC_DIFFERS = 1

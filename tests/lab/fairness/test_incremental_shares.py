@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab.fairness import paper_algorithms as paper
+from tests.lab.fairness.trees import trees
 
 from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree
 from treadle_lab.fairness.algorithms import ShareTree
-
-from .trees import trees
 
 
 class FromScratch:

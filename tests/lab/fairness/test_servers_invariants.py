@@ -7,11 +7,10 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.lab.fairness.trees import RESOURCES, amounts
 
 from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree
 from treadle_lab.fairness.servers import ServerClass, WholeTasks, total_capacity
-
-from .trees import RESOURCES, amounts
 
 
 @st.composite

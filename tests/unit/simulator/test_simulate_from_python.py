@@ -137,7 +137,8 @@ def test_results_are_drawn_again_without_running(tmp_path: Path, capsys: pytest.
     (tmp_path / "s.yaml").write_text(json.dumps(SMALL))
     out, plots = tmp_path / "out.json", tmp_path / "plots"
     arguments = ["simulate", str(tmp_path / "s.yaml"), "--policy=fifo", "--policy=fair", "--seed=4", "--seeds=2"]
-    assert command([*arguments, "--details", f"--json={out}", f"--csv={tmp_path / 'csv'}"]) == 0
+    results = (f"--json={out}", f"--csv={tmp_path / 'csv'}", f"--plot={plots}")
+    assert command([*arguments, "--details", *results, "--plot-format=svg", "--plot-format=pdf"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "queue b" in said
     assert "fifo │ fair" in said
@@ -150,22 +151,12 @@ def test_results_are_drawn_again_without_running(tmp_path: Path, capsys: pytest.
         "b",
     ]
     assert [run["seed"] for run in document["runs"]] == [4, 4, 5, 5]
-    assert command(["plot", str(out), str(plots), "--format=svg", "--format=pdf"]) == 0
     drawn = {file.name: file.read_bytes() for file in plots.iterdir()}
     assert len(drawn) == 8
     assert b">fair<" in drawn["completion-times.svg"]
-    assert command(["plot", str(out), str(plots), "--format=svg", "--policy=fifo"]) == 0
-    assert b">fair<" not in (plots / "completion-times.svg").read_bytes()
-    assert drawn["use.svg"] != (plots / "use.svg").read_bytes()
     capsys.readouterr()
-    for wrong, told in (
-        ([str(out), str(plots), "--format=gif"], "'gif' is none of png, pdf, svg"),
-        ([str(out), str(plots), "--policy=hdrf"], "'hdrf' is none of the file's, fifo, fair"),
-        ([str(tmp_path / "s.yaml"), str(plots)], "these are no results of"),
-        ([str(tmp_path / "none.json"), str(plots)], "No such file"),
-    ):
-        assert command(["plot", *wrong]) == 2
-        assert told in capsys.readouterr().err
+    assert command([*arguments, f"--plot={plots}", "--plot-format=gif"]) == 2
+    assert "'gif' is none of png, pdf, svg" in capsys.readouterr().err
 
 
 def test_lines_differ_by_dashes_as_well_as_colour() -> None:

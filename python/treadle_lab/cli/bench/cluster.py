@@ -27,7 +27,7 @@ from treadle_lab.bench.table import results_table
 from treadle_lab.cli._isolation import isolate_if_possible
 from treadle_lab.cli.bench._backlog import measure_backlog
 from treadle_lab.cli.bench._progress import RunProgress, Seen
-from treadle_lab.sls import jars
+from treadle_lab.sls import load as jars
 from treadle_lab.sls import load as modes
 from treadle_lab.sls.load import BenchError, Workload
 from treadle_lab.sls.results import ModeResult, comparison

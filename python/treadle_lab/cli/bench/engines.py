@@ -18,7 +18,7 @@ from treadle_lab.bench import engines_copies
 from treadle_lab.bench.engines import PacedLoad, Ratio, Side
 from treadle_lab.cli.bench._progress import RunProgress, Seen
 from treadle_lab.cli.bench.cluster import heap_mb_for, sidecar_command, stall_allowed_s
-from treadle_lab.sls import jars
+from treadle_lab.sls import load as jars
 from treadle_lab.sls.load import BenchError, Workload
 from treadle_lab.sls.run import Setting
 

@@ -20,10 +20,10 @@ from treadle.errors import UserError
 
 if TYPE_CHECKING:
     from treadle_lab.models.cores import Progress
+    from treadle_lab.papers.omega.figures import Report
     from treadle_lab.papers.omega.google_day import GoogleDay
     from treadle_lab.papers.omega.points import Point, Run
     from treadle_lab.papers.omega.reference import Comparison
-    from treadle_lab.papers.omega.report import Report
     from treadle_lab.papers.omega.specialist import MapReduceJobs, SpecialistRun
 
 app = typer.Typer()
@@ -101,7 +101,7 @@ def omega(
 ) -> None:
     """Omega's architectures on one cell: waits, busyness, conflicts, beside the original's and the paper's."""
     from treadle_lab.papers.omega.claims import claims_of
-    from treadle_lab.papers.omega.report import Report
+    from treadle_lab.papers.omega.figures import Report
 
     if points is not None and (figure or quick):
         raise UserError("--points: not together with --figure or --quick; name one of them")
@@ -224,7 +224,7 @@ def _progress(console: Console, what: str) -> Iterator[Progress]:
 
 def _show(console: Console, report: Report) -> None:
     """Print the tables."""
-    from treadle_lab.papers.omega.report import claims_table, points_table, specialist_table, timing_table
+    from treadle_lab.papers.omega.figures import claims_table, points_table, specialist_table, timing_table
 
     if report.runs:
         console.print(points_table(report.runs))
@@ -262,8 +262,7 @@ def _write(
     if plot is not None:
         # only here: matplotlib is an extra
         from treadle_lab.papers.omega.figures import figures_of
-        from treadle_lab.papers.omega.plot import plot_omega
-        from treadle_lab.papers.omega.plot_specialist import plot_specialist
+        from treadle_lab.papers.omega.plot import plot_omega, plot_specialist
 
         name = "omega-google" if workload == WorkloadName.GOOGLE else "omega"
         with writing("--plot", plot, "folder"):

@@ -22,12 +22,13 @@ from treadle.history.sketch import DurationSketch
 from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
 from treadle.tables import empty_table
-from treadle_lab.harness.sleeping_dags import MEMORY, VCORES, vertex_name
 from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.minicluster.layout import LOOPBACK, free_ports
 from treadle_lab.papers.graphene.jobs import Mix, arrivals, generated
 from treadle_lab.sls.play import (
+    MEMORY,
     QUEUE,
+    VCORES,
     Cluster,
     Played,
     Player,
@@ -38,6 +39,7 @@ from treadle_lab.sls.play import (
     in_turn,
     shown,
     stages_of,
+    vertex_name,
 )
 
 NETWORK: Final = "network"

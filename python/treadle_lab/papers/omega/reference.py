@@ -14,7 +14,7 @@ import numpy as np
 from treadle.errors import UserError
 from treadle_lab.papers.omega.points import Point, Row, Run
 
-FIGURES: Final = {
+TOLERANCES: Final = {
     "wait_batch_s": 0.01,
     "wait_service_s": 0.01,
     "unscheduled_batch": 0.002,
@@ -54,7 +54,7 @@ class Comparison:
     def tolerance(self) -> float:
         """How far apart the two means may be: 4 sd sqrt(1/n + 1/m), with the larger deviation, and a little more."""
         sd = max(self.ours.sd, self.theirs.sd)
-        return DEVIATIONS * sd * sqrt(1 / self.ours.n + 1 / self.theirs.n) + FIGURES[self.figure]
+        return DEVIATIONS * sd * sqrt(1 / self.ours.n + 1 / self.theirs.n) + TOLERANCES[self.figure]
 
     @property
     def within(self) -> bool:
@@ -95,7 +95,7 @@ def read_reference(file: Path) -> dict[Key, list[Row]]:
                     float(row["batch_rate_factor"]),
                     float(row["t_job_service_s"]),
                 )
-                values: Row = {name: float(row[name]) for name in FIGURES}
+                values: Row = {name: float(row[name]) for name in TOLERANCES}
                 found.setdefault((point, row["scheduler"]), []).append(values)
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise UserError(
@@ -126,5 +126,5 @@ def compare(runs: Sequence[Run], reference: Mapping[Key, list[Row]]) -> list[Com
         Comparison(key[0], key[1], figure, spread_of(ours[key], figure), spread_of(theirs, figure))
         for key, theirs in reference.items()
         if key in ours
-        for figure in FIGURES
+        for figure in TOLERANCES
     ]

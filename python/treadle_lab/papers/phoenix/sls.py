@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from rich.box import SIMPLE
@@ -18,13 +18,51 @@ from treadle.admin.jars import shim_jar
 from treadle.sources import digest
 from treadle.sweep.kept import Kept, result_bytes
 from treadle.tables import empty_table
-from treadle_lab.harness.outcomes import failed
 from treadle_lab.harness.runs import digest_of
 from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.minicluster import Scheduler
 from treadle_lab.papers.phoenix.blind import write_command
 from treadle_lab.sls.play import Cluster, Played, Scheduling, Script, ScriptedJob, map_reduce, play
 from treadle_lab.sls.run import Setting
+
+
+class Outcome(Protocol):
+    """How a job ended."""
+
+    @property
+    def name(self) -> str:
+        """The job's."""
+
+    @property
+    def status(self) -> str:
+        """Its final status."""
+
+
+class Jobs(Protocol):
+    """The jobs of a seed under one scheduler."""
+
+    @property
+    def seed(self) -> int:
+        """Of the draw."""
+
+    @property
+    def scheme(self) -> str:
+        """The scheduler's name."""
+
+    @property
+    def jobs(self) -> Sequence[Outcome]:
+        """Its jobs."""
+
+
+def failed(rounds: Sequence[Jobs]) -> list[str]:
+    """Name each job that did not succeed, with how it ended."""
+    return [
+        f"seed {one.seed}, {one.scheme}: {job.name} ended as {job.status}"
+        for one in rounds
+        for job in one.jobs
+        if job.status != "SUCCEEDED"
+    ]
+
 
 ALLOCATOR: Final = {
     "yarn.scheduler.app-placement-allocator.class": "io.treadle.shim.constraints.TreadlePlacementAllocator"

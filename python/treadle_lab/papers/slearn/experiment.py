@@ -18,9 +18,8 @@ from treadle.simulator.simulation import Simulation
 from treadle.workload.generate import CONTAINER
 from treadle_lab.harness.runs import Asked, digest_of, run_all, tell
 from treadle_lab.harness.simulated import Progress, run_to_the_end
-from treadle_lab.papers.slearn.levels import levels
 from treadle_lab.papers.slearn.model import Model
-from treadle_lab.papers.slearn.paper import NODES
+from treadle_lab.papers.slearn.paper import NODES, levels
 from treadle_lab.papers.slearn.schemes import Scheme, slearn
 from treadle_lab.papers.slearn.trace import Choices, Source, Trace
 

@@ -11,8 +11,7 @@ import numpy as np
 from treadle.compiled.array_types import F64
 from treadle_lab.harness.statistics import Interval, interval_of, ratio_of
 from treadle_lab.papers.slearn.experiment import Outcome
-from treadle_lab.papers.slearn.levels import THRESHOLDS_MS, levels
-from treadle_lab.papers.slearn.paper import OF_JOBS, Figures
+from treadle_lab.papers.slearn.paper import OF_JOBS, THRESHOLDS_MS, Figures, levels
 
 ESTIMATORS = ("pilots", "combined", "3sigma", "point", "median", "drawn", "3sigma-paper", "point-paper")
 

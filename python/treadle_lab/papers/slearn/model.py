@@ -16,7 +16,7 @@ import numpy as np
 
 from treadle.compiled.array_types import F64
 from treadle.policy.slearn.gate import AdaptiveRatio, FixedRatio, Ratio
-from treadle_lab.papers.slearn.levels import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR
+from treadle_lab.papers.slearn.paper import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR
 from treadle_lab.papers.slearn.schemes import Scheme
 from treadle_lab.papers.slearn.trace import Trace
 from treadle_lab.readers.estimators.estimators import Z90

@@ -1,9 +1,26 @@
-"""The figures of SLearn (NSDI 2022): on GTrace11 tables 6, 7 and 9, figures 3 and 6; on GTrace19-DAG section 6."""
+"""The paper's figures, and the loads at which it was reproduced."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
+
+import numpy as np
+
+from treadle.compiled.array_types import F64, I64
+
+LEVELS: Final = 10
+THRESHOLDS_MS: Final = 10.0 ** np.arange(6, 6 + LEVELS - 1)
+"""Between the levels."""
+WEIGHT_FACTOR: Final = 10.0
+SAMPLING_LEVEL: Final = 1
+"""Of jobs whose pilots have not ended, counted from 0."""
+
+
+def levels(size_ms: F64) -> I64:
+    """Return the level of each size."""
+    return np.searchsorted(THRESHOLDS_MS, size_ms)
+
 
 NODES: Final = 150
 JOBS: Final = 1_250
