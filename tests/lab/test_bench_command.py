@@ -90,7 +90,6 @@ def test_a_mistake_ends_with_its_text_and_code_2(tmp_path: Path, capsys: pytest.
         (["--backlog", "--slots-per-node", "10001"], "--slots-per-node is 10001"),
         (["--backlog", "--window-s", "nan"], "--window-s is nan"),
         (["--backlog", "--jobs", "1000", "--tasks", "1000000"], "at most 100,000,000 containers"),
-        (["--backlog", "--record"], "--record does not go with --backlog"),
         (["--backlog", "--plot", "plots"], "--plot does not go with --backlog"),
         (["--preferred-nodes", "3"], "--preferred-nodes goes with --backlog only"),
         (["--warm-s", "3"], "--warm-s goes with --backlog only"),

@@ -27,7 +27,7 @@ from treadle_lab.minicluster import MiniCluster
 HERE = Path("/proc/self/ns/net")
 SCRIPT = """
 import json, os, socket, sys
-from treadle_lab import namespaces
+from treadle_lab.harness import namespaces
 
 failure = namespaces.isolate()
 here = [os.readlink("/proc/self/ns/net"), [name for _, name in socket.if_nameindex()], namespaces.was_moved()]
@@ -36,7 +36,7 @@ sys.exit(7)
 """
 LISTENER = """
 import socket, sys
-from treadle_lab import namespaces
+from treadle_lab.harness import namespaces
 
 assert not namespaces.isolate()
 with socket.create_server(("127.0.0.1", 0)) as server:

@@ -19,6 +19,8 @@ from treadle.wire.schema import FRAME_MAGIC, SECTIONS, VERSION, plans
 
 _BYTES: Final = {"u8": 1, "i32": 4, "name": 4, "i64": 8}
 _STRINGS: Final = "STRINGS"
+_OF_OTHER_SECTIONS: Final = {"CONTAINERS.slot"}
+"""Columns by which other sections named rows: nothing is lost with them."""
 _HEADER_OF_2: Final = struct.Struct("<4sHHqqqqii")
 
 
@@ -115,7 +117,8 @@ class Translator:
             if not type_:
                 self._added[f"{name}.{each.name}"] = None
             said.append(_as_type(given, type_, each.type, rows, resources))
-        self._unknown |= {f"{name}.{column}": None for column in there}
+        left = [f"{name}.{column}" for column in there]
+        self._unknown |= {column: None for column in left if column not in _OF_OTHER_SECTIONS}
         return b"".join(said)
 
 
