@@ -26,6 +26,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 import numpy as np
+from tests.support.framed_rm import ANSWER_BYTES, ANSWER_ROWS, FramedRM
 
 from treadle.config.engines import RosterEngine
 from treadle.config.reader import read_roster
@@ -35,14 +36,9 @@ from treadle.sidecar import child, roster
 from treadle.sidecar.child import ChildProcess
 from treadle.sidecar.hub import Hub
 from treadle.sidecar.work import Work
-from treadle.simulator.build import build
-from treadle.simulator.jobs import jobs_of
-from treadle.simulator.loop import rm_settings
-from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import Scenario
 from treadle.wire.answer import Answer, decode_answer
-from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.frames import FrameDecoder
 
 VICTIM, FALLBACK, OTHERS = "victim", "fallback", ("other", "rest")
 TREADLE_YAML: Final = """
@@ -61,7 +57,6 @@ FRAME_S: Final = 0.02
 START_S: Final = 300.0
 """So long may a stretch wait for what it is about."""
 
-_BYTES, _ROWS = 1 << 20, 1 << 20
 COMMAND: Final = (sys.executable, "-m", "tests.campaign.engine_trouble", "--child")
 
 
@@ -101,7 +96,7 @@ class Watched(ChildProcess):
         """Return its answer once."""
         content = super().take()
         if content is not None:
-            answer = decode_answer(content, _ROWS)
+            answer = decode_answer(content, ANSWER_ROWS)
             self.proposed |= dict.fromkeys(((answer.sequence, at) for at in range(len(answer.proposals))), -1)
             self.cpu_us.append(answer.decide_us)
         return content
@@ -134,11 +129,8 @@ class Trouble:
         self.children: dict[str, Watched] = {}
         self.beside: list[Watched] = []
         chosen = scenario(seconds)
-        settings = rm_settings(chosen) | {"lease-ms": str(LEASE_MS), "tick-ms": "10", "batch-size": "48"}
-        self.rm = SimulatedRM(build(chosen, jobs_of(chosen, folder, 1), 1), settings)
-        self.rm.begin_again()
-        self.encoder = FrameEncoder()
-        self.sequence = 0
+        settings = {"lease-ms": str(LEASE_MS), "tick-ms": "10", "batch-size": "48"}
+        self.manager = FramedRM(chosen, folder, settings)
         self.begin_s: float | None = None
         self.kind = ""
         self.cpu_us: dict[str, list[int]] = defaultdict(list)
@@ -170,18 +162,14 @@ class Trouble:
         """Let time go on, send a frame, and commit the answer."""
         begun_s = time.monotonic()
         if self.begin_s is not None:
-            self.rm.advance(round(1000 * (begun_s - self.begin_s)))
-        self.sequence += 1
-        flags = FrameFlag.SNAPSHOT if self.sequence == 1 else 0
-        header = FrameHeader(flags, 1, self.sequence, self.rm.start_ms + self.rm.now_ms, 1, 512, 2)
-        content = self.encoder.encode(header, self.rm.frame())
+            self.manager.rm.advance(round(1000 * (begun_s - self.begin_s)))
+        content = self.manager.frame()
         asked_ns = time.monotonic_ns()
-        answer = decode_answer(self.hub.decide(content, _BYTES), _ROWS)
+        answer = decode_answer(self.hub.decide(content, ANSWER_BYTES), ANSWER_ROWS)
         self.hub_us[self.kind].append((time.monotonic_ns() - asked_ns) // 1000)
         if answer.resend:
             raise AssertionError(f"{self.kind}: the hub asks for a snapshot")
-        fates = self.rm.commit(answer.proposals, answer.sequence)
-        self.done["committed"] += int(np.count_nonzero(fates.fate == Fate.COMMITTED))
+        self.done["committed"] += self.manager.commit(answer)
         for name in OTHERS:
             taken, self.children[name].cpu_us = self.children[name].cpu_us, []
             self.cpu_us[self.kind] += taken
@@ -304,7 +292,7 @@ class Trouble:
 
     def show(self) -> None:
         """Print what was measured."""
-        print(f"{self.sequence} frames; {dict(self.done)}")
+        print(f"{self.manager.sequence} frames; {dict(self.done)}")
         proposed = sum(len(self.children[name].proposed) for name in OTHERS)
         print(f"proposals of the two others: {proposed}")
         for kind in [kind for kind in ("well", *TROUBLES, BESIDE) if self.cpu_us[kind]]:

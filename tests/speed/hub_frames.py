@@ -23,21 +23,15 @@ import numpy as np
 import psutil
 from rich.console import Console
 from rich.table import Table
+from tests.support.framed_rm import ANSWER_BYTES, ANSWER_ROWS, FramedRM
 
 from treadle.config.engines import RosterEngine
 from treadle.config.reader import read_roster
-from treadle.events import Fate
 from treadle.live.closing import Close, close_all
 from treadle.sidecar.child import ChildProcess
 from treadle.sidecar.hub import Hub
-from treadle.simulator.build import build
-from treadle.simulator.jobs import jobs_of
-from treadle.simulator.loop import rm_settings
-from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import Scenario
-from treadle.wire.answer import decode_answer
-from treadle.wire.frames import FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
+from treadle.wire.answer import Answer, decode_answer
 
 MODES: Final = (0, 1, 2, 4)
 """Engines behind the hub; 0: one engine without a hub."""
@@ -93,35 +87,27 @@ def run(engines: int, seconds: float, folder: Path) -> dict[str, float]:
     """Run a load, and return the figures of its frames after WARM_S."""
     config, closing = folder / "treadle.yaml", list[Close]()
     config.write_text(settings_of(engines), encoding="utf-8")
-    chosen = scenario(seconds)
-    rm = SimulatedRM(build(chosen, jobs_of(chosen, folder, 1), 1), rm_settings(chosen) | {"batch-size": "48"})
-    rm.begin_again()
+    manager = FramedRM(scenario(seconds), folder, {"batch-size": "48"})
     decide, ready = (through_hub if engines else direct)(config, closing)
-    encoder, sequence, begin_s, cpu_s, committed = FrameEncoder(), 0, None, 0.0, 0
-    waits_us: list[float] = []
-    others_s = 0.0
-    while begin_s is None or time.monotonic() < begin_s + WARM_S + seconds:
-        frame_s = time.monotonic()
-        if begin_s is None and sequence and ready():
-            begin_s = frame_s
-        measured = begin_s is not None and frame_s > begin_s + WARM_S
-        if begin_s is not None:
-            rm.advance(round(1000 * (frame_s - begin_s)))
-        if measured and not waits_us:
+    while not ready():
+        manager.commit(_answer(decide, manager.frame()))
+        time.sleep(FRAME_S)
+    waits_us, cpu_s, others_s, committed = list[float](), 0.0, 0.0, 0
+    begin_s = time.monotonic()
+    while (now_s := time.monotonic() - begin_s) < WARM_S + seconds:
+        manager.rm.advance(round(1000 * now_s))
+        if now_s > WARM_S and not waits_us:
             others_s = children_cpu_s()
-        sequence += 1
-        header = FrameHeader(
-            FrameFlag.SNAPSHOT if sequence == 1 else 0, 1, sequence, rm.start_ms + rm.now_ms, 1, 512, 2
-        )
-        content = encoder.encode(header, rm.frame())
+        content = manager.frame()
         began_s, began_cpu_s = time.perf_counter(), time.process_time()
-        answer = decode_answer(decide(content, 1 << 20), 1 << 20)
-        if measured:
-            waits_us.append(1e6 * (time.perf_counter() - began_s))
-            cpu_s += time.process_time() - began_cpu_s
-        fates = rm.commit(answer.proposals, answer.sequence)
-        committed += measured * int(np.count_nonzero(fates.fate == Fate.COMMITTED))
-        time.sleep(max(0.0, frame_s + FRAME_S - time.monotonic()))
+        answer = _answer(decide, content)
+        wait_us, used_s = 1e6 * (time.perf_counter() - began_s), time.process_time() - began_cpu_s
+        containers = manager.commit(answer)
+        if now_s > WARM_S:
+            waits_us.append(wait_us)
+            cpu_s += used_s
+            committed += containers
+        time.sleep(max(0.0, begin_s + now_s + FRAME_S - time.monotonic()))
     cpu_s += children_cpu_s() - others_s
     close_all(closing, "the run has ended")
     return {
@@ -130,6 +116,10 @@ def run(engines: int, seconds: float, folder: Path) -> dict[str, float]:
         "cpu_us_per_container": 1e6 * cpu_s / committed,
         "containers_per_s": committed / seconds,
     }
+
+
+def _answer(decide: Decide, content: bytes) -> Answer:
+    return decode_answer(decide(content, ANSWER_BYTES), ANSWER_ROWS)
 
 
 def children_cpu_s() -> float:

@@ -1,0 +1,47 @@
+"""The simulated ResourceManager of a scenario, which talks in frames like the shim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from treadle.events import Fate
+from treadle.simulator.build import build
+from treadle.simulator.jobs import jobs_of
+from treadle.simulator.loop import rm_settings
+from treadle.simulator.resource_manager import SimulatedRM
+from treadle.simulator.scenario import Scenario
+from treadle.wire.answer import Answer
+from treadle.wire.frames import FrameEncoder, FrameHeader
+from treadle.wire.schema import FrameFlag
+
+ANSWER_BYTES: Final = 1 << 20
+ANSWER_ROWS: Final = 1 << 20
+"""The most that an answer to a frame may have."""
+LIMIT: Final = 512
+"""Proposals that an answer may begin with."""
+
+
+class FramedRM:
+    """A ResourceManager that has begun; its frames come in order, the first one is a snapshot."""
+
+    def __init__(self, scenario: Scenario, folder: Path, settings: dict[str, str]) -> None:
+        """Build the cluster; ``folder`` is where the scenario's files lie, ``settings`` are added to its own."""
+        self.rm = SimulatedRM(build(scenario, jobs_of(scenario, folder, 1), 1), rm_settings(scenario) | settings)
+        self.rm.begin_again()
+        self.sequence = 0
+        self._encoder = FrameEncoder()
+
+    def frame(self) -> bytes:
+        """Return what is new since the frame before."""
+        self.sequence += 1
+        flags = FrameFlag.SNAPSHOT if self.sequence == 1 else 0
+        header = FrameHeader(flags, 1, self.sequence, self.rm.start_ms + self.rm.now_ms, 1, LIMIT, 2)
+        return self._encoder.encode(header, self.rm.frame())
+
+    def commit(self, answer: Answer) -> int:
+        """Commit an answer's proposals; return how many there is a container for."""
+        fates = self.rm.commit(answer.proposals, answer.sequence)
+        return int(np.count_nonzero(fates.fate == Fate.COMMITTED))
