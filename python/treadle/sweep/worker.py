@@ -20,6 +20,8 @@ RUNS = "treadle.sweep.line"
 """The module whose imports are all that a run is made of."""
 LIBRARIES = ("numba", "numpy")
 """Whose versions results may depend on."""
+CHECKED = "_checked_code"
+"""The attribute of the imported package with the digest that it was checked for: a process runs many lines."""
 LONG_AGO_S = 1_000_000_000
 """When all unpacked files were changed last: compiled code is kept for as long as its file is not changed."""
 
@@ -61,13 +63,19 @@ def use_code(digest: str, wanted: str, archive: Path) -> None:
     where = f"Python {sys.executable} on {socket.gethostname()}"
     if libraries() != wanted:
         raise OtherEnvironmentError(f"{where} has {libraries()}, the driver {wanted}; give both the same environment")
-    found = importlib.util.find_spec("treadle")
-    if found is not None and found.origin and package_digest(Path(found.origin).parent) == digest:
+    if getattr(sys.modules.get("treadle"), CHECKED, None) == digest:
         return
-    if "treadle" in sys.modules:
-        raise OtherEnvironmentError(f"{where} has imported another version of Treadle; let its executors start anew")
-    sys.path.insert(0, str(unpacked(archive)))
-    importlib.invalidate_caches()
+    found = importlib.util.find_spec("treadle")
+    if found is None or not found.origin or package_digest(Path(found.origin).parent) != digest:
+        if "treadle" in sys.modules:
+            raise OtherEnvironmentError(
+                f"{where} has imported another version of Treadle; let its executors start anew"
+            )
+        sys.path.insert(0, str(unpacked(archive)))
+        importlib.invalidate_caches()
+    import treadle  # only now is it the driver's
+
+    setattr(treadle, CHECKED, digest)
 
 
 def unpacked(archive: Path) -> Path:
