@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.plans;
 
 import java.io.ByteArrayInputStream;
@@ -17,8 +18,8 @@ import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.security.AMRMTokenIdentifier;
 
 /**
- * A key that this application attempt and its ResourceManager alone know: made from the password of the AMRM token, which
- * can not be found from it.
+ * A key that this application attempt and its ResourceManager alone know: made from the password of the AMRM token,
+ * which can not be found from it.
  */
 public final class AttemptKey {
   /** Bytes of a message authentication code. */
@@ -43,8 +44,8 @@ public final class AttemptKey {
   }
 
   /**
-   * The keys of an attempt that users have tokens for, without repetition: more than one after the master key was rolled
-   * over, since not every copy of a token is renewed.
+   * The keys of an attempt that users have tokens for, without repetition: more than one after the master key was
+   * rolled over, since not every copy of a token is renewed.
    *
    * @param whose which attempt it is
    */

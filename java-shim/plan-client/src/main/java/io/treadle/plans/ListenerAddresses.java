@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.plans;
 
 import java.net.InetSocketAddress;
@@ -38,7 +39,8 @@ public final class ListenerAddresses {
   /**
    * Reads whether something is to be done; not, unless it is set.
    *
-   * @throws IllegalArgumentException if it is neither true nor false: what was meant to be encrypted must not go in clear
+   * @throws IllegalArgumentException if it is neither true nor false: what was meant to be encrypted must not go in
+   *     clear
    */
   public static boolean flag(String setting, String text) {
     String value = text == null || text.trim().isEmpty() ? "false" : text.trim();

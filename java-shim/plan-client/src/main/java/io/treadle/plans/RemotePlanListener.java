@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.plans;
 
 import java.io.DataInputStream;
@@ -94,8 +95,9 @@ public final class RemotePlanListener implements PlanListener {
   }
 
   /**
-   * Tries each address with each key, beginning with the address that answered last. An address that does not answer, because its
-   * host is gone or its process hangs, is given no more than its share of the time that is left, so that all are asked.
+   * Tries each address with each key, beginning with the address that answered last. An address that does not answer,
+   * because its host is gone or its process hangs, is given no more than its share of the time that is left, so that
+   * all are asked.
    *
    * @throws ConnectException if nobody listens at any of them
    */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * What an application master says to a plan listener, and how: keys, bytes, encryption, which listener answers. Goes
  * into the jars of the plug-ins, and needs nothing but Hadoop's records and tokens.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.plans;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
@@ -217,7 +218,8 @@ class RemotePlanListenerTest {
         behaviour.serve(in, out);
         in.skipBytes(1 << 20);
       })) {
-        assertThrows(IOException.class, () -> client(server.address()).report(PlanListener.Subject.DAG, new byte[] {1}));
+        assertThrows(IOException.class, () -> client(server.address())
+            .report(PlanListener.Subject.DAG, new byte[] {1}));
       }
     }
   }
@@ -316,7 +318,8 @@ class RemotePlanListenerTest {
   @Test
   void aBodyThatIsTooLongIsNotSent() {
     byte[] body = new byte[Messages.BODY_MAX + 1];
-    assertThrows(IOException.class, () -> client(InetSocketAddress.createUnresolved("127.0.0.2", 1)).report(PlanListener.Subject.DAG, body));
+    assertThrows(IOException.class, () -> client(InetSocketAddress.createUnresolved("127.0.0.2", 1))
+        .report(PlanListener.Subject.DAG, body));
   }
 
   /** The shim in the ResourceManager makes the same of the same password. */

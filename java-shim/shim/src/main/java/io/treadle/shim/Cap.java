@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim;
 
 import io.treadle.shim.constraints.Requirements;
@@ -8,8 +9,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 
 /**
- * Limits on the part of one application, and of all applications of one user, that the engine receives, so that none can
- * take the time of all others. The diagnostics of an application beyond a limit show that.
+ * Limits on the part of one application, and of all applications of one user, that the engine receives, so that none
+ * can take the time of all others. The diagnostics of an application beyond a limit show that.
  */
 public enum Cap {
   /** Request keys: the first ones in YARN's order, by priority and allocation request ID. */

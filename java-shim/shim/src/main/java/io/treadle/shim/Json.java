@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim;
 
 import com.fasterxml.jackson.core.JsonFactory;
@@ -31,7 +32,11 @@ public final class Json {
       int depth = 0;
       int tokens = 0;
       for (JsonToken token = parser.nextToken(); token != null; token = parser.nextToken()) {
-        depth += token.isStructStart() ? 1 : token.isStructEnd() ? -1 : 0;
+        if (token.isStructStart()) {
+          depth++;
+        } else if (token.isStructEnd()) {
+          depth--;
+        }
         tokens++;
         if (depth > DEPTH || tokens > TOKENS || token.isNumeric() && parser.getTextLength() > DIGITS) {
           throw new IOException(what + " is nested too deeply, or has too many elements or digits");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim;
 
 import java.lang.invoke.MethodHandle;
@@ -197,8 +198,8 @@ public final class LeafQueues {
   }
 
   /**
-   * Members that are not public: nothing else of Hadoop's sets a leaf's limit and does no more. The limit is kept twice,
-   * as a native pass got it last, and as the leaf's AM limit follows it. Only {@code enforce} sets it.
+   * Members that are not public: nothing else of Hadoop's sets a leaf's limit and does no more. The limit is kept
+   * twice, as a native pass got it last, and as the leaf's AM limit follows it. Only {@code enforce} sets it.
    */
   private static final class Limits {
     private static final List<String> MISSING = new ArrayList<>();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim;
 
 import java.util.Arrays;
@@ -53,8 +54,14 @@ public final class Log {
   }
 
   private static Object[] printable(Object[] arguments) {
-    return Arrays.stream(arguments).map(one -> one instanceof Throwable ? new Shown((Throwable) one, Shown.CAUSES)
-        : one == null ? null : Printable.line(one.toString())).toArray();
+    return Arrays.stream(arguments).map(Log::printable).toArray();
+  }
+
+  private static Object printable(Object argument) {
+    if (argument instanceof Throwable) {
+      return new Shown((Throwable) argument, Shown.CAUSES);
+    }
+    return argument == null ? null : Printable.line(argument.toString());
   }
 
   /** A throwable whose text is one line, and so are its causes'. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim;
 
 /** Text of others, made fit for one line of a log or a cell of a terminal. */

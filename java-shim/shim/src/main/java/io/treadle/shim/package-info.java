@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * What belongs to one scheduler, put together, and what every other package may use.
  *

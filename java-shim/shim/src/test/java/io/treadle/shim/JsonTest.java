@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -35,9 +36,11 @@ class JsonTest {
   void depthElementsAndDigitsAreBounded() throws IOException {
     assertEquals(10_000, Json.object("{\"a\": [[" + String.join(",", Collections.nCopies(10_000, "1")) + "]]}", "it")
         .path("a").path(0).size());
-    assertThrows(IOException.class, () -> Json.object("{\"a\": [" + String.join(",", Collections.nCopies(20_000, "1")) + "]}", "it"));
+    assertThrows(IOException.class,
+        () -> Json.object("{\"a\": [" + String.join(",", Collections.nCopies(20_000, "1")) + "]}", "it"));
     assertThrows(IOException.class, () -> Json.object("{\"a\": [[[[[[[[1]]]]]]]]}", "it"));
-    assertThrows(IOException.class, () -> Json.object("{\"a\": " + String.join("", Collections.nCopies(31, "1")) + "}", "it"));
+    assertThrows(IOException.class,
+        () -> Json.object("{\"a\": " + String.join("", Collections.nCopies(31, "1")) + "}", "it"));
   }
 
   /** What sidecars write is read with these bounds, whatever it is. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -79,7 +80,9 @@ class LogTest {
     assertEquals(1, captured.getOutput().split("Treadle: a proposal failed", -1).length - 1, captured.getOutput());
   }
 
-  /** Whatever is logged goes through here, so that a new line of the log need not be looked at; SelfCheck is a command. */
+  /**
+   * Whatever is logged goes through here, so that a new line of the log need not be looked at; SelfCheck is a command.
+   */
   @Test
   void noOtherClassOfTheShimLogs() throws IOException {
     try (Stream<Path> files = Files.walk(Paths.get("src/main/java"))) {

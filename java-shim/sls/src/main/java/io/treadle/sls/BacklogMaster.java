@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import java.util.ArrayList;
@@ -23,8 +24,9 @@ import org.apache.hadoop.yarn.sls.SLSRunner;
 import org.apache.hadoop.yarn.sls.appmaster.AMSimulator;
 
 /**
- * An application master whose asks never run out: at each call it asks anew for as many containers as at the first. Those that it
- * gets run for a given time and are forgotten. It never ends, so the load is over when the measurement is.
+ * An application master whose asks never run out: at each call it asks anew for as many containers as at the first.
+ * Those that it gets run for a given time and are forgotten. It never ends, so the load is over when the measurement
+ * is.
  */
 public class BacklogMaster extends DirectMaster {
   /** Over how many leaf queues the masters are spread, in turn; they are called q0, q1, ... */

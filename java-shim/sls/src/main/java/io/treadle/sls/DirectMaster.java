@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import java.io.IOException;
@@ -9,8 +10,8 @@ import org.apache.hadoop.yarn.security.AMRMTokenIdentifier;
 import org.apache.hadoop.yarn.sls.appmaster.AMSimulator;
 
 /**
- * An application master that calls the ResourceManager with its attempt's rights and takes each answer where it comes, instead of
- * through SLS's queue of responses. It decides by itself when it ends: the runner's clock does not end it.
+ * An application master that calls the ResourceManager with its attempt's rights and takes each answer where it comes,
+ * instead of through SLS's queue of responses. It decides by itself when it ends: the runner's clock does not end it.
  */
 abstract class DirectMaster extends AMSimulator {
   static final long NO_ALLOCATION_ID = -1;

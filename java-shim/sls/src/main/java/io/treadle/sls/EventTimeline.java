@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import java.util.concurrent.TimeUnit;
@@ -5,8 +6,8 @@ import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * When something happened: the first and the last time, and how often in each tenth of a second since the timeline was made.
- * Thread-safe and of fixed size: what happens after the last tenth of a second counts there.
+ * When something happened: the first and the last time, and how often in each tenth of a second since the timeline was
+ * made. Thread-safe and of fixed size: what happens after the last tenth of a second counts there.
  */
 final class EventTimeline {
   /** Width of a bucket, in milliseconds. */

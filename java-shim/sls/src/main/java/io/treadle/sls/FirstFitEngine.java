@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import io.treadle.shim.link.Engine;
@@ -13,8 +14,9 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * The floor of the benchmark: an engine in the ResourceManager's own JVM that does as little as can be. Oldest application
- * first, first node that fits from where the last search ended. With it, what remains is what the shim itself costs.
+ * The floor of the benchmark: an engine in the ResourceManager's own JVM that does as little as can be. Oldest
+ * application first, first node that fits from where the last search ended. With it, what remains is what the shim
+ * itself costs.
  *
  * <p>It knows no locality, no shares and no user limits; asks that are bound to nodes or constrained it leaves alone.
  */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import java.util.ArrayList;
@@ -10,8 +11,8 @@ import java.util.Set;
 import java.util.TreeMap;
 
 /**
- * What the first-fit engine knows of the cluster: absolute values from the frames, and what its own proposals would take
- * until their fate is known.
+ * What the first-fit engine knows of the cluster: absolute values from the frames, and what its own proposals would
+ * take until their fate is known.
  */
 final class FirstFitModel {
   final List<Node> nodes = new ArrayList<>();
@@ -100,7 +101,9 @@ final class FirstFitModel {
     }
   }
 
-  /** Applications in the order in which they are served: those without a master first, then by priority, then by age. */
+  /**
+   * Applications in the order in which they are served: those without a master first, then by priority, then by age.
+   */
   List<Application> inOrder() {
     if (order == null) {
       order = new ArrayList<>(applications.values());

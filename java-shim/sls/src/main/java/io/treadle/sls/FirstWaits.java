@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import java.util.ArrayList;
@@ -8,8 +9,8 @@ import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 
 /**
- * How long each application waits from an ask to the first container that is committed for it: first for its application
- * master, then for its tasks. Times are of this JVM, since a start.
+ * How long each application waits from an ask to the first container that is committed for it: first for its
+ * application master, then for its tasks. Times are of this JVM, since a start.
  */
 final class FirstWaits {
   /** Columns of {@link #rows()}; -1 for what has not been asked for, or not been committed. */

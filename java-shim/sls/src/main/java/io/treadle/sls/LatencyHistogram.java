@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.LongAdder;
 
 /**
- * Counts durations in buckets that are 1/32 of a power of two wide, so that a quantile is right to about 3 %. Of fixed size,
- * and cheap enough for every heartbeat and every commit. Thread-safe.
+ * Counts durations in buckets that are 1/32 of a power of two wide, so that a quantile is right to about 3 %. Of fixed
+ * size, and cheap enough for every heartbeat and every commit. Thread-safe.
  */
 final class LatencyHistogram {
   private static final int SUB_BUCKET_BITS = 5;

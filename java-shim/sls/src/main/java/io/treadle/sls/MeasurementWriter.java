@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -23,9 +24,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 
 /**
- * Samples a running simulation every 100 ms and writes what was measured to a JSON file, replaced once a second and when the
- * workload is done. The field {@code state} is {@code waiting} (for the scheduler or the first container), {@code running} or
- * {@code finished}; {@code treadle bench} reads the file while the simulation runs.
+ * Samples a running simulation every 100 ms and writes what was measured to a JSON file, replaced once a second and
+ * when the workload is done. The field {@code state} is {@code waiting} (for the scheduler or the first container),
+ * {@code running} or {@code finished}; {@code treadle bench} reads the file while the simulation runs.
  */
 final class MeasurementWriter {
   private static final long SAMPLE_MS = 100;
@@ -168,7 +169,8 @@ final class MeasurementWriter {
 
   private Map<String, Object> report() {
     Map<String, Object> report = new LinkedHashMap<>();
-    report.put("state", finished ? "finished" : measurements.commits().total() > 0 ? "running" : "waiting");
+    String unfinished = measurements.commits().total() > 0 ? "running" : "waiting";
+    report.put("state", finished ? "finished" : unfinished);
     report.put("scheduler", measurements.scheduler().getClass().getName());
     report.put("origin_epoch_ms", measurements.originEpochMs());
     report.put("elapsed_ms", measurements.elapsedMs());

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import java.util.Map;
@@ -11,8 +12,8 @@ import org.apache.hadoop.yarn.sls.appmaster.AMSimulator;
 import org.apache.hadoop.yarn.sls.appmaster.MRAMSimulator;
 
 /**
- * A MapReduce job that comes some time after the one before it, with exponential intervals. SLS of Hadoop 3.4.2 cannot do so: it
- * starts all jobs of a SYNTH trace at once, and reads no trace of jobs at all.
+ * A MapReduce job that comes some time after the one before it, with exponential intervals. SLS of Hadoop 3.4.2 cannot
+ * do so: it starts all jobs of a SYNTH trace at once, and reads no trace of jobs at all.
  */
 public class PacedMaster extends MRAMSimulator {
   /** How many jobs come in a second, in the mean. */

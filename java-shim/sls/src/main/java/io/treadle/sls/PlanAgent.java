@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import io.treadle.plans.AttemptKey;
@@ -24,9 +25,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What Treadle's plug-in does in a Tez application master, for a job of a {@link Script}: asks the plan listener for the job's
- * plan, gives stages the priorities of that, and reports which tasks have ended. A thread of its own talks to the listener. An
- * order that comes with the answer to a report moves the stages that were not asked for yet, as the plug-in does it.
+ * What Treadle's plug-in does in a Tez application master, for a job of a {@link Script}: asks the plan listener for
+ * the job's plan, gives stages the priorities of that, and reports which tasks have ended. A thread of its own talks to
+ * the listener. An order that comes with the answer to a report moves the stages that were not asked for yet, as the
+ * plug-in does it.
  */
 final class PlanAgent implements Runnable {
   /** {@code host:port} of plan listeners; without it nobody is asked. */

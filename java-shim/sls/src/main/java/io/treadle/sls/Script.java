@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -17,8 +18,8 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.Resource;
 
 /**
- * What a run of the testbed plays: the jobs, in the order in which they come, and the attributes of nodes by host. It is a JSON
- * file that {@code treadle.lab.testbed} writes and checks.
+ * What a run of the testbed plays: the jobs, in the order in which they come, and the attributes of nodes by host. It
+ * is a JSON file that {@code treadle.lab.testbed} writes and checks.
  */
 final class Script {
   /** Where the file is; without one there is no script. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import io.treadle.plans.AttemptKey;
@@ -36,11 +37,12 @@ import org.apache.hadoop.yarn.sls.appmaster.AMSimulator;
 import org.apache.hadoop.yarn.util.Records;
 
 /**
- * The application master of a job of a {@link Script}. It is submitted with its type, name and tags, which SLS's own cannot be, and
- * asks by priority as MapReduce and Tez do: a stage when those before it have ended, anywhere in the cluster. Containers are not
- * used again. Each job of the trace takes the next one of the script.
+ * The application master of a job of a {@link Script}. It is submitted with its type, name and tags, which SLS's own
+ * cannot be, and asks by priority as MapReduce and Tez do: a stage when those before it have ended, anywhere in the
+ * cluster. Containers are not used again. Each job of the trace takes the next one of the script.
  *
- * <p>A Tez job whose configuration names a plan listener asks for nothing until it has its plan, or has waited long enough.
+ * <p>A Tez job whose configuration names a plan listener asks for nothing until it has its plan, or has waited long
+ * enough.
  */
 public class ScriptedMaster extends DirectMaster {
   private final List<ContainerId> toRelease = new ArrayList<>();
@@ -206,7 +208,8 @@ public class ScriptedMaster extends DirectMaster {
     FinishApplicationMasterRequest request = Records.newRecord(FinishApplicationMasterRequest.class);
     request.setFinalApplicationStatus(FinalApplicationStatus.SUCCEEDED);
     asAttempt(() -> rm.getApplicationMasterService().finishApplicationMaster(request));
-    // SLS's own ends its container first: a heartbeat of the node between the two would make the attempt one that failed
+    // SLS's own ends its container first: a heartbeat of the node between the two would make the attempt one that
+    // failed
     se.getNmMap().get(master.getNodeId()).cleanupContainer(master.getId());
     for (NodeId node : getRanNodes()) {
       se.getNmMap().get(node).finishApplication(appId);

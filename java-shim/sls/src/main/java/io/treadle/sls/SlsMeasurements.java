@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import java.io.IOException;
@@ -25,8 +26,9 @@ import org.apache.hadoop.yarn.sls.scheduler.Tracker;
 /**
  * Measures a scheduler in SLS, the same way whichever scheduler it is: the schedulers' overrides only delegate to here.
  *
- * <p>It takes the place of SLS's own metrics, which look at every live container of an application for each container that
- * ends and would blur what is to be measured. A {@link MeasurementWriter} writes everything to a file every second.
+ * <p>It takes the place of SLS's own metrics, which look at every live container of an application for each container
+ * that ends and would blur what is to be measured. A {@link MeasurementWriter} writes everything to a file every
+ * second.
  */
 final class SlsMeasurements {
   /** Where the results go: a file that is replaced about once a second. */
@@ -160,7 +162,9 @@ final class SlsMeasurements {
     completions.record(System.nanoTime());
   }
 
-  /** SLS is about to start the load: waits until the scheduler is ready for it, or until the benchmark ends this JVM. */
+  /**
+   * SLS is about to start the load: waits until the scheduler is ready for it, or until the benchmark ends this JVM.
+   */
   void setRunner(SLSRunner slsRunner) {
     runner = slsRunner;
     try {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import java.util.List;
@@ -16,8 +17,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCo
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
 
 /**
- * Treadle in SLS, measured as {@link MeasuredCapacityScheduler} is. The load starts when the engine holds the lease, so that no
- * part of it is scheduled natively; of several engines when each serves its own.
+ * Treadle in SLS, measured as {@link MeasuredCapacityScheduler} is. The load starts when the engine holds the lease, so
+ * that no part of it is scheduled natively; of several engines when each serves its own.
  */
 public class SlsTreadleScheduler extends TreadleScheduler implements MeasuredScheduler {
   private final SlsMeasurements measurements = new SlsMeasurements(this, this::engineReady);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import java.util.ArrayDeque;
@@ -13,8 +14,8 @@ import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.Resource;
 
 /**
- * Which tasks of a job wait for containers, which run, and which asks an application master has to send. A stage asks when all
- * stages before it have ended. A container goes to a task of its priority, the first that asked.
+ * Which tasks of a job wait for containers, which run, and which asks an application master has to send. A stage asks
+ * when all stages before it have ended. A container goes to a task of its priority, the first that asked.
  */
 final class StagedTasks {
   private List<Script.Stage> stages;

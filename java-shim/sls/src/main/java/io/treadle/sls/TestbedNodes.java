@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import java.io.IOException;
@@ -11,7 +12,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 
 /**
- * Gives nodes their attributes, as an administrator does with {@code yarn nodeattributes}: SLS's nodes register without any.
+ * Gives nodes their attributes, as an administrator does with {@code yarn nodeattributes}: SLS's nodes register without
+ * any.
  */
 final class TestbedNodes {
   private static final long POLL_MS = 20;

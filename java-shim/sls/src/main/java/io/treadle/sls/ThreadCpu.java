@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import java.lang.management.ManagementFactory;
@@ -21,7 +22,8 @@ final class ThreadCpu {
 
   /** CPU time of the whole JVM in nanoseconds, garbage collection and compilation included. */
   static long processNanos() {
-    return ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime();
+    return ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean())
+        .getProcessCpuTime();
   }
 
   /** Nanoseconds by group of threads, of the Java threads alive now. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * Schedulers inside Hadoop's load simulator, SLS: Treadle and the stock CapacityScheduler, measured alike, and an
  * engine in the same JVM as the floor of the comparison.

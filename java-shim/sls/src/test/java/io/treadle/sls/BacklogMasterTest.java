@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -45,6 +46,7 @@ class BacklogMasterTest {
   }
 
   private static int sum(Map<String, Integer> asks, String prefix) {
-    return asks.entrySet().stream().filter(each -> each.getKey().startsWith(prefix)).mapToInt(Map.Entry::getValue).sum();
+    return asks.entrySet().stream().filter(each -> each.getKey().startsWith(prefix))
+        .mapToInt(Map.Entry::getValue).sum();
   }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -24,10 +25,13 @@ import org.junit.jupiter.api.Timeout;
 
 @Timeout(60)
 class PlanAgentTest {
-  private static final String JOB = "{\"name\": \"dag aa\", \"user\": \"ann\", \"queue\": \"default\", \"type\": \"%s\","
+  private static final String JOB =
+      "{\"name\": \"dag aa\", \"user\": \"ann\", \"queue\": \"default\", \"type\": \"%s\","
       + " \"at_ms\": 0, \"master_mb\": 8, \"tags\": [], \"requires\": {}, \"stages\": ["
-      + "{\"name\": \"v0\", \"priority\": 8, \"resources\": {\"memory-mb\": 5}, \"durations_ms\": [7, 7], \"after\": []},"
-      + "{\"name\": \"v1\", \"priority\": 11, \"resources\": {\"memory-mb\": 6}, \"durations_ms\": [9], \"after\": []}]}";
+      + "{\"name\": \"v0\", \"priority\": 8, \"resources\": {\"memory-mb\": 5},"
+      + " \"durations_ms\": [7, 7], \"after\": []},"
+      + "{\"name\": \"v1\", \"priority\": 11, \"resources\": {\"memory-mb\": 6},"
+      + " \"durations_ms\": [9], \"after\": []}]}";
 
   /** A listener that answers as a test has set. */
   private static final class Scripted implements PlanListener {

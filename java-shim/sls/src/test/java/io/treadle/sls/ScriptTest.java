@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -24,7 +25,8 @@ class ScriptTest {
       + " \"master_mb\": 256, \"tags\": [\"treadle:require=zone=special\"], \"requires\": {\"zone\": \"special\"},"
       + " \"stages\": [{\"name\": \"\", \"priority\": 20, \"resources\": {\"memory-mb\": 1024, \"vcores\": 1},"
       + " \"durations_ms\": [10, 20], \"after\": []},"
-      + " {\"name\": \"\", \"priority\": 10, \"resources\": {\"memory-mb\": 1024, \"vcores\": 1}, \"durations_ms\": [30],"
+      + " {\"name\": \"\", \"priority\": 10, \"resources\": {\"memory-mb\": 1024, \"vcores\": 1},"
+      + " \"durations_ms\": [30],"
       + " \"after\": [0]}]}]}";
   private static final ApplicationAttemptId ATTEMPT =
       ApplicationAttemptId.newInstance(ApplicationId.newInstance(1, 1), 1);

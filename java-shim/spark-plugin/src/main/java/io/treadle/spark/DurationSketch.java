@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.spark;
 
 import java.io.DataOutputStream;
@@ -8,8 +9,8 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * How long tasks ran, as the store of profiles keeps it: the DDSketch of {@code treadle.history.sketch}, whose buckets grow
- * by a constant factor. Count, sum, squares and extremes are exact.
+ * How long tasks ran, as the store of profiles keeps it: the DDSketch of {@code treadle.history.sketch}, whose buckets
+ * grow by a constant factor. Count, sum, squares and extremes are exact.
  */
 final class DurationSketch {
   private static final double RELATIVE_ACCURACY = 0.01;

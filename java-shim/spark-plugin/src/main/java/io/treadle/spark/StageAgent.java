@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.spark;
 
 import io.treadle.plans.PlanListener;
@@ -10,8 +11,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Reports to the plan listener what has become of the stages, on a thread of its own. Each report has the whole of the stages that
- * have changed, so that the next one repeats what did not arrive.
+ * Reports to the plan listener what has become of the stages, on a thread of its own. Each report has the whole of the
+ * stages that have changed, so that the next one repeats what did not arrive.
  */
 final class StageAgent implements Runnable {
   /** Bytes of stages in one report, unless a single one is longer. */
@@ -71,7 +72,8 @@ final class StageAgent implements Runnable {
     try {
       PlanListener listener = connect.to(application);
       if (listener == null) {
-        LOG.info("stages of {} are not reported to Treadle: its driver has no token of an application master; one in the"
+        LOG.info("stages of {} are not reported to Treadle:"
+            + " its driver has no token of an application master; one in the"
             + " cluster has (--deploy-mode cluster)", application);
         return;
       }
@@ -130,7 +132,8 @@ final class StageAgent implements Runnable {
     int from = 0;
     while (from < rows.size() || last) {
       int to = from;
-      for (int bytes = 0; to < rows.size() && (to == from || bytes + rows.get(to).bytes().length <= REPORT_BYTES); to++) {
+      for (int bytes = 0; to < rows.size()
+          && (to == from || bytes + rows.get(to).bytes().length <= REPORT_BYTES); to++) {
         bytes += rows.get(to).bytes().length;
       }
       List<StageTable.Row> some = rows.subList(from, to);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.spark;
 
 import org.apache.spark.Success$;
@@ -16,8 +17,8 @@ import org.slf4j.LoggerFactory;
 import scala.collection.Iterator;
 
 /**
- * Hears a driver's events, on Spark's thread for them, and counts them at once. Nothing that is thrown here reaches Spark:
- * after the first time nothing is heard any more.
+ * Hears a driver's events, on Spark's thread for them, and counts them at once. Nothing that is thrown here reaches
+ * Spark: after the first time nothing is heard any more.
  */
 final class StageListener extends SparkListener {
   private static final Logger LOG = LoggerFactory.getLogger(StageListener.class);
@@ -62,8 +63,9 @@ final class StageListener extends SparkListener {
       TaskInfo task = event.taskInfo();
       long tookMs = task.finishTime() - task.launchTime();
       boolean succeeded = event.reason() == Success$.MODULE$;
-      StageStatistics.End end = succeeded ? StageStatistics.End.SUCCEEDED
-          : event.reason() instanceof TaskKilled ? StageStatistics.End.KILLED : StageStatistics.End.FAILED;
+      boolean killed = event.reason() instanceof TaskKilled;
+      StageStatistics.End unsuccessful = killed ? StageStatistics.End.KILLED : StageStatistics.End.FAILED;
+      StageStatistics.End end = succeeded ? StageStatistics.End.SUCCEEDED : unsuccessful;
       stages.ended(event.stageId(), task.index(), end, task.speculative(), tookMs, inputBytes(event.taskMetrics()));
     });
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.spark;
 
 import io.treadle.plans.Texts;

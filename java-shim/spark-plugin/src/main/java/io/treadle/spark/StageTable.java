@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.spark;
 
 import java.io.ByteArrayOutputStream;
@@ -11,8 +12,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The stages of an application. Adaptive execution submits a query as several jobs, each of which lists the stages before it
- * anew, with other ids, and skips them: stages with an equal set of RDD ids are one. For several threads.
+ * The stages of an application. Adaptive execution submits a query as several jobs, each of which lists the stages
+ * before it anew, with other ids, and skips them: stages with an equal set of RDD ids are one. For several threads.
  */
 final class StageTable {
   /** Stages that are counted; a profile holds no more. */

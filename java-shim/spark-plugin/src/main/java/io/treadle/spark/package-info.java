@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * The plug-in in Spark drivers: it follows the progress of stages and reports it to the plan listener.
  *

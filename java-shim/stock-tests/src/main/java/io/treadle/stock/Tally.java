@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.stock;
 
 import java.io.IOException;
@@ -9,7 +10,9 @@ import java.nio.file.Paths;
 import java.nio.file.StandardOpenOption;
 import java.util.Map;
 
-/** Notes what each scheduler of a run placed, a line each: without it tests could pass because nobody of ours worked. */
+/**
+ * Notes what each scheduler of a run placed, a line each: without it tests could pass because nobody of ours worked.
+ */
 public final class Tally {
   /** The system property that names the file. */
   private static final String FILE = "treadle.stock.tally";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * A Java agent that lets Hadoop's own tests of the CapacityScheduler run on TreadleScheduler, with defects planted
  * on demand. For tests only.

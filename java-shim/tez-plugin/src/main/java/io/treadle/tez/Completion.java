@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.tez;
 
 import io.treadle.plans.DagBodies;
@@ -27,8 +28,8 @@ final class Completion {
     TezTaskAttemptID id = attempt.getTaskAttemptID();
     int[] numbers = {id.getTaskID().getVertexID().getId(), id.getTaskID().getId(), id.getId()};
     TaskAttemptState state = attempt.getState();
-    int outcome = state == TaskAttemptState.SUCCEEDED ? DagBodies.TASK_SUCCEEDED
-        : state == TaskAttemptState.FAILED ? FAILED : OTHER;
+    int unsuccessful = state == TaskAttemptState.FAILED ? FAILED : OTHER;
+    int outcome = state == TaskAttemptState.SUCCEEDED ? DagBodies.TASK_SUCCEEDED : unsuccessful;
     long launchedMs = attempt.getLaunchTime();
     long endedMs = attempt.getFinishTime();
     long tookMs = launchedMs > 0 && endedMs >= launchedMs ? endedMs - launchedMs : -1;

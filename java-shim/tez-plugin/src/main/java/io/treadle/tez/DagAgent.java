@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.tez;
 
 import io.treadle.plans.DagBodies;
@@ -151,7 +152,9 @@ final class DagAgent implements Runnable {
     } while (failures == 0 && !waiting.isEmpty());
   }
 
-  /** Another ResourceManager answers, or another engine of it: it has to know of all tasks that have succeeded so far. */
+  /**
+   * Another ResourceManager answers, or another engine of it: it has to know of all tasks that have succeeded so far.
+   */
   private PlanListener.Reply sendFromTheStart(int[] tasks, List<Completion> ending, boolean ended)
       throws IOException {
     listener.plan(description.encode(), ASK_AGAIN_MS);
@@ -193,8 +196,11 @@ final class DagAgent implements Runnable {
     out.writeInt(description.dag());
     // The end means to the listener that everything was sent.
     boolean last = ended && waiting.isEmpty();
-    out.writeByte(!last ? DagBodies.RUNNING
-        : dag.getState() == DAGState.SUCCEEDED ? DagBodies.SUCCEEDED : DagBodies.ENDED);
+    int state = DagBodies.RUNNING;
+    if (last) {
+      state = dag.getState() == DAGState.SUCCEEDED ? DagBodies.SUCCEEDED : DagBodies.ENDED;
+    }
+    out.writeByte(state);
     out.writeByte(order.isPlanned() ? 1 : 0);
     out.writeInt(tasks == null ? 0 : tasks.length);
     for (int i = 0; tasks != null && i < tasks.length; i++) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.tez;
 
 import io.treadle.plans.AttemptKey;
@@ -25,10 +26,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Gives a DAG's tasks the priorities of its plan. Tasks that Tez wants to schedule before the plan is there are kept, for
- * a bounded time and without holding any thread of Tez's; then all go on in the order of the plan or in natural order.
- * Which of the two it is stays so for the whole DAG, and a vertex that tasks were asked for keeps its place: a priority
- * must not mean two vertices, nor a vertex have priorities of two places.
+ * Gives a DAG's tasks the priorities of its plan. Tasks that Tez wants to schedule before the plan is there are kept,
+ * for a bounded time and without holding any thread of Tez's; then all go on in the order of the plan or in natural
+ * order. Which of the two it is stays so for the whole DAG, and a vertex that tasks were asked for keeps its place: a
+ * priority must not mean two vertices, nor a vertex have priorities of two places.
  */
 @SuppressWarnings("rawtypes")
 public final class PlannedScheduler extends DAGScheduler {

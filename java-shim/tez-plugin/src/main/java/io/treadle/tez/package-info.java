@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * The plug-in in Tez application masters: it gives a DAG's tasks the priorities of a plan, and reports what has
  * ended.

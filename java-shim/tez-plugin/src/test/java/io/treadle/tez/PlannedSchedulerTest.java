@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.tez;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -212,7 +213,8 @@ class PlannedSchedulerTest {
       wide.vertex("v" + i, 1, 0);
     }
     wide.configuration.set(PlanSettings.ADDRESSES, "127.0.0.1:1");
-    PlannedScheduler scheduler = new PlannedScheduler(wide.dag, wide, listener.planned(0, 1, 2, 3).replanning(3, 2, 1, 0));
+    PlannedScheduler scheduler =
+        new PlannedScheduler(wide.dag, wide, listener.planned(0, 1, 2, 3).replanning(3, 2, 1, 0));
     scheduler.scheduleTaskEx(wide.schedule(1, 0));
     assertEquals("0=12 1=27 2=42 3=57", table(listener.reports.take()));
     assertEquals("0=48 1=27 2=42 3=21", table(listener.reports.take()), "what vertex 1 is asked for by stays");

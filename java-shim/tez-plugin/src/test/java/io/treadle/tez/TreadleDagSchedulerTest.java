@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.tez;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -93,8 +94,10 @@ class TreadleDagSchedulerTest {
 
   @ParameterizedTest
   @ValueSource(strings = {"tez.PlannedScheduler", "tez.PlanSettings", "tez.DagDescription", "tez.DagAgent",
-      "tez.Completion", "plans.Vertices", "plans.VertexOrder", "plans.PlanListener", "plans.RemotePlanListener", "plans.ListenerAddresses",
-      "plans.AttemptKey", "plans.Messages", "plans.Sealing", "plans.PlanListener$Reply", "plans.PlanListener$Answer", "plans.PlanListener$Subject"})
+      "tez.Completion", "plans.Vertices", "plans.VertexOrder", "plans.PlanListener", "plans.RemotePlanListener",
+      "plans.ListenerAddresses",
+      "plans.AttemptKey", "plans.Messages", "plans.Sealing", "plans.PlanListener$Reply", "plans.PlanListener$Answer",
+      "plans.PlanListener$Subject"})
   void aClassThatIsMissingOrOfAnotherJavaMeansNaturalOrder(String name) throws Exception {
     for (boolean missing : new boolean[] {true, false}) {
       Damaged loader = new Damaged(name, missing);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import com.fasterxml.jackson.databind.node.ObjectNode;
@@ -17,7 +18,9 @@ final class Agreement {
     SAME_NODE, OTHER_NODE,
     /** Placed by stock, and not proposed by Treadle. */
     STOCK_ONLY,
-    /** Of those that both would place, which Treadle proposed before stock placed them, or after; the sums of how long. */
+    /**
+     * Of those that both would place, which Treadle proposed before stock placed them, or after; the sums of how long.
+     */
     EARLIER, EARLIER_MS, LATER, LATER_MS,
     /** Proposed by Treadle now, and not placed by stock yet. */
     WAITING

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import io.treadle.shim.SchedulerPort;
@@ -9,9 +10,9 @@ import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 
 /**
- * A lock for each attempt, held in {@code allocate}: while a transaction is committed its AM neither changes its asks nor
- * takes containers. No two attempts share one, since the RM's dispatcher calls {@code allocate} too, for attempts whose
- * AM has no container yet: it must not wait for another's transaction. Taken before any lock of the scheduler
+ * A lock for each attempt, held in {@code allocate}: while a transaction is committed its AM neither changes its asks
+ * nor takes containers. No two attempts share one, since the RM's dispatcher calls {@code allocate} too, for attempts
+ * whose AM has no container yet: it must not wait for another's transaction. Taken before any lock of the scheduler
  * (package-info). Any thread.
  */
 public final class AskLocks {

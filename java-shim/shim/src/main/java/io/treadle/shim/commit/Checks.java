@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import io.treadle.shim.EngineView;
@@ -278,8 +279,10 @@ final class Checks {
     String rack = placement.node.getRackName();
     boolean askedHere = outstanding(placement, host, assumed) > 0;
     boolean askedOnRack = outstanding(placement, rack, assumed) > 0;
-    placement.requestLocality = askedHere ? NodeType.NODE_LOCAL : askedOnRack ? NodeType.RACK_LOCAL
-        : NodeType.OFF_SWITCH;
+    placement.requestLocality = askedOnRack ? NodeType.RACK_LOCAL : NodeType.OFF_SWITCH;
+    if (askedHere) {
+      placement.requestLocality = NodeType.NODE_LOCAL;
+    }
     if (askedHere && askedOnRack) {
       return as(NodeType.NODE_LOCAL, host, placement);
     }

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import io.treadle.shim.wire.Fate;
 
 /**
- * Called with what a commit meets besides the fates. Called with the scheduler's lock held: return at once, never throw.
+ * Called with what a commit meets besides the fates. Called with the scheduler's lock held: return at once, never
+ * throw.
  */
 public interface CommitListener {
   /** Hears nothing. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import io.treadle.shim.EngineView;
@@ -33,8 +34,8 @@ public final class Committer {
   private static final BooleanSupplier ALWAYS = () -> true;
 
   /**
-   * A heartbeat that waits gets the lock after so long, but after at least one proposal. In a warm RM handing the lock over
-   * costs as much as a few commits; in a cold one commits are slower.
+   * A heartbeat that waits gets the lock after so long, but after at least one proposal. In a warm RM handing the lock
+   * over costs as much as a few commits; in a cold one commits are slower.
    */
   private static final long LEAST_HOLD_NANOS = TimeUnit.MICROSECONDS.toNanos(100);
 
@@ -72,8 +73,8 @@ public final class Committer {
    * between batches. Never throws: an exception in one proposal is that proposal's {@link Fate#INTERNAL_ERROR}.
    *
    * @param directory what the indices of the answer mean
-   * @param limit how many proposals of the answer are looked at, and all of the last transaction among them; the rest is {@link
-   *     Fate#OVER_BATCH}
+   * @param limit how many proposals of the answer are looked at, and all of the last transaction among them; the rest
+   *     is {@link Fate#OVER_BATCH}
    * @param mayCommit asked at the beginning of each batch, with the lock held: when it turns false the rest is {@link
    *     Fate#LEASE_LOST}
    * @param time when it is over, what has not been looked at is {@link Fate#OVER_BATCH} too; the first batch always is
@@ -154,8 +155,8 @@ public final class Committer {
   }
 
   /**
-   * A transaction, with its AM kept out: it is judged first, and then committed in batches, between which others get the
-   * scheduler's lock. What they do there may be in the way of the rest: then all of it is taken back.
+   * A transaction, with its AM kept out: it is judged first, and then committed in batches, between which others get
+   * the scheduler's lock. What they do there may be in the way of the rest: then all of it is taken back.
    */
   private int gang(Run run, int from, int to, BooleanSupplier mayGoOn) {
     int judged = judgeGang(run, from, to, new Assumptions(), mayGoOn);
@@ -182,7 +183,10 @@ public final class Committer {
       good[0] = gangs.judge(run.answer, from, to, run.result, run.cluster, assumptions);
       return to;
     });
-    return next < 0 ? -1 : good[0] ? 1 : 0;
+    if (next < 0) {
+      return -1;
+    }
+    return good[0] ? 1 : 0;
   }
 
   /** Goes on until {@code to}, until a heartbeat waits, or, of a transaction, until one cannot be committed. */

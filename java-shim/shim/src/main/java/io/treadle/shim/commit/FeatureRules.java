@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import io.treadle.shim.LeafQueues;
@@ -84,7 +85,8 @@ public final class FeatureRules {
     }
     String set = RESERVATION_PREEMPTION.stream().filter(key -> conf.getBoolean(key, false))
         .collect(Collectors.joining(" and "));
-    return set.isEmpty() ? null : "preemption starts from reservations, which the stock scheduler makes and Treadle does"
+    return set.isEmpty() ? null
+        : "preemption starts from reservations, which the stock scheduler makes and Treadle does"
         + " not: set " + set + " to false";
   }
 
@@ -103,7 +105,8 @@ public final class FeatureRules {
   private static String ofOrders(Configuration conf, CSQueue queue) {
     String key = "yarn.scheduler.capacity." + queue.getQueuePath() + ".ordering-policy";
     boolean leaf = LeafQueues.isLeaf(queue);
-    String policy = leaf ? LeafQueues.orderingPolicy(queue).getClass().getName() : conf.getTrimmed(key, QUEUE_ORDERS.get(0));
+    String policy = leaf ? LeafQueues.orderingPolicy(queue).getClass().getName()
+        : conf.getTrimmed(key, QUEUE_ORDERS.get(0));
     if (!(leaf ? ORDERS : QUEUE_ORDERS).contains(policy)) {
       return "the engine does not follow " + policy + ", by which the queue " + queue.getQueuePath() + " orders its "
           + (leaf ? "applications" : "queues") + ": set " + key + " to "

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import io.treadle.shim.LeafQueues;
@@ -14,9 +15,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
 
 /**
  * Judges transactions of several proposals, each as if those before it were there, and takes back what was committed of
- * one of which the rest could not be. Judging covers nearly everything that a commit checks. What is left may change from
- * then to the last commit: a node goes, the limit of a user falls, a request with constraints is placed, a constraint is
- * about other containers of the transaction.
+ * one of which the rest could not be. Judging covers nearly everything that a commit checks. What is left may change
+ * from then to the last commit: a node goes, the limit of a user falls, a request with constraints is placed, a
+ * constraint is about other containers of the transaction.
  */
 final class Gangs {
   private static final Log LOG = new Log(Gangs.class);
@@ -41,7 +42,8 @@ final class Gangs {
    * @param assumptions what earlier rows would have taken; gets what these would, if none is refused
    * @return whether none is
    */
-  boolean judge(ProposalFrame answer, int from, int to, CommitResult result, Resource cluster, Assumptions assumptions) {
+  boolean judge(ProposalFrame answer, int from, int to, CommitResult result, Resource cluster,
+      Assumptions assumptions) {
     List<Placement> placements = new ArrayList<>();
     for (int position = from; position < to; position++) {
       Placement placement = new Placement();
@@ -82,8 +84,8 @@ final class Gangs {
   }
 
   /**
-   * Takes back what was committed of the rows in [from, to), of which some could not be. The caller holds the AM's lock,
-   * so that it has not heard of it.
+   * Takes back what was committed of the rows in [from, to), of which some could not be. The caller holds the AM's
+   * lock, so that it has not heard of it.
    */
   void takeBack(CommitResult result, int from, int to) {
     listener.transactionTakenBack();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
@@ -202,7 +203,8 @@ public final class Observer implements MetricsSource {
     upToNow();
     MetricsRecordBuilder record = collector.addRecord("TreadleAgreement");
     total.write(record);
-    record.addCounter(Interns.info("StockPlacements", "Containers placed by the stock scheduler"), stockPlacements.sum());
+    record.addCounter(Interns.info("StockPlacements", "Containers placed by the stock scheduler"),
+        stockPlacements.sum());
     byQueue.forEach((queue, tally) -> tally.write(collector.addRecord("TreadleAgreementByQueue")
         .tag(Interns.info("Queue", "A queue's path"), label(queue))));
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.config;
 
 import io.treadle.shim.wire.ProposalFrame;
@@ -122,9 +123,9 @@ public final class ShimConfig {
   }
 
   /**
-   * How old a node's last heartbeat may be, milliseconds: {@link #NODE_STALE_MS}, or the longest heartbeat interval times
-   * {@code yarn.scheduler.skip.node.multiplier}, as in asynchronous scheduling of newer releases, and at least two seconds.
-   * Synchronous scheduling places at heartbeats only, so a silent node gets nothing there either.
+   * How old a node's last heartbeat may be, milliseconds: {@link #NODE_STALE_MS}, or the longest heartbeat interval
+   * times {@code yarn.scheduler.skip.node.multiplier}, as in asynchronous scheduling of newer releases, and at least
+   * two seconds. Synchronous scheduling places at heartbeats only, so a silent node gets nothing there either.
    *
    * @param conf the RM's configuration
    */
@@ -154,8 +155,8 @@ public final class ShimConfig {
   }
 
   /**
-   * A folder for the log of an RM that has none: made once in the life of the JVM, for its user alone, under a name that
-   * nobody can foresee. In the temporary folder itself anybody may have put a link by the log's name.
+   * A folder for the log of an RM that has none: made once in the life of the JVM, for its user alone, under a name
+   * that nobody can foresee. In the temporary folder itself anybody may have put a link by the log's name.
    */
   private static final class OwnFolder {
     private static final String PATH = made();

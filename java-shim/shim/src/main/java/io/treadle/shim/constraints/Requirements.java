@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.constraints;
 
 import io.treadle.shim.Printable;
@@ -14,9 +15,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.attempt.RMAppAttempt;
 
 /**
- * Where applications say what they require: in tags, {@code treadle:require=...} and {@code treadle:prefer=...}, or, in the
- * environment of their application master, as {@code TREADLE_REQUIRE} and {@code TREADLE_PREFER}. An environment's go to the engine
- * as tags.
+ * Where applications say what they require: in tags, {@code treadle:require=...} and {@code treadle:prefer=...}, or, in
+ * the environment of their application master, as {@code TREADLE_REQUIRE} and {@code TREADLE_PREFER}. An environment's
+ * go to the engine as tags.
  */
 public final class Requirements {
   /** What a tag begins with. */

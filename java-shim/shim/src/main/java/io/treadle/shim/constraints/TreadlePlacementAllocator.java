@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.constraints;
 
 import io.treadle.shim.Log;
@@ -12,8 +13,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.Localit
 
 /**
  * Keeps the stock scheduler to what applications require of nodes, with an engine, without one, and under a plain
- * CapacityScheduler: set it as {@code yarn.scheduler.app-placement-allocator.class} (Hadoop 3.4 on). One is made for each
- * request key. Application masters may go anywhere, and a container that is to be resized stays where it is.
+ * CapacityScheduler: set it as {@code yarn.scheduler.app-placement-allocator.class} (Hadoop 3.4 on). One is made for
+ * each request key. Application masters may go anywhere, and a container that is to be resized stays where it is.
  *
  * @param <N> the scheduler's kind of node
  */

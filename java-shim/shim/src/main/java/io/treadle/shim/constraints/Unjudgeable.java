@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.constraints;
 
 import io.treadle.shim.Log;
@@ -20,9 +21,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.constraint.PlacementConstraintManager;
 
 /**
- * Placement constraints that the RM takes and cannot judge. One that compares an attribute with nothing makes stock code
- * throw on the scheduler's own thread, which ends the RM: such a request is kept from the scheduler, and its AM gets it back
- * as rejected. A {@code DelayedOr} is never satisfied. The application's diagnostics say either.
+ * Placement constraints that the RM takes and cannot judge. One that compares an attribute with nothing makes stock
+ * code throw on the scheduler's own thread, which ends the RM: such a request is kept from the scheduler, and its AM
+ * gets it back as rejected. A {@code DelayedOr} is never satisfied. The application's diagnostics say either.
  */
 public final class Unjudgeable {
   private static final Log LOG = new Log(Unjudgeable.class);
@@ -96,9 +97,12 @@ public final class Unjudgeable {
       }
       return found;
     }
-    Iterable<TargetExpression> targets = constraint instanceof SingleConstraint
-        ? ((SingleConstraint) constraint).getTargetExpressions()
-        : constraint instanceof TargetConstraint ? ((TargetConstraint) constraint).getTargetExpressions() : null;
+    Iterable<TargetExpression> targets = null;
+    if (constraint instanceof SingleConstraint) {
+      targets = ((SingleConstraint) constraint).getTargetExpressions();
+    } else if (constraint instanceof TargetConstraint) {
+      targets = ((TargetConstraint) constraint).getTargetExpressions();
+    }
     if (targets != null) {
       for (TargetExpression target : targets) {
         if (target.getTargetType() == TargetExpression.TargetType.NODE_ATTRIBUTE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.constraints;
 
 import io.treadle.shim.Log;
@@ -26,9 +27,11 @@ public final class Unkept {
   private static final int APPLICATIONS = 64;
   /** Request keys of an application that are looked at. */
   private static final int KEYS = 16;
-  private static final String NOT_INSTALLED = "the stock scheduler does not look at it: set yarn.scheduler.app-placement-allocator.class to "
+  private static final String NOT_INSTALLED =
+      "the stock scheduler does not look at it: set yarn.scheduler.app-placement-allocator.class to "
       + TreadlePlacementAllocator.class.getName() + " (Hadoop 3.4 on) and restart the ResourceManager";
-  private static final String HAS_CONSTRAINTS = "its SchedulingRequests are placed by an allocator of YARN's own while no"
+  private static final String HAS_CONSTRAINTS =
+      "its SchedulingRequests are placed by an allocator of YARN's own while no"
       + " engine schedules: put what it requires into their constraints, too";
 
   private final LongAdder placedAgainst = new LongAdder();

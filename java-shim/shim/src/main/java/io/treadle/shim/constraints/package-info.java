@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * What applications require of nodes, {@code treadle:require=...}: the language, in which {@code
  * python/treadle/constraints} is written too, and what keeps the stock scheduler to it. Everything here is called by

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.guard;
 
 import io.treadle.shim.LeafQueues;

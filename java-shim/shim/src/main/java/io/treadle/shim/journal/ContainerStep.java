@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.journal;
 
 import java.util.Objects;
@@ -83,8 +84,8 @@ public final class ContainerStep {
 
   /**
    * Whether a container's events are sent: those of a guaranteed one, which holds a part of its node. Opportunistic
-   * containers wait and run beside the scheduler and it does not learn of their ends here; and the stand-in for an update
-   * of another container until the AM has heard of it never runs.
+   * containers wait and run beside the scheduler and it does not learn of their ends here; and the stand-in for an
+   * update of another container until the AM has heard of it never runs.
    */
   public static boolean isReported(RMContainer container) {
     SchedulerRequestKey key = container.getAllocatedSchedulerKey();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.journal;
 
 import java.util.Set;
@@ -7,9 +8,10 @@ import org.apache.hadoop.yarn.api.records.NodeId;
 
 /**
  * What changed. Any thread marks; one mirror reads. A mark is an insertion into a small set under a lock that is never
- * held for longer, so that no RM thread waits. Marks name what changed, never how: the mirror reads the state when it writes the frame. Bounded: when more is
- * marked than fits before anybody reads, everything is forgotten and the mirror gets a snapshot; until it reads again,
- * and while it does not, marking costs next to nothing (so a journal that nobody reads does no harm).
+ * held for longer, so that no RM thread waits. Marks name what changed, never how: the mirror reads the state when it
+ * writes the frame. Bounded: when more is marked than fits before anybody reads, everything is forgotten and the mirror
+ * gets a snapshot; until it reads again, and while it does not, marking costs next to nothing (so a journal that nobody
+ * reads does no harm).
  */
 public final class Journal {
   private final int capacity;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.journal;
 
 import io.treadle.shim.SchedulerPort;
@@ -147,8 +148,8 @@ public final class Taps {
   }
 
   /**
-   * Whether a request is for the container of an ApplicationMaster. Valid only before {@code tryCommit}: from the commit
-   * on, another thread gives the attempt its master.
+   * Whether a request is for the container of an ApplicationMaster. Valid only before {@code tryCommit}: from the
+   * commit on, another thread gives the attempt its master.
    */
   public static boolean isForMaster(ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> request) {
     return request.anythingAllocatedOrReserved() && request.getFirstAllocatedOrReservedContainer()

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.link;
 
 import java.io.DataInputStream;
@@ -69,7 +70,8 @@ final class Handshake {
     read(data, answer, OPENING_BYTES, NONCE_BYTES);
     read(data, code, 0, CODE_BYTES);
     if (!MessageDigest.isEqual(code, sidecarCode(hello, answer))) {
-      throw new IOException("the process that listens at " + endpoint + " does not know the sidecar's secret: the sidecar"
+      throw new IOException("the process that listens at " + endpoint
+          + " does not know the sidecar's secret: the sidecar"
           + " is gone and another process has its port; nothing was sent to it");
     }
     out.write(proof(hello, answer));
@@ -83,7 +85,8 @@ final class Handshake {
       throw late;
     } catch (IOException gone) {
       // Not as the cause, since the innermost one is what is reported.
-      throw new IOException("the process that listens at " + endpoint + " closed the connection before it had proved that"
+      throw new IOException("the process that listens at " + endpoint
+          + " closed the connection before it had proved that"
           + " it knows the sidecar's secret");
     }
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * The thread that talks to one engine, the lease that the engine holds, and Py4J.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.metrics;
 
 import org.apache.hadoop.metrics2.lib.MutableQuantiles;

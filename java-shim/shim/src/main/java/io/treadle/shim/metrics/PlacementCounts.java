@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.metrics;
 
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.wire.Section;
@@ -13,8 +14,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.constraint.Placem
 
 /**
  * Writes what the RM judges a scheduling request by: the conjunction of its own constraint and those that its
- * application and the cluster have for its allocation tags, and the tags. An application gives them when it registers, so
- * they are read once for each request; a constraint of the cluster that changes later is seen with the next snapshot.
+ * application and the cluster have for its allocation tags, and the tags. An application gives them when it registers,
+ * so they are read once for each request; a constraint of the cluster that changes later is seen with the next
+ * snapshot.
  */
 final class ConstraintSection {
   /** More allocation tags of a request are left out, and its constraint is then opaque. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.journal.ContainerStep;
@@ -19,8 +20,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerStat
  * long as they and their application live, and which are alive as far as was sent.
  *
  * <p>A step may never come: then a container would run for ever in the engine's eyes, or never. So what was sent of an
- * application is compared in turns with what the scheduler has. What differs twice, {@value #UNSEEN_MS} ms apart, was not
- * seen; its step could not take that long.
+ * application is compared in turns with what the scheduler has. What differs twice, {@value #UNSEEN_MS} ms apart, was
+ * not seen; its step could not take that long.
  */
 final class ContainerSection {
   static final long UNSEEN_MS = 1000;
@@ -82,7 +83,9 @@ final class ContainerSection {
     return attempt.app.getApplicationAttemptId().equals(container.getApplicationAttemptId());
   }
 
-  /** Whether an attempt took a container over from an earlier one; of one that has just ended what was sent shows that. */
+  /**
+   * Whether an attempt took a container over from an earlier one; of one that has just ended what was sent shows that.
+   */
   private static boolean isKept(ContainerId container, ApplicationSection.Row attempt) {
     return attempt.containersAlive.containsKey(container) || attempt.app.getRMContainer(container) != null;
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.EngineView;
@@ -17,8 +18,8 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
  * Writes the engine's frames: takes what changed from the journal, and has the {@link Sections} read the scheduler's
- * state. Remembers the meaning of indices, what was sent last, and the fates of the engine's proposals. Used by the link
- * thread only; takes none of the scheduler's locks for longer than one read.
+ * state. Remembers the meaning of indices, what was sent last, and the fates of the engine's proposals. Used by the
+ * link thread only; takes none of the scheduler's locks for longer than one read.
  */
 public final class Mirror implements Directory {
   /** More fates than that before a frame make it a snapshot. */

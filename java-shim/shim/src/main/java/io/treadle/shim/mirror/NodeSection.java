@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.EngineView;
@@ -23,8 +24,8 @@ import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
  * Writes nodes: those that the journal names at once, all others in turns, because a node that goes stale or has its
- * state changed by an administrator causes no event in the scheduler. A usable node is passed over until it may have gone
- * stale, at most {@value #TURNS} times. A row is sent only when it differs from the last one.
+ * state changed by an administrator causes no event in the scheduler. A usable node is passed over until it may have
+ * gone stale, at most {@value #TURNS} times. A row is sent only when it differs from the last one.
  */
 final class NodeSection {
   private static final int GONE = 0;
@@ -120,7 +121,9 @@ final class NodeSection {
     }
   }
 
-  /** While nodes come and go one may be counted before the journal names it: that is no reason to look at all of them. */
+  /**
+   * While nodes come and go one may be counted before the journal names it: that is no reason to look at all of them.
+   */
   private boolean miscounted(Draft draft, boolean someChanged) {
     return rows.size() != draft.scheduler.getNumClusterNodes()
         && (!someChanged || draft.monotonicMs - countedMs >= RECOUNT_MS);

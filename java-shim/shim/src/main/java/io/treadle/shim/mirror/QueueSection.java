@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.LeafQueues;
@@ -99,7 +100,10 @@ final class QueueSection {
   }
 
   private static int state(QueueState state) {
-    return state == QueueState.RUNNING ? 1 : state == QueueState.DRAINING ? 2 : 0;
+    if (state == QueueState.RUNNING) {
+      return 1;
+    }
+    return state == QueueState.DRAINING ? 2 : 0;
   }
 
   /** Of a leaf {@code fifo}, {@code fair} or the class of its policy; of a parent what is configured. */

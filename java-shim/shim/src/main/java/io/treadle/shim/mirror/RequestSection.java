@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.Cap;
@@ -22,8 +23,8 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 /**
  * Writes outstanding requests and their localities, always as the difference to what was sent last. Requests to
  * change a container are left out: the shim serves them itself. A bounded number of the keys of an application and of a
- * user ({@link Cap}) is outstanding in the engine; the others follow as these are served. Containers placed cost one row
- * a request key and frame, however many they are.
+ * user ({@link Cap}) is outstanding in the engine; the others follow as these are served. Containers placed cost one
+ * row a request key and frame, however many they are.
  */
 final class RequestSection {
   private final List<Row> dirty = new ArrayList<>();
@@ -31,8 +32,8 @@ final class RequestSection {
   /** So many names of an application that no node and no rack has are sent. */
   private static final int UNKNOWN_PLACES = 16;
   /**
-   * A key with a lower index keeps it for the attempt's life, so that a key that comes again is known; higher indices are
-   * used again for other keys.
+   * A key with a lower index keeps it for the attempt's life, so that a key that comes again is known; higher indices
+   * are used again for other keys.
    */
   static final int KEPT_INDICES = 1 << 12;
 
@@ -284,7 +285,9 @@ final class RequestSection {
     }
   }
 
-  /** Names that no node and no rack has are of no use to the engine; some are sent, as a reason why nothing is placed. */
+  /**
+   * Names that no node and no rack has are of no use to the engine; some are sent, as a reason why nothing is placed.
+   */
   private boolean isUnwanted(Walk walk, String name, boolean fresh) {
     if (nodes.isPlace(name)) {
       return false;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.EngineView;
@@ -13,8 +14,8 @@ import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 
 /**
- * The sections of a mirror that show the scheduler, together: which of them look at what when something changed, and what
- * each of them writes in a snapshot. Used by the link thread only.
+ * The sections of a mirror that show the scheduler, together: which of them look at what when something changed, and
+ * what each of them writes in a snapshot. Used by the link thread only.
  */
 final class Sections {
   /** When requests that the RM gives back are looked at for the second time. */

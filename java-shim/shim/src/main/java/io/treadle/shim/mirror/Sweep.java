@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
 /** Says how many of a number of things to look at now, so that all are looked at once a period, in turns. */

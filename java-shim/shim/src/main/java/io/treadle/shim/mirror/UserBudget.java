@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.Cap;
@@ -5,8 +6,9 @@ import java.util.EnumMap;
 import java.util.Map;
 
 /**
- * What the applications of one user may put into frames: how much stands there, by {@link Cap}, and how fast it changes.
- * The latter is counted in steps: a request key or a name that is looked at is one, and what is new costs more.
+ * What the applications of one user may put into frames: how much stands there, by {@link Cap}, and how fast it
+ * changes. The latter is counted in steps: a request key or a name that is looked at is one, and what is new costs
+ * more.
  */
 final class UserBudget {
   /** Steps of a row that is written. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.sidecar;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -108,7 +109,8 @@ public final class ExternalSidecar implements EngineSource {
     int handshake = root.path("handshake").asInt(0);
     if (handshake != Py4jEngine.HANDSHAKE) {
       throw new IOException("the connection file " + file + " is of version " + handshake + " of the handshake, the"
-          + " shim speaks version " + Py4jEngine.HANDSHAKE + ": give the sidecar and the ResourceManager the same release");
+          + " shim speaks version " + Py4jEngine.HANDSHAKE
+          + ": give the sidecar and the ResourceManager the same release");
     }
     byte[] secret = SidecarSecret.parse(root.path("secret").asText(""));
     InetAddress address = InetAddress.getByName(root.path("host").asText("127.0.0.1"));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.wire;
 
 import java.nio.ByteBuffer;
@@ -60,7 +61,8 @@ final class Column {
   /** Forgets the values; gives memory back if the column had grown beyond {@code keep} values. */
   void clear(int keep) {
     size = 0;
-    if ((width == 1 ? bytes.length : width == 4 ? ints.length : longs.length) > keep) {
+    int capacity = width == 1 ? bytes.length : ints.length;
+    if ((width == 8 ? longs.length : capacity) > keep) {
       allocate(FIRST_CAPACITY);
     }
   }

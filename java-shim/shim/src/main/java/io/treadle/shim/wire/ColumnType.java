@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.wire;
 
 /** The types of columns on the wire (docs/wire-format.md). */

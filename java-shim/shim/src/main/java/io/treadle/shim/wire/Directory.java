@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.wire;
 
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
@@ -32,7 +33,10 @@ public interface Directory {
   /** The node behind an index in [0, nodes()), or null if it has gone. */
   NodeId node(int index);
 
-  /** When the frame was written that the engine decided on, {@code Time.monotonicNow()}, milliseconds; before an answer the last one. */
+  /**
+   * When the frame was written that the engine decided on, {@code Time.monotonicNow()}, milliseconds; before an answer
+   * the last one.
+   */
   long baseMs();
 
   /**

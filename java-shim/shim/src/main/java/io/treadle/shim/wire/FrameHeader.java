@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.wire;
 
 /** The header's fields that are the same in all parts of a frame. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.wire;
 
 /** The cluster does not fit on the wire: the configured frame size is too small for a section that cannot be split. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.wire;
 
 import java.io.IOException;
@@ -212,7 +213,10 @@ public final class ProposalFrame {
 
   /** How many proposals are looked at where {@code limit} are allowed: the last transaction among them is not cut. */
   public int endWithin(int limit) {
-    return limit <= 0 ? 0 : limit >= rows ? rows : endOfTransaction(limit - 1);
+    if (limit <= 0) {
+      return 0;
+    }
+    return limit >= rows ? rows : endOfTransaction(limit - 1);
   }
 
   /** Whether the engine lost track and asks for a snapshot. */

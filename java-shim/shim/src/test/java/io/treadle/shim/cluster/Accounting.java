@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.cluster;
 
 import java.lang.reflect.Field;
@@ -57,7 +58,8 @@ public final class Accounting {
       asks.append(attempt.getPendingAsk(key, ResourceRequest.ANY).getCount()).append("; ");
     }
     found.put("attempt " + attempt.getApplicationAttemptId(),
-        attempt.getAppAttemptResourceUsage().getAllUsed() + " used, " + attempt.getLiveContainers().size() + " containers, asks " + asks
+        attempt.getAppAttemptResourceUsage().getAllUsed() + " used, " + attempt.getLiveContainers().size()
+        + " containers, asks " + asks
         + unconfirmedMb(attempt) + " MB unconfirmed");
   }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -19,8 +20,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /**
- * An ordering policy may keep a partition for the applications of that partition, though its label lends. Each placement is
- * possible where the stock scheduler makes it, and only there.
+ * An ordering policy may keep a partition for the applications of that partition, though its label lends. Each
+ * placement is possible where the stock scheduler makes it, and only there.
  */
 class EnforcedPartitionsTest {
   private static final String ORDER = "root.a.ordering-policy";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -77,7 +78,8 @@ class FeaturesTest {
     return id;
   }
 
-  private AllocateResponse resize(ContainerId id, int version, ContainerUpdateType type, int memoryMb) throws Exception {
+  private AllocateResponse resize(ContainerId id, int version, ContainerUpdateType type, int memoryMb)
+      throws Exception {
     return am.sendContainerResizingRequest(Collections.singletonList(
         UpdateContainerRequest.newInstance(version, id, type, Resource.newInstance(memoryMb, 1), null)));
   }
@@ -94,7 +96,8 @@ class FeaturesTest {
   @Test
   void increaseIsPlacedOnItsOwnNodeWithoutAnEngine() throws Exception {
     ContainerId id = runContainer();
-    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
+    ContainerUpdates updates =
+        new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 3072);
     updates.mark(app.getApplicationAttemptId());
     assertEquals(1, updates.place(() -> true));
@@ -107,7 +110,8 @@ class FeaturesTest {
   @Test
   void increaseBeyondTheNodeWaits() throws Exception {
     ContainerId id = runContainer();
-    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
+    ContainerUpdates updates =
+        new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 8192);
     updates.markAll();
     int locks = cluster.scheduler().writeLocks();
@@ -148,7 +152,8 @@ class FeaturesTest {
     ContainerId id = runContainer();
     am.allocate("*", 2048, 3, Collections.emptyList());
     proposer.add(app, PRIORITY, node).add(app, PRIORITY, node).commit();
-    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
+    ContainerUpdates updates =
+        new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
     updates.mark(app.getApplicationAttemptId());
     assertEquals(0, updates.place(() -> true));
@@ -167,7 +172,8 @@ class FeaturesTest {
     start(ClusterFixture.cluster().set("root.a.capacity", "25").set("root.b.capacity", "75")
         .set("root.a.maximum-capacity", "25"));
     ContainerId id = runContainer();
-    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
+    ContainerUpdates updates =
+        new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
     for (int memoryMb : new int[] {8192, 7168}) {
       resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, memoryMb);
       updates.mark(app.getApplicationAttemptId());
@@ -200,7 +206,8 @@ class FeaturesTest {
   @Test
   void increaseOfAnEndedContainerIsTakenBack() throws Exception {
     ContainerId id = runContainer();
-    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
+    ContainerUpdates updates =
+        new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 3072);
     am.allocate("*", 1024, 0, Collections.singletonList(id));
     cluster.rm().drainEvents();
@@ -293,14 +300,16 @@ class FeaturesTest {
         .site(YarnConfiguration.RM_SCHEDULER_MONITOR_POLICIES, PREEMPTION)
         .site(FeatureRules.INTRA_QUEUE_PREEMPTION, "true"));
     assertNull(new FeatureRules(cluster.scheduler()).refusal(false, false));
-    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false, true).contains(FeatureRules.INTRA_QUEUE_PREEMPTION));
+    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false, true)
+        .contains(FeatureRules.INTRA_QUEUE_PREEMPTION));
   }
 
   @Test
   void mastersOnLentNodesAreRefused() throws Exception {
     cluster.close();
     start(ClusterFixture.cluster().site(FeatureRules.MASTERS_ON_LENT_NODES, "true"));
-    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false, false).contains(FeatureRules.MASTERS_ON_LENT_NODES));
+    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false, false)
+        .contains(FeatureRules.MASTERS_ON_LENT_NODES));
   }
 
   @Test

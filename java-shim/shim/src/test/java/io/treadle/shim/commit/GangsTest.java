@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -137,7 +138,8 @@ class GangsTest {
     assertEquals(0, containers());
     assertEquals(GANG, asked(), "it is asked for again");
     assertTrue(am.allocate("*", 1024, GANG, Collections.emptyList()).getAllocatedContainers().isEmpty());
-    assertEquals(GANG, proposer.mayCommit(() -> true).add(GANG, attempt(), 1, node).commitTogether().count(Fate.COMMITTED));
+    assertEquals(GANG, proposer.mayCommit(() -> true).add(GANG, attempt(), 1, node)
+        .commitTogether().count(Fate.COMMITTED));
   }
 
   @Test

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -55,9 +56,9 @@ class HeadroomTest {
   }
 
   /**
-   * The stock scheduler places the last container when the sibling has filled the cluster, then an engine takes over and
-   * the sibling ends. With the limit of that moment the MapReduce AM would hear of no headroom for ever, and kill its
-   * reducers for a map.
+   * The stock scheduler places the last container when the sibling has filled the cluster, then an engine takes over
+   * and the sibling ends. With the limit of that moment the MapReduce AM would hear of no headroom for ever, and kill
+   * its reducers for a map.
    */
   @ParameterizedTest
   @ValueSource(booleans = {true, false})

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -51,7 +52,8 @@ class LabelsTest {
   private FiCaSchedulerApp start(String queue, String label) throws Exception {
     RMApp job = cluster.submit(queue, "ann", 1024);
     MockAM am = cluster.startAm(job, plain);
-    am.allocate(Collections.singletonList(am.createResourceReq("*", 1024, PRIORITY, 4, label)), Collections.emptyList());
+    am.allocate(Collections.singletonList(am.createResourceReq("*", 1024, PRIORITY, 4, label)),
+        Collections.emptyList());
     return cluster.attempt(job);
   }
 

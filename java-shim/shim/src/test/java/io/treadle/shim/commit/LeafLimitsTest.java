@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -24,7 +25,9 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The limits of leaves while the gate is closed are those that a native pass would set, and follow what siblings use. */
+/**
+ * The limits of leaves while the gate is closed are those that a native pass would set, and follow what siblings use.
+ */
 class LeafLimitsTest {
   private static final int GB = 1024;
   private static final int PRIORITY = 1;
@@ -42,7 +45,8 @@ class LeafLimitsTest {
 
   /** 100 GB; a has 20 % and may have all, p has 80 %, may have 80 GB and gives half of it to x and to y. */
   private void start(boolean legacy) throws Exception {
-    cluster = ClusterFixture.cluster().queues("root", "a,p").capacity("root.a", 20).capacity("root.p", 80).set("root.p.maximum-capacity", "80")
+    cluster = ClusterFixture.cluster().queues("root", "a,p").capacity("root.a", 20)
+        .capacity("root.p", 80).set("root.p.maximum-capacity", "80")
         .queues("root.p", "x,y").capacity("root.p.x", 50).capacity("root.p.y", 50)
         .site(YarnConfiguration.RM_SCHEDULER_MAXIMUM_ALLOCATION_MB, Integer.toString(100 * GB))
         .set("legacy-queue-mode.enabled", Boolean.toString(legacy)).start();
@@ -147,7 +151,8 @@ class LeafLimitsTest {
     use("a", 10);
     assertEquals(0, limits.refresh(999));
     assertEquals(98, limitsGb().get("a"));
-    assertEquals(0, limits.refresh(1000), "a container of its own leaves its limit as it is; the others end at p's maximum");
+    assertEquals(0, limits.refresh(1000),
+        "a container of its own leaves its limit as it is; the others end at p's maximum");
     use("y", 40);
     assertEquals(2, limits.refresh(2000));
     assertNotEquals(98, limitsGb().get("a"));

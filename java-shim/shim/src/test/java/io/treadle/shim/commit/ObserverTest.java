@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -210,7 +211,8 @@ class ObserverTest {
   @Test
   void metrics2GetsNoTextButNamesOfQueuesWithoutQuotes() throws Exception {
     cluster.close();
-    cluster = ClusterFixture.cluster().queues("root", "a,q\"\\").capacity("root.a", 50).capacity("root.q\"\\", 50).start();
+    cluster = ClusterFixture.cluster().queues("root", "a,q\"\\").capacity("root.a", 50).capacity("root.q\"\\", 50)
+        .start();
     observer = new Observer(cluster.scheduler(), 1000, () -> nowMs);
     app = cluster.attempt(cluster.submit(MockRMAppSubmissionData.Builder.createWithMemory(1024, cluster.rm())
         .withQueue("q\"\\").withAppType("type \"t\"")));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -47,8 +48,8 @@ class OpportunisticTest {
         .site(YarnConfiguration.OPPORTUNISTIC_CONTAINER_ALLOCATION_ENABLED, "true")
         .site(YarnConfiguration.NM_CONTAINER_QUEUING_SORTING_NODES_INTERVAL_MS, "10").start();
     node = cluster.rm().registerNode("one:1234", 8192, 8);
-    // the first heartbeat says, once and for all, how many containers the node lets wait; the allocator has a dispatcher
-    // of its own, for which drainEvents() does not wait, and would read the next heartbeat, which says none
+    // the first heartbeat says, once and for all, how many containers the node lets wait; the allocator has a
+    // dispatcher of its own, for which drainEvents() does not wait, and would read the next heartbeat, which says none
     OpportunisticNodes.beat(cluster.rm(), node);
     Await.until("the allocator knows the node", () -> OpportunisticNodes.usable(cluster.rm().getRMContext()) == 1);
     RMApp job = cluster.submit("a", "ann", 1024);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.config;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -149,7 +150,8 @@ class ShimConfigTest {
       System.clearProperty(keys[1]);
       File log = ShimConfig.read(conf).sidecar.logFile;
       assertNotEquals(new File(System.getProperty("java.io.tmpdir")), log.getParentFile());
-      assertEquals("rwx------", PosixFilePermissions.toString(Files.getPosixFilePermissions(log.getParentFile().toPath())));
+      assertEquals("rwx------",
+          PosixFilePermissions.toString(Files.getPosixFilePermissions(log.getParentFile().toPath())));
       assertEquals(log, ShimConfig.read(conf).sidecar.logFile, "the same at each refresh");
       System.setProperty(keys[0], "/logs");
       assertEquals(new File("/logs/treadle-sidecar.log"), ShimConfig.read(conf).sidecar.logFile);

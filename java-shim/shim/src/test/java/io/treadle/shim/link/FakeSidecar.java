@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.link;
 
 import java.io.BufferedReader;
@@ -84,7 +85,8 @@ final class FakeSidecar implements AutoCloseable {
     bytes.readFully(hello);
     byte[] answer = Handshake.hello(new byte[Handshake.NONCE_BYTES]);
     Handshake own = new Handshake(
-        new Py4jEngine.Endpoint(server.getInetAddress(), server.getLocalPort(), SECRET, ""), FRAME_BYTES, Py4jEngineTest.REPLY_BYTES);
+        new Py4jEngine.Endpoint(server.getInetAddress(), server.getLocalPort(), SECRET, ""), FRAME_BYTES,
+        Py4jEngineTest.REPLY_BYTES);
     out.write(answer);
     out.write(own.sidecarCode(hello, answer));
     byte[] expected = own.proof(hello, answer);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.link;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -135,7 +136,8 @@ class LinkTest {
 
   private Map<Long, Integer> reported() {
     Map<Long, Integer> all = new TreeMap<>();
-    frames.values().forEach(frame -> fates(frame).forEach((sequence, count) -> all.merge(sequence, count, Integer::sum)));
+    frames.values()
+        .forEach(frame -> fates(frame).forEach((sequence, count) -> all.merge(sequence, count, Integer::sum)));
     return all;
   }
 

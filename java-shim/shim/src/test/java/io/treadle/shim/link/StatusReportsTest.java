@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.link;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -22,7 +23,8 @@ class StatusReportsTest {
   private final ShimMetrics metrics = new ShimMetrics(() -> false, () -> 0, () -> 0, () -> 0);
   private final List<String> read = new ArrayList<>();
   private final StatusReports reports = new StatusReports(clock::get,
-      new Mirror(null, new Journal(16), MirrorSettings.of(1 << 20, 1000), new EngineView(node -> { })), new NoHandler() {
+      new Mirror(null, new Journal(16), MirrorSettings.of(1 << 20, 1000), new EngineView(node -> { })),
+      new NoHandler() {
         @Override
         public void status(EngineStatus status, Directory directory) {
           read.add(status.policy);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.link;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -14,7 +15,9 @@ class TicksTest {
     return Ticks.pauseMs(TimeUnit.MILLISECONDS.toNanos(tookMs), ShimConfig.read(conf));
   }
 
-  /** On a small cluster the stock scheduler places most within 200 ms: an engine that answers fast must be asked before. */
+  /**
+   * On a small cluster the stock scheduler places most within 200 ms: an engine that answers fast must be asked before.
+   */
   @Test
   void anEngineThatAnswersFastIsObservedOften() throws Exception {
     assertEquals(10, pauseMs(0, 2000), "a tick");

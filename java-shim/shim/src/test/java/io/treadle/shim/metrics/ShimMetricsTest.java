@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.metrics;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -27,7 +28,8 @@ class ShimMetricsTest {
       "FrameBytes", "ReplyBytes", "Proposals", "Committed", "Rejected", "RejectedNodeFull", "RejectedUserLimit",
       "RejectedUnknownApplication", "PlacedNatively", "DecideP50Us", "DecideP99Us", "CommitWallNanos", "CommitCpuNanos",
       "LinkCpuNanos", "FrameNanos", "AnswerWaitNanos", "Snapshots", "SidecarStarts", "LinkFailures", "Escapes");
-  private static final List<String> TEXTS = Arrays.asList("Mode", "LastError", "Policy", "Learned", "Warnings", "Refusal");
+  private static final List<String> TEXTS =
+      Arrays.asList("Mode", "LastError", "Policy", "Learned", "Warnings", "Refusal");
 
   private final ShimMetrics metrics = new ShimMetrics(() -> true, () -> 3, () -> 2, () -> 1);
 

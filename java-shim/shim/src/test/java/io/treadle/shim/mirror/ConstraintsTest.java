@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -110,8 +111,10 @@ class ConstraintsTest {
       String own = "{\"scope\":\"node\",\"min\":-1,\"max\":-1,\"op\":\"EQ\",\"targets\":[{\"type\":\"NODE_ATTRIBUTE\","
           + "\"key\":\"gpu\",\"values\":[\"A100\"]}]}";
       assertEquals(new TreeSet<>(Arrays.asList("{\"and\":[" + own + "]}", "{\"and\":[{\"and\":[{\"scope\":\"node\","
-          + "\"min\":0,\"max\":0,\"op\":\"NO_OP\",\"targets\":[{\"type\":\"ALLOCATION_TAG\",\"key\":\"self\",\"values\":[\"x\","
-          + "\"y\"]}]},{\"scope\":\"rack\",\"min\":0,\"max\":3,\"op\":\"NO_OP\",\"targets\":[{\"type\":\"ALLOCATION_TAG\","
+          + "\"min\":0,\"max\":0,\"op\":\"NO_OP\",\"targets\":[{\"type\":\"ALLOCATION_TAG\","
+          + "\"key\":\"self\",\"values\":[\"x\","
+          + "\"y\"]}]},{\"scope\":\"rack\",\"min\":0,\"max\":3,\"op\":\"NO_OP\","
+          + "\"targets\":[{\"type\":\"ALLOCATION_TAG\","
           + "\"key\":\"self\",\"values\":[\"hbase\"]}]}]}]}")), new TreeSet<>(cluster.model.constraints.values()));
       assertTrue(cluster.model.allocationTags.containsValue(new TreeSet<>(Arrays.asList("a", "b"))));
       Map<String, String> before = new TreeMap<>(cluster.model.constraints);
@@ -122,7 +125,9 @@ class ConstraintsTest {
     }
   }
 
-  /** An application's requirement in its master's environment comes as a tag, with the application and in a snapshot. */
+  /**
+   * An application's requirement in its master's environment comes as a tag, with the application and in a snapshot.
+   */
   @Test
   void whatAnEnvironmentRequiresComesAsTags() throws Exception {
     try (Cluster cluster = cluster()) {

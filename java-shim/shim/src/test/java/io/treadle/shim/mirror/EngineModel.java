@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.wire.FrameReader;
@@ -148,7 +149,8 @@ final class EngineModel {
     FrameReader.Table free = frame.table(Section.NODES_FREE);
     for (int i = 0; i < free.rows(); i++) {
       String before = nodes.get(free.at(i, "node"));
-      nodes.put(free.at(i, "node"), before.substring(0, before.indexOf(" free=")) + " free=" + amounts(free, i, "free"));
+      nodes.put(free.at(i, "node"), before.substring(0, before.indexOf(" free="))
+          + " free=" + amounts(free, i, "free"));
     }
     FrameReader.Table rows = frame.table(Section.NODE_ATTRIBUTES);
     for (int i = 0; i < rows.rows(); i++) {

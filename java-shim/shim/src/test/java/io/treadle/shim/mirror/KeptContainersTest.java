@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -25,8 +26,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 /**
- * What happens to an application's containers and blacklist when its AM fails and a new attempt begins. The master is on
- * one node, its tasks fill another.
+ * What happens to an application's containers and blacklist when its AM fails and a new attempt begins. The master is
+ * on one node, its tasks fill another.
  */
 class KeptContainersTest {
   private static final int TASKS = 4;
@@ -52,7 +53,8 @@ class KeptContainersTest {
     node = cluster.rm.registerNode("n1:1234", TASKS * TASK_MB, 16);
     app = MockRMAppSubmitter.submit(cluster.rm, MockRMAppSubmissionData.Builder
         .createWithMemory(4 * TASK_MB, cluster.rm)
-        .withQueue("a").withUser("alice").withUnmanagedAM(false).withKeepContainers(keeps).withMaxAppAttempts(3).build());
+        .withQueue("a").withUser("alice").withUnmanagedAM(false).withKeepContainers(keeps)
+        .withMaxAppAttempts(3).build());
     am = MockRM.launchAndRegisterAM(app, cluster.rm, masters);
     cluster.tickAndCheck();
     am.allocate(am.createReq(new String[] {"n1"}, TASK_MB, 5, TASKS, -1), new ArrayList<>());
@@ -180,7 +182,8 @@ class KeptContainersTest {
     cluster.tickAndCheck();
     assertEquals(Collections.singleton("n0"), blacklist());
     FiCaSchedulerApp next = cluster.scheduler.getApplicationAttempt(app.getCurrentAppAttempt().getAppAttemptId());
-    next.getAppSchedulingInfo().updatePlacesBlacklistedBySystem(Collections.singletonList("n2"), Collections.emptyList());
+    next.getAppSchedulingInfo()
+        .updatePlacesBlacklistedBySystem(Collections.singletonList("n2"), Collections.emptyList());
     cluster.tickAndCheck();
     assertEquals(Collections.singleton("n0"), blacklist(), "a review asks for all names of the cluster");
     cluster.scheduler.journal.blacklistChanged(app.getApplicationId());

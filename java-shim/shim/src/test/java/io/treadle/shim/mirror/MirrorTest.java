@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -48,7 +49,8 @@ class MirrorTest {
       assertEquals(Arrays.asList("memory-mb 1", "vcores 0"), cluster.model.resourceTypes);
       assertEquals("40", cluster.model.settings.get("node-locality-delay"));
       assertEquals("enforce", cluster.model.settings.get("mode"));
-      assertEquals("2000 10 48", cluster.model.settings.get("lease-ms") + " " + cluster.model.settings.get("tick-ms") + " "
+      assertEquals("2000 10 48", cluster.model.settings.get("lease-ms") + " " + cluster.model.settings.get("tick-ms")
+          + " "
           + cluster.model.settings.get("batch-size"));
       assertEquals(3, cluster.model.queues.size());
       assertTrue(cluster.model.queues.containsValue("root.a state=1 leaf=1 policy=fifo weight=0 priority=0"));

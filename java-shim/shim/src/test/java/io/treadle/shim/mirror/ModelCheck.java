@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -99,7 +100,8 @@ final class ModelCheck {
 
   private void limits(CSQueue queue, Map<String, String> limits) {
     for (String partition : partitions()) {
-      String row = amounts(queue.getEffectiveCapacity(partition)) + " " + amounts(queue.getEffectiveMaxCapacity(partition))
+      String row = amounts(queue.getEffectiveCapacity(partition)) + " "
+          + amounts(queue.getEffectiveMaxCapacity(partition))
           + " " + amounts(queue.getQueueResourceUsage().getUsed(partition)) + " "
           + amounts(queue.getQueueResourceUsage().getPending(partition));
       // a queue that has nothing in a partition need not be sent there

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -39,9 +40,9 @@ import org.apache.hadoop.yarn.util.resource.Resources;
 import org.junit.jupiter.api.Test;
 
 /**
- * Whatever happens to a cluster, an engine that only reads frames knows what the scheduler knows. The taps suffice, but for
- * the states of nodes. The property {@code treadle.random.events} has how many things happen, {@code treadle.random.seed}
- * which.
+ * Whatever happens to a cluster, an engine that only reads frames knows what the scheduler knows. The taps suffice, but
+ * for the states of nodes. The property {@code treadle.random.events} has how many things happen, {@code
+ * treadle.random.seed} which.
  */
 class RandomOperationsTest {
   private static final int EVENTS = Integer.getInteger("treadle.random.events", 2000);
@@ -70,7 +71,8 @@ class RandomOperationsTest {
     for (String leaf : leaves) {
       conf.set(QUEUES + leaf + ".accessible-node-labels.spare.capacity", "50");
     }
-    MirrorSettings settings = new MirrorSettings(8192, Cluster.NEVER_MS, 0, Cluster.NEVER_MS, MirrorSettings.INDEX_LIMIT);
+    MirrorSettings settings =
+        new MirrorSettings(8192, Cluster.NEVER_MS, 0, Cluster.NEVER_MS, MirrorSettings.INDEX_LIMIT);
     try (Cluster made = new Cluster(conf, settings, labels ->
         labels.addToCluserNodeLabels(Collections.singletonList(NodeLabel.newInstance("spare", false))))) {
       cluster = made;
@@ -317,9 +319,11 @@ class RandomOperationsTest {
 
   private String drain(int which, RMNode node) throws Exception {
     boolean draining = node.getState() == NodeState.DECOMMISSIONING;
-    RMNodeEvent event = !draining ? new RMNodeDecommissioningEvent(node.getNodeID(), 3600)
-        : new RMNodeEvent(node.getNodeID(), random.nextBoolean() || nodes.size() < 3 ? RMNodeEventType.RECOMMISSION
-            : RMNodeEventType.DECOMMISSION);
+    RMNodeEvent event = new RMNodeDecommissioningEvent(node.getNodeID(), 3600);
+    if (draining) {
+      boolean back = random.nextBoolean() || nodes.size() < 3;
+      event = new RMNodeEvent(node.getNodeID(), back ? RMNodeEventType.RECOMMISSION : RMNodeEventType.DECOMMISSION);
+    }
     cluster.rm.getRMContext().getDispatcher().getEventHandler().handle(event);
     cluster.rm.drainEvents();
     if (event.getType() == RMNodeEventType.DECOMMISSION) {

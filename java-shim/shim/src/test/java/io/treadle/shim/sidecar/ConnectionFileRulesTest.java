@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.sidecar;
 
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -139,7 +140,8 @@ class ConnectionFileRulesTest {
       refused(() -> rules("treadle").checkFile(new Attributes("treadle", mode)), "must be 0640 or less");
     }
     for (String owner : new String[] {"mallory", "yarn", "root"}) {
-      refused(() -> rules("treadle").checkFile(new Attributes(owner, "rw-r-----")), "not to treadle, whom the settings");
+      refused(() -> rules("treadle").checkFile(new Attributes(owner, "rw-r-----")),
+          "not to treadle, whom the settings");
     }
   }
 

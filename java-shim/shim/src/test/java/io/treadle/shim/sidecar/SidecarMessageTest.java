@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.sidecar;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -20,7 +21,8 @@ class SidecarMessageTest {
   void itIsShort() {
     String text = String.join("", Collections.nCopies(60_000, "x"));
     assertEquals(1003, SidecarMessage.parse("{\"error\": \"" + text + "\"}").text.length());
-    assertEquals(1003, SidecarMessage.parse("{\"ready\": true, \"port\": 7, \"version\": \"" + text + "\"}").text.length());
+    assertEquals(1003,
+        SidecarMessage.parse("{\"ready\": true, \"port\": 7, \"version\": \"" + text + "\"}").text.length());
   }
 
   @ParameterizedTest

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.wire;
 
 import java.nio.ByteBuffer;
@@ -100,7 +101,10 @@ public final class FrameReader {
   }
 
   private long number(int width) {
-    return width == 1 ? buffer.get() & 0xff : width == 4 ? buffer.getInt() : buffer.getLong();
+    if (width == 1) {
+      return buffer.get() & 0xff;
+    }
+    return width == 4 ? buffer.getInt() : buffer.getLong();
   }
 
   private static void check(boolean right, String what) {

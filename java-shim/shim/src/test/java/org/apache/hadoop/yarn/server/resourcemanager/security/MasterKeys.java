@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package org.apache.hadoop.yarn.server.resourcemanager.security;
 
 /** What the ResourceManager does with the master key of its AMRM tokens, by default once a day. */

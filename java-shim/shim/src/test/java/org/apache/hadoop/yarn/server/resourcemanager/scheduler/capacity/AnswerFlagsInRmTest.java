@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -78,12 +79,16 @@ class AnswerFlagsInRmTest {
     TestRms.await(rm, "LeaseHeld", 1);
     long before = TestRms.number(rm, "PlacedNatively");
     am.allocate("*", 1024, 1, Collections.emptyList());
-    ScriptedEngine.script(frame -> frame.limit() < 2 ? frame.answer() : flagged(frame, UNSERVED | AGAIN, 0, 0, 0, 0, 1, 0));
-    TestRms.heartbeatUntil(node, "it is committed, or the lease has run out", () -> TestRms.number(rm, "LeaseHeld") == 0);
+    ScriptedEngine.script(frame -> frame.limit() < 2
+        ? frame.answer()
+        : flagged(frame, UNSERVED | AGAIN, 0, 0, 0, 0, 1, 0));
+    TestRms.heartbeatUntil(node, "it is committed, or the lease has run out",
+        () -> TestRms.number(rm, "LeaseHeld") == 0);
     assertEquals(1, TestRms.number(rm, "Committed"), "the lease was held for a while");
     assertEquals(before, TestRms.number(rm, "PlacedNatively"));
     am.allocate("*", 1024, 1, Collections.emptyList());
-    TestRms.heartbeatUntil(node, "the stock scheduler places", () -> TestRms.number(rm, "PlacedNatively") == before + 1);
+    TestRms.heartbeatUntil(node, "the stock scheduler places",
+        () -> TestRms.number(rm, "PlacedNatively") == before + 1);
   }
 
   @Test

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -151,7 +152,8 @@ class GangsInRmTest {
     });
     ask(am, 600, Collections.emptyList());
     Await.until("it is refused", () -> TestRms.number(rm, "RejectedTransaction") >= 513);
-    assertEquals(1, TestRms.scheduler(rm).getApplicationAttempt(am.getApplicationAttemptId()).getLiveContainers().size());
+    assertEquals(1,
+        TestRms.scheduler(rm).getApplicationAttempt(am.getApplicationAttemptId()).getLiveContainers().size());
     size.set(512);
     Await.until("512 are committed", () ->
         TestRms.scheduler(rm).getApplicationAttempt(am.getApplicationAttemptId()).getLiveContainers().size() == 513);

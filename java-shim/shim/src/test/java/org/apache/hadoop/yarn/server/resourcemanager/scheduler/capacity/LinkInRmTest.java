@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -68,7 +69,9 @@ class LinkInRmTest {
     });
   }
 
-  /** With ticks of 1 ms sixteen proposals take longer: the engine is asked for the next ones while these are committed. */
+  /**
+   * With ticks of 1 ms sixteen proposals take longer: the engine is asked for the next ones while these are committed.
+   */
   @ParameterizedTest
   @ValueSource(strings = {"10", "1"})
   void everyContainerIsPlacedByTheEngine(String tickMs) throws Exception {
@@ -266,9 +269,12 @@ class LinkInRmTest {
   /** In between it takes each snapshot, so that it is never lost twice in a row. */
   @Test
   void anEngineThatAsksForSnapshotsAgainAndAgainIsAFailure() throws Exception {
-    start(frame -> frame.snapshot() ? frame.answer(0, 0, 0) : ScriptedEngine.answer(frame.epoch(), frame.sequence(), 1, ""));
+    start(frame -> frame.snapshot()
+        ? frame.answer(0, 0, 0)
+        : ScriptedEngine.answer(frame.epoch(), frame.sequence(), 1, ""));
     // the first answer of the next conversation mends it for a moment
-    Await.until("the conversation has failed", () -> TestRms.text(rm, "LastError").contains("asks for snapshots too often"));
+    Await.until("the conversation has failed",
+        () -> TestRms.text(rm, "LastError").contains("asks for snapshots too often"));
     assertEquals(6, ScriptedEngine.frames().stream()
         .filter(frame -> frame.snapshot() && frame.epoch() == ScriptedEngine.frames().get(0).epoch()).count());
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import io.treadle.shim.Shim;
@@ -126,7 +127,8 @@ public class OrderedScheduler extends TreadleScheduler {
     private static final long serialVersionUID = 1L;
 
     @Override
-    public Lock computeIfAbsent(ApplicationAttemptId attempt, Function<? super ApplicationAttemptId, ? extends Lock> made) {
+    public Lock computeIfAbsent(ApplicationAttemptId attempt,
+        Function<? super ApplicationAttemptId, ? extends Lock> made) {
       return super.computeIfAbsent(attempt, any -> new WatchedLock(Rank.ATTEMPT));
     }
   }

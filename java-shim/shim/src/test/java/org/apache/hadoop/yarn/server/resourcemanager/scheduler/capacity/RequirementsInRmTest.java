@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -173,7 +174,8 @@ class RequirementsInRmTest {
     node.nodeHeartbeat(true);
     rm.drainEvents();
     ask(am, PlacementConstraints.delayedOr(PlacementConstraints.timedClockConstraint(
-        PlacementConstraints.targetIn(PlacementConstraints.NODE, PlacementTargets.allocationTag("x")), 10, TimeUnit.SECONDS)));
+        PlacementConstraints.targetIn(PlacementConstraints.NODE, PlacementTargets.allocationTag("x")), 10,
+        TimeUnit.SECONDS)));
     assertTrue(app.getDiagnostics().toString().contains("delayed-or"), app.getDiagnostics().toString());
     answer = ask(am, PlacementConstraints.targetNotIn(PlacementConstraints.NODE, PlacementTargets.allocationTag("x")));
     assertTrue(answer.getRejectedSchedulingRequests().isEmpty());

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -82,7 +83,8 @@ class ReservationSystemInRmTest {
     ClientRMService service = rm.getClientRMService();
     ApplicationId id = service.getNewApplication(GetNewApplicationRequest.newInstance()).getApplicationId();
     ApplicationSubmissionContext context = ApplicationSubmissionContext.newInstance(id, "reserved", "root.plan",
-        Priority.newInstance(0), ContainerLaunchContext.newInstance(null, null, Collections.emptyList(), null, null, null),
+        Priority.newInstance(0),
+        ContainerLaunchContext.newInstance(null, null, Collections.emptyList(), null, null, null),
         false, false, 1, Resource.newInstance(1024, 1));
     context.setReservationID(reservation);
     service.submitApplication(SubmitApplicationRequest.newInstance(context));

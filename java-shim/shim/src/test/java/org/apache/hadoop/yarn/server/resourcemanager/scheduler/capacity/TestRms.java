@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -34,8 +35,8 @@ final class TestRms {
   }
 
   /**
-   * One whose engine answers as {@link ScriptedEngine} is scripted. Its lease is so long that it does not run out because
-   * the machine is busy, and so short that an engine is asked again within seconds when nothing happens.
+   * One whose engine answers as {@link ScriptedEngine} is scripted. Its lease is so long that it does not run out
+   * because the machine is busy, and so short that an engine is asked again within seconds when nothing happens.
    */
   static YarnConfiguration withEngine(String mode) {
     YarnConfiguration conf = configuration(mode);

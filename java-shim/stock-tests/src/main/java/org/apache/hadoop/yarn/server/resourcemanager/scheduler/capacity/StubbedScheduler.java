@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import io.treadle.shim.Shim;
@@ -29,11 +30,11 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.SimpleC
 import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
- * Our scheduler enforcing, for Hadoop's own tests, which look at a cluster right after a heartbeat. After each, what the
- * stock scheduler would place on that node is found out by a pass of its own whose result is thrown away, proposed by
- * {@link StubEngine}, and committed by the shim as any engine's proposal is; then the heartbeat is over. So the order
- * of placement is the stock scheduler's, and the frame, the checks, the commit and the fates are ours. A pass that would
- * have reserved a node proposes nothing: Treadle makes no reservations.
+ * Our scheduler enforcing, for Hadoop's own tests, which look at a cluster right after a heartbeat. After each, what
+ * the stock scheduler would place on that node is found out by a pass of its own whose result is thrown away, proposed
+ * by {@link StubEngine}, and committed by the shim as any engine's proposal is; then the heartbeat is over. So the
+ * order of placement is the stock scheduler's, and the frame, the checks, the commit and the fates are ours. A pass
+ * that would have reserved a node proposes nothing: Treadle makes no reservations.
  */
 public class StubbedScheduler extends TreadleScheduler {
   private static final long PATIENCE_NANOS = TimeUnit.SECONDS.toNanos(60);
@@ -223,7 +224,8 @@ public class StubbedScheduler extends TreadleScheduler {
     pass.set(wishes);
     try {
       return (CSAssignment) Insides.call(this, "allocateContainerOnSingleNode",
-          new Class<?>[] {CandidateNodeSet.class, FiCaSchedulerNode.class, boolean.class}, new SimpleCandidateNodeSet<>(node),
+          new Class<?>[] {CandidateNodeSet.class, FiCaSchedulerNode.class, boolean.class},
+          new SimpleCandidateNodeSet<>(node),
           node, true);
     } finally {
       pass.remove();
@@ -253,7 +255,9 @@ public class StubbedScheduler extends TreadleScheduler {
     }
   }
 
-  /** What the engine is to propose: asked by it at each frame, the first after a commit says that the commit is over. */
+  /**
+   * What the engine is to propose: asked by it at each frame, the first after a commit says that the commit is over.
+   */
   public int[][] wishes() {
     Directory directory = (Directory) Insides.get(shim(), "engine", "mirror");
     synchronized (turn) {
