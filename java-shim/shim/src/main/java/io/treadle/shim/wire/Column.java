@@ -61,10 +61,16 @@ final class Column {
   /** Forgets the values; gives memory back if the column had grown beyond {@code keep} values. */
   void clear(int keep) {
     size = 0;
-    int capacity = width == 1 ? bytes.length : ints.length;
-    if ((width == 8 ? longs.length : capacity) > keep) {
+    if (capacity() > keep) {
       allocate(FIRST_CAPACITY);
     }
+  }
+
+  private int capacity() {
+    if (width == 1) {
+      return bytes.length;
+    }
+    return width == 4 ? ints.length : longs.length;
   }
 
   /** Appends {@code count} values from {@code from} on to a little-endian buffer. */
