@@ -30,7 +30,7 @@ build/.venv: pyproject.toml | prerequisites
 
 build/.jar: $(JAVA_SOURCES) | prerequisites
 	@echo "Building the shim and the jars for Tez and Spark"
-	@$(MVN) -pl shim,tez-plugin,spark-plugin -am package -DskipTests
+	@$(MVN) -pl shim,requirements,tez-plugin,spark-plugin -am package -DskipTests
 	@mkdir -p build && touch $@
 
 # So that no first start of a sidecar has to wait for the compiler.

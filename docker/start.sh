@@ -8,7 +8,7 @@ YARN_CONF_DIR=$HADOOP_CONF_DIR
 export JAVA_HOME HADOOP_CONF_DIR YARN_CONF_DIR
 
 java="java -XX:+UseSerialGC ${TREADLE_JAVA_OPTIONS:-} --add-opens java.base/java.lang=ALL-UNNAMED"
-classpath="$HADOOP_CONF_DIR:/opt/treadle/shim.jar:/opt/hadoop/lib/*"
+classpath="$HADOOP_CONF_DIR:/opt/treadle/shim.jar:/opt/treadle/requirements.jar:/opt/hadoop/lib/*"
 
 daemon() { # HEAP CLASS [ARGUMENT...]
   heap=$1

@@ -37,6 +37,7 @@ class WheelHook(BuildHookInterface):  # type: ignore[misc]
         version = self.metadata.version
         jars = [
             shim / "shim" / "target" / f"treadle-shim-{version}.jar",
+            shim / "requirements" / "target" / f"treadle-requirements-{version}.jar",
             shim / "tez-plugin" / "target" / f"treadle-tez-{version}.jar",
             shim / "spark-plugin" / "target" / f"treadle-spark-{version}.jar",
         ]
@@ -57,7 +58,7 @@ class WheelHook(BuildHookInterface):  # type: ignore[misc]
             "-f",
             str(shim / "pom.xml"),
             "-pl",
-            "shim,tez-plugin,spark-plugin",
+            "shim,requirements,tez-plugin,spark-plugin",
             "-am",
             "package",
             "-DskipTests",

@@ -45,6 +45,7 @@ def test_the_wheel_carries_the_shim(tmp_path: Path) -> None:
         assert "treadle/conf/yarn-site-treadle.xml" in others
         assert others <= set(names)
         assert [name for name in names if "google-2011" in name or "swim-facebook" in name] == []
+        assert f"treadle/java/treadle-requirements-{__version__}.jar" in names
         jar = zipfile.ZipFile(io.BytesIO(files.read(f"treadle/java/treadle-shim-{__version__}.jar")))
     classes = [name for name in jar.namelist() if name.endswith(".class")]
     scheduler = "org/apache/hadoop/yarn/server/resourcemanager/scheduler/capacity/"

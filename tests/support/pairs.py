@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from treadle.admin.jars import shim_jar
+from treadle.admin.jars import requirements_jar, shim_jar
 from treadle.yarn.rest import ResourceManagerClient
 from treadle_lab.minicluster.cluster import RM_MAIN, MiniCluster
 from treadle_lab.minicluster.layout import LOOPBACK, free_ports
@@ -88,5 +88,5 @@ class PairOfResourceManagers(MiniCluster):
         write_site(folder / "yarn-site.xml", {**entries, "yarn.resourcemanager.ha.id": identity})
         logs = self.layout.logs
         options = (f"-Dtreadle.log.file={logs}/{identity}.log", f"-Dtreadle.audit.file={self.layout.audit_log}")
-        classpath = (str(folder), str(self.layout.conf), str(shim_jar()), f"{self.lib}/*")
+        classpath = (str(folder), str(self.layout.conf), str(shim_jar()), str(requirements_jar()), f"{self.lib}/*")
         self._launch(JavaProgram(identity, RM_MAIN, classpath, 512, options), folder)

@@ -16,7 +16,7 @@ import pytest
 from tests.support.pages import answering
 
 from treadle import __version__
-from treadle.admin.jars import shim_jar, spark_jar, tez_jar
+from treadle.admin.jars import requirements_jar, shim_jar, spark_jar, tez_jar
 from treadle.cli.main import commands, run
 from treadle.errors import UserError
 from treadle.yarn.treadle_beans import why_not
@@ -167,10 +167,10 @@ def test_the_jar_is_found_where_it_was_built_or_carried(tmp_path: Path) -> None:
     carried.parent.mkdir()
     carried.touch()
     assert shim_jar(package, "1.2") == carried
-    jars = [package / "java" / f"treadle-{name}-1.2.jar" for name in ("tez", "spark")]
+    jars = [package / "java" / f"treadle-{name}-1.2.jar" for name in ("requirements", "tez", "spark")]
     for jar in jars:
         jar.touch()
-    found = [jar_of(package, "1.2") for jar_of in (shim_jar, tez_jar, spark_jar)]
+    found = [jar_of(package, "1.2") for jar_of in (shim_jar, requirements_jar, tez_jar, spark_jar)]
     assert found == [carried, *jars]
     (package / "java" / "treadle-shim-1.1.jar").touch()
     with pytest.raises(UserError, match="2 jars instead of one"):

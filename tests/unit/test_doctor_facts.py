@@ -19,7 +19,7 @@ from tests.support.doctor import findings, write_site
 from treadle import __version__
 from treadle.admin.doctor import class_path, hadoop, managers
 from treadle.admin.doctor.checks import Facts
-from treadle.admin.host.env_script import with_jar
+from treadle.admin.host.env_script import REQUIREMENTS, with_jar
 from treadle.admin.host.plan import CLASS, CLASS_KEY
 from treadle.cli.main import run
 from treadle.errors import UserError
@@ -165,6 +165,15 @@ def test_a_jar_that_is_gone_or_of_another_release_or_none_fails(conf: Path, ours
     status, text, _ = findings(Facts(conf), "jar")[0]
     assert status == "fail"
     assert "is not there" in text
+
+
+def test_the_allocator_of_requirements_needs_its_jar(conf: Path, ours: Path) -> None:
+    write_site(conf, {"yarn.scheduler.app-placement-allocator.class": class_path.ALLOCATOR})
+    status, text, _ = findings(Facts(conf), "jar")[-1]
+    assert status == "fail"
+    assert "requirements of nodes are not kept to" in text
+    ours.with_name(REQUIREMENTS).touch()
+    assert [each[0] for each in findings(Facts(conf), "jar")] == ["ok"]
 
 
 def test_a_script_that_cannot_be_read_is_reported(conf: Path, ours: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where the jars are: the shim's, and those of the plug-ins for Tez and Spark."""
+"""Where the jars are: the shim's, that of requirements, and those of the plug-ins for Tez and Spark."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ def shim_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
         UserError: there is none, or not of this version.
     """
     return _jar("shim", "treadle-shim", package, version)
+
+
+def requirements_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
+    """Return the path of the jar with `TreadlePlacementAllocator`; see `shim_jar`."""
+    return _jar("requirements", "treadle-requirements", package, version)
 
 
 def tez_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:

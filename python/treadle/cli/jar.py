@@ -1,4 +1,4 @@
-"""`treadle jar`: the path of the jar for the ResourceManager's class path, or of one for Tez or Spark."""
+"""`treadle jar`: the path of a jar for the ResourceManager's class path, or of one for Tez or Spark."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from treadle.admin.jars import shim_jar, spark_jar, tez_jar
+from treadle.admin.jars import requirements_jar, shim_jar, spark_jar, tez_jar
 from treadle.errors import UserError
 
 app = typer.Typer()
@@ -14,12 +14,18 @@ app = typer.Typer()
 
 @app.command()
 def jar(
+    requirements: Annotated[
+        bool,
+        typer.Option("--requirements", help="The jar with TreadlePlacementAllocator (docs/requirements.md)."),
+    ] = False,
     tez: Annotated[
         bool, typer.Option("--tez", help="The jar for Tez application masters (docs/tez-plugin.md).")
     ] = False,
     spark: Annotated[bool, typer.Option("--spark", help="The jar for Spark drivers (docs/spark-plugin.md).")] = False,
 ) -> None:
     """Print the path of the shim's jar, to put on the ResourceManager's class path."""
-    if tez and spark:
-        raise UserError("--tez and --spark are two jars; ask for one at a time")
-    typer.echo(tez_jar() if tez else spark_jar() if spark else shim_jar())
+    asked = [(requirements, requirements_jar), (tez, tez_jar), (spark, spark_jar)]
+    found = [path for wanted, path in asked if wanted]
+    if len(found) > 1:
+        raise UserError("--requirements, --tez and --spark are jars of their own; ask for one at a time")
+    typer.echo(found[0]() if found else shim_jar())

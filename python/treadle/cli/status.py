@@ -23,7 +23,6 @@ _TEXTS: Final = {
     "LastErrorTime": "time of the last error",
     "Warnings": "warnings",
     "IgnoredSettings": "settings without effect",
-    "RequirementsUnkept": "requirements not kept",
 }
 _REASONS: Final = ("refused", "last error")
 _NUMBERS: Final = {
@@ -35,7 +34,6 @@ _NUMBERS: Final = {
     "Rejected": "rejected",
     "IdleRounds": "rounds opened by the idle guard",
     "PlacedNatively": "placed by the stock scheduler",
-    "PlacedAgainstRequirement": "placed by the stock scheduler against a requirement",
     "DecideP50Us": "decide p50, µs",
     "DecideP99Us": "decide p99, µs",
     "SidecarStarts": "starts of the sidecar",

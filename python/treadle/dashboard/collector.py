@@ -282,7 +282,6 @@ def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
         ("LastError", "warn", "last error"),
         ("Warnings", "warn", "the engine warns"),
         ("IgnoredSettings", "warn", "settings without effect"),
-        ("RequirementsUnkept", "warn", "requirements not kept"),
     ):
         text_now = decisions.texts[name]
         if name == "Warnings":

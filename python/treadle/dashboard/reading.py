@@ -38,7 +38,6 @@ _TEXTS: Final = (
     "LastErrorTime",
     "Warnings",
     "IgnoredSettings",
-    "RequirementsUnkept",
 )
 _STAGES: Final = {FAILED_MAP: "maps that are run again", MAP: "maps", REDUCE: "reduces"}
 """Of MapReduce by request priority."""
@@ -47,7 +46,6 @@ COUNTERS: Final = (
     "Committed",
     "Rejected",
     "PlacedNatively",
-    "PlacedAgainstRequirement",
     "Frames",
     "IdleRounds",
     "LeaseFlips",

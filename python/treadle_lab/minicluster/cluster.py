@@ -15,7 +15,7 @@ from typing import Any, Self
 import psutil
 import requests
 
-from treadle.admin.jars import shim_jar
+from treadle.admin.jars import requirements_jar, shim_jar
 from treadle.yarn.rest import ResourceManagerClient, allocated_containers
 from treadle_lab.minicluster import processes, readiness
 from treadle_lab.minicluster.layout import Layout, make_anew
@@ -174,7 +174,7 @@ class MiniCluster:
         """
         if scheduler is not None and scheduler is not self.settings.scheduler:
             self._change_scheduler(scheduler)
-        shim = [str(shim_jar())] if self.settings.needs_shim else []
+        shim = [str(shim_jar()), str(requirements_jar())] if self.settings.needs_shim else []
         if self.settings.scheduler is Scheduler.CAPACITY:
             shim += class_path(self.layout.conf)
             self.layout.waits_for_lease = schedules(self.layout.conf)

@@ -265,7 +265,7 @@ class Workload:
 REPOSITORY: Final = Path(__file__).resolve().parents[3]
 """The checkout; the benchmark is run from one."""
 
-_PARTS: Final = ("shim", "plan-client", "sls")
+_PARTS: Final = ("shim", "requirements", "plan-client", "sls")
 """Modules whose jars a simulation needs."""
 _SLS_JAR: Final = "hadoop-sls-*.jar"
 

@@ -27,7 +27,7 @@ from tests.support.installing import (
 
 import treadle
 from treadle.admin.host import install, plan, uninstall
-from treadle.admin.host.env_script import jar_in, with_jar
+from treadle.admin.host.env_script import REQUIREMENTS, jar_in, with_jar
 from treadle.admin.host.environment import needed_distributions
 from treadle.admin.host.install import carry_out, plan_of
 from treadle.admin.host.manifest import Manifest
@@ -149,7 +149,8 @@ def test_an_upgrade_keeps_the_other_release_and_names_its_own(
     put_in_place(conf)
     prefix = tmp_path / "opt"
     assert values(conf)["yarn.scheduler.treadle.python.command"] == f"{prefix}/9.9.9/bin/treadle"
-    assert f"{prefix}/9.9.9/lib/treadle-shim.jar" in (conf / "yarn-env.sh").read_text()
+    jars = [f"{prefix}/9.9.9/lib/treadle-{name}.jar" for name in ("shim", "requirements")]
+    assert ":".join(jars) in (conf / "yarn-env.sh").read_text()
     assert (prefix / "current").readlink() == Path("9.9.9")
     assert (prefix / treadle.__version__ / "bin" / "treadle").is_file()
     take_out(conf)
@@ -281,13 +282,14 @@ def class_path(conf: Path, *words: str, hadoop: bool = True, before: str = "") -
     return done.stdout.strip()
 
 
-def test_the_jar_is_on_the_class_path_of_the_resource_manager_alone(conf: Path, tmp_path: Path) -> None:
+def test_the_jars_are_on_the_class_path_of_the_resource_manager_alone(conf: Path, tmp_path: Path) -> None:
     put_in_place(conf)
-    jar = f"{tmp_path}/opt/{treadle.__version__}/lib/treadle-shim.jar"
-    assert class_path(conf, "--daemon", "start", "resourcemanager") == jar
-    assert class_path(conf, "resourcemanager", before="/a:/b") == f"{jar}:/a:/b"
+    lib = f"{tmp_path}/opt/{treadle.__version__}/lib"
+    jars = f"{lib}/treadle-shim.jar:{lib}/treadle-requirements.jar"
+    assert class_path(conf, "--daemon", "start", "resourcemanager") == jars
+    assert class_path(conf, "resourcemanager", before="/a:/b") == f"{jars}:/a:/b"
     assert class_path(conf, "--daemon", "start", "nodemanager") == ""
-    assert class_path(conf, hadoop=False) == jar
+    assert class_path(conf, hadoop=False) == jars
 
 
 def test_a_script_with_an_open_end_is_refused(conf: Path, tmp_path: Path) -> None:
@@ -474,7 +476,9 @@ def test_the_sidecars_user_is_known_by_a_record_that_only_root_and_this_user_may
 
 def test_the_jar_of_a_yarn_env_is_found_however_its_path_is_written() -> None:
     for jar in (Path("/opt/treadle/1/lib/treadle-shim.jar"), Path("/a b/it's/1/lib/treadle-shim.jar")):
-        assert jar_in(with_jar(ENV, jar)) == jar
+        script = with_jar(ENV, jar)
+        assert jar_in(script) == jar
+        assert f":{jar.with_name(REQUIREMENTS)}".encode() in script.replace(b"'\"'\"'", b"'")
     assert jar_in(ENV) is None
 
 

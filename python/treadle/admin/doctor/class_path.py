@@ -1,4 +1,4 @@
-"""The check of the jar: which one a ResourceManager's class path names, and of which release it is."""
+"""The check of the jars: which ones a ResourceManager's class path names, and of which release the shim's is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from treadle.admin.jars import shim_jar
 from treadle.errors import UserError
 
 _NAMED: Final = re.compile(r"/[^\s:'\"=]*treadle-shim[^\s:'\"/]*\.jar")
+_REQUIREMENTS: Final = re.compile(r"/[^\s:'\"=]*treadle-requirements[^\s:'\"/]*\.jar")
 _RELEASE: Final = "META-INF/maven/io.treadle/treadle-shim/pom.properties"
+_ALLOCATOR_KEY: Final = "yarn.scheduler.app-placement-allocator.class"
+ALLOCATOR: Final = "io.treadle.shim.constraints.TreadlePlacementAllocator"
 _AGAIN: Final = "run the `treadle install` of the release that you want"
 
 
@@ -27,10 +30,9 @@ def jar(facts: Facts) -> Iterator[Finding]:
         yield Finding("fail", str(error), "install treadle again, from a wheel that carries the jar")
         return
     script = facts.conf / "yarn-env.sh" if facts.conf is not None else None
-    named = list(dict.fromkeys(_in_script(text_of(script)))) if script is not None else []
-    homes = [os.environ.get("HADOOP_YARN_HOME"), os.environ.get("HADOOP_HOME")]
-    globbed = [sorted(Path(home).glob("share/hadoop/yarn/lib/treadle-shim-*.jar")) for home in homes if home]
-    beside = list(dict.fromkeys(path for found in globbed for path in found))
+    text = text_of(script) if script is not None else ""
+    named = list(dict.fromkeys(_in_script(text, _NAMED)))
+    beside = _in_hadoop("treadle-shim-*.jar")
     for path in named:
         yield _judged(path, str(script), _AGAIN)
     for path in beside:
@@ -40,6 +42,21 @@ def jar(facts: Facts) -> Iterator[Finding]:
         yield Finding("warn", f"the class path has two jars: {first} and {beside[0]}", f"remove {beside[0]}")
     if not (named or beside):
         yield Finding("warn", "no jar of Treadle's is found on the class path", "treadle install")
+    if facts.setting(_ALLOCATOR_KEY) == ALLOCATOR:
+        yield from _requirements([*_in_script(text, _REQUIREMENTS), *_in_hadoop("treadle-requirements-*.jar")])
+
+
+def _requirements(jars: list[Path]) -> Iterator[Finding]:
+    """Without its class Hadoop places by an allocator of its own, and says so nowhere."""
+    if not any(jar.is_file() for jar in jars):
+        text = f"{_ALLOCATOR_KEY} is set, and its jar is not on the class path: requirements of nodes are not kept to"
+        yield Finding("fail", text, "treadle install, and restart the ResourceManager")
+
+
+def _in_hadoop(pattern: str) -> list[Path]:
+    homes = [os.environ.get("HADOOP_YARN_HOME"), os.environ.get("HADOOP_HOME")]
+    globbed = [sorted(Path(home).glob(f"share/hadoop/yarn/lib/{pattern}")) for home in homes if home]
+    return list(dict.fromkeys(path for found in globbed for path in found))
 
 
 def _judged(path: Path, where: str, remedy: str) -> Finding:
@@ -62,7 +79,7 @@ def _release(path: Path) -> str:
     return next((line.partition("=")[2].strip() for line in lines if line.startswith("version=")), "")
 
 
-def _in_script(text: str) -> Iterator[Path]:
+def _in_script(text: str, jar: re.Pattern[str]) -> Iterator[Path]:
     for line in text.splitlines():
         if not line.lstrip().startswith("#"):
-            yield from map(Path, _NAMED.findall(line))
+            yield from map(Path, jar.findall(line))

@@ -16,8 +16,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from treadle.admin.host.env_script import REQUIREMENTS
 from treadle.admin.install import ready_made, templates
-from treadle.admin.jars import shim_jar, spark_jar, tez_jar
+from treadle.admin.jars import requirements_jar, shim_jar, spark_jar, tez_jar
 from treadle.errors import UserError
 
 RECORD: Final = "treadle-files.json"
@@ -67,9 +68,10 @@ def running_environment(target: Path) -> Contents:
     for path in _sources(conf):
         if path.relative_to(conf).parts[0] != "policies":
             files[f"{site}/treadle/conf/{path.relative_to(conf)}"] = path
-    for jar in (shim_jar(), tez_jar(), spark_jar()):
+    for jar in (shim_jar(), requirements_jar(), tez_jar(), spark_jar()):
         files[f"{site}/treadle/java/{jar.name}"] = jar
     files[JAR] = shim_jar()
+    files[f"lib/{REQUIREMENTS}"] = requirements_jar()
     for each in needed_distributions():
         files |= {f"{site}/{name}": path for name, path in _files_of(each)}
     return Contents(files, _written(target, site))

@@ -14,7 +14,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from treadle.admin.install import ready_made
-from treadle.admin.jars import shim_jar
+from treadle.admin.jars import requirements_jar, shim_jar
 from treadle.sources import digest
 from treadle.sweep.kept import Kept, result_bytes
 from treadle.tables import empty_table
@@ -310,7 +310,7 @@ class KeptRounds:
 def _programs() -> list[str]:
     """Return digests of the Python code and of the jar that a ResourceManager runs."""
     code = digest("treadle.cli.sidecar")
-    return [code, hashlib.sha256(shim_jar().read_bytes()).hexdigest()]
+    return [code, hashlib.sha256(shim_jar().read_bytes() + requirements_jar().read_bytes()).hexdigest()]
 
 
 def _round(document: dict[str, Any]) -> Round:

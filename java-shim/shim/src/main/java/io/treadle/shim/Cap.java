@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim;
 
-import io.treadle.shim.constraints.Requirements;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
@@ -51,7 +50,7 @@ public enum Cap {
     if (app != null) {
       String now = app.getDiagnostics().toString();
       if (now.isEmpty() || now.startsWith(BEGIN)) {
-        Requirements.report(app, attempt.getApplicationAttemptId(), text.isEmpty() ? null : text);
+        AttemptDiagnostics.report(app, attempt.getApplicationAttemptId(), text.isEmpty() ? null : text);
       }
     }
     return text;

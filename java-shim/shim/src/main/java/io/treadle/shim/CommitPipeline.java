@@ -9,7 +9,6 @@ import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.commit.Committer;
 import io.treadle.shim.commit.Observer;
 import io.treadle.shim.commit.PlaceableAsks;
-import io.treadle.shim.constraints.EngineDiagnostics;
 import io.treadle.shim.guard.IdleGuard;
 import io.treadle.shim.link.AnswerHandler;
 import io.treadle.shim.link.EngineStatus;
@@ -34,7 +33,7 @@ final class CommitPipeline implements AnswerHandler {
   private final Observer observer;
   private final IdleGuard guard;
   private final SchedulerPort port;
-  private final EngineDiagnostics diagnostics = new EngineDiagnostics();
+  private final AttemptDiagnostics diagnostics = new AttemptDiagnostics();
   /** What an exception in a commit said last. */
   private String commitError = "";
 
@@ -88,7 +87,7 @@ final class CommitPipeline implements AnswerHandler {
     status.diagnostics.forEach((index, text) -> {
       ApplicationAttemptId attempt = directory.applicationOrNull(index);
       if (attempt != null) {
-        attempts.put(attempt, EngineDiagnostics.SPEAKER + text);
+        attempts.put(attempt, AttemptDiagnostics.SPEAKER + text);
       }
     });
     diagnostics.show(port.rmContext(), attempts);

@@ -4,6 +4,7 @@ package io.treadle.shim;
 import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.TreadleCommitRequest;
+import io.treadle.shim.commit.Unjudgeable;
 import io.treadle.shim.compat.GateCheck;
 import io.treadle.shim.compat.ReferenceCheck;
 import io.treadle.shim.config.BadSettingException;
@@ -11,8 +12,6 @@ import io.treadle.shim.config.IgnoredKeys;
 import io.treadle.shim.config.Mode;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.config.SidecarKind;
-import io.treadle.shim.constraints.Unjudgeable;
-import io.treadle.shim.constraints.Unkept;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.journal.Taps;
 import io.treadle.shim.link.EngineSource;
@@ -62,7 +61,6 @@ public class Shim {
   private final Journal journal = new Journal(JOURNAL_CAPACITY);
   private final Taps taps;
   private final Upkeep upkeep;
-  private final Unkept unkept = new Unkept();
   private final Unjudgeable unjudgeable = new Unjudgeable();
   private final AskLocks asks;
   private final MetricsExport export;
@@ -104,8 +102,6 @@ public class Shim {
     metrics = engine.metrics;
     metrics.gauge("Schedules", () -> schedules() ? 1 : 0);
     export = new MetricsExport(metrics, upkeep.observer()::json, upkeep.observer());
-    metrics.gauge("PlacedAgainstRequirement", unkept::placedAgainst);
-    metrics.unkept(() -> unkept.text(port.scheduler()));
     configure(config, conf);
     metrics.troubles().note(Troubles.Kind.SETTINGS, error);
     ignored = new IgnoredKeys(conf);
@@ -294,14 +290,6 @@ public class Shim {
     return unjudgeable.without(port.rmContext(), attempt, asked);
   }
 
-  /** An AM has asked, or only sent a heartbeat. */
-  public void asked(ApplicationAttemptId attempt) {
-    FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(attempt);
-    if (app != null && app.getApplicationAttemptId().equals(attempt)) {
-      unkept.asked(port.rmContext(), app);
-    }
-  }
-
   /** An answer to an AM with the headroom that it really has. */
   public Allocation correctHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
     return schedules() ? upkeep.correctHeadroom(allocation, attempt) : allocation;
@@ -322,7 +310,6 @@ public class Shim {
           upkeep.observer().placed(placed.getSchedulerApplicationAttempt(), placed.getSchedulerRequestKey(),
               placed.getSchedulerNode().getNodeID());
         }
-        unkept.placedNatively(port.rmContext(), placed);
         engine.pipeline.guard().placedNatively(request.getFirstAllocatedOrReservedContainer());
       }
     }

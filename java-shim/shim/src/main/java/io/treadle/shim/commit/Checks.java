@@ -4,8 +4,6 @@ package io.treadle.shim.commit;
 import io.treadle.shim.EngineView;
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.NodeCondition;
-import io.treadle.shim.constraints.Requirement;
-import io.treadle.shim.constraints.Requirements;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import java.io.IOException;
@@ -91,7 +89,6 @@ final class Checks {
     }
     placement.app = found.app;
     placement.leaf = found.leaf;
-    placement.requirement = found.requirement;
     Fate refusal = checkRequest(application, key, placement, assumed);
     return refusal != null ? refusal : checkNode(node, placement, assumed);
   }
@@ -108,8 +105,7 @@ final class Checks {
       return new Application(Fate.STOPPED_ATTEMPT);
     }
     CSQueue leaf = (CSQueue) app.getQueue();
-    return isActive(app, leaf) ? new Application(app, leaf, requirement(app))
-        : new Application(Fate.INACTIVE_APPLICATION);
+    return isActive(app, leaf) ? new Application(app, leaf) : new Application(Fate.INACTIVE_APPLICATION);
   }
 
   /** Activation is where the AM limits and the limits on parallel applications bind. */
@@ -193,9 +189,6 @@ final class Checks {
       return Fate.BLACKLISTED;
     }
     Fate refusal = checkPartition(placement);
-    if (refusal == null && !admits(placement)) {
-      refusal = Fate.CONSTRAINT;
-    }
     refusal = refusal != null ? refusal : deriveLocality(placement, assumed);
     return refusal != null || leavesHeld(placement, assumed) ? refusal : Fate.NODE_FULL;
   }
@@ -229,7 +222,8 @@ final class Checks {
     if (!isOffered(placement, partition)) {
       return Fate.WRONG_PARTITION;
     }
-    // the partition is right: what is left are the constraints of a SchedulingRequest
+    // the partition is right: what is left are the constraints of a SchedulingRequest, and
+    // requirements where TreadlePlacementAllocator is installed
     return satisfiesConstraint(placement) ? null : Fate.CONSTRAINT;
   }
 
@@ -248,16 +242,6 @@ final class Checks {
       // the RM cannot judge it, as with an attribute that is compared with nothing: no node will do
       return false;
     }
-  }
-
-  /** Whether the node is one that the application requires; its master may go anywhere. */
-  private boolean admits(Placement placement) {
-    Requirement requirement = placement.requirement == null ? requirement(placement.app) : placement.requirement;
-    return requirement.admits(placement.node) || placement.app.isWaitingForAMContainer();
-  }
-
-  private Requirement requirement(FiCaSchedulerApp app) {
-    return Requirements.of(scheduler.getRMContext().getRMApps().get(app.getApplicationId()));
   }
 
   private static boolean accessible(CSQueue leaf, String partition) {
@@ -305,20 +289,17 @@ final class Checks {
   private static final class Application {
     final FiCaSchedulerApp app;
     final CSQueue leaf;
-    final Requirement requirement;
     final Fate refusal;
 
-    Application(FiCaSchedulerApp app, CSQueue leaf, Requirement requirement) {
+    Application(FiCaSchedulerApp app, CSQueue leaf) {
       this.app = app;
       this.leaf = leaf;
-      this.requirement = requirement;
       this.refusal = null;
     }
 
     Application(Fate refusal) {
       this.app = null;
       this.leaf = null;
-      this.requirement = null;
       this.refusal = refusal;
     }
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
-import io.treadle.shim.constraints.Requirement;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.NodeType;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
@@ -18,8 +17,6 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 final class Placement {
   FiCaSchedulerApp app;
   CSQueue leaf;
-  /** What the application requires of nodes, if it was looked up; else null. */
-  Requirement requirement;
   SchedulerRequestKey key;
   AppPlacementAllocator<FiCaSchedulerNode> asks;
   FiCaSchedulerNode node;
@@ -34,7 +31,6 @@ final class Placement {
     Placement copy = new Placement();
     copy.app = app;
     copy.leaf = leaf;
-    copy.requirement = requirement;
     copy.key = key;
     copy.asks = asks;
     copy.node = node;
@@ -48,7 +44,6 @@ final class Placement {
   void clear() {
     app = null;
     leaf = null;
-    requirement = null;
     key = null;
     asks = null;
     node = null;

@@ -86,7 +86,6 @@ public final class ShimMetrics {
   private final Map<Text, String> texts = new ConcurrentHashMap<>();
   private final Map<String, Supplier<String>> textsByName = new LinkedHashMap<>();
   private final Troubles troubles = new Troubles(System::currentTimeMillis);
-  private volatile Supplier<String> unkept = () -> "";
 
   /**
    * Metrics that start at zero.
@@ -122,7 +121,6 @@ public final class ShimMetrics {
     }
     textsByName.put("LastError", troubles::text);
     textsByName.put("LastErrorTime", troubles::time);
-    textsByName.put("RequirementsUnkept", () -> Printable.brief(unkept.get()));
   }
 
   private MutableCounterLong counter(String name) {
@@ -248,11 +246,6 @@ public final class ShimMetrics {
   /** Shows another number. Only before the metrics are shown. */
   public void gauge(String name, LongSupplier value) {
     numbers.put(name, value);
-  }
-
-  /** Asked whose requirements of nodes the stock scheduler would not keep to. */
-  public void unkept(Supplier<String> text) {
-    unkept = text;
   }
 
   /** Containers by application. */

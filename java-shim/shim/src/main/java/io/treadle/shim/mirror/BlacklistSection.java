@@ -2,7 +2,6 @@
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.Cap;
-import io.treadle.shim.constraints.Requirements;
 import io.treadle.shim.wire.Section;
 import java.util.Collections;
 import java.util.Iterator;
@@ -68,7 +67,7 @@ final class BlacklistSection {
     if (app == null) {
       return;
     }
-    for (String tag : Requirements.tags(app)) {
+    for (String tag : ApplicationTags.of(app)) {
       draft.section(Section.TAGS).i32(row.index).name(draft.name(tag)).end();
     }
   }

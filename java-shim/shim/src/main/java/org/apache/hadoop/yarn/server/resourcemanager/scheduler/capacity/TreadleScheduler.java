@@ -4,9 +4,9 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 import io.treadle.shim.Escapes;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.Shim;
+import io.treadle.shim.commit.Unjudgeable;
 import io.treadle.shim.config.BadSettingException;
 import io.treadle.shim.config.ShimConfig;
-import io.treadle.shim.constraints.Unjudgeable;
 import io.treadle.shim.journal.Taps;
 import java.io.IOException;
 import java.util.List;
@@ -168,7 +168,6 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
       current.taps().allocated(attempt, ask, schedulingRequests, blacklistAdditions, blacklistRemovals);
       current.taps().answered(allocation);
       current.updatesAsked(attempt, updateRequests);
-      current.asked(attempt);
       return current.correctHeadroom(Unjudgeable.rejecting(allocation, schedulingRequests, judged), attempt);
     });
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.constraints;
+package io.treadle.shim.commit;
 
+import io.treadle.shim.AttemptDiagnostics;
 import io.treadle.shim.Log;
 import java.util.ArrayList;
 import java.util.List;
@@ -47,7 +48,7 @@ public final class Unjudgeable {
         kept.add(request);
       }
       if (flaw != null) {
-        Requirements.report(app, id, flaw.text);
+        AttemptDiagnostics.report(app, id, flaw.text);
         log(id, flaw);
       }
     }

@@ -14,9 +14,9 @@ import java.util.stream.Collectors;
  * {@code treadle.constraints.expression} is the same in Python; {@code tests/golden/expressions.json} holds both to one
  * meaning.
  */
-public final class Expression {
+final class Expression {
   /** A longer text is refused. */
-  public static final int MAX_CHARS = 1000;
+  static final int MAX_CHARS = 1000;
   /** Those of two characters first: the longest that stands there is meant. */
   private static final String[] OPERATORS = {"!=", ">=", "<=", "=", ">", "<"};
   private static final Pattern NAME =
@@ -36,7 +36,7 @@ public final class Expression {
    *
    * @throws ExpressionException if it is not of the form, naming the character and how to put it right
    */
-  public static Expression parse(String text) throws ExpressionException {
+  static Expression parse(String text) throws ExpressionException {
     if (text.length() > MAX_CHARS) {
       throw new ExpressionException(text, MAX_CHARS + 1, "longer than " + MAX_CHARS + " characters; shorten it");
     }
@@ -135,7 +135,7 @@ public final class Expression {
   }
 
   /** The canonical form: equal for requirements that say the same. */
-  public String text() {
+  String text() {
     return text;
   }
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.constraints;
 
-import io.treadle.shim.Printable;
-
 /** A requirement that cannot be read. The message says at which character, what is wrong, and how to put it right. */
-public final class ExpressionException extends Exception {
+final class ExpressionException extends Exception {
   private static final long serialVersionUID = 1L;
   private static final int SHOWN_CHARS = 120;
 
@@ -18,17 +16,19 @@ public final class ExpressionException extends Exception {
     this.reason = reason;
   }
 
+  /** Users choose the text, and logs and terminals show it: only what is printable in ASCII. */
   private static String shown(String text) {
-    return Printable.line(Printable.cut(text, SHOWN_CHARS));
+    String cut = text.length() <= SHOWN_CHARS ? text : text.substring(0, SHOWN_CHARS) + "...";
+    return cut.replaceAll("[^ -~]", " ");
   }
 
   /** The character at which it went wrong, from 1. */
-  public int at() {
+  int at() {
     return at;
   }
 
   /** What is wrong and how to put it right, without where. */
-  public String reason() {
+  String reason() {
     return reason;
   }
 }

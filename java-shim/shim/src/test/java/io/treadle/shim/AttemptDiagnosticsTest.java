@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.constraints;
+package io.treadle.shim;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
@@ -17,7 +17,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** What an engine says of applications, on the ResourceManager's pages. */
-class EngineDiagnosticsTest {
+class AttemptDiagnosticsTest {
   private static final String TEXT = "no node of the cluster is as large as it asks";
 
   private ClusterFixture cluster;
@@ -41,7 +41,7 @@ class EngineDiagnosticsTest {
 
   private void assertShownAndTakenBack(RMApp job) {
     ApplicationAttemptId attempt = job.getCurrentAppAttempt().getAppAttemptId();
-    EngineDiagnostics diagnostics = new EngineDiagnostics();
+    AttemptDiagnostics diagnostics = new AttemptDiagnostics();
     diagnostics.show(cluster.rm().getRMContext(), Collections.singletonMap(attempt, TEXT));
     assertEquals(TEXT, job.getDiagnostics().toString());
     diagnostics.show(cluster.rm().getRMContext(), Collections.emptyMap());
@@ -69,7 +69,7 @@ class EngineDiagnosticsTest {
   @Test
   void anApplicationWithoutItsMasterDoesNot() throws Exception {
     RMApp job = submit(false);
-    new EngineDiagnostics().show(cluster.rm().getRMContext(),
+    new AttemptDiagnostics().show(cluster.rm().getRMContext(),
         Collections.singletonMap(job.getCurrentAppAttempt().getAppAttemptId(), TEXT));
     assertNotEquals(TEXT, job.getDiagnostics().toString());
   }

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * What applications require of nodes, {@code treadle:require=...}: the language, in which {@code
+ * python/treadle/constraints} is written too, and the allocator that holds placements to it. Threads of the
+ * ResourceManager call the allocator: it throws nothing. Its one monitor is held for a look into a map; no lock of
+ * the scheduler is taken.
+ */
+package io.treadle.shim.constraints;

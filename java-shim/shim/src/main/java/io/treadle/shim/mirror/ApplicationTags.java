@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.treadle.shim.mirror;
+
+import java.util.Collections;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+
+/**
+ * What applications say to the engine: their tags, and what the environment of their application master requires and
+ * prefers of nodes, as {@code TREADLE_REQUIRE} and {@code TREADLE_PREFER}, which go to the engine as tags.
+ */
+final class ApplicationTags {
+  /** A longer variable would not fit in a text of a frame with what its tag begins with. */
+  static final int MAX_VARIABLE_CHARS = 900;
+  private static final int MAX_TAGS = 64;
+
+  private ApplicationTags() {
+  }
+
+  /** The tags of an application and what its environment adds to them, in order. */
+  static Set<String> of(RMApp app) {
+    Set<String> own = app.getApplicationTags() == null ? Collections.emptySet() : app.getApplicationTags();
+    Map<String, String> environment = app.getApplicationSchedulingEnvs();
+    String require = environment == null ? null : environment.get("TREADLE_REQUIRE");
+    String prefer = environment == null ? null : environment.get("TREADLE_PREFER");
+    if (require == null && prefer == null) {
+      return own;
+    }
+    TreeSet<String> all = new TreeSet<>();
+    own.stream().limit(MAX_TAGS).forEach(all::add);
+    if (require != null) {
+      all.add("treadle:require=" + bounded(require));
+    }
+    if (prefer != null) {
+      all.add("treadle:prefer=" + bounded(prefer));
+    }
+    return all;
+  }
+
+  /** One that is too long must not be cut off to another that can be read: what follows the sign does not show it. */
+  private static String bounded(String variable) {
+    return variable.length() <= MAX_VARIABLE_CHARS ? variable : "";
+  }
+}
