@@ -17,7 +17,7 @@ for platform in manylinux_2_28 manylinux2014; do platforms+=(--platform "${platf
 .venv/bin/python -m pip freeze --disable-pip-version-check --exclude-editable >"$context/versions.txt"
 .venv/bin/python -m pip download -q --disable-pip-version-check --dest "$context/wheels" -c "$context/versions.txt" \
   --only-binary=:all: --python-version "$python" "${platforms[@]}" dist/treadle-*.whl
-.venv/bin/python -c 'from treadle_lab.minicluster.runtime import gather; print(gather(print))' | tail -1 >"$context/lib.txt"
+.venv/bin/python -c 'from treadle_lab.minicluster.settings import gather; print(gather(print))' | tail -1 >"$context/lib.txt"
 cp -r "$(cat "$context/lib.txt")" "$context/lib"
 .venv/bin/python docker/kernels.py "$context/kernels" "/opt/treadle/lib/python$python/site-packages/treadle"
 cp -r docker/conf docker/start.sh docker/yarn docker/healthy.py "$context"

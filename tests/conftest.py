@@ -26,5 +26,5 @@ def _no_command_begins_again() -> Iterator[None]:
     """A command that a test runs in its own process does not become another program, which would end the tests."""
     with pytest.MonkeyPatch.context() as patch:
         if find_spec("treadle_lab") is not None:
-            patch.setattr("treadle_lab.cli._isolation.isolate", lambda: "")
+            patch.setattr("treadle_lab.cli._experiments.isolate", lambda: "")
         yield

@@ -16,7 +16,7 @@ from tests.support.clusters import LEASE_MS
 from tests.support.pairs import PairOfResourceManagers
 
 from treadle.yarn.rest import ResourceManagerClient
-from treadle_lab.minicluster.layout import LOOPBACK
+from treadle_lab.minicluster.site import LOOPBACK
 
 BEFORE_THE_END_S = 90.0
 

@@ -17,7 +17,7 @@ from tests.campaign.fuzz_seeds import ROOT, SEEDS
 from tests.campaign.slices import Slice
 
 from treadle.admin.jars import shim_jar
-from treadle_lab.minicluster.runtime import gather
+from treadle_lab.minicluster.settings import gather
 
 FOLDER = ROOT / "build" / "campaign"
 HANG_S = 10

@@ -21,7 +21,7 @@ from tests.campaign.clusters import folder
 from tests.campaign.slices import Slice
 from tests.campaign.trend import trend
 
-from treadle_lab.minicluster.runtime import java_home
+from treadle_lab.minicluster.settings import java_home
 from treadle_lab.sls.load import MODES, Workload, class_path, java_command
 from treadle_lab.sls.run import Run, Setting, simulate
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from treadle_lab.minicluster import processes
-from treadle_lab.minicluster.layout import Layout
+from treadle_lab.minicluster.site import Layout
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1200)]
 

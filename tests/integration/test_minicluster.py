@@ -11,7 +11,7 @@ import pytest
 from tests.support.other_users import STRANGER, connects, in_child
 
 from treadle_lab.minicluster import ClusterSettings, MiniCluster, Scheduler, processes
-from treadle_lab.minicluster.layout import Layout
+from treadle_lab.minicluster.site import Layout
 
 pytestmark = pytest.mark.cluster
 

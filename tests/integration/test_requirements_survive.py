@@ -12,7 +12,7 @@ import pytest
 from tests.support.accounts import wait_adds_up
 from tests.support.masters import Master, Masters
 
-from treadle_lab.minicluster import readiness
+from treadle_lab.minicluster import cluster as readiness
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ALLOCATOR_KEY, ClusterSettings, NodeAttribute
 

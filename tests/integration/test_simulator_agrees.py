@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from treadle_lab.agreement.experiment import JOBS, POLICIES, misses, run_both
+from tests.support.agreement import JOBS, POLICIES, misses, run_both
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

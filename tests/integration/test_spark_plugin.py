@@ -16,8 +16,8 @@ from treadle.history.profile import JobProfile
 from treadle.history.store import open_store
 from treadle_lab.demo.jobs import spark_submit
 from treadle_lab.minicluster.cluster import MiniCluster
-from treadle_lab.minicluster.layout import free_ports
 from treadle_lab.minicluster.settings import ClusterSettings
+from treadle_lab.minicluster.site import free_ports
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

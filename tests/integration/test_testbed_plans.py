@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle_lab.cli._testbed import setting_of_testbed
+from treadle_lab.cli._experiments import setting_of_testbed
 from treadle_lab.papers.graphene.sls import SCHEMES, Size, dags_of, run_scheme
 from treadle_lab.sls.play import KeptPlays, Player
 

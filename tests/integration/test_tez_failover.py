@@ -10,7 +10,7 @@ from tests.support.clusters import LEASE_MS
 from tests.support.pairs import PairOfResourceManagers
 
 from treadle.history.store import open_store
-from treadle_lab.minicluster.layout import free_ports
+from treadle_lab.minicluster.site import free_ports
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -13,7 +13,7 @@ import pytest
 from tests.support.documents import blocks
 
 from treadle_lab.minicluster import processes
-from treadle_lab.minicluster.layout import Layout
+from treadle_lab.minicluster.site import Layout
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from treadle.cli.main import run
-from treadle_lab.cli.bench.cluster import heap_mb_for, sidecar_command, stall_allowed_s
+from treadle_lab.cli.bench.cluster import heap_mb_for, stall_allowed_s
 from treadle_lab.sls import load as jars
 from treadle_lab.sls.load import BenchError, Workload
 
@@ -42,7 +42,7 @@ def test_patience_outlasts_a_few_tasks() -> None:
 
 def test_a_sidecar_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match=r"--sidecar .*nowhere"):
-        sidecar_command(tmp_path / "nowhere")
+        jars.sidecar_command(tmp_path / "nowhere")
 
 
 def test_a_runtime_without_the_simulator_is_named(tmp_path: Path) -> None:

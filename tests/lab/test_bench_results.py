@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle_lab.bench.table import results_table
-from treadle_lab.sls import results
+from treadle_lab.sls import run as results
 from treadle_lab.sls.load import MODES
-from treadle_lab.sls.results import Figures, ModeResult
-from treadle_lab.sls.run import CpuSample, Run
+from treadle_lab.sls.run import CpuSample, Figures, ModeResult, Run
 
 
 def histogram(count: int, total_ns: int) -> dict[str, int]:

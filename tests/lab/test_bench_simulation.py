@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from treadle_lab.minicluster.readiness import wait_for
+from treadle_lab.minicluster.cluster import wait_for
 from treadle_lab.sls.load import MODES, Workload
 from treadle_lab.sls.run import Run, Setting, simulate
 

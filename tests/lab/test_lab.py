@@ -18,18 +18,26 @@ from treadle.dag.dag import Dag, Stage
 from treadle.simulate.statistics import FEW
 from treadle.workload.job import Job, arranged
 from treadle.workload.traces.google import google_jobs
-from treadle_lab.cells import digest, kept_only, run_cells
-from treadle_lab.gains.bounds import bound_ms, fair_finish, finish_tags, srpt_mean
-from treadle_lab.gains.cell import Simulated
+from treadle_lab.gains.cell import (
+    BASELINE,
+    ONE_QUEUE,
+    READY_MADE,
+    Simulated,
+    bound_ms,
+    fair_finish,
+    finish_tags,
+    names_at,
+    quick,
+    srpt_mean,
+    whole,
+)
 from treadle_lab.gains.cell import run as run_cell
-from treadle_lab.gains.figures import MEAN, Results, rows_from
-from treadle_lab.gains.page import BUILDING_BLOCK, about, page_of, shown_by
-from treadle_lab.gains.policies import BASELINE, ONE_QUEUE, READY_MADE, names_at
-from treadle_lab.gains.run import quick, whole
-from treadle_lab.gains.traces import (
+from treadle_lab.gains.page import BUILDING_BLOCK, MEAN, Results, about, page_of, rows_from, shown_by
+from treadle_lab.gains.workloads import (
     BLOCK_MS,
     FIRST_SEED,
     HALF_MS,
+    POINTS,
     exchanged,
     facebook,
     google_half,
@@ -37,11 +45,10 @@ from treadle_lab.gains.traces import (
     machines_for,
     queries,
 )
-from treadle_lab.gains.workloads import POINTS
 from treadle_lab.harness.data import GOOGLE, given_or_found
+from treadle_lab.harness.runs import cell_digest, kept_only, run_cells
 from treadle_lab.plots import intervals, lines
-from treadle_lab.render import Table, json_text, markdown
-from treadle_lab.rows import Row, as_document, referred, rows_of
+from treadle_lab.rows import Row, Table, as_document, json_text, markdown, referred, rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CLI = ROOT / "python" / "treadle_lab" / "cli"
@@ -116,7 +123,7 @@ class Square:
 
     @property
     def key(self) -> str:
-        return digest("square", self.number)
+        return cell_digest("square", self.number)
 
     @property
     def title(self) -> str:

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from treadle.cli.main import run
-from treadle_lab.minicluster import MiniCluster, readiness
+from treadle_lab.minicluster import MiniCluster
+from treadle_lab.minicluster import cluster as readiness
 from treadle_lab.minicluster import cluster as scripts
-from treadle_lab.minicluster.layout import Layout
 from treadle_lab.minicluster.processes import uninterrupted
 from treadle_lab.minicluster.settings import SHIM_CLASS, STOCK_CLASS, ClusterError
-from treadle_lab.minicluster.site import write_site
+from treadle_lab.minicluster.site import Layout, write_site
 
 
 @dataclass

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from treadle_lab.minicluster import ClusterError, ClusterSettings, MiniCluster
-from treadle_lab.minicluster.layout import free_ports, make_anew
+from treadle_lab.minicluster.site import free_ports, make_anew
 
 
 def test_what_an_earlier_cluster_left_is_removed(tmp_path: Path) -> None:

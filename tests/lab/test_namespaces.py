@@ -19,7 +19,7 @@ from tests.support.other_users import STRANGER, connects, in_child
 
 from treadle.cli.main import run
 from treadle.config import trust
-from treadle_lab.cli import _isolation
+from treadle_lab.cli import _experiments
 from treadle_lab.demo.run import Report
 from treadle_lab.harness import namespaces
 from treadle_lab.minicluster import MiniCluster
@@ -182,7 +182,7 @@ def test_an_isolated_start_does_not_warn_and_is_refused_where_it_is_not_possible
 def test_the_demo_is_isolated_or_warns_and_goes_on(
     failure: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_isolation, "isolate", lambda: failure)
+    monkeypatch.setattr(_experiments, "isolate", lambda: failure)
     monkeypatch.setattr(import_module("treadle_lab.cli.demo"), "run_engines_demo", lambda *_: Report.of([], {}, []))
     assert run(["demo", "--engines", "--json", str(tmp_path / "demo.json")]) == 0
     assert ("any local user can run commands as" in capsys.readouterr().err) == bool(failure)

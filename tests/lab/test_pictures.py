@@ -9,10 +9,7 @@ import pytest
 from tests.unit.test_docs import PAGES
 
 from treadle.simulate import simulate
-from treadle_lab.docs.pictures.__main__ import PICTURES
-from treadle_lab.docs.pictures.conflicts import draw_conflicts
-from treadle_lab.docs.pictures.pilots import POLICIES, pilots_of, scenario
-from treadle_lab.docs.pictures.rooms import imports, levels
+from treadle_lab.docs.pictures import PICTURES, POLICIES, draw_conflicts, imports, levels, pilots_of, scenario
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "pictures"

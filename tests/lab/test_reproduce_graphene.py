@@ -17,15 +17,36 @@ from treadle.errors import UserError
 from treadle.workload.job import Job, Workload, arranged
 from treadle_lab.cli.reproduce.graphene import app
 from treadle_lab.harness.runs import Asked
-from treadle_lab.papers.graphene import experiment, offline
+from treadle_lab.papers.graphene import experiment, simulations
 from treadle_lab.papers.graphene import jobs as graphene_jobs
 from treadle_lab.papers.graphene.experiment import Experiment, Outcome, Sizes, run_seeds
 from treadle_lab.papers.graphene.figures import report_of
-from treadle_lab.papers.graphene.jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
-from treadle_lab.papers.graphene.offline import bounds_of, compare_offline, sweep_offline
-from treadle_lab.papers.graphene.online import KeptResults, Plans, gaps_percent, run_scheme, scenario_of
+from treadle_lab.papers.graphene.jobs import (
+    BFS,
+    BFS_CORES,
+    BFS_MEMORY,
+    GRAPHENE,
+    ORDER_CAPACITY,
+    SCHEMES,
+    Mix,
+    Variation,
+    arrivals,
+    at_once,
+    generated,
+    misjudged,
+    tpch_shaped,
+)
 from treadle_lab.papers.graphene.paper import Part
-from treadle_lab.papers.graphene.schemes import BFS, BFS_CORES, BFS_MEMORY, GRAPHENE, ORDER_CAPACITY, SCHEMES, Variation
+from treadle_lab.papers.graphene.simulations import (
+    KeptResults,
+    Plans,
+    bounds_of,
+    compare_offline,
+    gaps_percent,
+    run_scheme,
+    scenario_of,
+    sweep_offline,
+)
 
 TPCH = Path(__file__).resolve().parents[1] / "data" / "tpch"
 MIX = Mix(2)
@@ -38,7 +59,7 @@ def _small() -> object:
     patch = pytest.MonkeyPatch()
     patch.setattr(graphene_jobs, "TASKS", (10, 40))
     patch.setattr(experiment, "ALONE", SMALL)
-    patch.setattr(offline, "SHARES", (0.0, 0.5))
+    patch.setattr(simulations, "SHARES", (0.0, 0.5))
     patch.setattr(experiment, "SWEEP", (0.5,))
     yield
     patch.undo()
@@ -198,8 +219,8 @@ def test_offline_plans_are_never_worse_than_the_bound_nor_breadth_first() -> Non
 
 
 def test_the_report_has_intervals_and_the_papers_figures_that_are_left(outcome: Outcome) -> None:
-    offline = compare_offline(range(1, 3), SMALL, schedules=10)
-    report = report_of([outcome, outcome], offline, {(0.0, 0.5): offline}).as_json()
+    alone = compare_offline(range(1, 3), SMALL, schedules=10)
+    report = report_of([outcome, outcome], alone, {(0.0, 0.5): alone}).as_json()
     possible = report["throughput_possible"]["bfs"]["generated"]
     least, took = outcome.batch_bounds["generated"], outcome.batch["generated"]["bfs"].makespan_ms
     assert report["batch_s"]["generated"]["bfs"]["mean"] == pytest.approx(took / 1000.0)
@@ -289,7 +310,7 @@ def test_the_command_writes_json_and_plots(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(command, "QUICK_DAGS", 1)
     monkeypatch.setattr(
-        offline, "sweep_offline", lambda *_: {(0.0, 0.0): compare_offline(range(1, 2), SMALL, schedules=10)}
+        simulations, "sweep_offline", lambda *_: {(0.0, 0.0): compare_offline(range(1, 2), SMALL, schedules=10)}
     )
     arguments = ["--tpch", str(TPCH), "--quick", "--jobs", "2"]
     arguments += [f"--part={name}" for name in ("online", "queues", "offline")]

@@ -19,9 +19,8 @@ from treadle_lab.harness.runs import Asked
 from treadle_lab.papers.graphene import factorial
 from treadle_lab.papers.graphene import jobs as graphene_jobs
 from treadle_lab.papers.graphene.factorial import Levels, Size, Wanted, as_json, effects_of, rows_of, run_factorial
-from treadle_lab.papers.graphene.jobs import PRODUCTION, Mix
-from treadle_lab.papers.graphene.online import scenario_of
-from treadle_lab.papers.graphene.schemes import AS_IT_IS, BFS, GRAPHENE, TETRIS_ALL, Variation
+from treadle_lab.papers.graphene.jobs import AS_IT_IS, BFS, GRAPHENE, PRODUCTION, TETRIS_ALL, Mix, Variation
+from treadle_lab.papers.graphene.simulations import scenario_of
 
 LEVELS = Levels(("generated",), (Size(3, 2),), (0.6,), (500,), (1.0,), ((0.5, 0.7),), (16, 0), (1.0,), (None, 1.5))
 WANTED = Wanted(LEVELS, ("bfs-cores", "graphene"), (1, 2), True, True, None)

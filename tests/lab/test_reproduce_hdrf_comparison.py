@@ -15,8 +15,16 @@ from treadle.errors import UserError
 from treadle_lab.harness.data import FACEBOOK_2010, found
 from treadle_lab.papers.hdrf import facebook
 from treadle_lab.papers.hdrf import facebook as comparison
-from treadle_lab.papers.hdrf.comparison_report import Comparison
-from treadle_lab.papers.hdrf.facebook import LARGE_LEAVES, LEAVES, SchemeRun, medians, queue_of, run_scheme, schedule
+from treadle_lab.papers.hdrf.facebook import (
+    LARGE_LEAVES,
+    LEAVES,
+    Comparison,
+    SchemeRun,
+    medians,
+    queue_of,
+    run_scheme,
+    schedule,
+)
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,7 @@ from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle_lab.harness.data import FACEBOOK_2010, found
 from treadle_lab.papers.hdrf import sls as testbed
-from treadle_lab.papers.hdrf.comparison_report import Comparison
-from treadle_lab.papers.hdrf.facebook import LEAVES, queue_of, schedule
+from treadle_lab.papers.hdrf.facebook import LEAVES, Comparison, queue_of, schedule
 from treadle_lab.papers.hdrf.sls import (
     SCHEMES,
     SIMULATED,

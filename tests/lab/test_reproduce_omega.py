@@ -13,10 +13,9 @@ from treadle.cli.main import run
 from treadle.errors import UserError
 from treadle_lab.harness.data import OMEGA, found
 from treadle_lab.models.cell.cell import JobKind
-from treadle_lab.papers.omega.claims import claims_of
+from treadle_lab.papers.omega.comparison import Comparison, Spread, claims_of, compare, read_reference
 from treadle_lab.papers.omega.figures import FIGURES, GOOGLE_FIGURES
 from treadle_lab.papers.omega.points import ROW_COLUMNS, Point, read_points, run_points
-from treadle_lab.papers.omega.reference import Comparison, Spread, compare, read_reference
 
 HEADER = "architecture,machines,batch_rate_factor,t_job_service_s"
 REFERENCE = found(OMEGA)

@@ -13,8 +13,7 @@ from treadle.errors import UserError
 from treadle.policy.mapreduce_workers import WorkerPolicy
 from treadle_lab.harness.data import FACEBOOK_2010, GOOGLE, found
 from treadle_lab.models.cell.cell import Cell, JobKind
-from treadle_lab.papers.omega.google_day import GoogleDay, read_google_day
-from treadle_lab.papers.omega.points import Point, run_points
+from treadle_lab.papers.omega.points import GoogleDay, Point, read_google_day, run_points
 from treadle_lab.papers.omega.specialist import (
     MapReduceJobs,
     read_mapreduce,

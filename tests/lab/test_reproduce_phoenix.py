@@ -16,23 +16,24 @@ from treadle.constraints.expression import ANY, parse
 from treadle.errors import UserError
 from treadle_lab.cli.reproduce import phoenix
 from treadle_lab.harness.data import EAGLE, FACEBOOK_2010, GOOGLE, found
-from treadle_lab.models.workers.run import run_workers
-from treadle_lab.models.workers.trace import Trace, trace_of
-from treadle_lab.models.workers.workers import SYSTEMS, Eligible, simulate_workers, warm_up
+from treadle_lab.models.workers.state import Trace, trace_of
+from treadle_lab.models.workers.workers import SYSTEMS, Eligible, run_workers, simulate_workers, warm_up
 from treadle_lab.papers.phoenix import central as central_runs
 from treadle_lab.papers.phoenix.central import CENTRAL, simulate_central
-from treadle_lab.papers.phoenix.experiment import CLASSES, Setup, run_systems, unconstrained
-from treadle_lab.papers.phoenix.files import (
+from treadle_lab.papers.phoenix.constraints import (
+    CONSTRAINED,
+    KINDS,
     Asked,
     Machines,
     Wanted,
     eligible_of,
+    made_for,
     places_of,
     read_constraints,
     read_machines,
 )
-from treadle_lab.papers.phoenix.reference import compare, read_references
-from treadle_lab.papers.phoenix.synthesis import CONSTRAINED, KINDS, made_for
+from treadle_lab.papers.phoenix.experiment import CLASSES, Setup, run_systems, unconstrained
+from treadle_lab.papers.phoenix.figures import compare, read_references
 from treadle_lab.papers.phoenix.traces import SAID, any_trace, trace_named, yahoo
 
 FIELDS = [

@@ -20,9 +20,16 @@ from treadle_lab.harness.statistics import interval_of, ratio_of
 from treadle_lab.papers.slearn.experiment import Draws, Outcome, SchemeRun, run_draws, run_model
 from treadle_lab.papers.slearn.figures import bins, report_of, variation, waiting
 from treadle_lab.papers.slearn.paper import levels
-from treadle_lab.papers.slearn.paper_history import PaperHistory
 from treadle_lab.papers.slearn.schemes import OF_DAGS, SCHEMES, shipped, shipped_apart, slearn
-from treadle_lab.papers.slearn.trace import Choices, Draw, Source, StoredRuns, drawn_errors, google_slearn_dags
+from treadle_lab.papers.slearn.trace import (
+    Choices,
+    Draw,
+    PaperHistory,
+    Source,
+    StoredRuns,
+    drawn_errors,
+    google_slearn_dags,
+)
 
 JOBS, NODES = 60, 10
 

@@ -13,7 +13,6 @@ SAMPLE = "j\t0\t0\t1\t0\t0\n"
 LONG = [
     ["bench", "engine"],
     ["bench", "simulator"],
-    ["reproduce", "agreement"],
     ["reproduce", "graphene"],
     ["reproduce", "hdrf"],
     ["reproduce", "slearn", "--trace", "FOLDER"],

@@ -13,8 +13,7 @@ from treadle.simulator.feed import JobHints
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, arranged
 from treadle_lab.papers.slearn.experiment import run_scheme
-from treadle_lab.papers.slearn.model import Model
-from treadle_lab.papers.slearn.schemes import DAG_SCHEMES, SCHEMES, Scheme, combined, slearn
+from treadle_lab.papers.slearn.schemes import DAG_SCHEMES, SCHEMES, Model, Scheme, combined, slearn
 from treadle_lab.papers.slearn.trace import Trace
 
 UNLIKE = ("3sigma-tl", "drawn", "3sigma-paper", "point-paper")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from tests.real_programs import packages
 from tests.real_programs.account import Account
 
-from treadle_lab.cli._isolation import isolate_if_possible
+from treadle_lab.cli._experiments import isolate_if_possible
 
 
 @dataclass(frozen=True)

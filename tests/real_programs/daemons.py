@@ -15,9 +15,8 @@ from tests.support.sites import change
 
 from treadle_lab.minicluster import processes
 from treadle_lab.minicluster.cluster import MiniCluster
-from treadle_lab.minicluster.layout import LOOPBACK, free_ports
 from treadle_lab.minicluster.processes import JavaProgram
-from treadle_lab.minicluster.site import FRUGAL, read_site, write_site
+from treadle_lab.minicluster.site import FRUGAL, LOOPBACK, free_ports, read_site, write_site
 
 START_S = 120.0
 ZOOKEEPER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.real_programs.account import ProgramError
 
-from treadle_lab.minicluster.runtime import COMPLETE, build_folder, gather
+from treadle_lab.minicluster.settings import COMPLETE, build_folder, gather
 
 HERE = Path(__file__).parent
 FETCH_S = 1800.0

@@ -14,10 +14,9 @@ from tests.support.accounts import wait_adds_up
 from tests.support.clusters import QUEUES, for_shell_jobs
 from tests.support.usage import ReportedUsage
 
-from treadle_lab.harness import distributed_shell
+from treadle_lab.harness import jobs
 from treadle_lab.minicluster.cluster import MiniCluster
-from treadle_lab.minicluster.runtime import build_folder
-from treadle_lab.minicluster.settings import ClusterError, ClusterSettings, NodeAttribute
+from treadle_lab.minicluster.settings import ClusterError, ClusterSettings, NodeAttribute, build_folder
 
 LEASE_MS = 30_000
 """Far above any pause of a busy machine: the stock scheduler places nothing while an engine lives."""
@@ -152,7 +151,7 @@ class Stage:
         When the only application of a user in a leaf loses its master, the stock scheduler forgets the user, and with
         it what the kept containers of the application use.
         """
-        sleeper = distributed_shell.submit(self.cluster, queue, "companion", {}, 1, "sleep 86400")
+        sleeper = jobs.submit(self.cluster, queue, "companion", {}, 1, "sleep 86400")
         sleeper.wait_running(self.cluster)
         return Application(self.cluster, sleeper.application_id)
 
@@ -189,8 +188,8 @@ class Stage:
         room = sum(int(node["availMemoryMB"]) for node in self.cluster.rm.nodes() if node["state"] == "RUNNING")
         containers = room // FILL_MB
         self.account.say(f"filling the cluster with {containers} containers")
-        more = distributed_shell.More(master_mb=FILL_MB)
-        sleeper = distributed_shell.submit(
+        more = jobs.More(master_mb=FILL_MB)
+        sleeper = jobs.submit(
             self.cluster, "default", "fill", {}, containers - 1, "sleep 86400", memory_mb=FILL_MB, more=more
         )
         sleeper.wait_running(self.cluster)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from treadle_lab.minicluster.runtime import gather
+from treadle_lab.minicluster.settings import gather
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 KEPT: Final = ROOT / "build" / "speed"

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from treadle_lab.harness.distributed_shell import node_environment
+from treadle_lab.harness.jobs import node_environment
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
 

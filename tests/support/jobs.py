@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from treadle_lab.harness import distributed_shell
+from treadle_lab.harness import jobs
 from treadle_lab.minicluster.cluster import MiniCluster
 
 SLEEP_JOB = "org.apache.hadoop.mapreduce.SleepJob"
@@ -121,9 +121,7 @@ def shell_job(
     MapReduce is not the subject.
     """
     tag = f"{name}-{next(_numbers)}"
-    client = distributed_shell.submit(
-        cluster, queue, tag, {}, containers, f"sleep {container_ms}e-3", memory_mb=memory_mb
-    )
+    client = jobs.submit(cluster, queue, tag, {}, containers, f"sleep {container_ms}e-3", memory_mb=memory_mb)
     return _known(cluster, name, tag, client.client, cluster.layout.logs / f"client-{tag}.log")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from treadle_lab.minicluster.runtime import gather, java_home
+from treadle_lab.minicluster.settings import gather, java_home
 
 ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
+from tests.support.client_gateway import ClientGateway, refusal
 
-from treadle_lab.harness.client_gateway import ClientGateway, refusal
 from treadle_lab.minicluster import ClusterError, MiniCluster
 
 __all__ = ["MapReduceJobs", "SleepJob", "WordCount", "master_logs"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from treadle_lab.harness.client_gateway import ClientGateway
+from tests.support.client_gateway import ClientGateway
+
 from treadle_lab.minicluster.cluster import MiniCluster
 
 YARN = "org.apache.hadoop.yarn"

@@ -123,23 +123,20 @@ ALLOWED["cli"] = EVERYTHING | {"tables"}
 ALLOWED["reference"] = ALLOWED["cli"] | {"cli"}
 """What each part of the package may import besides itself."""
 
-LAB_TOOLS = {"minicluster", "harness", "models", "readers", "fairness", "planning"}
+LAB_TOOLS = {"minicluster", "harness", "models", "fairness", "planning", "estimators"}
 LABORATORY = {
     "minicluster": set(),
-    "readers": set(),
     "models": set(),
     "planning": set(),
     "fairness": set(),
+    "estimators": set(),
     "rows": set(),
-    "render": set(),
     "harness": {"minicluster"},
     "sls": {"harness", "minicluster"},
     "demo": {"minicluster"},
     "bench": {"harness", "sls"},
-    "agreement": {"harness", "minicluster"},
-    "cells": {"harness"},
     "plots": {"rows"},
-    "gains": {"cells", "harness", "plots", "render", "rows"},
+    "gains": {"harness", "plots", "rows"},
     "papers": LAB_TOOLS | {"sls"},
     "docs": LAB_TOOLS | {"papers"},
 }

@@ -8,7 +8,7 @@ prepare() {
   .venv/bin/python - "$context" <<'PYTHON'
 import shutil, sys
 from pathlib import Path
-from treadle_lab.minicluster.runtime import gather
+from treadle_lab.minicluster.settings import gather
 
 context = Path(sys.argv[1])
 shutil.copytree(gather(print, context / "pom.xml"), context / "lib")

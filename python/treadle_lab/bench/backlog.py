@@ -13,8 +13,21 @@ from typing import Any, Final
 from treadle_lab.bench.cluster import machine, write_report
 from treadle_lab.harness.statistics import Interval, ratio_of
 from treadle_lab.sls.load import CONTAINER_MB, MODES, BenchError, Kind, Mode, Workload
-from treadle_lab.sls.results import P50, P99, SCHEDULER_THREADS, decide_us, heartbeats_share
-from treadle_lab.sls.run import HEARTBEAT_MS, PROFILE, Run, Setting, profiles, read_samples, simulate, write_profiles
+from treadle_lab.sls.run import (
+    HEARTBEAT_MS,
+    P50,
+    P99,
+    PROFILE,
+    SCHEDULER_THREADS,
+    Run,
+    Setting,
+    decide_us,
+    heartbeats_share,
+    profiles,
+    read_samples,
+    simulate,
+    write_profiles,
+)
 
 SLOTS: Final = 100_000
 """Containers that fit on the cluster at a time, unless the user says how many fit on a node."""
@@ -177,7 +190,7 @@ class Rate:
 
     containers_per_s: float
     scheduler_cpu_us: float
-    """All that schedules: see `treadle_lab.sls.results.Figures`."""
+    """All that schedules: see `treadle_lab.sls.run.Figures`."""
     link_cpu_us: float
     frame_us: float
     commit_cpu_us: float

@@ -13,10 +13,9 @@ from typing import Any
 import psutil
 
 from treadle import __version__
-from treadle_lab.sls import results
+from treadle_lab.sls import run as results
 from treadle_lab.sls.load import BenchError, Mode
-from treadle_lab.sls.results import Figures, ModeResult
-from treadle_lab.sls.run import Run, Setting, simulate
+from treadle_lab.sls.run import Figures, ModeResult, Run, Setting, simulate
 
 Progress = Callable[[str, dict[str, Any]], None]
 """Called with the label of a run and its measurements so far."""

@@ -29,7 +29,7 @@ from treadle.wire.answer import decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
 from treadle_lab.bench.engine_load import Load, SteadyState
-from treadle_lab.bench.plots import load_pyplot
+from treadle_lab.bench.table import load_pyplot
 from treadle_lab.harness.statistics import Interval, slope_of
 from treadle_lab.sls.load import BenchError
 

@@ -22,9 +22,7 @@ from treadle.planner.candidates import Budget, Objective, Schedules, Until
 from treadle.planner.graphene import Options, warm_up
 from treadle.planner.graphene import plan as plan_graphene
 from treadle.planner.plan import Plan
-from treadle_lab.cli._format import Format
-from treadle_lab.planning import cpsat
-from treadle_lab.readers import psplib
+from treadle_lab.planning import cpsat, psplib
 
 FIELDS = ("name", "algorithm", "makespan", "executed_makespan", "lower_bound", "seconds")
 
@@ -48,14 +46,14 @@ class Run:
 
 def plan(
     files: list[Path],
-    file_format: Format,
+    psplib_files: bool,
     algorithms: tuple[str, ...],
     machines: int | None,
     run: Run,
     as_json: Path | None,
 ) -> None:
     """Plan DAGs, print a line for each and each algorithm, and write the results if a file is given."""
-    instances = [instance for file in files for instance in _read(file, file_format, machines)]
+    instances = [instance for file in files for instance in _read(file, psplib_files, machines)]
     check_results(as_json, run.plot)
     if run.draw is not None:
         plot_folder(run.draw, "--draw")
@@ -65,8 +63,8 @@ def plan(
         write_json(as_json, results)
 
 
-def _read(file: Path, file_format: Format, machines: int | None) -> Iterator[Instance]:
-    return psplib.read_instances(file) if file_format is Format.PSPLIB else json_format.read_instances(file, machines)
+def _read(file: Path, psplib_files: bool, machines: int | None) -> Iterator[Instance]:
+    return psplib.read_instances(file) if psplib_files else json_format.read_instances(file, machines)
 
 
 def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -> Iterator[dict[str, Any]]:

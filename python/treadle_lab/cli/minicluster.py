@@ -15,7 +15,7 @@ from rich.table import Table
 from treadle.cli._console import console_for_tables
 from treadle.cli._options import with_options
 from treadle.config.reader import read_settings
-from treadle_lab.cli._isolation import isolate, warn
+from treadle_lab.cli._experiments import isolate, warn
 from treadle_lab.harness import namespaces
 from treadle_lab.minicluster import (
     ClusterError,
@@ -25,14 +25,12 @@ from treadle_lab.minicluster import (
     NodeLabel,
     Scheduler,
     processes,
-    readiness,
 )
-from treadle_lab.minicluster.clients import client_environment, sleep_job
-from treadle_lab.minicluster.layout import Layout
-from treadle_lab.minicluster.processes import terminable, uninterrupted
-from treadle_lab.minicluster.progress import saying
-from treadle_lab.minicluster.runtime import build_folder
-from treadle_lab.minicluster.settings import parse_assignments, parse_resources
+from treadle_lab.minicluster import cluster as readiness
+from treadle_lab.minicluster.cluster import client_environment, sleep_job
+from treadle_lab.minicluster.processes import saying, terminable, uninterrupted
+from treadle_lab.minicluster.settings import build_folder, parse_assignments, parse_resources
+from treadle_lab.minicluster.site import Layout
 
 app = typer.Typer(
     help="A real YARN cluster on this machine: one ResourceManager and some NodeManagers on loopback.",

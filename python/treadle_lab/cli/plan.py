@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,12 +10,18 @@ import typer
 
 from treadle.dag.dag import MACHINES_MAX
 from treadle.errors import UserError
-from treadle_lab.cli._format import Format
 
 app = typer.Typer()
 
 ALGORITHMS = ("graphene", "graphene-paper", "bfs", "cp", "random", "tetris", "cg", "strippart", "cpsat")
 BUDGET_MS = 1000
+
+
+class Format(StrEnum):
+    """The format of the files."""
+
+    DAG = "dag"
+    PSPLIB = "psplib"
 
 
 @app.command()
@@ -52,4 +59,4 @@ def plan(
 
     options = Options(improve=improve, population=population, seed=seed)
     run = _plan.Run(budget_ms, budget_schedules, options, workers, seed, plot, draw)
-    _plan.plan(files, file_format, chosen, machines, run, as_json)
+    _plan.plan(files, file_format is Format.PSPLIB, chosen, machines, run, as_json)

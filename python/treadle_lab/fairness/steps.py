@@ -13,8 +13,14 @@ import yaml
 
 from treadle.fairness.tree import MAX_DEPTH, Group, Leaf, Tree, TreeError
 from treadle.words import nearest
-from treadle_lab.fairness.algorithms import AS_TASKS_END, Allocation, allocate_fluid
-from treadle_lab.fairness.servers import ServerClass, allocate_whole, total_capacity
+from treadle_lab.fairness.algorithms import (
+    AS_TASKS_END,
+    Allocation,
+    ServerClass,
+    allocate_fluid,
+    allocate_whole,
+    total_capacity,
+)
 
 ROOT = "(root)"
 MAX_BYTES = 64 * 1024 * 1024

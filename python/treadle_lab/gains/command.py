@@ -15,15 +15,12 @@ from treadle.cli._console import console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, check_writable, writing
 from treadle.errors import UserError
 from treadle.simulate.statistics import FEW
-from treadle_lab.cells import kept_only, run_cells
 from treadle_lab.gains import cell
-from treadle_lab.gains.figures import BOUND, MEAN, Results, factor_table, rows_from, workload_tables
-from treadle_lab.gains.page import page_of
-from treadle_lab.gains.policies import BASELINE, REFERENCES
-from treadle_lab.gains.run import quick, whole
+from treadle_lab.gains.cell import BASELINE, REFERENCES, quick, whole
+from treadle_lab.gains.page import BOUND, MEAN, Results, factor_table, page_of, rows_from, workload_tables
 from treadle_lab.gains.workloads import HOURS, POINTS
-from treadle_lab.render import json_text, show
-from treadle_lab.rows import Row, as_document, rows_of
+from treadle_lab.harness.runs import kept_only, run_cells
+from treadle_lab.rows import Row, as_document, json_text, rows_of, show
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +86,7 @@ def _simulated(source: Source) -> dict[str, Any]:
     done = [document for document in documents if document is not None]
     builds = len({document["code"] for document in done})
     if builds > 1:
-        what = "if a change between them altered results, raise MODEL in treadle_lab/cells.py and run again"
+        what = "if a change between them altered results, raise MODEL in treadle_lab/harness/runs.py and run again"
         say(Console(stderr=True), f"cells are of {builds} builds of the engine; {what}", "yellow")
     head = {
         "command": "treadle lab gains" + " --quick" * source.quick,

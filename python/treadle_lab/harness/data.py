@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from treadle.errors import UserError
-from treadle_lab.minicluster.runtime import checkout
+from treadle_lab.minicluster.settings import checkout
 
 
 @dataclass(frozen=True, slots=True)

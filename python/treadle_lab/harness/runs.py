@@ -1,4 +1,4 @@
-"""Runs of an experiment by the runner of `treadle sweep`: on several cores, kept by content, failures apart."""
+"""Runs of an experiment: on several cores, kept by content, failures apart."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
+import numpy as np
+
+from treadle import __version__
+from treadle.compiled.array_types import F64
 from treadle.errors import UserError
-from treadle.sources import digest
+from treadle.simulator.cluster.state import AppState
+from treadle.simulator.loop import Run
+from treadle.simulator.simulation import Simulation
+from treadle.sources import digest as code_digest
 from treadle.sweep.kept import Kept, result_bytes
 from treadle.sweep.line import raised
 from treadle.sweep.local import OnProgress, run_locally, tell
@@ -21,6 +28,7 @@ from treadle.sweep.runs import Runs
 from treadle.sweep.worker import libraries
 
 __all__ = ["Asked", "RunTask", "digest_of", "run_all", "tell"]
+
 
 FAILURES_SHOWN: Final = 10
 
@@ -62,7 +70,7 @@ def digest_of(module: str, *parts: object) -> str:
 
 @cache
 def _code(module: str) -> str:
-    return f"{digest(module)} {libraries()}"
+    return f"{code_digest(module)} {libraries()}"
 
 
 def run_all(
@@ -109,3 +117,90 @@ def _called(call: Callable[[T], dict[str, Any]], task: T) -> tuple[bytes, bool]:
     except Exception as error:
         document = {"failure": raised(error)}
     return result_bytes({"key": task.key} | document), document["failure"] is not None
+
+
+Progress = Callable[[str, int, int], None]
+"""Called with (what runs, jobs done, all jobs) now and then."""
+
+
+def run_to_the_end(simulation: Simulation, title: str, progress: Progress | None = None) -> tuple[Run, F64]:
+    """Return the run, and the completion time of each job in ms, from its arrival to its end.
+
+    Raises:
+        AssertionError: a job has not ended, or something of the settings was not followed.
+    """
+
+    def report(finished: int, jobs: int, _now_ms: int) -> None:
+        if progress is not None:
+            progress(title, finished, jobs)
+
+    run = simulation.run(report)
+    apps = run.built.state.apps
+    if not bool((apps["state"] == AppState.FINISHED).all()):
+        raise AssertionError(f"{title} left jobs undone")
+    if run.warnings:
+        raise AssertionError(f"{title} is not followed as it is written: {'; '.join(run.warnings)}")
+    return run, (apps["finish_ms"] - apps["arrival_ms"]).astype(np.float64)
+
+
+MODEL: Final = 1
+"""Raise it when a change of the engine or the simulator changes results: kept cells then run again."""
+
+
+class Cell(Protocol):
+    """A run of an experiment: a function of its fields; it travels to other processes."""
+
+    @property
+    def key(self) -> str:
+        """The digest of all that its result depends on, by `digest`."""
+
+    @property
+    def title(self) -> str:
+        """The name of the cell where it fails."""
+
+    @property
+    def cpu_s(self) -> float:
+        """About how long it takes."""
+
+
+C = TypeVar("C", bound=Cell)
+
+
+def cell_digest(*parts: object) -> str:
+    """Return the digest of what a cell depends on: what JSON takes, Treadle's version and `MODEL`."""
+    return hashlib.sha256(json.dumps([*parts, __version__, MODEL], sort_keys=True).encode()).hexdigest()
+
+
+def kept_only(cells: Sequence[C], cache: Path) -> list[dict[str, Any] | None]:
+    """Return the result of each cell that the cache has, else None; nothing runs."""
+    kept = Kept(cache)
+    found = (kept.get(cell.key) for cell in cells)
+    return [None if each is None else json.loads(each) for each in found]
+
+
+def run_cells(
+    cells: Sequence[C],
+    call: Callable[[C], dict[str, Any]],
+    cache: Path,
+    processes: int,
+    say: Callable[[str], None],
+    progress: Callable[[float, int], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Return the results of cells, in their order; each is kept in a file as it ends.
+
+    Args:
+        cells: the cells
+        call: runs one; importable from a module
+        cache: a folder; the same cells with the same folder go on where they stopped
+        processes: cells that run at a time; 0: one a core
+        say: is given the CPU hours before anything runs
+        progress: is called with the cells that are done and their number
+
+    Raises:
+        UserError: cells failed; the others have run and are kept.
+    """
+    kept = Kept(cache)
+    missing = [cell for cell in cells if kept.get(cell.key) is None]
+    hours = sum(cell.cpu_s for cell in missing) / 3600
+    say(f"{len(missing)} of {len(cells)} cells to run, about {hours:.1f} CPU hours; {cache} has the others")
+    return run_all(cells, call, Asked(cache, processes), progress)

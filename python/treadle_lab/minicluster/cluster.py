@@ -1,29 +1,195 @@
-"""A mini cluster: start it, hurt it, ask it, stop it."""
+"""A real Hadoop cluster on loopback: started, asked whether it is ready, stopped; with files for its clients."""
 
 from __future__ import annotations
 
+import dataclasses
 import getpass
 import os
+import shlex
 import signal
 import subprocess
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Protocol, Self
 
 import psutil
 import requests
 
 from treadle.admin.jars import requirements_jar, shim_jar
+from treadle.files import write_whole
 from treadle.yarn.rest import ResourceManagerClient, allocated_containers
-from treadle_lab.minicluster import processes, readiness
-from treadle_lab.minicluster.layout import Layout, make_anew
+from treadle.yarn.web import why_refused
+from treadle_lab.minicluster import processes
 from treadle_lab.minicluster.processes import JavaProgram, uninterrupted
-from treadle_lab.minicluster.readiness import wait_for
-from treadle_lab.minicluster.runtime import build_folder, gather
-from treadle_lab.minicluster.settings import SHIM_CLASS, ClusterError, ClusterSettings, Scheduler
-from treadle_lab.minicluster.site import FRUGAL, read_site, write_configuration
+from treadle_lab.minicluster.settings import SHIM_CLASS, ClusterError, ClusterSettings, Scheduler, build_folder, gather
+from treadle_lab.minicluster.site import FRUGAL, Layout, make_anew, read_site, write_configuration
+
+
+def wait_for(what: str, condition: Callable[[], Any], timeout_s: float, poll_s: float, more: str = "") -> Any:
+    """Wait until `condition` gives something true, and return that; an RM that does not answer counts as not yet.
+
+    Args:
+        what: what is waited for, in words
+        condition: looks whether it is there
+        timeout_s: when the wait ends
+        poll_s: how long to wait between two looks
+        more: what the error says beside that
+
+    Raises:
+        ClusterError: it did not within the timeout.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            value = condition()
+        except requests.RequestException:
+            value = None
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise ClusterError(f"no {what} within {timeout_s:g} s{more}")
+        time.sleep(poll_s)
+
+
+POLL_S = 0.1
+_CLUSTER = "/ws/v1/cluster/"
+ATTRIBUTES_MAIN = "org.apache.hadoop.yarn.client.cli.NodeAttributesCLI"
+
+
+class StartingCluster(Protocol):
+    """What is asked of a cluster that starts."""
+
+    settings: ClusterSettings
+
+    @property
+    def layout(self) -> Layout:
+        """Its folder, ports and processes."""
+
+    @property
+    def rm(self) -> ResourceManagerClient:
+        """A client of its ResourceManager."""
+
+    def died(self) -> str:
+        """Return the name of a daemon that should run and does not, or the empty string."""
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of its clients."""
+
+    def java(self, main: str, *arguments: str) -> list[str]:
+        """Return the command line of a Java client program."""
+
+    def wait_for(self, what: str, condition: Callable[[], Any]) -> Any:
+        """Wait until a condition gives something true."""
+
+
+def wait_ready(cluster: StartingCluster, say: Callable[[str], None]) -> None:
+    """Wait until every NodeManager is RUNNING and, where Treadle enforces, an engine holds the lease.
+
+    Raises:
+        ClusterError: a daemon ended, or `start_timeout_s` passed.
+    """
+    timeout_s = cluster.settings.start_timeout_s
+    deadline = time.monotonic() + timeout_s
+    while (reason := missing(cluster)) is not None:
+        say(reason)
+        dead = cluster.died()
+        if dead:
+            raise ClusterError(f"{dead} ended before the cluster was ready:\n{_reason(cluster.layout, dead)}")
+        if time.monotonic() > deadline:
+            raise ClusterError(f"not ready after {timeout_s:g} s: {reason}; logs are in {cluster.layout.logs}")
+        time.sleep(POLL_S)
+
+
+def missing(cluster: StartingCluster) -> str | None:
+    """Say what the cluster still waits for; None if it is ready."""
+    try:
+        states = [node["state"] for node in cluster.rm.nodes()]
+        running = states.count("RUNNING")
+        nodes = len(cluster.layout.nm_ports)
+        if running < nodes:
+            return f"waiting for NodeManagers: {running} of {nodes} are running"
+        if cluster.layout.waits_for_lease:
+            bean = cluster.rm.treadle()
+            if bean.get("LeaseHeld") != 1:
+                trouble = bean.get("Refusal") or bean.get("LastError")
+                if bean.get("Mode") == "off" and not trouble:
+                    return None  # somebody has switched it off: no engine will come
+                return "waiting for the engine to hold the lease" + (f" ({trouble})" if trouble else "")
+    except requests.HTTPError as error:
+        return f"waiting for the ResourceManager ({why_refused(error.response)})"
+    except requests.RequestException:
+        return "waiting for the ResourceManager"
+    return None
+
+
+def _reason(layout: Layout, name: str) -> str:
+    """Return the last lines of a daemon's output that say why it ended."""
+    lines = _tail(layout.logs / f"{name}.out") + _tail(layout.logs / f"{name}.log")
+    marked = [line for line in lines if " ERROR " in line or " FATAL " in line or "Exception" in line]
+    return "\n".join((marked or lines)[:5]) + f"\n(all of it: {layout.logs}/{name}.log)"
+
+
+def _tail(file: Path, size: int = 50_000) -> list[str]:
+    return file.read_text(errors="replace")[-size:].splitlines() if file.is_file() else []
+
+
+def put_labels(rm: ResourceManagerClient, layout: Layout, settings: ClusterSettings, user: str) -> None:
+    """Make the cluster's node labels and put them on the nodes.
+
+    Raises:
+        ClusterError: the RM refused.
+    """
+    if not settings.labels:
+        return
+    kinds = [{"name": label.name, "exclusivity": label.exclusive} for label in settings.labels]
+    pairs = [(layout.node_id(number), label.name) for label in settings.labels for number in label.nodes]
+    try:
+        rm.post(_CLUSTER + "add-node-labels", {"nodeLabelInfo": kinds}, user)
+        for node, name in pairs:
+            rm.post(f"{_CLUSTER}nodes/{node}/replace-labels?labels={name}", {}, user)
+    except requests.RequestException as error:
+        raise ClusterError(f"the RM refused the node labels: {error}") from error
+
+
+def put_attributes(cluster: StartingCluster) -> None:
+    """Give the cluster's nodes their attributes, and wait until the RM shows them.
+
+    Raises:
+        ClusterError: the RM refused, or they do not come.
+    """
+    layout, wanted = cluster.layout, Counter[str]()
+    by_node: dict[int, list[str]] = {}
+    for one in cluster.settings.attributes:
+        for number in one.nodes:
+            by_node.setdefault(number, []).append(f"{one.name}={one.value}")
+            wanted[layout.node_host(number)] += 1
+    if not by_node:
+        return
+    mapping = " ".join(f"{layout.node_host(number)}:{','.join(texts)}" for number, texts in sorted(by_node.items()))
+    command = cluster.java(ATTRIBUTES_MAIN, "-replace", mapping)
+    done = subprocess.run(command, env=cluster.environment(), capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode != 0:
+        raise ClusterError(f"the RM refused the node attributes: {done.stdout}{done.stderr}")
+
+    def shown() -> bool:
+        found = {node["nodeHostName"]: len(_attributes(node)) for node in cluster.rm.nodes()}
+        return all(found.get(host) == count for host, count in wanted.items())
+
+    cluster.wait_for("node with all its attributes", shown)
+
+
+def _attributes(node: dict[str, Any]) -> list[Any]:
+    return list((node.get("nodeAttributesInfo") or {}).get("nodeAttributeInfo") or [])
+
+
+def with_scheduler(settings: ClusterSettings, scheduler: Scheduler) -> ClusterSettings:
+    """Return the same cluster under another scheduler."""
+    return dataclasses.replace(settings, scheduler=scheduler)
+
 
 SCRIPT_S = 60
 
@@ -101,7 +267,7 @@ class MiniCluster:
             return None
         cluster = cls(folder=folder)
         cluster._layout = layout
-        cluster.settings = readiness.with_scheduler(cluster.settings, Scheduler(layout.scheduler))
+        cluster.settings = with_scheduler(cluster.settings, Scheduler(layout.scheduler))
         cluster._lib = gather()
         return cluster
 
@@ -137,8 +303,8 @@ class MiniCluster:
             for number in range(1, self.settings.nodes + 1):
                 self.start_node(number)
             self.wait_ready()
-            readiness.put_labels(self.rm, self.layout, self.settings, getpass.getuser())
-            readiness.put_attributes(self)
+            put_labels(self.rm, self.layout, self.settings, getpass.getuser())
+            put_attributes(self)
         except BaseException:
             self.stop()
             raise
@@ -163,7 +329,7 @@ class MiniCluster:
 
     def wait_ready(self) -> None:
         """Wait until every NodeManager is RUNNING and, if Treadle enforces, an engine holds the lease."""
-        readiness.wait_ready(self, self._say)
+        wait_ready(self, self._say)
 
     # --- daemons ---
 
@@ -208,10 +374,6 @@ class MiniCluster:
     def kill_node(self, number: int) -> None:
         """SIGKILL to a NodeManager; its containers go on, as on a real node. Returns when it is gone."""
         self._finish(f"nm{number}", signal.SIGKILL)
-
-    def stop_node(self, number: int) -> None:
-        """SIGTERM to a NodeManager; returns when it is gone."""
-        self._finish(f"nm{number}", signal.SIGTERM)
 
     def restart_rm(self, kill: bool = False, scheduler: Scheduler | None = None) -> None:
         """Stop or kill the RM unless it has ended, start it again and wait until the cluster is ready."""
@@ -369,7 +531,7 @@ class MiniCluster:
         self.layout.save()
 
     def _change_scheduler(self, scheduler: Scheduler) -> None:
-        self.settings = readiness.with_scheduler(self.settings, scheduler)
+        self.settings = with_scheduler(self.settings, scheduler)
         self.layout.scheduler = scheduler.value
         self.layout.waits_for_lease = self.settings.waits_for_lease
         write_configuration(self.layout, self.settings, self.lib)
@@ -378,3 +540,77 @@ class MiniCluster:
         logs = self.layout.logs
         audit = self.layout.audit_log if name == RM else os.devnull
         return (f"-Dtreadle.log.file={logs}/{name}.log", f"-Dtreadle.audit.file={audit}")
+
+
+_CLI: Final = "org.apache.hadoop.yarn.client.cli"
+_COMMANDS: Final = {
+    "rmadmin": (f"{_CLI}.RMAdminCLI",),
+    "application": (f"{_CLI}.ApplicationCLI", "application"),
+    "app": (f"{_CLI}.ApplicationCLI", "app"),
+    "applicationattempt": (f"{_CLI}.ApplicationCLI", "applicationattempt"),
+    "container": (f"{_CLI}.ApplicationCLI", "container"),
+    "node": (f"{_CLI}.NodeCLI",),
+    "queue": (f"{_CLI}.QueueCLI",),
+    "cluster": (f"{_CLI}.ClusterCLI",),
+    "nodeattributes": (f"{_CLI}.NodeAttributesCLI",),
+    "logs": (f"{_CLI}.LogsCLI",),
+    "jar": ("org.apache.hadoop.util.RunJar",),
+    "classpath": ("org.apache.hadoop.util.Classpath", "--glob"),
+}
+"""For each command of `yarn` the class that does it, and what its arguments begin with."""
+
+SLEEP_JOB: Final = "org.apache.hadoop.mapreduce.SleepJob"
+
+
+class RunningCluster(Protocol):
+    """What clients need of a cluster; `treadle_lab.minicluster.MiniCluster` is one."""
+
+    @property
+    def layout(self) -> Layout:
+        """Folders and addresses."""
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment in which clients find the cluster."""
+
+    def java(self, main: str, *arguments: str, heap_mb: int = 256) -> list[str]:
+        """Return the command line of a Java client program."""
+
+
+def client_environment(cluster: RunningCluster) -> dict[str, str]:
+    """Return the environment of a user's command: the cluster's `yarn` comes first, `treadle` finds its pages."""
+    environment = cluster.environment()
+    path = environment.get("PATH") or os.defpath
+    return environment | {"PATH": f"{write_yarn(cluster)}{os.pathsep}{path}", "TREADLE_RM": cluster.layout.rm_url}
+
+
+def write_yarn(cluster: RunningCluster) -> Path:
+    """Write the cluster's `yarn`; returns the folder that it is in."""
+    folder = cluster.layout.folder / "bin"
+    folder.mkdir(exist_ok=True)
+    write_whole(folder / "yarn", _script(cluster), lambda file: os.fchmod(file, 0o755))
+    return folder
+
+
+def sleep_job(cluster: RunningCluster, queue: str, maps: int, reduces: int, task_ms: int) -> list[str]:
+    """Return the command line of a MapReduce job whose tasks sleep."""
+    shape = ("-m", str(maps), "-r", str(reduces), "-mt", str(task_ms), "-rt", str(task_ms))
+    return cluster.java(SLEEP_JOB, f"-Dmapreduce.job.queuename={queue}", *shape)
+
+
+def _script(cluster: RunningCluster) -> str:
+    known = " ".join(_COMMANDS)
+    lines = [
+        "#!/bin/sh",
+        f"# The `yarn` of the mini cluster in {cluster.layout.folder}.",
+        "name=$1",
+        "[ $# -eq 0 ] || shift",
+        'case "$name" in',
+        *(f'  {name}) exec {_line(cluster.java(*call))} "$@" ;;' for name, call in _COMMANDS.items()),
+        f'  *) echo "yarn $name: the mini cluster has none; it has {known}" >&2; exit 2 ;;',
+        "esac",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _line(command: Sequence[str]) -> str:
+    return shlex.join(command)

@@ -1,4 +1,4 @@
-"""The processes of a cluster, and signals that must not interrupt their start and end."""
+"""Processes of a mini cluster, and what a command says while they start."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from types import FrameType
 from typing import Any
 
 import psutil
+from rich.console import Console
 
 from treadle_lab.minicluster import site
-from treadle_lab.minicluster.layout import Layout, ProcessRecord
-from treadle_lab.minicluster.runtime import java_home
-from treadle_lab.minicluster.settings import ClusterError
+from treadle_lab.minicluster.settings import ClusterError, java_home
+from treadle_lab.minicluster.site import Layout, ProcessRecord
 
 
 @contextmanager
@@ -217,3 +217,24 @@ def _signal(process: psutil.Process, number: signal.Signals) -> bool:
     except psutil.NoSuchProcess:
         return False
     return True
+
+
+Say = Callable[[str], None]
+
+
+@contextmanager
+def saying(console: Console) -> Iterator[Say]:
+    """Yield a function to call with each step; at a terminal a step replaces the one before it."""
+    if console.is_terminal:
+        with console.status("") as status:
+            yield status.update
+    else:
+        last = ""
+
+        def show(text: str) -> None:
+            nonlocal last
+            if text != last:
+                console.print(text, highlight=False, soft_wrap=True)
+            last = text
+
+        yield show

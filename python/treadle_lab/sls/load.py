@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -18,7 +19,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from treadle.errors import UserError
-from treadle_lab.minicluster.runtime import gather
+from treadle_lab.minicluster.settings import gather
 
 
 class BenchError(UserError):
@@ -268,6 +269,15 @@ REPOSITORY: Final = Path(__file__).resolve().parents[3]
 _PARTS: Final = ("shim", "requirements", "plan-client", "sls")
 """Modules whose jars a simulation needs."""
 _SLS_JAR: Final = "hadoop-sls-*.jar"
+
+
+def sidecar_command(asked: Path | None) -> Path:
+    """Return the treadle executable that the shim starts: what was asked for, else the one beside this Python."""
+    beside = Path(sys.executable).with_name("treadle")
+    found = asked or (beside if beside.exists() else Path(shutil.which("treadle") or beside))
+    if not (found.is_file() and os.access(found, os.X_OK)):
+        raise BenchError(f"--sidecar {found}: there is no such command; install the package into this Python")
+    return found.absolute()
 
 
 def java_command() -> str:

@@ -20,8 +20,7 @@ from treadle.sweep.kept import Kept, result_bytes
 from treadle.yarn.priorities import MAP, REDUCE
 from treadle_lab.harness.runs import digest_of
 from treadle_lab.sls.load import FIRST_ADDRESS, MODES, BenchError, Files, Kind, Mode, Workload, own_jars, treadle_under
-from treadle_lab.sls.results import P50, P99, decide_us, heartbeats_share
-from treadle_lab.sls.run import Setting, simulate
+from treadle_lab.sls.run import P50, P99, Setting, decide_us, heartbeats_share, simulate
 
 MEMORY: Final = "memory-mb"
 VCORES: Final = "vcores"

@@ -13,7 +13,7 @@ import pytest
 from treadle.dag import json_format
 from treadle.dag.dag import DagError
 from treadle.dag.generate import Shape, generate
-from treadle_lab.readers import psplib
+from treadle_lab.planning import psplib
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 STAGE = {"id": 0, "tasks": 2, "duration_ms": 10, "demand": {"cpu": 0.5}}

@@ -10,8 +10,7 @@ import pytest
 
 from treadle.fairness.fluid import fill
 from treadle.fairness.tree import HDRF, NAIVE, Rule, Tree
-from treadle_lab.fairness.algorithms import ShareTree, churn
-from treadle_lab.fairness.servers import ServerClass, WholeTasks, allocate_whole
+from treadle_lab.fairness.algorithms import ServerClass, ShareTree, WholeTasks, allocate_whole, churn
 from treadle_lab.fairness.steps import compute_steps, read_problem
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "share"

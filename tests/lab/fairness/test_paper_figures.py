@@ -9,8 +9,7 @@ import pytest
 
 from treadle.fairness.fluid import fill
 from treadle.fairness.tree import HDRF, NAIVE
-from treadle_lab.fairness.algorithms import allocate_fluid, churn
-from treadle_lab.fairness.servers import WholeTasks
+from treadle_lab.fairness.algorithms import WholeTasks, allocate_fluid, churn
 from treadle_lab.fairness.steps import Problem, Step, compute_steps, read_problem
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "share"

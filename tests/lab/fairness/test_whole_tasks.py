@@ -6,8 +6,7 @@ from fractions import Fraction
 import pytest
 
 from treadle.fairness.tree import Group, Leaf, Tree, TreeError
-from treadle_lab.fairness.algorithms import ALGORITHMS
-from treadle_lab.fairness.servers import MAX_SERVERS, ServerClass, allocate_whole, total_capacity
+from treadle_lab.fairness.algorithms import ALGORITHMS, MAX_SERVERS, ServerClass, allocate_whole, total_capacity
 
 
 def leaf(name: str, tasks: int | None = None, **demand: float) -> Leaf:

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treadle.workload.job import JobFeatures, JobRecord
-from treadle_lab.readers.estimators.accuracy import measure, pilots_wanted
-from treadle_lab.readers.estimators.estimators import (
+from treadle_lab.estimators import (
     ESTIMATORS,
     Combined,
     History,
@@ -24,7 +23,9 @@ from treadle_lab.readers.estimators.estimators import (
     combined,
     estimate_of,
     learned,
+    measure,
     median_point,
+    pilots_wanted,
     scaled_by_history,
     utility_point,
 )
@@ -231,7 +232,7 @@ def test_equal_histories_say_the_same(seed: int) -> None:
 
 
 def test_history_forgets_what_was_not_seen_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle_lab.readers.estimators.estimators.GROUPS_MAX", 12)
+    monkeypatch.setattr("treadle_lab.estimators.GROUPS_MAX", 12)
     history = learned([record(at, 1000 + at, name=f"name{at}", user=f"user{at}") for at in range(50)])
     assert len(history) == 12
     newest = history.predict(record(49, 1, name="name49", user="other").features, "median")

@@ -25,9 +25,8 @@ from treadle_lab.models.cell.cell import (
     simulate_cell,
     simulate_specialist,
 )
-from treadle_lab.models.cell.offers import run_offers
-from treadle_lab.models.cell.shared_state import RunningJobs, place_running, run_shared_state
 from treadle_lab.models.cell.state import Total
+from treadle_lab.models.cell.transactions import RunningJobs, place_running, run_offers, run_shared_state
 
 BATCH, SERVICE, MAPREDUCE = JobKind
 Job = tuple[float, JobKind, int, float]

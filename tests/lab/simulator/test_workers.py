@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle_lab.models.workers.probing import hand_map, new_map
-from treadle_lab.models.workers.state import Total
-from treadle_lab.models.workers.trace import Trace, trace_of
+from treadle_lab.models.workers.state import Total, Trace, trace_of
 from treadle_lab.models.workers.workers import (
     SYSTEMS,
     Eligible,

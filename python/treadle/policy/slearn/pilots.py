@@ -35,10 +35,10 @@ HUNG_AGAIN_MS: Final = 1000
 VARIATION: Final = 0.5
 """How much tasks of one stage vary, as far as nothing is known of it.
 
-As `treadle_lab.readers.estimators.estimators.VARIATION`.
+As `treadle_lab.estimators.VARIATION`.
 """
 VARIATION_DEGREES: Final = 2.0
-"""As how many degrees of freedom that counts (`treadle_lab.readers.estimators.estimators.VARIATION_DEGREES`)."""
+"""As how many degrees of freedom that counts (`treadle_lab.estimators.VARIATION_DEGREES`)."""
 
 
 @kernel
@@ -281,7 +281,7 @@ def open_gate(view: View, sampled: Sampled, app: int, more_ms: float, more: int)
     """Let all of an application through, and note its pilots' measurements.
 
     The standard error of their mean is s / sqrt(m) * sqrt(1 - m / width); s is estimated from the pilots together with
-    how much tasks vary in general, as by `treadle_lab.readers.estimators.estimators.Pilots`. Pilots that have not ended
+    how much tasks vary in general, as by `treadle_lab.estimators.Pilots`. Pilots that have not ended
     have run for ``more_ms`` together and count as if they ended now.
     """
     sampled.jobs[app].sampling = OPEN

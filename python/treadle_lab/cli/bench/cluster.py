@@ -1,12 +1,17 @@
-"""`treadle bench cluster`: how fast a simulated cluster is scheduled, by mode."""
+"""`treadle bench cluster`: how fast a simulated cluster is scheduled, by mode.
+
+`treadle bench cluster --backlog`: who places how many containers a second where nothing else bounds it.
+
+The line that shows how far a run is.
+"""
 
 from __future__ import annotations
 
 import math
-import os
 import shutil
-import sys
 import tempfile
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,23 +20,141 @@ from typing import Annotated, Any, Final
 import psutil
 import typer
 from rich.console import Console
+from rich.status import Status
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._options import with_options
 from treadle.cli._results import plot_folder
 from treadle_lab.bench import cluster
-from treadle_lab.bench.backlog import BACKLOG_MODES, BACKLOG_SIZES, BacklogLoad
+from treadle_lab.bench.backlog import (
+    BACKLOG_MODES,
+    BACKLOG_SIZES,
+    BacklogLoad,
+    ModeRates,
+    behind,
+    best_stock,
+    ratio,
+    run_backlog,
+)
 from treadle_lab.bench.backlog import chosen as modes_of_backlog
-from treadle_lab.bench.plots import write_plots
-from treadle_lab.bench.table import results_table
-from treadle_lab.cli._isolation import isolate_if_possible
-from treadle_lab.cli.bench._backlog import measure_backlog
-from treadle_lab.cli.bench._progress import RunProgress, Seen
+from treadle_lab.bench.table import figures_table, results_table, write_plots
+from treadle_lab.cli._experiments import isolate_if_possible
 from treadle_lab.sls import load as jars
 from treadle_lab.sls import load as modes
-from treadle_lab.sls.load import BenchError, Workload
-from treadle_lab.sls.results import ModeResult, comparison
-from treadle_lab.sls.run import Setting, jfr_command
+from treadle_lab.sls.load import BenchError, Mode, Workload
+from treadle_lab.sls.run import ModeResult, Setting, comparison, jfr_command
+
+Seen = dict[str, Any]
+"""What a run has reported of itself so far."""
+
+
+class RunProgress:
+    """Shows a run's label, what is done of it, and for how long it runs."""
+
+    def __init__(self, status: Status, what: Callable[[Seen], str]) -> None:
+        """Show nothing yet.
+
+        Args:
+            status: where it is shown
+            what: words for what is done
+        """
+        self._status = status
+        self._what = what
+        self._label = ""
+        self._since_s = 0.0
+
+    def show(self, label: str, seen: Seen) -> None:
+        """Show a run; with another label than before its time begins."""
+        if label != self._label:
+            self._label, self._since_s = label, time.monotonic()
+        self._status.update(f"{label}: {self._what(seen)}, {time.monotonic() - self._since_s:.0f} s")
+
+
+_ROWS: Final = (
+    ("containers_per_s", "containers/s", ",.0f"),
+    ("scheduler_cpu_us", "scheduler CPU µs per container", ".1f"),
+    ("link_cpu_us", "of it the link thread", ".1f"),
+    ("frame_us", "of that frames, wall", ".1f"),
+    ("commit_cpu_us", "of that commits with all checks", ".1f"),
+    ("sidecar_cpu_us", "of it the sidecar", ".1f"),
+    ("try_commit_cpu_us", "tryCommit alone, CPU µs", ".1f"),
+    ("jvm_cpu_us", "RM and simulation, CPU µs per container", ".0f"),
+    ("heartbeats_share", "heartbeats handled, of those due", ".0%"),
+    ("heartbeat_p50_us", "heartbeat p50, µs", ",.0f"),
+    ("heartbeat_p99_us", "heartbeat p99, µs", ",.0f"),
+    ("decide_p50_us", "decide p50, µs", ",.0f"),
+    ("decide_p99_us", "decide p99, µs", ",.0f"),
+    ("decide_cpu_us", "sidecar CPU a decision, µs", ",.0f"),
+    ("rejected", "rejected", ",.0f"),
+    ("placed_natively", "placed natively", ",.0f"),
+    ("least_free", "slots free, least", ".0%"),
+)
+
+
+def measure_backlog(
+    modes: Sequence[Mode],
+    setting: Setting,
+    load: BacklogLoad,
+    rounds: int,
+    json_file: Path,
+    keep: Path | None,
+    profiles: Path | None,
+) -> bool:
+    """Run and show the benchmark; return whether every run came through."""
+    console = Console(stderr=True)
+    folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
+    with console.status("starting") as status:
+        shown = RunProgress(status, partial(_done_of_backlog, load))
+        outcome = run_backlog(modes, setting, load, rounds, folder, json_file, shown.show, profiles)
+    failures = [(each.mode.name, failure) for each in outcome for failure in each.failures]
+    for name, failure in failures:
+        console.print(f"[red]{name}[/]: {failure}", highlight=False)
+    columns = {each.mode.name: each for each in outcome}
+    console_for_tables().print(figures_table(_ROWS, columns, _figure, _ratios(outcome)))
+    if late := behind(outcome):
+        console.print(
+            f"[yellow]{', '.join(late)}[/]: fewer than half of the heartbeats due were handled, so that nodes "
+            "were silent for long and ends of containers came late: no result of "
+            f"{load.nodes:,} nodes with a heartbeat every {load.heartbeat_ms:,} ms; try a longer --heartbeat-ms or "
+            "--warm-s",
+            highlight=False,
+        )
+    console.print(f"Results: {json_file}")
+    if profiles is not None:
+        console.print(f"Profiles: {profiles}")
+    if keep is None and not failures:
+        shutil.rmtree(folder)
+    return not failures
+
+
+def _figure(rates: ModeRates, name: str) -> float | None:
+    return rates.median(name) if any(rates.rounds) else None
+
+
+def _ratios(outcome: Sequence[ModeRates]) -> str:
+    best = best_stock(outcome)
+    lines = [f"best stock mode: {best or 'none ran'}; in brackets 95 % intervals over the rounds, if there are several"]
+    for part, whole, figure, what in (
+        ("treadle", best, "containers_per_s", "containers/s"),
+        ("treadle", "floor", "containers_per_s", "containers/s"),
+        ("floor", best, "containers_per_s", "containers/s"),
+        ("treadle", best, "heartbeat_p99_us", "heartbeat p99"),
+        ("treadle", best, "scheduler_cpu_us", "scheduler CPU"),
+        ("observe", "sync", "containers_per_s", "containers/s"),
+        ("observe", "sync", "jvm_cpu_us", "CPU of RM and simulation"),
+    ):
+        value = ratio(outcome, part, whole, figure)
+        if value is not None:
+            lines.append(f"{what}, {part} to {whole}: {value}")
+    return "\n".join(lines)
+
+
+def _done_of_backlog(load: BacklogLoad, seen: Seen) -> str:
+    commits = seen.get("commits", {}).get("total", 0)
+    if commits:
+        return f"{commits:,} containers placed" + (", measuring" if seen.get("window") else ", warming up")
+    return f"{seen.get('nodes', 0):,} of {load.nodes:,} nodes registered"
+
 
 app = typer.Typer()
 
@@ -153,7 +276,7 @@ def cluster_command(
         class_path=[],
         java=jars.java_command(),
         heap_mb=heap_mb_for(workload, heap_mb),
-        sidecar_command=str(sidecar_command(sidecar)),
+        sidecar_command=str(jars.sidecar_command(sidecar)),
         stall_s=stall_allowed_s(stall_s, workload),
         jvm_options=tuple(java_option or ()),
         profile=profile is not None,
@@ -192,15 +315,6 @@ def stall_allowed_s(asked_s: float, workload: Workload) -> float:
     if not (math.isfinite(asked_s) and asked_s > 0):
         raise BenchError(f"--stall-s is {asked_s}: it must be above 0")
     return max(asked_s, 3 * workload.task_ms / 1000)
-
-
-def sidecar_command(asked: Path | None) -> Path:
-    """Return the treadle executable that the shim starts: what was asked for, else the one beside this Python."""
-    beside = Path(sys.executable).with_name("treadle")
-    found = asked or (beside if beside.exists() else Path(shutil.which("treadle") or beside))
-    if not (found.is_file() and os.access(found, os.X_OK)):
-        raise BenchError(f"--sidecar {found}: there is no such command; install the package into this Python")
-    return found.absolute()
 
 
 def _run(

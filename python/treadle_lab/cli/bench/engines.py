@@ -16,8 +16,7 @@ from treadle.cli._results import check_results, write_json
 from treadle_lab.bench import engines as engines_run
 from treadle_lab.bench import engines_copies
 from treadle_lab.bench.engines import PacedLoad, Ratio, Side
-from treadle_lab.cli.bench._progress import RunProgress, Seen
-from treadle_lab.cli.bench.cluster import heap_mb_for, sidecar_command, stall_allowed_s
+from treadle_lab.cli.bench.cluster import RunProgress, Seen, heap_mb_for, stall_allowed_s
 from treadle_lab.sls import load as jars
 from treadle_lab.sls.load import BenchError, Workload
 from treadle_lab.sls.run import Setting
@@ -55,7 +54,9 @@ def engines_command(
         rounds, jobs = QUICK_ROUNDS, min(jobs, QUICK_JOBS)
     size = nodes or (60 if not sls else 200 if quick else 1_000)
     load = PacedLoad(size, jobs + round(warm_s * per_s), 3, 2_000, seed, per_s)
-    setting = Setting(load, [], jars.java_command(), 0, str(sidecar_command(sidecar)), stall_allowed_s(180.0, load))
+    setting = Setting(
+        load, [], jars.java_command(), 0, str(jars.sidecar_command(sidecar)), stall_allowed_s(180.0, load)
+    )
     folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
     console = Console(stderr=True)
     with console.status("starting") as status:

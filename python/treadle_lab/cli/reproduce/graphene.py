@@ -17,8 +17,7 @@ from treadle.cli._options import with_options
 from treadle.cli._results import check_results, write_json, writing
 from treadle.cli._runs import ProcessesOption, going_on
 from treadle.errors import UserError
-from treadle_lab.cli._levels import candidates_of, part_range
-from treadle_lab.cli._testbed import SimulatorKind, setting_of_testbed
+from treadle_lab.cli._experiments import SimulatorKind, candidates_of, part_range, setting_of_testbed
 from treadle_lab.papers.graphene import paper
 from treadle_lab.papers.graphene.paper import Part
 
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from treadle_lab.harness.statistics import Interval
     from treadle_lab.papers.graphene.experiment import Outcome, Sizes
     from treadle_lab.papers.graphene.figures import Report
-    from treadle_lab.papers.graphene.offline import Offline
-    from treadle_lab.papers.graphene.schemes import Variation
+    from treadle_lab.papers.graphene.jobs import Variation
+    from treadle_lab.papers.graphene.simulations import Offline
     from treadle_lab.papers.graphene.sls import Size
 
 app = typer.Typer()
@@ -60,7 +59,7 @@ def _variation(
     ] = None,
 ) -> Variation:
     """Return what is set otherwise than the paper's schemes have it."""
-    from treadle_lab.papers.graphene.schemes import Variation  # only here: it imports numba
+    from treadle_lab.papers.graphene.jobs import Variation  # only here: it imports numba
 
     compete = None if candidates is None else candidates_of("--candidates", candidates)
     return Variation(srpt_weight, hold_nodes, compete, overbook)
@@ -152,7 +151,7 @@ def graphene(
     if json_file is not None:
         write_json(json_file, report.as_json())
     if plot is not None:
-        from treadle_lab.papers.graphene.plot import plot_graphene
+        from treadle_lab.papers.graphene.figures import plot_graphene
 
         with writing("--plot", plot, "folder"):
             for file in plot_graphene(outcomes, offline, report, plot):
@@ -178,9 +177,8 @@ def _on_sls(
     console: Console,
 ) -> None:
     """Play draws on the testbed."""
-    from treadle_lab.minicluster.processes import terminable
-    from treadle_lab.minicluster.progress import saying
-    from treadle_lab.minicluster.runtime import build_folder
+    from treadle_lab.minicluster.processes import saying, terminable
+    from treadle_lab.minicluster.settings import build_folder
     from treadle_lab.papers.graphene.sls import SCHEMES, STOCK, document, run_draw, shortfalls, table
     from treadle_lab.sls.play import KeptPlays, Player
 
@@ -214,7 +212,7 @@ def _tpch(given: Path | None, generated: bool, console: Console) -> Path | None:
 
 
 def _schemes(wanted: list[str] | None) -> frozenset[str]:
-    from treadle_lab.papers.graphene.schemes import SCHEMES
+    from treadle_lab.papers.graphene.jobs import SCHEMES
 
     return _known(wanted, sorted(scheme.name for scheme in SCHEMES))
 
@@ -233,8 +231,8 @@ def _run(
     from treadle.planner.graphene import warm_up as warm_up_planner
     from treadle.simulator.simulation import warm_up
     from treadle_lab.papers.graphene.experiment import run_seeds
-    from treadle_lab.papers.graphene.offline import compare_offline, sweep_offline
-    from treadle_lab.papers.graphene.schemes import GRAPHENE
+    from treadle_lab.papers.graphene.jobs import GRAPHENE
+    from treadle_lab.papers.graphene.simulations import compare_offline, sweep_offline
 
     with counted_progress() as bar:
         task = compiling_task(bar)

@@ -15,7 +15,7 @@ from treadle.cli._options import with_options
 from treadle.cli._results import check_results, write_json
 from treadle.cli._runs import CacheOption, ProcessesOption, going_on
 from treadle.errors import UserError
-from treadle_lab.cli._levels import candidates_of, levels_of, number_of, part_range, whole_of
+from treadle_lab.cli._experiments import candidates_of, levels_of, number_of, part_range, whole_of
 
 if TYPE_CHECKING:
     from treadle_lab.harness.statistics import Interval
@@ -96,7 +96,7 @@ def graphene_factorial(
         rows_of,
         run_factorial,
     )
-    from treadle_lab.papers.graphene.schemes import GRAPHENE
+    from treadle_lab.papers.graphene.jobs import GRAPHENE
 
     console = console_for_tables(160)
     check_results(json_file, None)

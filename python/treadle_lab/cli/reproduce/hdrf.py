@@ -17,9 +17,8 @@ from treadle.cli._console import compiling_task, console_for_tables, counted_pro
 from treadle.cli._results import check_results, write_json
 from treadle.cli._runs import CacheOption, ProcessesOption, going_on
 from treadle.errors import UserError
-from treadle_lab.cli._isolation import isolate_if_possible
-from treadle_lab.cli._testbed import SimulatorKind, setting_of_testbed
-from treadle_lab.minicluster.runtime import build_folder
+from treadle_lab.cli._experiments import SimulatorKind, isolate_if_possible, setting_of_testbed
+from treadle_lab.minicluster.settings import build_folder
 
 if TYPE_CHECKING:
     from treadle.config.settings import Settings
@@ -116,8 +115,7 @@ def _compare(json_file: Path | None, seeds: int, sample: Path | None, cache: Pat
     """Run section 5.2."""
     from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
     from treadle_lab.harness.runs import Asked, run_all
-    from treadle_lab.papers.hdrf.comparison_report import Comparison
-    from treadle_lab.papers.hdrf.facebook import SCHEMES, SchemeRun, run_scheme, settings_of
+    from treadle_lab.papers.hdrf.facebook import SCHEMES, Comparison, SchemeRun, run_scheme, settings_of
 
     console = console_for_tables(150)
     file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
@@ -132,10 +130,8 @@ def _on_sls(json_file: Path | None, seeds: int, sample: Path | None, cache: Path
     """Play section 5.2 on the testbed, beside what the simulator makes of the same draws."""
     from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
     from treadle_lab.harness.runs import Asked, run_all
-    from treadle_lab.minicluster.processes import terminable
-    from treadle_lab.minicluster.progress import saying
-    from treadle_lab.papers.hdrf.comparison_report import Comparison
-    from treadle_lab.papers.hdrf.facebook import SchemeRun, run_scheme, settings_of
+    from treadle_lab.minicluster.processes import saying, terminable
+    from treadle_lab.papers.hdrf.facebook import Comparison, SchemeRun, run_scheme, settings_of
     from treadle_lab.papers.hdrf.sls import SIMULATED as BESIDE
     from treadle_lab.papers.hdrf.sls import PlayedComparison, run_draw
     from treadle_lab.sls.play import KeptPlays, Player
@@ -216,8 +212,7 @@ def _run_tests(
 ) -> None:
     """Run section 5.1."""
     from treadle_lab.minicluster import Scheduler
-    from treadle_lab.minicluster.processes import terminable
-    from treadle_lab.minicluster.progress import saying
+    from treadle_lab.minicluster.processes import saying, terminable
     from treadle_lab.papers.hdrf.paper_tests import TESTS, Run, Settings, document, off, run_test, table
 
     names = [name.upper() for name in test or TESTS]

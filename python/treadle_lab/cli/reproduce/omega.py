@@ -19,11 +19,10 @@ from treadle.cli._results import check_results, check_writable, write_json, writ
 from treadle.errors import UserError
 
 if TYPE_CHECKING:
-    from treadle_lab.models.cores import Progress
+    from treadle_lab.models.kernels import Progress
+    from treadle_lab.papers.omega.comparison import Comparison
     from treadle_lab.papers.omega.figures import Report
-    from treadle_lab.papers.omega.google_day import GoogleDay
-    from treadle_lab.papers.omega.points import Point, Run
-    from treadle_lab.papers.omega.reference import Comparison
+    from treadle_lab.papers.omega.points import GoogleDay, Point, Run
     from treadle_lab.papers.omega.specialist import MapReduceJobs, SpecialistRun
 
 app = typer.Typer()
@@ -100,7 +99,7 @@ def omega(
     plot: Annotated[Path | None, typer.Option(help="A folder for plots like the paper's.")] = None,
 ) -> None:
     """Omega's architectures on one cell: waits, busyness, conflicts, beside the original's and the paper's."""
-    from treadle_lab.papers.omega.claims import claims_of
+    from treadle_lab.papers.omega.comparison import claims_of
     from treadle_lab.papers.omega.figures import Report
 
     if points is not None and (figure or quick):
@@ -161,7 +160,7 @@ def _check_data(wanted: Wanted, trace: Path | None, sample: Path | None, *, is_g
 
 def _google_day(console: Console, trace: Path | None) -> GoogleDay:
     from treadle_lab.harness.data import GOOGLE, given_or_found
-    from treadle_lab.papers.omega.google_day import read_google_day
+    from treadle_lab.papers.omega.points import read_google_day
 
     return read_google_day(given_or_found(trace, GOOGLE, partial(say, console)))
 
@@ -169,7 +168,7 @@ def _google_day(console: Console, trace: Path | None) -> GoogleDay:
 def _comparison(console: Console, reference: Path | None) -> Callable[[list[Run]], list[Comparison]] | None:
     """Return what compares runs with the original's; None: there are none of these."""
     from treadle_lab.harness.data import OMEGA, found, given_or_found
-    from treadle_lab.papers.omega.reference import compare, read_reference
+    from treadle_lab.papers.omega.comparison import compare, read_reference
 
     if reference is None and found(OMEGA) is None:
         return None
@@ -261,8 +260,7 @@ def _write(
         write_json(json_file, report.as_json())
     if plot is not None:
         # only here: matplotlib is an extra
-        from treadle_lab.papers.omega.figures import figures_of
-        from treadle_lab.papers.omega.plot import plot_omega, plot_specialist
+        from treadle_lab.papers.omega.figures import figures_of, plot_omega, plot_specialist
 
         name = "omega-google" if workload == WorkloadName.GOOGLE else "omega"
         with writing("--plot", plot, "folder"):

@@ -18,10 +18,9 @@ from treadle.words import nearest
 
 if TYPE_CHECKING:
     from treadle_lab.harness.runs import Asked
-    from treadle_lab.models.workers.trace import Trace
+    from treadle_lab.models.workers.state import Trace
     from treadle_lab.papers.phoenix.experiment import Run, Setup
-    from treadle_lab.papers.phoenix.figures import Report
-    from treadle_lab.papers.phoenix.reference import Comparison
+    from treadle_lab.papers.phoenix.figures import Comparison, Report
 
 app = typer.Typer()
 
@@ -169,8 +168,8 @@ def _trace(console: Console, name: str) -> Trace:
 
 def _given(jobs: Trace, machines: Path, constraints: Path, slots: int | None, faster: float) -> Setup:
     """Return what is run with the machines and constraints of files."""
+    from treadle_lab.papers.phoenix.constraints import Wanted, eligible_of, places_of, read_constraints, read_machines
     from treadle_lab.papers.phoenix.experiment import Setup
-    from treadle_lab.papers.phoenix.files import Wanted, eligible_of, places_of, read_constraints, read_machines
 
     have = read_machines(machines)
     if slots is not None and slots != have.slots:
@@ -182,9 +181,8 @@ def _given(jobs: Trace, machines: Path, constraints: Path, slots: int | None, fa
 
 def _made(jobs: Trace, slots: int, faster: float, making: _Making) -> tuple[Setup, dict[str, object]]:
     """Return what is run with constraints that are made."""
-    from treadle_lab.papers.phoenix.calibration import as_json, calibration_of
-    from treadle_lab.papers.phoenix.experiment import Setup
-    from treadle_lab.papers.phoenix.synthesis import CONSTRAINED, made_for
+    from treadle_lab.papers.phoenix.constraints import CONSTRAINED, made_for
+    from treadle_lab.papers.phoenix.experiment import Setup, as_json, calibration_of
 
     calibration = calibration_of(jobs.name)
     jobs, slots = jobs.every(making.step), max(1, slots // making.step)
@@ -228,7 +226,7 @@ def _report(
 
 def _comparisons(runs: list[Run], jobs: Trace) -> list[Comparison]:
     from treadle_lab.harness.data import EAGLE, found
-    from treadle_lab.papers.phoenix.reference import compare, read_references
+    from treadle_lab.papers.phoenix.figures import compare, read_references
 
     place = found(EAGLE)
     if place is None or not jobs.name.startswith("goog"):
@@ -280,7 +278,7 @@ def _show(console: Console, report: Report) -> None:
 
 def _plot(console: Console, report: Report, setup: Setup, folder: Path) -> None:
     # only here: matplotlib is an extra
-    from treadle_lab.papers.phoenix.plot import plot_phoenix
+    from treadle_lab.papers.phoenix.figures import plot_phoenix
 
     with writing("--plot", folder, "folder"):
         for file in plot_phoenix(report, setup, folder):

@@ -12,8 +12,8 @@ import typer
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
 from treadle.cli._runs import CacheOption, going_on
-from treadle_lab.cli._testbed import setting_of_testbed
-from treadle_lab.minicluster.runtime import build_folder
+from treadle_lab.cli._experiments import setting_of_testbed
+from treadle_lab.minicluster.settings import build_folder
 
 app = typer.Typer()
 
@@ -30,8 +30,7 @@ def phoenix_cluster(
     cache: CacheOption = None,
 ) -> None:
     """Short jobs that a tenth of the nodes can serve, beside long ones, under four schedulers on simulated nodes."""
-    from treadle_lab.minicluster.processes import terminable
-    from treadle_lab.minicluster.progress import Say, saying
+    from treadle_lab.minicluster.processes import Say, saying, terminable
     from treadle_lab.papers.phoenix import sls as testbed
     from treadle_lab.papers.phoenix.sls import (
         KeptRounds,

@@ -17,8 +17,7 @@ from treadle.cli._results import check_results, write_json, writing
 from treadle.cli._runs import CacheOption, ProcessesOption, going_on
 from treadle.errors import UserError
 from treadle.tables import empty_table
-from treadle_lab.cli._levels import levels_of, number_of
-from treadle_lab.cli._testbed import SimulatorKind, setting_of_testbed
+from treadle_lab.cli._experiments import SimulatorKind, levels_of, number_of, setting_of_testbed
 from treadle_lab.harness.statistics import Interval
 from treadle_lab.papers.slearn.paper import DAGS, JOBS, LOAD, NODES
 
@@ -234,9 +233,8 @@ def _on_sls(
     files: tuple[Path | None, Path | None, Path | None],
 ) -> None:
     """Play draws on the testbed; ``files`` are the folder of logs, that of runs that are kept, and the one for JSON."""
-    from treadle_lab.minicluster.processes import terminable
-    from treadle_lab.minicluster.progress import saying
-    from treadle_lab.minicluster.runtime import build_folder
+    from treadle_lab.minicluster.processes import saying, terminable
+    from treadle_lab.minicluster.settings import build_folder
     from treadle_lab.papers.slearn.sls import NAMES, document, run_draw, shortfalls, table
     from treadle_lab.sls.play import KeptPlays, Player
 
@@ -352,7 +350,7 @@ def _beside(name: str, ours: Mapping[str, Interval], papers: Mapping[str, float]
 
 
 def _plot(outcomes: list[Outcome], report: Report, folder: Path, console: Console) -> None:
-    from treadle_lab.papers.slearn.plot import plot_slearn
+    from treadle_lab.papers.slearn.figures import plot_slearn
 
     with writing("--plot", folder, "folder"):
         for file in plot_slearn(outcomes, report, folder):

@@ -13,9 +13,15 @@ import numpy.typing as npt
 from treadle.compiled.array_types import F64, I32, I64, U8
 from treadle.policy.mapreduce_workers import WorkerPolicy
 from treadle.simulator.event_queue import event_columns
-from treadle_lab.models.cell.offers import OFFER_CPU_MIN, run_offers
-from treadle_lab.models.cell.shared_state import NOTHING_RUNS, RunningJobs, place_running, run_shared_state
 from treadle_lab.models.cell.state import CellState, Total
+from treadle_lab.models.cell.transactions import (
+    NOTHING_RUNS,
+    OFFER_CPU_MIN,
+    RunningJobs,
+    place_running,
+    run_offers,
+    run_shared_state,
+)
 
 DAY_S: Final = 86_400.0
 

@@ -20,11 +20,7 @@ from treadle.sweep.local import run_locally
 from treadle.workload.generate import Shape as JobShape
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle_lab.harness.runs import Asked, tell
-from treadle_lab.papers.graphene.jobs import Mix, arrivals, at_once, generated, misjudged, tpch_shaped
-from treadle_lab.papers.graphene.offline import BatchBounds, Progress, bounds_of
-from treadle_lab.papers.graphene.online import TICK_MS, KeptResults, Plans, Result, run_scheme, scenario_of
-from treadle_lab.papers.graphene.paper import Part
-from treadle_lab.papers.graphene.schemes import (
+from treadle_lab.papers.graphene.jobs import (
     AS_IT_IS,
     BFS,
     BFS_CORES,
@@ -34,8 +30,26 @@ from treadle_lab.papers.graphene.schemes import (
     SCHEMES,
     TETRIS,
     TWO_QUEUES,
+    Mix,
     Scheme,
     Variation,
+    arrivals,
+    at_once,
+    generated,
+    misjudged,
+    tpch_shaped,
+)
+from treadle_lab.papers.graphene.paper import Part
+from treadle_lab.papers.graphene.simulations import (
+    TICK_MS,
+    BatchBounds,
+    KeptResults,
+    Plans,
+    Progress,
+    Result,
+    bounds_of,
+    run_scheme,
+    scenario_of,
 )
 
 TPCH_MACHINES: Final = 8

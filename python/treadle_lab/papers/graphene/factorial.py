@@ -17,16 +17,24 @@ from treadle_lab.harness.runs import Asked, run_all
 from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.papers.graphene import paper
 from treadle_lab.papers.graphene.jobs import (
+    AS_IT_IS,
+    BFS,
+    BFS_CORES,
     ONE_TO_ONE,
     PRODUCTION,
+    SCHEMES,
+    TETRIS,
+    TETRIS_ALL,
     Mix,
+    Scheme,
+    Variation,
     arrivals,
     at_once,
     generated,
     misjudged,
     tpch_shaped,
 )
-from treadle_lab.papers.graphene.online import (
+from treadle_lab.papers.graphene.simulations import (
     Plans,
     Result,
     document_of,
@@ -37,7 +45,6 @@ from treadle_lab.papers.graphene.online import (
     scenario_of,
     shorter_percent,
 )
-from treadle_lab.papers.graphene.schemes import AS_IT_IS, BFS, BFS_CORES, SCHEMES, TETRIS, TETRIS_ALL, Scheme, Variation
 
 NAMED: Final = {scheme.name: scheme for scheme in SCHEMES}
 COUNTED: Final = "counted"

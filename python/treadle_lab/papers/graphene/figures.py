@@ -1,19 +1,20 @@
-"""What the experiments found, beside the paper's figures."""
+"""Graphene's results over seeds: figures with their intervals, and plots like the paper's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.papers.graphene import paper
 from treadle_lab.papers.graphene.experiment import Outcome
-from treadle_lab.papers.graphene.offline import BatchBounds, Offline
-from treadle_lab.papers.graphene.online import Result, gaps_percent, shorter_percent
-from treadle_lab.papers.graphene.schemes import BASELINES
+from treadle_lab.papers.graphene.jobs import BASELINES
+from treadle_lab.papers.graphene.simulations import BatchBounds, Offline, Result, gaps_percent, shorter_percent
 
 Table = dict[str, dict[str, Interval]]
 PERCENTILES = (50, 75, 90, 100)
@@ -26,7 +27,7 @@ class Report:
     """The figures; intervals are over seeds. What was not run is empty.
 
     Percentages are against breadth first + capacity that counts all resources, unless a baseline is said
-    (`treadle_lab.papers.graphene.schemes.BASELINES`).
+    (`treadle_lab.papers.graphene.jobs.BASELINES`).
     """
 
     seeds: tuple[int, ...]
@@ -143,7 +144,7 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 Runs = Sequence[Mapping[str, Mapping[str, Result]]]
 """Results by workload and scheme, of each seed."""
-Figure = Callable[[Result, Result], float]
+Measure = Callable[[Result, Result], float]
 """Of a scheme's result, and that of what it is compared with."""
 
 
@@ -180,13 +181,13 @@ def _possible(outcomes: Sequence[Outcome]) -> dict[str, Table]:
     }
 
 
-def _against(runs: Runs, figure: Figure) -> dict[str, Table]:
+def _against(runs: Runs, figure: Measure) -> dict[str, Table]:
     """Return the interval of a figure by baseline, workload and scheme; without baselines that were not run."""
     known = next(iter(runs[0].values()), {})
     return {base: _table(runs, base, figure) for base in BASELINES if base in known}
 
 
-def _table(runs: Runs, base: str, figure: Figure) -> Table:
+def _table(runs: Runs, base: str, figure: Measure) -> Table:
     """Return the interval of a figure of each scheme and a baseline, by workload and scheme."""
     return {
         workload: {
@@ -232,3 +233,76 @@ def _alone(outcomes: Sequence[Outcome]) -> dict[str, dict[str, float]]:
         for name in outcomes[0].alone
         if name != "no plan"
     }
+
+
+def plot_graphene(outcomes: Sequence[Outcome], offline: Offline | None, report: Report, folder: Path) -> list[Path]:
+    """Draw the plots of what was run and return their files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = [_save(_gaps(outcomes, workload), folder, f"gaps-{workload}") for workload in outcomes[0].online]
+    if offline is not None:
+        drawn.append(_save(_offline(offline), folder, "offline"))
+    if report.jain:
+        drawn.append(_save(_fairness(report), folder, "fairness"))
+    if report.sweep_shorter or report.offline_sweep:
+        drawn.append(_save(_range(report), folder, "range"))
+    return drawn
+
+
+def _axes(width: float = 8.0) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(width, 4.5), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _cdf(axes: Any, values: Any, label: str) -> None:
+    axes.plot(np.sort(values), np.arange(1, len(values) + 1) / len(values), label=label, linewidth=1)
+
+
+def _offline(offline: Offline) -> Figure:
+    figure, axes = _axes()
+    for name in offline.makespans:
+        _cdf(axes, offline.over_bound(name), name)
+    axes.set_xlabel("executed makespan over the lower bound")
+    axes.set_ylabel("share of DAGs")
+    axes.legend()
+    return figure
+
+
+def _gaps(outcomes: Sequence[Outcome], workload: str) -> Figure:
+    figure, axes = _axes()
+    for scheme in outcomes[0].online[workload]:
+        if scheme != "bfs":
+            runs = (outcome.online[workload] for outcome in outcomes)
+            _cdf(axes, np.concatenate([gaps_percent(run[scheme], run["bfs"]) for run in runs]), scheme)
+    axes.axvline(0.0, color="grey", linewidth=0.8)
+    axes.set_xlim(-100, 100)
+    axes.set_xlabel(f"{workload}: completion time shorter than with breadth first + capacity (%)")
+    axes.set_ylabel("share of jobs")
+    axes.legend()
+    return figure
+
+
+def _fairness(report: Report) -> Figure:
+    figure, axes = _axes()
+    for scheme, windows in report.jain.items():
+        axes.plot(list(windows), [each.mean for each in windows.values()], marker="o", label=scheme)
+    axes.set_xlabel("window (s)")
+    axes.set_ylabel("Jain's index of two queues")
+    axes.legend()
+    return figure
+
+
+def _range(report: Report) -> Figure:
+    """Draw the gain over the generator's range: online where it was run, else offline."""
+    online = {point: table["graphene"].mean for point, table in report.sweep_shorter.get("bfs", {}).items()}
+    gains = online or report.offline_sweep
+    figure, axes = _axes(10.0)
+    axes.bar(np.arange(len(gains)), list(gains.values()))
+    axes.set_xticks(np.arange(len(gains)), list(gains), rotation=60, ha="right", fontsize=7)
+    axes.set_ylabel(f"{'median completion time' if online else 'makespan of one DAG'} shorter (%)")
+    return figure
+
+
+def _save(figure: Figure, folder: Path, name: str) -> Path:
+    path = folder / f"graphene-{name}.png"
+    figure.savefig(path, dpi=120)
+    return path

@@ -23,7 +23,7 @@ from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
 from treadle.tables import empty_table
 from treadle_lab.harness.statistics import Interval, interval_of
-from treadle_lab.minicluster.layout import LOOPBACK, free_ports
+from treadle_lab.minicluster.site import LOOPBACK, free_ports
 from treadle_lab.papers.graphene.jobs import Mix, arrivals, generated
 from treadle_lab.sls.play import (
     MEMORY,

@@ -18,9 +18,8 @@ from treadle.admin.install import ready_made
 from treadle.fairness.tree import Group, Leaf, Tree
 from treadle.tables import empty_table
 from treadle_lab.fairness.algorithms import allocate_fluid
-from treadle_lab.harness import distributed_shell as sleepers
-from treadle_lab.harness.distributed_shell import Sleeper, queue_of
-from treadle_lab.harness.waiting import LONG_TIMEOUTS, START_TIMEOUT_S
+from treadle_lab.harness import jobs as sleepers
+from treadle_lab.harness.jobs import LONG_TIMEOUTS, START_TIMEOUT_S, Sleeper, queue_of
 from treadle_lab.minicluster import ClusterSettings, MiniCluster, Scheduler
 from treadle_lab.minicluster.site import CS, Entries, write_site
 

@@ -15,26 +15,24 @@ from rich.table import Table
 from treadle.admin.install import ready_made
 from treadle.errors import UserError
 from treadle.tables import empty_table
-from treadle_lab.papers.hdrf.comparison_report import (
-    PAPER_GAIN,
-    PAPER_GAIN_STOCK,
-    PAPER_STOCK,
-    PAPER_TASKS,
-    Comparison,
-    by_leaf,
-    shown,
-)
 from treadle_lab.papers.hdrf.facebook import (
     GROUPS,
     HDRF,
     LEAVES,
     NODE,
     NODES,
+    PAPER_GAIN,
+    PAPER_GAIN_STOCK,
+    PAPER_STOCK,
+    PAPER_TASKS,
+    Comparison,
     JobSpans,
+    by_leaf,
     content_of,
     medians_of,
     queue_of,
     schedule,
+    shown,
 )
 from treadle_lab.papers.hdrf.paper_tests import queue_tree
 from treadle_lab.sls import play as pace

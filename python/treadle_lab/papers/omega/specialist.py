@@ -28,8 +28,8 @@ from treadle_lab.models.cell.cell import (
     simulate_specialist,
     warm_up_specialist,
 )
-from treadle_lab.models.cores import Progress, on_all_cores
-from treadle_lab.papers.omega.google_day import MACHINES, GoogleDay
+from treadle_lab.models.kernels import Progress, on_all_cores
+from treadle_lab.papers.omega.points import MACHINES, GoogleDay
 
 FIGURES: Final = ("15", "16")
 USUAL_WORKERS: Final = np.array([5, 11, 200, 1000])

@@ -24,10 +24,10 @@ from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation, warm_up
 from treadle.workload.job import Framework, Job, Workload
 from treadle_lab.harness.runs import Asked, digest_of, run_all, tell
-from treadle_lab.models.cores import Progress
-from treadle_lab.models.workers.trace import Trace
+from treadle_lab.models.kernels import Progress
+from treadle_lab.models.workers.state import Trace
 from treadle_lab.models.workers.workers import Eligible, Outcome
-from treadle_lab.papers.phoenix.files import ANYTHING, Machines, Wanted
+from treadle_lab.papers.phoenix.constraints import ANYTHING, Machines, Wanted
 
 PREFIX: Final = "m/"
 """Of attributes, so that none is taken for a rack, a host, a partition or a resource type."""

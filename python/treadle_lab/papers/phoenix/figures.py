@@ -1,20 +1,110 @@
-"""What systems took: ratios, slowdowns, tables and JSON."""
+"""Phoenix' results: ratios, slowdowns, the original simulator's figures beside them, tables, JSON and plots."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure as Drawing
 from rich.table import Table
 
+from treadle.errors import UserError
 from treadle.tables import empty_table
 from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.papers.phoenix.central import CENTRAL
+from treadle_lab.papers.phoenix.constraints import KINDS
 from treadle_lab.papers.phoenix.experiment import CLASSES, Run, Setup
-from treadle_lab.papers.phoenix.reference import Comparison
-from treadle_lab.papers.phoenix.synthesis import KINDS
+
+COLUMNS: Final = ("system", "slots", "class", "jobs", "mean_s", "p50_s", "p90_s", "p99_s")
+REFERENCE_FIGURES: Final = ("mean_s", "p50_s", "p90_s", "p99_s")
+TOLERANCES: Final = {
+    "short": {"mean_s": 0.04, "p50_s": 0.04, "p90_s": 0.04, "p99_s": 0.07},
+    "long": {"mean_s": 0.02, "p50_s": 0.04, "p90_s": 0.04},
+}
+"""Shares that a figure may be off. The P99 of long jobs has two modes, 22 % apart, and is not judged."""
+DLWL_TOLERANCE: Final = 0.06
+DLWL_FILE: Final = "dlwl.csv"
+"""Beside the original's: figures of a replay, at a number of workers that is inferred."""
+
+Figures = dict[tuple[str, int, str, int], dict[str, float]]
+"""By system, slots, class and number of jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A figure here, mean over seeds, beside the original's."""
+
+    system: str
+    slots: int
+    kind: str
+    figure: str
+    here: float
+    original: float
+    tolerance: float
+
+    @property
+    def off(self) -> float:
+        """By which share the figure here is larger."""
+        return self.here / self.original - 1
+
+    @property
+    def within(self) -> bool:
+        """Whether that is tolerated."""
+        return abs(self.off) <= self.tolerance
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for results."""
+        return {**asdict(self), "off": self.off, "within": self.within}
+
+
+def read_references(file: Path) -> Figures:
+    """Read the original's figures, and DLWL's beside them if they are there.
+
+    Raises:
+        UserError: a file is none.
+    """
+    other = file.with_name(DLWL_FILE)
+    return read_reference(file) | (read_reference(other) if other.is_file() else {})
+
+
+def read_reference(file: Path) -> Figures:
+    """Read a file of figures.
+
+    Raises:
+        UserError: the file is none.
+    """
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as stream:
+            return {
+                (row["system"], int(row["slots"]), row["class"], int(row["jobs"])): {
+                    figure: float(row[figure]) for figure in REFERENCE_FIGURES
+                }
+                for row in csv.DictReader(stream)
+            }
+    except (OSError, UnicodeDecodeError, csv.Error, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{file}: no table of {','.join(COLUMNS)} ({error}); fetch it again") from None
+
+
+def compare(runs: Sequence[Run], originals: Figures) -> list[Comparison]:
+    """Compare the means over seeds with the original's, where it ran the same."""
+    found = []
+    for system in dict.fromkeys(run.system for run in runs):
+        own = [run for run in runs if run.system == system]
+        for row in own[0].rows:
+            kind, slots, jobs = str(row["class"]), int(row["slots"] or 0), int(row["jobs"] or 0)
+            original = originals.get((system, slots, kind, jobs))
+            if original is None or row["faster"] != 1.0:
+                continue
+            for figure, tolerance in TOLERANCES[kind].items():
+                here = float(np.mean([run.figure(kind, figure) for run in own]))
+                allowed = DLWL_TOLERANCE if system == "dlwl" else tolerance
+                found.append(Comparison(system, slots, kind, figure, here, original[figure], allowed))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,3 +395,104 @@ def comparison_table(comparisons: Sequence[Comparison]) -> Table:
             "" if one.within else "OUTSIDE",
         )
     return shown
+
+
+LINES: Final = ("-", "--", ":", "-.")
+BUCKETS: Final = 200
+"""Of time in figure 3."""
+
+
+def plot_phoenix(report: Report, setup: Setup, folder: Path) -> list[Path]:
+    """Draw what the runs allow; return the files."""
+    first = [run for run in report.runs if run.outcome is not None]
+    row = report.runs[0].rows[0]
+    where = f"{row['trace']}, {setup.slots:,} workers, load {row['offered_load']:.0%}"
+    files = []
+    for name, title, drawing in (
+        ("figure-2", "Phoenix, figure 2: time that short tasks wait", _queueing(first, setup)),
+        ("figure-3", "Phoenix, figure 3: waits over time", _over_time(first, setup)),
+        ("figure-4", "Phoenix, figure 4: P99 of response times", _responses(report.runs, ("p99_s",))),
+        ("headline", "Response times of short jobs", _responses(report.runs, ("p50_s", "p90_s", "p99_s"))),
+    ):
+        drawing.suptitle(f"{title}; {where}", fontsize=10)
+        file = folder / f"phoenix-{name}.png"
+        drawing.savefig(file, dpi=120)
+        files.append(file)
+    return files
+
+
+def _short_tasks(setup: Setup) -> npt.NDArray[np.bool_]:
+    return np.repeat(~setup.trace.is_long, setup.trace.tasks)
+
+
+def _queueing(runs: Sequence[Run], setup: Setup) -> Drawing:
+    """Draw the share of short tasks that waited at most so long."""
+    drawing = Drawing(figsize=(7.2, 4.2), layout="constrained")
+    axes = drawing.subplots()
+    short = _short_tasks(setup)
+    for place, run in enumerate(runs):
+        assert run.outcome is not None
+        waited = np.sort(run.outcome.queued_s[short])
+        at = np.unique(np.linspace(0, len(waited) - 1, 2000).astype(int))
+        axes.plot(
+            waited[at], (at + 1) / len(waited), label=run.system, linestyle=LINES[place % len(LINES)], linewidth=1
+        )
+    axes.set_xlim(0, 3000)
+    axes.set_xlabel("time from a job's arrival to a task's start (s)")
+    axes.set_ylabel("share of short tasks")
+    axes.legend(fontsize=7)
+    return drawing
+
+
+def _over_time(runs: Sequence[Run], setup: Setup) -> Drawing:
+    """Draw a panel for each of Eagle-C and Phoenix: waits of constrained and unconstrained short tasks."""
+    wanted = [run for run in runs if run.system in ("eagle-c", "phoenix")] or list(runs[:1])
+    drawing = Drawing(figsize=(4.8 * len(wanted), 3.8), layout="constrained")
+    panels = drawing.subplots(1, len(wanted), sharey=True, squeeze=False)[0]
+    tasks = setup.trace.tasks
+    arrived_h = np.repeat(setup.trace.arrival_s, tasks) / 3600
+    short = _short_tasks(setup)
+    for axes, run in zip(panels, wanted, strict=True):
+        assert run.outcome is not None
+        assert run.constrained is not None
+        constrained = np.repeat(run.constrained, tasks)
+        for name, own, line in (("constrained", constrained, "-"), ("unconstrained", ~constrained, "--")):
+            _mean_over(axes, arrived_h[short & own], run.outcome.queued_s[short & own], label=name, linestyle=line)
+        axes.set_title(run.system, fontsize=9)
+        axes.set_xlabel("arrival (h)")
+        axes.legend(fontsize=8)
+    panels[0].set_ylabel("mean wait of short tasks (s)")
+    return drawing
+
+
+def _mean_over(axes: Any, at: npt.NDArray[np.float64], values: npt.NDArray[np.float64], **style: Any) -> None:
+    if len(at) == 0:
+        return
+    edges = np.linspace(0, float(at.max()) or 1.0, BUCKETS + 1)
+    counts, _ = np.histogram(at, edges)
+    sums, _ = np.histogram(at, edges, weights=values)
+    some = counts > 0
+    axes.plot(edges[:-1][some], sums[some] / counts[some], linewidth=1, **style)
+
+
+def _responses(runs: Sequence[Run], figures: Sequence[str]) -> Drawing:
+    """Draw bars: a panel for each figure, a group for each system, a bar for each class of jobs."""
+    systems = list(dict.fromkeys(run.system for run in runs))
+    kinds = CLASSES if len(figures) == 1 else ("short", "short-constrained", "short-unconstrained")
+    drawing = Drawing(figsize=(max(6.0, (0.5 + 0.7 * len(systems)) * len(figures)), 4.2), layout="constrained")
+    panels = drawing.subplots(1, len(figures), squeeze=False)[0]
+    width = 0.8 / len(kinds)
+    for axes, figure in zip(panels, figures, strict=True):
+        for place, kind in enumerate(kinds):
+            means = [_mean([run.figure(kind, figure) for run in runs if run.system == name]) for name in systems]
+            axes.bar(np.arange(len(systems)) + place * width, means, width, label=kind)
+        axes.set_xticks(np.arange(len(systems)) + 0.4 - width / 2, systems, rotation=60, fontsize=7)
+        axes.set_yscale("log")
+        axes.set_title(f"{figure.removesuffix('_s').upper()} (s)", fontsize=9)
+    panels[0].legend(fontsize=7)
+    return drawing
+
+
+def _mean(values: Sequence[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else float("nan")

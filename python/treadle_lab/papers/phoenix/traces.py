@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.workload.traces.swim import SwimModel, swim_jobs
-from treadle_lab.models.workers.trace import Trace, read_trace, trace_of
+from treadle_lab.models.workers.state import Trace, read_trace, trace_of
 
 CUTOFFS: Final = {"google": (1129.532, 83.0), "yahoo": (90.5811, 98.0), "facebook": (76.5951, 98.0)}
 """Mean duration in s above which a job is long, and the long partition in percent, by how a trace's name begins."""

@@ -16,11 +16,9 @@ from treadle.compiled.array_types import F64
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
 from treadle.workload.generate import CONTAINER
-from treadle_lab.harness.runs import Asked, digest_of, run_all, tell
-from treadle_lab.harness.simulated import Progress, run_to_the_end
-from treadle_lab.papers.slearn.model import Model
+from treadle_lab.harness.runs import Asked, Progress, digest_of, run_all, run_to_the_end, tell
 from treadle_lab.papers.slearn.paper import NODES, levels
-from treadle_lab.papers.slearn.schemes import Scheme, slearn
+from treadle_lab.papers.slearn.schemes import Model, Scheme, slearn
 from treadle_lab.papers.slearn.trace import Choices, Source, Trace
 
 THIN_LIMITS: Final = (2, 3, 4, 5, 6)

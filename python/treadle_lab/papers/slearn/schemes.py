@@ -1,24 +1,29 @@
-"""What SLearn is compared with (NSDI 2022, section 5.1.3), as policies of the engine.
-
-All but FIFO are the paper's generic scheduler: ten levels, thresholds of 10^6 ms x 10^k, weights falling by 10, first
-in, first out within a level. A job's level is that of its estimated task time x tasks; LAS goes by what it has had.
-"""
+"""The schemes that SLearn is compared with, and a plain model of the paper's scheduler that runs them."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from math import exp
 from typing import Any, Final
 
+import numpy as np
 import yaml
 
 from treadle.admin.install import ready_made
+from treadle.compiled.array_types import F64
 from treadle.config.settings import Hold, Settings, default_settings, with_parts
 from treadle.policy.catalogue import register_parts
+from treadle.policy.slearn.gate import AdaptiveRatio, FixedRatio, Ratio
+from treadle_lab.estimators import Z90
+from treadle_lab.papers.slearn.paper import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR
+from treadle_lab.papers.slearn.trace import Trace
 
 FOREVER_MS: Final = 2**40
 """The paper's pilots have no bound in time."""
 
-LEVELS: Final = ("mlfq", {"size": "whole"})
+BY_LEVELS: Final = ("mlfq", {"size": "whole"})
 SCALED: Final = ("pilots", {"scale_history": True})
 """Pilot measurements; where there are none, history's estimates scaled by them."""
 SAMPLED: Final = {"pilot_timeout_ms": FOREVER_MS, "hold_timeout_ms": FOREVER_MS}
@@ -44,7 +49,7 @@ class Scheme:
 
 def slearn(name: str = "slearn", title: str = "SLearn", **gate: Any) -> Scheme:
     """Return SLearn with other settings of its gate."""
-    parts = {"gate": ("pilots", SAMPLED | gate), "order": LEVELS, "estimate": "pilots", "fit": "first_fit"}
+    parts = {"gate": ("pilots", SAMPLED | gate), "order": BY_LEVELS, "estimate": "pilots", "fit": "first_fit"}
     return Scheme(name, title, parts)
 
 
@@ -54,7 +59,7 @@ def combined(name: str = "combined", title: str = "Pilots and history (ours)", h
     They are so much better than history here that weighing both by their uncertainty (estimate: combined) does worse.
     """
     gate = ("pilots", SAMPLED | {"history_part": 0.2})
-    return Scheme(name, title, {"gate": gate, "order": LEVELS, "estimate": SCALED, "fit": "first_fit"}, hints)
+    return Scheme(name, title, {"gate": gate, "order": BY_LEVELS, "estimate": SCALED, "fit": "first_fit"}, hints)
 
 
 def shipped() -> tuple[Scheme, Scheme]:
@@ -90,7 +95,7 @@ def _ready_made(name: str, title: str, policy_name: str, hints: str) -> Scheme:
 
 
 def _from_history(name: str, title: str, hints: str) -> Scheme:
-    return Scheme(name, title, {"order": LEVELS, "estimate": "hints", "fit": "first_fit"}, hints)
+    return Scheme(name, title, {"order": BY_LEVELS, "estimate": "hints", "fit": "first_fit"}, hints)
 
 
 THIN_TO_TOP: Final = ("pilots", SAMPLED | {"trusted_deviation": TRUSTING})
@@ -103,7 +108,7 @@ SCHEMES: Final = (
     Scheme(
         "3sigma-tl",
         "3SigmaTL",
-        {"gate": THIN_TO_TOP, "order": LEVELS, "estimate": "hints", "fit": "first_fit"},
+        {"gate": THIN_TO_TOP, "order": BY_LEVELS, "estimate": "hints", "fit": "first_fit"},
         "3sigma",
     ),
     _from_history("point", "Point-Est", "point"),
@@ -116,7 +121,7 @@ SCHEMES: Final = (
     Scheme(
         "exact",
         "SLearn with pilots that tell the truth",
-        {"gate": ("pilots", SAMPLED), "order": LEVELS, "estimate": "hints", "fit": "first_fit"},
+        {"gate": ("pilots", SAMPLED), "order": BY_LEVELS, "estimate": "hints", "fit": "first_fit"},
         "oracle",
     ),
     combined("combined-stored", "Pilots and the store of profiles (ours)", "stored"),
@@ -127,7 +132,7 @@ ours with what the store of profiles says in place of history."""
 
 def _dag_slearn() -> Scheme:
     """Return SLearn-DAG: the first stage is sampled, later ones are 3Sigma's, scaled by its pilot measurements."""
-    parts = {"gate": ("pilots", SAMPLED | {"tez": True}), "order": LEVELS, "fit": "first_fit"}
+    parts = {"gate": ("pilots", SAMPLED | {"tez": True}), "order": BY_LEVELS, "fit": "first_fit"}
     return Scheme("slearn", "SLearn-DAG", parts | {"estimate": SCALED}, "3sigma")
 
 
@@ -145,3 +150,253 @@ DAG_SCHEMES: Final = (
     *(scheme for scheme in SCHEMES if scheme.name in OF_DAGS),
 )
 """SLearn-DAG, ours, and the baselines: a DAG's size is the sum of its stages'."""
+
+
+THIN_LIMIT: Final = 3
+_THRESHOLDS_MS: Final = THRESHOLDS_MS.tolist()
+
+
+@dataclass(slots=True)
+class _Job:
+    """A job that has come."""
+
+    number: int
+    arrival_ms: float
+    durations_ms: list[float]
+    """Of all stages' tasks, in the order in which they may begin."""
+    widths: list[int]
+    """Of each stage; one begins when the one before has ended."""
+    hint_ms: list[float]
+    """How long history says that a task takes, by stage; empty: it was not asked."""
+    deviations_ms: list[float]
+    stage: int = 0
+    may_begin: int = 0
+    """How many tasks the stages have that have begun."""
+    level: int = 0
+    pilots: int = 0
+    percent: float = 0.0
+    held: bool = False
+    allowed: int = 0
+    """How many tasks may begin while it is held back: its pilots, and what it has on history's word."""
+    history_level: int = -1
+    """Its level by the upper end of history's interval; -1: history says nothing, or has no say."""
+    pilots_since_ms: list[float] = field(default_factory=list)
+    """When each pilot began."""
+    begun: int = 0
+    ended: int = 0
+    pilots_ended: int = 0
+    running: int = 0
+    attained_ms: float = 0.0
+    since_ms: float = 0.0
+
+    def startable(self) -> bool:
+        """Say whether a task may begin: of a job that is held back only a pilot, or one that history vouches for."""
+        return self.begun < (self.allowed if self.held else self.may_begin)
+
+    def size_ms(self, first_ms: float, deviations: float = 0.0) -> float:
+        """Return its size by history, each stage some deviations larger; ``first_ms`` is the first stage's task."""
+        size_ms = first_ms * self.widths[0]
+        later = zip(self.hint_ms[1:], self.deviations_ms[1:], self.widths[1:], strict=False)
+        for hint_ms, deviation_ms, width in later:
+            size_ms += hint_ms * exp(deviations * deviation_ms / hint_ms) * width
+        return size_ms
+
+
+class Model:
+    """One draw of jobs under one scheme."""
+
+    def __init__(self, trace: Trace, scheme: Scheme, nodes: int) -> None:
+        """Make everything ready; ``nodes`` have one slot each."""
+        order = scheme.parts["order"]
+        self._by_arrival = order == "fifo"
+        self._by_attained = order != "fifo" and order[1]["size"] == "attained"
+        gate: tuple[str, dict[str, Any]] | None = scheme.parts.get("gate")
+        settings = {} if gate is None else gate[1]
+        self._sampled = gate is not None
+        self._thin_limit = settings.get("thin_limit", THIN_LIMIT) if gate is not None else 0
+        self._trusted = settings.get("trusted_deviation", 0.0)
+        self._deviations = Z90 * settings.get("settled_part", 0.0)
+        self._history_part = settings.get("history_part", 0.0)
+        self._nodes = nodes
+        fixed = settings.get("ratio") == "fixed"
+        self._ratio: Ratio = FixedRatio(settings["ratio_percent"]) if fixed else AdaptiveRatio()
+        self._goes_by_hints = scheme.parts.get("estimate") == "hints"
+        hints = trace.hints[scheme.hints] if scheme.hints else None
+        self._jobs: list[_Job] = []
+        first = 0
+        for number, job in enumerate(trace.workload.jobs):
+            stages = job.dag.stages
+            durations_ms = np.concatenate([stage.durations() for stage in stages]).astype(float).tolist()
+            said = slice(first, first + len(stages) if hints is not None else first)
+            known = hints is not None and bool((hints.duration_ms[said] >= 0).all())
+            hint_ms = hints.duration_ms[said].astype(float).tolist() if hints is not None and known else []
+            deviations_ms = hints.deviation_ms[said].astype(float).tolist() if hints is not None and known else []
+            widths = [stage.tasks for stage in stages]
+            made = _Job(number, float(job.arrival_ms), durations_ms, widths, hint_ms, deviations_ms)
+            self._jobs.append(made)
+            first += len(stages)
+        self._waiting: list[list[int]] = [[] for _ in range(LEVELS)]
+        self._use = [0] * LEVELS
+        self._held: dict[int, _Job] = {}
+        """In order of arrival."""
+        self._busy: dict[int, _Job] = {}
+        self._ends: list[tuple[float, int, bool]] = []
+        self._free = nodes
+        self._now_ms = 0.0
+        self.completion_ms = np.zeros(len(self._jobs))
+        self.wait_ms = np.zeros(len(self._jobs))
+        """How long the tasks of each job wait, from its arrival to their start, in the mean."""
+
+    def run(self) -> F64:
+        """Return the completion time of each job."""
+        coming = 0
+        while coming < len(self._jobs) or self._ends:
+            at_ms = self._jobs[coming].arrival_ms if coming < len(self._jobs) else float("inf")
+            self._now_ms = min(at_ms, self._ends[0][0]) if self._ends else at_ms
+            while coming < len(self._jobs) and self._jobs[coming].arrival_ms <= self._now_ms:
+                self._arrive(self._jobs[coming])
+                coming += 1
+            while self._ends and self._ends[0][0] <= self._now_ms:
+                _, number, pilot = heappop(self._ends)
+                self._end(self._jobs[number], pilot)
+            if self._free:
+                self._serve()
+        return self.completion_ms
+
+    def _arrive(self, job: _Job) -> None:
+        job.may_begin = job.widths[0]
+        if self._sampled and max(job.widths) < self._thin_limit:
+            job.level = 0
+        elif self._sampled and not self._trusts(job):
+            job.held, job.level = True, SAMPLING_LEVEL
+            job.percent = self._ratio.next_percent()
+            job.allowed = job.pilots = max(1, int(job.widths[0] * job.percent / 100.0 + 1e-9))
+            self._held[job.number] = job
+            if self._history_part and job.hint_ms and min(job.deviations_ms) >= 0:
+                high_ms = job.hint_ms[0] * exp(Z90 * job.deviations_ms[0] / job.hint_ms[0])
+                job.history_level = bisect_left(_THRESHOLDS_MS, job.size_ms(high_ms, Z90))
+                job.level = min(SAMPLING_LEVEL, job.history_level)
+        elif not (self._by_arrival or self._by_attained):
+            job.level = bisect_left(_THRESHOLDS_MS, job.size_ms(job.hint_ms[0]))
+        heappush(self._waiting[job.level], job.number)
+
+    def _trusts(self, job: _Job) -> bool:
+        if not job.hint_ms or min(job.deviations_ms) < 0:
+            return False
+        hint_ms, error = job.hint_ms[0], job.deviations_ms[0] / job.hint_ms[0]
+        if self._trusted and error <= self._trusted:
+            return True
+        if not self._deviations:
+            return False
+        low, high = (
+            bisect_left(_THRESHOLDS_MS, job.size_ms(hint_ms * exp(sign * error), sign))
+            for sign in (-self._deviations, self._deviations)
+        )
+        return low == high or high <= SAMPLING_LEVEL
+
+    def _end(self, job: _Job, pilot: bool) -> None:
+        self._attain(job)
+        self._free += 1
+        self._use[job.level] -= 1
+        job.running -= 1
+        job.ended += 1
+        if self._by_attained:
+            self._move(job, bisect_left(_THRESHOLDS_MS, job.attained_ms))
+        if not job.running:
+            del self._busy[job.number]
+        if pilot:
+            job.pilots_ended += 1
+            if job.held and job.pilots_ended == job.pilots:
+                self._open(job)
+        if job.ended == job.may_begin and job.stage + 1 < len(job.widths):
+            job.stage += 1
+            job.may_begin += job.widths[job.stage]
+            if not job.held:
+                heappush(self._waiting[job.level], job.number)
+        if job.ended == len(job.durations_ms):
+            self.completion_ms[job.number] = self._now_ms - job.arrival_ms
+            if job.percent:
+                self._ratio.ended(job.percent, self.completion_ms[job.number] / sum(job.durations_ms))
+
+    def _open(self, job: _Job) -> None:
+        job.held = False
+        del self._held[job.number]
+        first_ms = sum(job.durations_ms[: job.pilots]) / job.pilots
+        self._move(job, self._level(job, job.hint_ms[0] if self._goes_by_hints else first_ms))
+
+    @staticmethod
+    def _level(job: _Job, first_ms: float) -> int:
+        """Return the level of a job if its first stage's tasks take so long; later ones by SLearn-DAG's scaling."""
+        scale = first_ms / job.hint_ms[0] if job.hint_ms else 1.0
+        return bisect_left(_THRESHOLDS_MS, job.size_ms(0.0) * scale + first_ms * job.widths[0])
+
+    def _vouch(self, job: _Job) -> None:
+        """Put a job whose pilots run where history does, or below if they run for longer than that."""
+        ran_ms = sum(
+            min(self._now_ms - since_ms, duration_ms)
+            for since_ms, duration_ms in zip(job.pilots_since_ms, job.durations_ms, strict=False)
+        )
+        level = max(job.history_level, self._level(job, ran_ms / job.pilots))
+        if job.begun < job.pilots:
+            level = min(level, SAMPLING_LEVEL)
+        if level != job.level:
+            self._move(job, level)
+
+    def _move(self, job: _Job, level: int) -> None:
+        if level == job.level and not job.pilots:
+            return
+        self._use[job.level] -= job.running
+        self._use[level] += job.running
+        job.level = level
+        if job.startable():
+            heappush(self._waiting[level], job.number)
+
+    def _attain(self, job: _Job) -> None:
+        job.attained_ms += job.running * (self._now_ms - job.since_ms)
+        job.since_ms = self._now_ms
+
+    def _serve(self) -> None:
+        if self._by_attained:
+            for job in self._busy.values():  # the others' level has not changed
+                self._attain(job)
+                self._move(job, bisect_left(_THRESHOLDS_MS, job.attained_ms))
+        for job in self._held.values():
+            if job.history_level >= 0:
+                self._vouch(job)
+        while self._free:
+            first = self._next()
+            if first is None:
+                break
+            self._begin(first)
+        for job in self._held.values():  # what nobody else wants goes to what is held back, first come first served
+            while self._free and job.begun < job.may_begin:
+                self._begin(job)
+
+    def _next(self) -> _Job | None:
+        """Return the first job of the level that has least for its weight."""
+        best, least = None, float("inf")
+        for level, waiting in enumerate(self._waiting):
+            while waiting and not (self._jobs[waiting[0]].level == level and self._jobs[waiting[0]].startable()):
+                heappop(waiting)
+            part = self._use[level] * WEIGHT_FACTOR**level
+            if waiting and part < least:
+                best, least = self._jobs[waiting[0]], part
+        return best
+
+    def _begin(self, job: _Job) -> None:
+        self._attain(job)
+        pilot = job.held and job.begun < job.pilots
+        if pilot:
+            job.pilots_since_ms.append(self._now_ms)
+        heappush(self._ends, (self._now_ms + job.durations_ms[job.begun], job.number, pilot))
+        self.wait_ms[job.number] += (self._now_ms - job.arrival_ms) / len(job.durations_ms)
+        job.begun += 1
+        job.running += 1
+        self._busy[job.number] = job
+        self._use[job.level] += 1
+        self._free -= 1
+        if job.history_level >= 0 and job.held and job.begun == job.pilots:
+            vouched = min(int(self._nodes * self._history_part + 1e-9), job.may_begin)
+            job.allowed = max(job.pilots, vouched)
+            self._vouch(job)
+            heappush(self._waiting[job.level], job.number)

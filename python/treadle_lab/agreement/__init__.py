@@ -1,1 +1,0 @@
-"""Agreement of the simulator with a real cluster."""

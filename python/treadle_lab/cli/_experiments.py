@@ -1,0 +1,144 @@
+"""Common to experiments: options of several values, clusters out of the reach of others, the testbed (`--on sls`)."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import typer
+from rich.console import Console
+
+from treadle.errors import UserError
+from treadle_lab.harness import namespaces
+from treadle_lab.minicluster.processes import saying
+from treadle_lab.minicluster.settings import gather
+
+if TYPE_CHECKING:
+    from treadle_lab.sls.run import Setting
+
+
+def isolate_if_possible() -> None:
+    """Continue in a separate network namespace, or warn that there is none.
+
+    Call it before a cluster starts and after all that needs a network: the command begins again in the namespace.
+    """
+    if failure := isolate():
+        warn(f"a separate network namespace is not possible here: {failure}")
+
+
+def isolate() -> str:
+    """Continue in a separate network namespace; return why that is not possible, or nothing.
+
+    The Hadoop runtime is gathered first, since Maven needs a network.
+    """
+    with saying(Console(stderr=True)) as say:
+        gather(say)
+    return namespaces.isolate()
+
+
+def warn(reason: str) -> None:
+    """Warn that other users can reach a cluster that starts, and say why or what helps."""
+    text = f"warning: while this cluster runs, any local user can run commands as {getpass.getuser()}: {reason}"
+    typer.echo(text, err=True)
+
+
+CANDIDATES_MAX = 1024
+"""As `TetrisParameters.candidates`."""
+
+T = TypeVar("T")
+
+
+def levels_of(option: str, text: str, read: Callable[[str, str], T]) -> tuple[T, ...]:
+    """Return the values of a list with commas, each once.
+
+    Args:
+        option: as the user writes it, for messages
+        text: what the user gave
+        read: takes the option and one value
+
+    Raises:
+        UserError: there is none, or ``read`` refuses one.
+    """
+    found = tuple(dict.fromkeys(read(option, part.strip()) for part in text.split(",") if part.strip()))
+    if not found:
+        raise UserError(f"{option}: {text!r} has no value; give some with commas between them")
+    return found
+
+
+def number_of(option: str, text: str, least: float, most: float) -> float:
+    """Return a number within bounds.
+
+    Raises:
+        UserError: it is none, or not within them.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not least <= value <= most:
+        raise UserError(f"{option}: {text!r}; give a number from {least:g} to {most:g}")
+    return value
+
+
+def whole_of(option: str, text: str, least: int, most: int) -> int:
+    """Return a whole number within bounds.
+
+    Raises:
+        UserError: it is none, or not within them.
+    """
+    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+        raise UserError(f"{option}: {text!r}; give a whole number from {least} to {most}")
+    return int(text)
+
+
+def candidates_of(option: str, text: str) -> int:
+    """Return how many rows compete, 0 for all.
+
+    Raises:
+        UserError: it is neither a number nor all.
+    """
+    return 0 if text == "all" else whole_of(f"{option} (or all)", text, 1, CANDIDATES_MAX)
+
+
+def part_range(option: str, text: str) -> tuple[float, float]:
+    """Return two parts of a whole, LEAST..GREATEST.
+
+    Raises:
+        UserError: they are not, or not above 0.
+    """
+    least, dots, greatest = text.partition("..")
+    if not dots:
+        raise UserError(f"{option}: {text!r}; give the least and the greatest part, as 0.5..0.7")
+    found = number_of(option, least, 0.0, 1.0), number_of(option, greatest, 0.0, 1.0)
+    if not 0.0 < found[0] <= found[1]:
+        raise UserError(f"{option}: {text!r}; give two parts above 0, the lesser first")
+    return found
+
+
+STALL_S: Final = 180.0
+"""A run in which nothing happens for so long is given up."""
+HEAP_MB: Final = 2_048
+
+
+class SimulatorKind(StrEnum):
+    """Where an experiment with simulations runs."""
+
+    SIMULATOR = "simulator"
+    SLS = "sls"
+
+
+def setting_of_testbed(sidecar: Path | None = None) -> Setting:
+    """Return Java, class path and sidecar of the testbed; may gather Hadoop's jars and build for a minute.
+
+    Raises:
+        BenchError: something is missing; the text says how to get it.
+    """
+    from treadle_lab.sls import load as jars
+    from treadle_lab.sls.load import Workload
+    from treadle_lab.sls.run import Setting
+
+    java, command = jars.java_command(), str(jars.sidecar_command(sidecar))
+    return Setting(Workload(1, 1, 1, 1), jars.class_path(None), java, HEAP_MB, command, STALL_S)

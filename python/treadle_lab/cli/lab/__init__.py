@@ -1,1 +1,0 @@
-"""`treadle lab`: experiments on policies, in a checkout."""

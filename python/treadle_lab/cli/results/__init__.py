@@ -1,1 +1,0 @@
-"""`treadle results`: keep the results of experiments, and write the pages' tables from them."""

@@ -1,0 +1,408 @@
+"""Graphene's simulations: jobs that arrive at a cluster, and single DAGs by their plans alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from treadle.compiled.array_types import F64
+from treadle.config.settings import Settings
+from treadle.dag.dag import Dag, Instance
+from treadle.dag.generate import RESOURCES, Shape, generate
+from treadle.planner import baselines
+from treadle.planner.baselines import baseline
+from treadle.planner.bounds import structure
+from treadle.planner.graphene import Options, plan
+from treadle.planner.online import PlanSource
+from treadle.planner.problem import compile_problem
+from treadle.simulator.loop import Run
+from treadle.simulator.plans import planned_machines
+from treadle.simulator.scenario import Scenario
+from treadle.simulator.simulation import Simulation
+from treadle.sweep.kept import Kept, result_bytes
+from treadle.workload.job import Workload
+from treadle_lab.harness.runs import digest_of, run_to_the_end
+from treadle_lab.papers.graphene.jobs import OVERBOOKABLE, Mix, Scheme
+
+SCHEDULES: Final = 50
+"""Candidate schedules of the plan for all jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchBounds:
+    """From the first arrival to the last end, in milliseconds. No batch takes less than the first three.
+
+    The last two can be reached: all jobs as one DAG, begun when the last has come, by one who knows everything, decides
+    at every instant, leaves no room free for later and starts tasks without delay.
+    """
+
+    work_ms: int
+    """The work of the busiest resource over what the cluster has; for those too that give out more than there is."""
+    path_ms: int
+    """The latest that a job would end which has the cluster to itself, task by task along its longest path."""
+    planner_ms: int
+    """The planner's bound on all jobs as one DAG, not less than the others; if nothing is given out twice."""
+    one_plan_ms: int
+    """By a plan."""
+    one_breadth_first_ms: int
+    """By breadth first."""
+
+
+def bounds_of(workload: Workload, mix: Mix) -> BatchBounds:
+    """Return what a batch could take on a cluster of alike machines.
+
+    Raises:
+        DagError: a task fits on no machine.
+    """
+    capacity, machines = dict.fromkeys(RESOURCES, 1.0), mix.machines
+    first_ms = workload.jobs[0].arrival_ms
+    apart = [structure(compile_problem(job.dag, capacity, machines)).bounds for job in workload.jobs]
+    after_ms = [job.arrival_ms - first_ms for job in workload.jobs]
+    whole = _one_dag(workload)
+    together = structure(compile_problem(whole, capacity, machines)).bounds
+    path_ms = max(after + each.critical_path for after, each in zip(after_ms, apart, strict=True))
+    waves_ms = max(after + each.best for after, each in zip(after_ms, apart, strict=True))
+    planned = plan(whole, capacity, machines, SCHEDULES)
+    natural = baseline("bfs", whole, capacity, machines)
+    return BatchBounds(
+        work_ms=together.work,
+        path_ms=path_ms,
+        planner_ms=max(together.best, waves_ms, path_ms),
+        one_plan_ms=workload.span_ms + planned.executed_makespan,
+        one_breadth_first_ms=workload.span_ms + natural.executed_makespan,
+    )
+
+
+def _one_dag(workload: Workload) -> Dag:
+    """Return the jobs' DAGs side by side, as if all came at once."""
+    stages = []
+    lengths = (1 + max((stage.id for stage in job.dag.stages), default=0) for job in workload.jobs)
+    for job, first in zip(workload.jobs, accumulate(lengths, initial=0), strict=False):
+        for stage in job.dag.stages:
+            parents = tuple(first + parent for parent in stage.parents)
+            singles = frozenset(first + parent for parent in stage.one_to_one)
+            stages.append(replace(stage, id=first + stage.id, parents=parents, one_to_one=singles))
+    return Dag("batch", tuple(stages))
+
+
+ALGORITHMS: Final = ("graphene", "graphene-paper", *baselines.NAMES)
+SHARES: Final = (0.0, 0.25, 0.5, 0.75)
+"""Of long small stages, and of fragmenting ones: the range of the generator's parameters."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with (what runs, how much is done, of how much) now and then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """Executed makespans of single DAGs, by algorithm one number a DAG."""
+
+    bound: list[int]
+    makespans: dict[str, list[int]]
+
+    def over_bound(self, algorithm: str) -> list[float]:
+        """Return how many times the lower bound each DAG takes."""
+        return [each / bound for each, bound in zip(self.makespans[algorithm], self.bound, strict=True)]
+
+    def shorter_percent(self, algorithm: str, than: str = "bfs") -> list[float]:
+        """Return by how much each DAG is shorter than by another algorithm, in percent of that."""
+        pairs = zip(self.makespans[algorithm], self.makespans[than], strict=True)
+        return [100.0 * (1.0 - ours / theirs) for ours, theirs in pairs]
+
+
+def makespan(algorithm: str, instance: Instance, schedules: int) -> tuple[int, int]:
+    """Return a DAG's executed makespan by an algorithm, and the best lower bound known."""
+    where = (instance.dag, instance.capacity, instance.machines)
+    if algorithm in baselines.NAMES:
+        found = baselines.baseline(algorithm, *where)
+    else:
+        found = plan(*where, schedules, options=Options(paper=algorithm == "graphene-paper"))
+    return found.executed_makespan, found.bounds.best
+
+
+def compare_offline(
+    seeds: range,
+    shape: Shape | None = None,
+    algorithms: tuple[str, ...] = ALGORITHMS,
+    schedules: int = 400,
+    progress: Progress | None = None,
+) -> Offline:
+    """Plan one generated DAG a seed by each algorithm."""
+    bounds: list[int] = []
+    makespans: dict[str, list[int]] = {name: [] for name in algorithms}
+    for number, seed in enumerate(seeds):
+        if progress is not None:
+            progress("offline", number, len(seeds))
+        instance = generate(seed, shape)
+        bound = 0
+        for name in algorithms:
+            executed, known = makespan(name, instance, schedules)
+            makespans[name].append(executed)
+            bound = max(bound, known)
+        bounds.append(bound)
+    return Offline(bounds, makespans)
+
+
+def sweep_offline(seeds: range, schedules: int, progress: Progress | None = None) -> dict[tuple[float, float], Offline]:
+    """Return plans and breadth first over the generator's range, by shares of long and of fragmenting stages."""
+    found = {}
+    points = [(long_share, fragmenting) for long_share in SHARES for fragmenting in SHARES]
+    for number, (long_share, fragmenting) in enumerate(points):
+        if progress is not None:
+            progress("offline, over the generator's range", number, len(points))
+        shape = replace(Shape(), long_share=long_share, fragmenting_share=fragmenting)
+        found[long_share, fragmenting] = compare_offline(seeds, shape, ("graphene", "bfs"), schedules)
+    return found
+
+
+TICK_MS: Final = 100
+REMEMBERED: Final = 10_000
+"""Plans kept between schemes."""
+Plans = dict[tuple[int, tuple[tuple[str, float], ...], int], PlanSource]
+"""What made plans so far, by machines, what each has, and schedules."""
+WINDOWS_S: Final = (10, 60, 240)
+"""Over which fairness is compared; the paper's three are lost."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """The results of some jobs under a scheme."""
+
+    completion_ms: F64
+    """Of each job, from its arrival to its end."""
+    makespan_ms: int
+    """From the first arrival to the last end."""
+    jain: dict[int, float]
+    """With two queues: Jain's index by length of window in seconds, the mean over windows in which both have work."""
+    replans: int
+    wall_s: float
+
+    @property
+    def median_s(self) -> float:
+        """Return the median completion time."""
+        return float(np.median(self.completion_ms)) / 1000.0
+
+    @property
+    def mean_s(self) -> float:
+        """Return the mean completion time."""
+        return float(self.completion_ms.mean()) / 1000.0
+
+
+def shorter_percent(ours: float, theirs: float) -> float:
+    """Return by how much a time is shorter than another, in percent of that."""
+    return 100.0 * (1.0 - ours / theirs)
+
+
+def gaps_percent(ours: Result, theirs: Result) -> F64:
+    """Return the paper's improvement of each job: the gap in completion time over the completion time compared with."""
+    return np.asarray(100.0 * (1.0 - ours.completion_ms / theirs.completion_ms))
+
+
+def scenario_of(mix: Mix, scheme: Scheme, queues: Sequence[str] = ("one",), tick_ms: int = TICK_MS) -> Scenario:
+    """Return a cluster of alike nodes of which everything is heard at once; Tez starts no task early.
+
+    Early tasks would hold room and do nothing here, as a shuffle takes no time in the simulator. A container runs one
+    task, as in the paper's scheduling by task.
+    """
+    contended = any(name in scheme.uncounted for name in mix.resources)
+    resources: list[dict[str, Any]] = [
+        {"name": name, "scale": 1000, "counted": name not in scheme.uncounted}
+        | ({"usage": mix.usage} if contended and name in OVERBOOKABLE else {})
+        for name in mix.resources
+    ]
+    return Scenario.model_validate(
+        {
+            "cluster": {
+                "resources": resources,
+                "nodes": [{"count": mix.machines, "resources": dict.fromkeys(mix.resources, 1.0)}],
+                "heartbeat_ms": 0,
+                "contention": contended,
+            },
+            "queues": {name: {} for name in queues},
+            "frameworks": {
+                "heartbeat_ms": 0,
+                "tez_order": scheme.order,
+                "tez_min_fraction": 1.0,
+                "tez_max_fraction": 1.0,
+                "tez_reuse": False,
+            },
+            "decision": {"tick_ms": tick_ms, "idle_ms": 2**40},
+            "workload": {"jobs": [{"stages": [{"tasks": 1, "duration_s": 1}]}]},
+            "report": {"window_s": min(WINDOWS_S) if len(queues) > 1 else 1e6, "windows_max": 100_000},
+        }
+    )
+
+
+def run_scheme(
+    workload: Workload,
+    scheme: Scheme,
+    mix: Mix,
+    seed: int,
+    *,
+    queues: Sequence[str] = ("one",),
+    believed: Sequence[Dag | None] | None = None,
+    progress: Progress | None = None,
+    title: str = "",
+    plans: Plans | None = None,
+    tick_ms: int = TICK_MS,
+) -> Result:
+    """Run jobs under a scheme.
+
+    Args:
+        workload: the jobs
+        scheme: what orders and places them
+        mix: has the machines
+        seed: of the engine
+        queues: that the jobs are submitted to
+        believed: the DAGs that the scheme plans and orders jobs by
+        progress: called with the part that is done
+        title: of the progress
+        plans: made by other schemes; what this one makes is added
+        tick_ms: how often the engine decides
+    """
+    scenario, settings = scenario_of(mix, scheme, queues, tick_ms), scheme.settings(seed)
+    source = None
+    if plans is not None and settings.plans.schedules:
+        machines = planned_machines(scenario, settings)
+        made = PlanSource(machines, settings.plans.schedules, REMEMBERED)
+        key = machines.count, tuple(sorted(machines.capacity.items())), settings.plans.schedules
+        source = plans.setdefault(key, made)
+    simulation = Simulation(scenario, workload, settings, seed, check=False, believed=believed, source=source)
+    run, times = run_to_the_end(simulation, f"{title}{scheme.title}", progress)
+    apps = run.built.state.apps
+    span = int(apps["finish_ms"].max() - apps["arrival_ms"].min())
+    replans = simulation.plans.replans if simulation.plans is not None else 0
+    return Result(times, span, jain_by_window(run) if len(queues) > 1 else {}, replans, run.wall_s)
+
+
+def jain_by_window(run: Run) -> dict[int, float]:
+    """Return Jain's index of the queues' dominant shares by window length; windows in which one has no job are out."""
+    built, state = run.built, run.built.state
+    leaves = list(built.tree.leaves)
+    windows = run.measurements.windows
+    ends = np.array([window.end_ms for window in windows])
+    lengths = np.array([window.end_ms - window.begin_ms for window in windows], np.float64)
+    used = np.array([window.used[leaves] / np.maximum(built.total, 1) for window in windows]) * lengths[:, None, None]
+    busy = np.array(
+        [[_has_job(state.apps, leaf, window.begin_ms, window.end_ms) for leaf in leaves] for window in windows]
+    )
+    found = {}
+    for seconds in WINDOWS_S:
+        bins = (ends - 1) // (1000 * seconds)
+        values = []
+        for each in np.unique(bins):
+            inside = bins == each
+            if busy[inside].all():
+                share = used[inside].sum(axis=0).max(axis=1)
+                values.append(float(share.sum() ** 2 / (len(share) * (share**2).sum())) if share.any() else 1.0)
+        found[seconds] = float(np.mean(values)) if values else float("nan")
+    return found
+
+
+def _has_job(apps: Any, leaf: int, begin_ms: int, end_ms: int) -> bool:
+    """Say whether a queue has a job throughout a window."""
+    here = apps["queue"] == leaf
+    return bool((here & (apps["arrival_ms"] <= begin_ms) & (apps["finish_ms"] >= end_ms)).any())
+
+
+class KeptResults:
+    """A folder as `treadle sweep` has one, of results by a digest of all that they depend on.
+
+    That is the jobs, what is believed of them, the cluster, the engine's settings, and the code.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        """Use a folder; None keeps nothing.
+
+        Raises:
+            UserError: it cannot be made or written.
+        """
+        self._kept = None if folder is None else Kept(folder)
+
+    def key(
+        self,
+        name: str,
+        workload: Workload,
+        believed: Sequence[Dag | None] | None,
+        scenario: Scenario,
+        settings: Settings,
+    ) -> str:
+        """Return what a result is found by (`key_of`); empty if nothing is kept."""
+        return "" if self._kept is None else key_of(name, workload, believed, scenario, settings)
+
+    def read(self, key: str) -> Result | None:
+        """Return the result that is kept, if any; one that is damaged counts as none."""
+        found = None if self._kept is None else self._kept.get(key)
+        return None if found is None else result_of(json.loads(found))
+
+    def write(self, key: str, result: Result) -> None:
+        """Keep a result.
+
+        Raises:
+            UserError: it cannot be written.
+        """
+        if self._kept is None:
+            return
+        document = {"key": key} | document_of(result)
+        self._kept.put(key, result_bytes(document), failed=False)
+
+
+def key_of(
+    name: str, workload: Workload, believed: Sequence[Dag | None] | None, scenario: Scenario, settings: Settings
+) -> str:
+    """Return the digest of all that a result depends on. ``name`` is the scheme's, with the seed."""
+    return digest_of(
+        __name__,
+        name,
+        [[job.arrival_ms, job.queue, job.framework, _plain(job.dag)] for job in workload.jobs],
+        None if believed is None else [None if dag is None else _plain(dag) for dag in believed],
+        scenario.model_dump_json(),
+        repr(settings),
+    )
+
+
+def document_of(result: Result) -> dict[str, Any]:
+    """Return a result as JSON takes it."""
+    return {
+        "completion_ms": result.completion_ms.tolist(),
+        "makespan_ms": result.makespan_ms,
+        "jain": {str(seconds): value for seconds, value in result.jain.items()},
+        "replans": result.replans,
+        "wall_s": result.wall_s,
+    }
+
+
+def result_of(document: Mapping[str, Any]) -> Result:
+    """Return a result from what `document_of` wrote."""
+    return Result(
+        completion_ms=np.asarray(document["completion_ms"], np.float64),
+        makespan_ms=int(document["makespan_ms"]),
+        jain={int(seconds): float(value) for seconds, value in document["jain"].items()},
+        replans=int(document["replans"]),
+        wall_s=float(document["wall_s"]),
+    )
+
+
+def _plain(dag: Dag) -> list[Any]:
+    """Return a DAG as JSON takes it; every task's duration counts."""
+    return [
+        [
+            stage.id,
+            stage.tasks,
+            _numbers(stage.durations()) if stage.durations_ms is not None else stage.duration_ms,
+            sorted(stage.demand.items()),
+            list(stage.parents),
+            sorted(stage.one_to_one),
+        ]
+        for stage in dag.stages
+    ]
+
+
+def _numbers(values: Iterable[Any]) -> list[int]:
+    return [int(value) for value in values]

@@ -1,1 +1,0 @@
-"""What reads traces and estimates from them as the papers do."""

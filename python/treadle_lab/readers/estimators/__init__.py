@@ -1,1 +1,0 @@
-"""Estimators of how long a job will run, and how well they do."""
