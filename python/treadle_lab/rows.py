@@ -98,8 +98,8 @@ class Table:
     """Cells of text; the first column names the row."""
 
     title: str
-    heading: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
+    heading: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 def show(table: Table, console: Console) -> None:

@@ -118,7 +118,7 @@ def test_the_command_writes_figures(tmp_path: Path) -> None:
     arguments += ["--json", str(tmp_path / "figures.json")]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
-    assert "tetris-all: the mean over all other factors" in result.output
+    assert "the mean over all other factors" in result.output
     found = json.loads((tmp_path / "figures.json").read_text())
     assert [(row["scheme"], row["overbook"]) for row in found["rows"]] == [
         ("bfs", None),

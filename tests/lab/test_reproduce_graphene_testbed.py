@@ -16,6 +16,7 @@ from treadle.history.run import recurrence_key
 from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
 from treadle.policy.catalogue import register_parts
+from treadle_lab.docs.tables import TABLES
 from treadle_lab.papers.graphene import sls as testbed
 from treadle_lab.papers.graphene.sls import (
     QUICK,
@@ -29,7 +30,6 @@ from treadle_lab.papers.graphene.sls import (
     scheduling,
     script_of,
     shortfalls,
-    table,
 )
 from treadle_lab.sls.play import Played, PlayedJob
 
@@ -108,7 +108,7 @@ def draw(seed: int, shorter: float, **wrong: bool) -> Draw:
 def test_the_report_says_what_is_reached_and_what_is_not() -> None:
     good = [draw(1, 0.7), draw(2, 0.6)]
     assert shortfalls(good) == []
-    assert table(good).row_count == len(SCHEMES)
+    assert len(TABLES["graphene-testbed"](document(good, Size())).rows) == len(SCHEMES)
     written = json.loads(json.dumps(document(good, Size())))
     assert written["schemes"]["graphene"]["median_shorter"]["mean"] == pytest.approx(35.0)
     assert written["schemes"]["graphene"]["by_draw"] == pytest.approx([30.0, 40.0])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from treadle.cli.main import run as treadle
 from treadle_lab.papers.hdrf.paper_tests import (
@@ -21,7 +19,6 @@ from treadle_lab.papers.hdrf.paper_tests import (
     off,
     plot_test,
     queues,
-    table,
     used_resources,
 )
 
@@ -92,15 +89,6 @@ def test_one_container_more_or_less_is_as_the_paper() -> None:
     expected = TESTS["A"].shares("hdrf")[-1]
     assert off(step, expected) == {"n2.2": -2}
     assert faults(TESTS["A"], step, expected) == ["2 gpu idle"]
-
-
-def test_the_table_sets_what_was_reached_beside_the_paper() -> None:
-    test = TESTS["A"]
-    console = Console(width=140, record=True, file=io.StringIO())
-    console.print(table(test, [ended(test, "treadle", "hdrf"), ended(test, "capacity", "drf-naive")]))
-    text = console.export_text()
-    assert "as the paper" in text
-    assert "n2.1 starves" in text
 
 
 def test_the_document_is_json_and_names_who_is_off() -> None:

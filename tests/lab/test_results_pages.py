@@ -14,6 +14,7 @@ from treadle.cli.main import run
 from treadle.errors import UserError
 from treadle_lab.docs.pages import read_rows, rendered_all
 from treadle_lab.docs.tables import TABLES
+from treadle_lab.rows import markdown
 from treadle_lab.sls.play import Pace
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -209,7 +210,7 @@ def test_tables_of_graphene_and_hdrf_show_what_commands_write() -> None:
     effects = {"graphene": {"overbook": {"counted": row, "1.5": row}}}
     figures = {"factors": ["workload", "candidates", "overbook"], "rows": [plain, row, all_rows], "effects": effects}
     shown = "1.32 (1.26 to 1.40)"
-    assert TABLES["graphene-rows"](figures).splitlines() == [
+    assert markdown(TABLES["graphene-rows"](figures)).splitlines() == [
         (
             "| candidates | overbook | scheme | median shorter than bfs (%) | throughput over bfs (%) "
             "| throughput over bfs-cores (%) | batch (s) |"
@@ -219,31 +220,31 @@ def test_tables_of_graphene_and_hdrf_show_what_commands_write() -> None:
         f"| 16 | counted | graphene | {shown} | {shown} | {shown} | {shown} |",
         f"| all | 1.5 | graphene | {shown} | {shown} | {shown} | {shown} |",
     ]
-    assert TABLES["graphene-effects"](figures).splitlines()[2:] == [
+    assert markdown(TABLES["graphene-effects"](figures)).splitlines()[2:] == [
         f"| graphene | overbook | counted | {shown} | {shown} | {shown} |",
         f"| graphene | overbook | 1.5 | {shown} | {shown} | {shown} |",
     ]
-    assert TABLES["graphene-gains"](figures).splitlines()[0] == "| scheme | against | P10 (%) | P50 (%) |"
+    assert markdown(TABLES["graphene-gains"](figures)).splitlines()[0] == "| scheme | against | P10 (%) | P50 (%) |"
     leaf = {"median_tasks": INTERVAL, "response_over_hdrf": INTERVAL}
     schemes = {name: {"n1.1": leaf} for name in ("naive", "hdrf")}
     hdrf = {"schemes": schemes, "paper": {"median_tasks": {"hdrf": [83]}}}
-    assert TABLES["hdrf-tasks"](hdrf).splitlines()[2:] == [
+    assert markdown(TABLES["hdrf-tasks"](hdrf)).splitlines()[2:] == [
         f"| naive H-DRF (Pareto CS) | {shown} |",
         f"| H-DRF (as: paper) | {shown} |",
         "| paper, H-DRF | 83 |",
     ]
-    assert TABLES["hdrf-responses"](hdrf).splitlines()[2:] == [f"| naive H-DRF (Pareto CS) | {shown} |"]
+    assert markdown(TABLES["hdrf-responses"](hdrf)).splitlines()[2:] == [f"| naive H-DRF (Pareto CS) | {shown} |"]
     papers = {"median_tasks": {"capacity-scheduler": [79]}, "gain_percent_over": {"capacity-scheduler": [33]}}
     names = ("hdrf", "capacity-scheduler", "simulator-hdrf", "simulator-capacity")
     played = {"schemes": {name: {"n1.1": leaf} for name in names}, "paper": papers}
-    assert TABLES["hdrf-tasks"](played).splitlines()[2:] == [
+    assert markdown(TABLES["hdrf-tasks"](played)).splitlines()[2:] == [
         f"| H-DRF (as: paper) | {shown} |",
         f"| stock capacity scheduler | {shown} |",
         f"| H-DRF (as: paper), in the simulator | {shown} |",
         f"| capacity share, in the simulator | {shown} |",
         "| paper, capacity scheduler of Hadoop 2.0.2 | 79 |",
     ]
-    assert TABLES["hdrf-responses"](played).splitlines()[2:] == [
+    assert markdown(TABLES["hdrf-responses"](played)).splitlines()[2:] == [
         f"| stock capacity scheduler | {shown} |",
         f"| capacity share, in the simulator | {shown} |",
         "| paper, gain of H-DRF over capacity scheduler of Hadoop 2.0.2 (%) | 33 |",
@@ -257,7 +258,7 @@ def test_a_table_says_whether_the_machine_kept_up_with_each_run() -> None:
     played = [{"seed": 1, "scheme": "hdrf", "pace": pace}, {"seed": 1, "scheme": "stock", "pace": stock}]
     draws = [{"seed": 1, "runs": {"hdrf": {"pace": pace}, "stock": {"pace": stock}}}]
     for figures in ({"played": played}, {"draws": draws}):
-        assert TABLES["testbed-pace"](figures).splitlines()[2:] == rows
+        assert markdown(TABLES["testbed-pace"](figures)).splitlines()[2:] == rows
 
 
 def test_tables_of_testbeds_and_clusters_show_draws_and_steps() -> None:
@@ -265,13 +266,13 @@ def test_tables_of_testbeds_and_clusters_show_draws_and_steps() -> None:
         "3sigma-paper": {"all": INTERVAL, "wide": INTERVAL, "by_draw": [1.26, 1.4]},
         "fifo": {"by_draw": [2.0, 3.0]},
     }
-    shown = TABLES["slearn-testbed"]({"over_slearn": {"slearn": {}, **over}})
+    shown = markdown(TABLES["slearn-testbed"]({"over_slearn": {"slearn": {}, **over}}))
     assert "| 3Sigma by the paper's letter | 1.32 (1.26 to 1.40) | 1.26, 1.40 | 1.32 (1.26 to 1.40) |" in shown
     assert "| stock, FIFO |  | 2.00, 3.00 |  |" in shown
     step = {"tasks": {"n1": 9.0, "n2": 4.0}, "least": {"n1": 8, "n2": 4}, "most": {"n1": 10, "n2": 4}}
     run_ = {"scheduler": "treadle", "steps": [step]}
     expected = {"hdrf": [{"n1": 10.0, "n2": 4.0}], "drf-naive": [{"n1": 12.0, "n2": 2.5}]}
-    shown = TABLES["hdrf-test"]({"tests": [{"steps": ["n1, n2 come"], "expected": expected, "runs": [run_]}]})
+    shown = markdown(TABLES["hdrf-test"]({"tests": [{"steps": ["n1, n2 come"], "expected": expected, "runs": [run_]}]}))
     assert "| n1, n2 come | n1 | 10 | 12 | 9 (8 to 10) |" in shown
     assert "|  | n2 | 4 | 2.5 | 4 |" in shown
 
@@ -281,7 +282,7 @@ def test_tables_of_loads_and_workloads_have_a_row_for_each_scheme() -> None:
     found = {"at_a_time": INTERVAL, "ended_percent": INTERVAL}
     schemes = {"hdrf": found | {"gain_percent": {}}, "slots-10": found | {"gain_percent": {"0-20": INTERVAL}}}
     large = {"loads": {"0.6": schemes}, "paper": {"gain_percent": {"slots-10": [83]}}}
-    assert TABLES["hdrf-large"](large).splitlines() == [
+    assert markdown(TABLES["hdrf-large"](large)).splitlines() == [
         "| load |  | tasks at a time | jobs ended (%) | gain of H-DRF, jobs of 0-20 tasks (%) |",
         "| --- | --- | --- | --- | --- |",
         f"| 0.6 | H-DRF (as: paper) | {shown} | {shown} |  |",
@@ -290,7 +291,7 @@ def test_tables_of_loads_and_workloads_have_a_row_for_each_scheme() -> None:
     ]
     own = {"tpch": {"bfs": INTERVAL, "tetris": INTERVAL}}
     batch = {"throughput_higher": {"bfs": own}, "throughput_possible": {"bfs": {"tpch": {"one plan": INTERVAL}}}}
-    assert TABLES["graphene-batch"](batch).splitlines() == [
+    assert markdown(TABLES["graphene-batch"](batch)).splitlines() == [
         "| workload |  | throughput over bfs (%) |",
         "| --- | --- | --- |",
         "| tpch | bfs |  |",

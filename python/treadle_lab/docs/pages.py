@@ -22,7 +22,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from treadle import __version__
 from treadle.errors import UserError
 from treadle.files import write_whole
-from treadle_lab.docs.tables import TABLES, figure, interval, markdown_table
+from treadle_lab.docs.tables import TABLES, figure, interval
+from treadle_lab.rows import Table, markdown
 
 FOLDER: Final = "kept"
 """Of kept results, beside the pages that show them."""
@@ -186,7 +187,7 @@ def summary(folder: Path) -> str:
         lines.append((f"[{row.mechanism}]({row.page})", row.faithful, row.paper, here, uncertain, row.why))
     text = MARKED if any(row.here for row in rows) else ""
     origins = "".join(f"\n{kept(name).origin()}\n" for name in sorted({row.kept for row in rows if row.kept}))
-    return HEAD + markdown_table(heading, lines).replace(f" {TEXT_MARK} |", f" \\{TEXT_MARK} |") + text + origins
+    return HEAD + markdown(Table("", heading, lines)).replace(f" {TEXT_MARK} |", f" \\{TEXT_MARK} |") + text + origins
 
 
 def read_rows(file: Path) -> list[Row]:
@@ -256,7 +257,7 @@ def rendered(page: Path) -> str:
             raise UserError(f"{page}: there is no table {table}; there are {', '.join(TABLES)}")
         kept = read_kept(page.parent, name)
         try:
-            shown = TABLES[table](kept.figures)
+            shown = markdown(TABLES[table](kept.figures))
         except (KeyError, TypeError) as error:
             raise UserError(f"{page}: {name} has no figures for {table} ({error!r}); keep it anew") from None
         return f"<!-- results: {table} of {name} -->\n{kept.origin()}\n\n{shown}{END}"

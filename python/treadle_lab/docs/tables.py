@@ -1,11 +1,14 @@
-"""Tables of kept results, by the name that a page asks for them: figures of a command to Markdown."""
+"""Tables of results by name: a page shows those of kept results, a command those of what it has just found."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from rich.console import Console
+
 from treadle_lab.harness.statistics import Interval
+from treadle_lab.rows import Table, show
 
 Figures = Mapping[str, Any]
 
@@ -51,8 +54,7 @@ TESTBED: Final = {"fair": "stock, fair ordering", "fifo": "stock, FIFO"}
 GRAPHENE_FIGURES: Final = {"median_shorter": "median shorter than", "throughput_higher": "throughput over"}
 
 
-def _slearn_times(figures: Figures) -> str:
-    """Mean completion times, over SLearn's."""
+def _slearn_times(figures: Figures) -> Table:
     intervals, papers = figures["intervals"], figures["paper"]
     heading = ("", "over SLearn's, all jobs", "paper", "by draw", "wide jobs alone", "median over jobs", "paper")
     rows = [
@@ -68,11 +70,10 @@ def _slearn_times(figures: Figures) -> str:
         for name in intervals["mean_s"]
         if name != "slearn"
     ]
-    return markdown_table(heading, rows)
+    return Table("Completion times of jobs over SLearn's", heading, rows)
 
 
-def _slearn_errors(figures: Figures) -> str:
-    """How wrong estimates of wide jobs are."""
+def _slearn_errors(figures: Figures) -> Table:
     intervals, papers = figures["intervals"], figures["paper"]
     kinds = {"error_p50": "error P50 (%)", "error_p90": "error P90 (%)", "right_queue": "in the right queue (%)"}
     heading = ["wide jobs"]
@@ -84,14 +85,15 @@ def _slearn_errors(figures: Figures) -> str:
         for kind in kinds:
             row += [_shown(intervals[kind], name), _number(papers[kind], name)]
         rows.append(row)
-    return markdown_table(heading, rows)
+    return Table("Estimates of wide jobs", heading, rows)
 
 
-def _slearn_settings(figures: Figures) -> str:
-    """Other thin limits and ratios."""
+def _slearn_settings(figures: Figures) -> Table:
     ours, papers = figures["intervals"]["over_3sigma"], figures["paper"]["over_3sigma"]
     rows = [(name, _shown(ours, name), _number(papers, name)) for name in ours]
-    return markdown_table(("SLearn with", "speed-up over 3Sigma", "paper"), rows)
+    return Table(
+        "SLearn with other settings: mean speed-up over 3Sigma", ("SLearn with", "speed-up over 3Sigma", "paper"), rows
+    )
 
 
 def _hdrf_title(scheme: str) -> str:
@@ -106,21 +108,25 @@ def _hdrf_rows(figures: Figures, figure_name: str) -> list[tuple[str, ...]]:
     ]
 
 
-def _hdrf_tasks(figures: Figures) -> str:
-    """How many tasks of each leaf run at a time, beside the paper's."""
+def _hdrf_tasks(figures: Figures) -> Table:
     papers = figures["paper"]["median_tasks"]
     rows = _hdrf_rows(figures, "median_tasks")
     rows += [(f"paper, {_hdrf_paper(name)}", *map(str, row)) for name, row in papers.items()]
-    return markdown_table(("", *next(iter(figures["schemes"].values()))), rows)
+    return Table(
+        "Tasks that run at a time: median while leaves with large jobs have jobs",
+        ("", *next(iter(figures["schemes"].values()))),
+        rows,
+    )
 
 
-def _hdrf_responses(figures: Figures) -> str:
-    """Mean response times of jobs by leaf, over those under H-DRF; of a testbed with the paper's gains."""
+def _hdrf_responses(figures: Figures) -> Table:
     own = {_hdrf_title("hdrf"), _hdrf_title("simulator-hdrf")}
     rows = [row for row in _hdrf_rows(figures, "response_over_hdrf") if row[0] not in own]
     papers = figures["paper"].get("gain_percent_over", {})
     rows += [(f"paper, gain of H-DRF over {_hdrf_paper(name)} (%)", *map(str, row)) for name, row in papers.items()]
-    return markdown_table(("", *next(iter(figures["schemes"].values()))), rows)
+    return Table(
+        "Mean response time of jobs over that under H-DRF", ("", *next(iter(figures["schemes"].values()))), rows
+    )
 
 
 def _hdrf_paper(scheme: str) -> str:
@@ -128,8 +134,7 @@ def _hdrf_paper(scheme: str) -> str:
     return HDRF_SCHEMES["stock" if scheme == "capacity-scheduler" else scheme].removesuffix(" (as: paper)")
 
 
-def _hdrf_test(figures: Figures) -> str:
-    """A test on a real ResourceManager: containers of each leaf at the end of each step, beside exact shares."""
+def _hdrf_test(figures: Figures) -> Table:
     rows = []
     for test in figures["tests"]:
         for number, title in enumerate(test["steps"]):
@@ -140,7 +145,11 @@ def _hdrf_test(figures: Figures) -> str:
                 rows.append((shown, leaf, f"{expected:g}", f"{naive:g}", *reached))
     schedulers = {"treadle": "Treadle", "capacity": "stock"}
     runs = figures["tests"][0]["runs"]
-    return markdown_table(("", "leaf", "H-DRF", "naive DRF", *(schedulers[run["scheduler"]] for run in runs)), rows)
+    return Table(
+        "Containers of each leaf at the end of each step, beside exact shares",
+        ("", "leaf", "H-DRF", "naive DRF", *(schedulers[run["scheduler"]] for run in runs)),
+        rows,
+    )
 
 
 def _reached(step: Mapping[str, Any], leaf: str) -> str:
@@ -148,8 +157,7 @@ def _reached(step: Mapping[str, Any], leaf: str) -> str:
     return f"{step['tasks'][leaf]:g}" + (f" ({least} to {most})" if least != most else "")
 
 
-def _hdrf_slots(figures: Figures) -> str:
-    """H-DRF beside schedulers of slots: how long all jobs take, and by how much response times are longer."""
+def _hdrf_slots(figures: Figures) -> Table:
     papers, rows = figures["paper"], []
     sizes = next(list(each["gain_percent"]) for each in figures["schemes"].values() if each["gain_percent"])
     for scheme, found in figures["schemes"].items():
@@ -162,11 +170,10 @@ def _hdrf_slots(figures: Figures) -> str:
         gains = [str(gain) for gain in papers["gain_percent"].get(scheme, [""] * len(sizes))]
         rows.append([f"paper, {title}", f"{paper_s[scheme]:,}", paper_over, *gains])
     heading = ("", "all jobs (s)", "over H-DRF's", *(f"gain of H-DRF, jobs of {size} tasks (%)" for size in sizes))
-    return markdown_table(heading, rows)
+    return Table("H-DRF beside schedulers of slots", heading, rows)
 
 
-def _hdrf_large(figures: Figures) -> str:
-    """H-DRF beside schedulers of slots on 1,200 servers, by load."""
+def _hdrf_large(figures: Figures) -> Table:
     rows = []
     papers = figures["paper"]["gain_percent"]
     sizes = next(
@@ -180,15 +187,18 @@ def _hdrf_large(figures: Figures) -> str:
     for scheme, row in papers.items():
         rows.append(["paper", scheme.replace("slots-", "slots, "), "", "", *map(str, row)])
     gains = [f"gain of H-DRF, jobs of {size} tasks (%)" for size in sizes]
-    return markdown_table(("load", "", "tasks at a time", "jobs ended (%)", *gains), rows)
+    return Table(
+        "H-DRF beside schedulers of slots on 1,200 servers, by load",
+        ("load", "", "tasks at a time", "jobs ended (%)", *gains),
+        rows,
+    )
 
 
 def _level(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _graphene_rows(figures: Figures) -> str:
-    """Graphene's factorial: a row a point and setting. Factors of one level are left out."""
+def _graphene_rows(figures: Figures) -> Table:
     found = figures["rows"]
     factors = [
         each for each in figures["factors"] if len({_level(row[each]) for row in found if _level(row[each])}) > 1
@@ -207,11 +217,10 @@ def _graphene_rows(figures: Figures) -> str:
         cells = [_level(row[each]) for each in factors] + [row["scheme"]]
         cells += [_shown(row[name], base) for name, base in columns]
         rows.append(cells + ([_shown(row, "batch_s")] if "batch (s)" in heading else []))
-    return markdown_table(heading, rows)
+    return Table("Each point and setting", heading, rows)
 
 
-def _graphene_effects(figures: Figures) -> str:
-    """What each level of a factor gives in the mean of all others, by scheme."""
+def _graphene_effects(figures: Figures) -> Table:
     rows = []
     columns: list[tuple[str, str]] = []
     for scheme, factors in figures["effects"].items():
@@ -222,11 +231,10 @@ def _graphene_effects(figures: Figures) -> str:
                 ]
                 rows.append((scheme, factor, level, *(_shown(found[name], base) for name, base in columns)))
     heading = ("scheme", "factor", "level", *(f"{GRAPHENE_FIGURES[name]} {base} (%)" for name, base in columns))
-    return markdown_table(heading, rows)
+    return Table("Each level of a factor: the mean over all other factors", heading, rows)
 
 
-def _graphene_gains(figures: Figures) -> str:
-    """By how many percent jobs are shorter: percentiles over the jobs of all draws."""
+def _graphene_gains(figures: Figures) -> Table:
     rows = [
         (row["scheme"], base, *map(figure, row["gains"][base].values()))
         for row in figures["rows"]
@@ -234,41 +242,46 @@ def _graphene_gains(figures: Figures) -> str:
         if base in row["gains"]
     ]
     percentiles = next(gains for row in figures["rows"] for gains in row["gains"].values())
-    return markdown_table(("scheme", "against", *(f"{part.upper()} (%)" for part in percentiles)), rows)
+    return Table(
+        "Jobs are shorter by: percentiles over the jobs of all draws",
+        ("scheme", "against", *(f"{part.upper()} (%)" for part in percentiles)),
+        rows,
+    )
 
 
-def _graphene_online(figures: Figures) -> str:
-    """Graphene's online part: completion times by workload and scheme, against each baseline."""
+def _graphene_online(figures: Figures) -> Table:
     titles = {
         "median_shorter": "median shorter than",
         "gap_median": "median gap to",
         "mean_shorter": "mean shorter than",
     }
-    return _by_workload(figures, titles)
+    return _by_workload("Completion times against each baseline", figures, titles)
 
 
-def _graphene_batch(figures: Figures) -> str:
-    """Graphene's batches: throughput by workload and scheme, and what would be possible, against each baseline."""
-    return _by_workload(figures, {"throughput_higher": "throughput over", "throughput_possible": "throughput over"})
+def _graphene_batch(figures: Figures) -> Table:
+    return _by_workload(
+        "Throughput of batches against each baseline, and what is possible",
+        figures,
+        {"throughput_higher": "throughput over", "throughput_possible": "throughput over"},
+    )
 
 
-def _by_workload(figures: Figures, titles: Mapping[str, str]) -> str:
+def _by_workload(title: str, figures: Figures, titles: Mapping[str, str]) -> Table:
     """Return a row for each workload and each of what has figures there; a column for each title and baseline."""
-    columns = list(dict.fromkeys((title, base) for name, title in titles.items() for base in figures[name]))
+    columns = list(dict.fromkeys((words, base) for name, words in titles.items() for base in figures[name]))
     rows: dict[tuple[str, str], dict[tuple[str, str], str]] = {}
-    for name, title in titles.items():
+    for name, words in titles.items():
         for base, workloads in figures[name].items():
             for workload, found in workloads.items():
                 for scheme in found:
-                    rows.setdefault((workload, scheme), {})[title, base] = (
+                    rows.setdefault((workload, scheme), {})[words, base] = (
                         "" if scheme == base else _shown(found, scheme)
                     )
-    heading = ("workload", "", *(f"{title} {base} (%)" for title, base in columns))
-    return markdown_table(heading, [(*row, *(cells[each] for each in columns)) for row, cells in rows.items()])
+    heading = ("workload", "", *(f"{words} {base} (%)" for words, base in columns))
+    return Table(title, heading, [(*row, *(cells[each] for each in columns)) for row, cells in rows.items()])
 
 
-def _graphene_testbed(figures: Figures) -> str:
-    """Graphene's five schemes on the testbed, in its seconds."""
+def _graphene_testbed(figures: Figures) -> Table:
     columns = {
         "median_s": "median (s)",
         "median_shorter": "shorter than stock (%)",
@@ -282,11 +295,14 @@ def _graphene_testbed(figures: Figures) -> str:
         own = {"bfs": ("median_shorter", "mean_shorter"), "tetris": ("median_shorter_than_tetris",)}.get(scheme, ())
         cells = ["" if name in own else _shown(found, name) for name in columns]
         rows.append([found["title"], *cells, f"{found['gap_median']:.0f}", str(found["planned"])])
-    return markdown_table(("", *columns.values(), "median gap of jobs (%)", "jobs by a plan"), rows)
+    return Table(
+        "Completion times of DAGs on the testbed, in its seconds",
+        ("", *columns.values(), "median gap of jobs (%)", "jobs by a plan"),
+        rows,
+    )
 
 
-def _testbed_pace(figures: Figures) -> str:
-    """Whether the machine kept up with each run of a testbed."""
+def _testbed_pace(figures: Figures) -> Table:
     runs = [(run["seed"], run["scheme"], run["pace"]) for run in figures.get("played", ())]
     runs += [
         (draw["seed"], name, run["pace"]) for draw in figures.get("draws", ()) for name, run in draw["runs"].items()
@@ -299,11 +315,10 @@ def _testbed_pace(figures: Figures) -> str:
         beats, held = f"{100 * pace['heartbeats_share']:.1f}", f"{pace['held_over_work']:.2f}"
         rows.append((str(seed), scheme, beats, f"{pace['late_ms']:.0f}", held, *decide))
     heading = ("seed", "scheme", "heartbeats handled (%)", "latest submission (ms)", "containers held over tasks' time")
-    return markdown_table((*heading, "decide P50 (ms)", "P99 (ms)"), rows)
+    return Table("Whether the machine kept up with each run", (*heading, "decide P50 (ms)", "P99 (ms)"), rows)
 
 
-def _slearn_testbed(figures: Figures) -> str:
-    """SLearn and its baselines on the testbed, over SLearn's mean completion time."""
+def _slearn_testbed(figures: Figures) -> Table:
     rows = []
     for name, found in figures["over_slearn"].items():
         if name != "slearn":
@@ -316,43 +331,43 @@ def _slearn_testbed(figures: Figures) -> str:
                     _shown(found, "wide"),
                 )
             )
-    return markdown_table(("over SLearn's, mean completion", "all jobs", "draw by draw", "wide jobs alone"), rows)
+    return Table(
+        "Completion times of jobs on the testbed over SLearn's",
+        ("over SLearn's, mean completion", "all jobs", "draw by draw", "wide jobs alone"),
+        rows,
+    )
 
 
-def _of_rows(figures: Figures, part: str, columns: Mapping[str, str]) -> str:
+def _of_rows(title: str, figures: Figures, part: str, columns: Mapping[str, str]) -> Table:
     rows = [(name, *(_shown(found, each) for each in columns)) for name, found in figures[part].items()]
-    return markdown_table(("", *columns.values()), rows)
+    return Table(title, ("", *columns.values()), rows)
 
 
-def _slearn_bins(figures: Figures) -> str:
-    """Bins of jobs by width and size."""
+def _slearn_bins(figures: Figures) -> Table:
     columns = {"jobs": "jobs (%)", "work": "task time (%)"}
     columns |= {"over_slearn": "3Sigma by the letter over SLearn", "faster": "jobs that SLearn makes faster (%)"}
-    return _of_rows(figures, "bins", columns)
+    return _of_rows("Bins of jobs by width and size", figures, "bins", columns)
 
 
-def _slearn_waiting(figures: Figures) -> str:
-    """Normalised waiting times by segment."""
+def _slearn_waiting(figures: Figures) -> Table:
     columns = {"slearn": "with SLearn (%)", "3sigma-paper": "with 3Sigma by the letter (%)"}
     columns |= {"both": "with both (%)", "lower_with_slearn": "of these lower with SLearn (%)"}
-    return _of_rows(figures, "waiting", columns)
+    return _of_rows("Normalised waiting times by segment", figures, "waiting", columns)
 
 
-def _slearn_variation(figures: Figures) -> str:
-    """Coefficients of variation of task durations."""
-    return _of_rows(figures, "variation", {"p50": "P50", "p90": "P90"})
+def _slearn_variation(figures: Figures) -> Table:
+    return _of_rows("Coefficients of variation of task durations", figures, "variation", {"p50": "P50", "p90": "P90"})
 
 
-def _slearn_loads(figures: Figures) -> str:
-    """Mean completion times over SLearn's by load."""
+def _slearn_loads(figures: Figures) -> Table:
     loads = figures["loads"]
     found = {load: each["intervals"]["speedup_mean"] for load, each in loads.items()}
     names = [name for name in next(iter(found.values())) if name in SCHEMES]
     rows = [(SCHEMES[name], *(_shown(each, name) for each in found.values())) for name in names]
-    return markdown_table(("over SLearn's, mean load", *loads), rows)
+    return Table("Mean completion times over SLearn's by load", ("over SLearn's, mean load", *loads), rows)
 
 
-TABLES: Final[dict[str, Callable[[Figures], str]]] = {
+TABLES: Final[dict[str, Callable[[Figures], Table]]] = {
     "slearn-times": _slearn_times,
     "slearn-errors": _slearn_errors,
     "slearn-settings": _slearn_settings,
@@ -376,6 +391,14 @@ TABLES: Final[dict[str, Callable[[Figures], str]]] = {
 }
 
 
+def show_tables(figures: Figures, names: Sequence[str], console: Console) -> None:
+    """Print the tables of some names that have rows, and for each run of a testbed whether the machine kept up."""
+    for name in names:
+        table = TABLES[name](figures)
+        if table.rows:
+            show(table, console)
+
+
 def interval(found: Mapping[str, float]) -> Interval:
     """Return an interval as a command writes it."""
     return Interval(found["mean"], found["low"], found["high"])
@@ -384,12 +407,6 @@ def interval(found: Mapping[str, float]) -> Interval:
 def figure(value: float) -> str:
     """Return a number with three digits that count, noughts at its end too; from 1,000 on a whole one."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.3g}".removesuffix(".")
-
-
-def markdown_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    lines = [heading, ["---"] * len(heading), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _shown(table: Mapping[str, Any], name: str) -> str:

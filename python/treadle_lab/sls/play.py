@@ -348,20 +348,6 @@ class Pace:
         )
 
 
-def behind(paces: Mapping[str, Pace | None]) -> list[str]:
-    """Return a line for each run, by its title, in which the machine did not keep up. None was not measured."""
-    return [f"{title}: {pace}" for title, pace in paces.items() if pace is not None and not pace.kept_up]
-
-
-def shown(paces: Sequence[Pace | None]) -> str:
-    """Return the worst of some runs for a table: the share of heartbeats handled, and the latest submission."""
-    known = [pace for pace in paces if pace is not None]
-    if not known:
-        return ""
-    worst = "" if all(pace.kept_up for pace in known) else " !"
-    return f"{min(p.heartbeats_share for p in known):.0%}, {max(p.late_ms for p in known):.0f} ms{worst}"
-
-
 def pace_of(script: Script, cluster: Cluster, seen: Mapping[str, Any]) -> Pace:
     """Return how close a run was to its script, by its measurements at the end."""
     commits, completions = seen["commits"], seen["completions"]
@@ -448,6 +434,19 @@ class Played:
             "completion_ms": [job.completion_ms for job in self.jobs],
             "pace": None if self.pace is None else asdict(self.pace),
         }
+
+
+def faults(runs: Mapping[str, Played]) -> list[str]:
+    """Say what is wrong with runs, by title: jobs that did not end, native placements, a machine that was too slow."""
+    found = []
+    for title, run in runs.items():
+        found += [f"{title}: {job.name} ended as {job.status}" for job in run.jobs if job.status != SUCCEEDED]
+        if run.placed_natively:
+            native = f"the stock scheduler placed {run.placed_natively} containers in Treadle's stead"
+            found.append(f"{title}: {native}")
+        if run.pace is not None and not run.pace.kept_up:
+            found.append(f"{title}: {run.pace}")
+    return found
 
 
 def play(

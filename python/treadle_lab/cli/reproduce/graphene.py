@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._options import with_options
@@ -23,12 +22,12 @@ from treadle_lab.papers.graphene.paper import Part
 
 if TYPE_CHECKING:
     from treadle_lab.harness.runs import Asked
-    from treadle_lab.harness.statistics import Interval
     from treadle_lab.papers.graphene.experiment import Outcome, Sizes
     from treadle_lab.papers.graphene.figures import Report
     from treadle_lab.papers.graphene.jobs import Variation
     from treadle_lab.papers.graphene.simulations import Offline
     from treadle_lab.papers.graphene.sls import Size
+    from treadle_lab.rows import Table
 
 app = typer.Typer()
 
@@ -177,9 +176,10 @@ def _on_sls(
     console: Console,
 ) -> None:
     """Play draws on the testbed."""
+    from treadle_lab.docs.tables import show_tables
     from treadle_lab.minicluster.processes import saying, terminable
     from treadle_lab.minicluster.settings import build_folder
-    from treadle_lab.papers.graphene.sls import SCHEMES, STOCK, document, run_draw, shortfalls, table
+    from treadle_lab.papers.graphene.sls import SCHEMES, STOCK, document, run_draw, shortfalls
     from treadle_lab.sls.play import KeptPlays, Player
 
     names = _known(wanted, [scheme.name for scheme in SCHEMES]) | {STOCK}
@@ -191,7 +191,7 @@ def _on_sls(
             draws.append(run_draw(seed, size, names, turn, player))
             if json_file is not None:
                 write_json(json_file, document(draws, size))
-    console.print(table(draws))
+    show_tables(document(draws, size), ("graphene-testbed", "testbed-pace"), console)
     for text in shortfalls(draws):
         console.print(text, style="red", soft_wrap=True, highlight=False)
 
@@ -256,97 +256,56 @@ def _run(
 
 
 def _print(report: Report, console: Console) -> None:
+    from treadle_lab.docs.tables import show_tables
+    from treadle_lab.rows import show
+
     seeds = ", ".join(str(seed) for seed in report.seeds)
     console.print(f"seeds {seeds}; 95 % intervals over seeds; {report.wall_s:.0f} s of simulation", highlight=False)
     console.print(
-        f"Paper: its figures of {'; '.join(paper.LOST)} are not known: the text at hand has lost their digits. "
-        "All figures below are ours.",
+        f"Paper, Graphene against breadth first: median {paper.MEDIAN_SHORTER_PERCENT:g} % shorter, median gap of jobs "
+        f"{paper.HALF_SHORTER_PERCENT:g} %, throughput {paper.THROUGHPUT_HIGHER_PERCENT:g} % higher; its "
+        f"figures of {'; '.join(paper.LOST)} are not known: the text at hand has lost their digits.",
         highlight=False,
     )
-    for workload in report.median_s:
-        for base in report.median_shorter:
-            console.print(_online(report, workload, base))
-    for base, workloads in report.throughput_higher.items():
-        for workload, figures in workloads.items():
-            title = f"{workload}, a batch: throughput higher than {base} (%; paper {paper.THROUGHPUT_HIGHER_PERCENT:g})"
-            table = _plain_table(title, figures)
-            for bound, possible in report.throughput_possible[base][workload].items():
-                table.add_row(f"possible: {bound}", str(possible))
-            console.print(table)
+    show_tables(report.as_json(), ("graphene-online", "graphene-batch"), console)
+    for table in _single_tables(report):
+        show(table, console)
+
+
+def _single_tables(report: Report) -> Iterator[Table]:
+    """Yield the tables of queues, of wrong estimates, and of DAGs one by one, as far as these were run."""
+    from treadle_lab.rows import Table
+
     if report.jain:
-        console.print(_queues(report))
+        title = "Two queues: median longer than with one (%), Jain's index by window"
+        windows = (f"{seconds} s" for seconds in next(iter(report.jain.values())))
+        rows = [
+            (scheme, *map(str, (report.two_queues_longer[scheme], *indices.values())))
+            for scheme, indices in report.jain.items()
+        ]
+        yield Table(title, ("scheme", "longer (%)", *windows), rows)
     if report.wrong_shorter:
-        title = "Durations off by up to a factor: median shorter than breadth first (%)"
-        console.print(_plain_table(title, report.wrong_shorter))
-    _print_single(report, console)
-
-
-def _print_single(report: Report, console: Console) -> None:
-    """Show the results of DAGs one by one, and over the generator's range."""
-    spreads = ("mean", "p50", "p90", "p100")
-    if report.alone:
-        title = "One DAG alone, makespan over that without a plan"
-        console.print(_spreads(title, report.alone, ("least", *spreads)))
-    if report.offline_over_bound:
-        console.print(_spreads("Offline: executed makespan over the lower bound", report.offline_over_bound, spreads))
-        columns = ("mean", "least", "p50", "p75")
-        console.print(_spreads("Offline: shorter than breadth first (%)", report.offline_shorter, columns))
+        rows = [(name, str(figure)) for name, figure in report.wrong_shorter.items()]
+        yield Table("Durations off by up to a factor", ("", "median shorter than breadth first (%)"), rows)
+    for title, found in (
+        ("One DAG alone, makespan over that without a plan", report.alone),
+        ("Offline: executed makespan over the lower bound", report.offline_over_bound),
+        ("Offline: shorter than breadth first (%)", report.offline_shorter),
+    ):
+        if found:
+            rows = [(name, *(f"{value:.3g}" for value in spread.values())) for name, spread in found.items()]
+            yield Table(title, ("", *next(iter(found.values()))), rows)
     if report.offline_sweep or report.sweep_shorter:
-        console.print(_gains(report))
+        yield _gains(report)
 
 
 def _gains(report: Report) -> Table:
-    gains = Table(title="Over the generator's range: shorter than breadth first (%)", title_justify="left")
-    online = {f"jobs, median, {base}": table for base, table in report.sweep_shorter.items()}
-    for name in ("stages", "one DAG, offline", *online):
-        gains.add_column(name, justify="left" if name == "stages" else "right")
-    for point in dict.fromkeys((*report.offline_sweep, *report.sweep_shorter.get("bfs", {}))):
+    from treadle_lab.rows import Table
+
+    online, rows = report.sweep_shorter, []
+    for point in dict.fromkeys((*report.offline_sweep, *online.get("bfs", {}))):
         alone = report.offline_sweep.get(point)
         medians = (str(table[point]["graphene"]) if point in table else "" for table in online.values())
-        gains.add_row(point, "" if alone is None else f"{alone:.3g}", *medians)
-    return gains
-
-
-def _online(report: Report, workload: str, base: str) -> Table:
-    table = Table(title=f"{workload}: against {base}", title_justify="left")
-    columns = ("scheme", "median (s)", "shorter (%)", "paper", "median gap of jobs (%)", "paper", "mean shorter (%)")
-    for name in columns:
-        table.add_column(name, justify="left" if name == "scheme" else "right")
-    for scheme, median_s in report.median_s[workload].items():
-        papers = scheme == "graphene"
-        table.add_row(
-            scheme,
-            str(median_s),
-            str(report.median_shorter[base][workload][scheme]),
-            f"{paper.MEDIAN_SHORTER_PERCENT:g}" if papers else "",
-            str(report.gap_median[base][workload][scheme]),
-            f"{paper.HALF_SHORTER_PERCENT:g}" if papers else "",
-            str(report.mean_shorter[base][workload][scheme]),
-        )
-    return table
-
-
-def _queues(report: Report) -> Table:
-    table = Table(title="Two queues: median longer than with one (%), Jain's index by window", title_justify="left")
-    windows = next(iter(report.jain.values()))
-    for name in ("scheme", "longer (%)", *(f"{seconds} s" for seconds in windows)):
-        table.add_column(name, justify="left" if name == "scheme" else "right")
-    for scheme, indices in report.jain.items():
-        table.add_row(scheme, str(report.two_queues_longer[scheme]), *(str(each) for each in indices.values()))
-    return table
-
-
-def _plain_table(title: str, figures: Mapping[str, Interval]) -> Table:
-    table = Table(title=title, title_justify="left", show_header=False)
-    for name, figure in figures.items():
-        table.add_row(name, str(figure))
-    return table
-
-
-def _spreads(title: str, figures: Mapping[str, Mapping[str, float]], columns: tuple[str, ...]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for name in ("", *columns):
-        table.add_column(name, justify="right" if name else "left")
-    for name, spread in figures.items():
-        table.add_row(name, *(f"{spread[column]:.3g}" for column in columns))
-    return table
+        rows.append((point, "" if alone is None else f"{alone:.3g}", *medians))
+    heading = ("stages", "one DAG, offline", *(f"jobs, median, {base}" for base in online))
+    return Table("Over the generator's range: shorter than breadth first (%)", heading, rows)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._options import with_options
@@ -18,8 +16,7 @@ from treadle.errors import UserError
 from treadle_lab.cli._experiments import candidates_of, levels_of, number_of, part_range, whole_of
 
 if TYPE_CHECKING:
-    from treadle_lab.harness.statistics import Interval
-    from treadle_lab.papers.graphene.factorial import Levels, Row, Size
+    from treadle_lab.papers.graphene.factorial import Levels, Size
 
 app = typer.Typer()
 
@@ -87,12 +84,12 @@ def graphene_factorial(
     """Graphene by tick, weight of work left, candidates, size, load, overbooking: every combination, run by run."""
     from treadle.planner.graphene import warm_up as warm_up_planner
     from treadle.simulator.simulation import warm_up
+    from treadle_lab.docs.tables import show_tables
     from treadle_lab.harness.data import TPCH, given_or_found
     from treadle_lab.harness.runs import Asked
     from treadle_lab.papers.graphene.factorial import (  # only here: it imports numba
         Wanted,
         as_json,
-        effects_of,
         rows_of,
         run_factorial,
     )
@@ -119,15 +116,11 @@ def graphene_factorial(
         warm_up(GRAPHENE.settings(0))
         warm_up_planner()
         rows = rows_of(run_factorial(wanted, Asked(cache, processes), progress))
-    for title in dict.fromkeys(row.title for row in rows):
-        console.print(_table(title, [row for row in rows if row.title == title]))
-    for name in dict.fromkeys(row.scheme for row in rows):
-        effects = effects_of(rows, name)
-        if effects:
-            console.print(_effects(name, effects))
+    figures = as_json(wanted, rows)
+    show_tables(figures, ("graphene-rows", "graphene-effects"), console)
     console.print(f"seeds {first_seed} to {first_seed + seeds - 1}; 95 % intervals over seeds", highlight=False)
     if json_file is not None:
-        write_json(json_file, as_json(wanted, rows))
+        write_json(json_file, figures)
 
 
 def _workload(option: str, text: str) -> str:
@@ -161,43 +154,3 @@ def _scheme(option: str, text: str) -> str:
     if text not in NAMED:
         raise UserError(f"{option}: {text} is none; give some of {', '.join(NAMED)}")
     return text
-
-
-def _table(title: str, rows: Sequence[Row]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for name in ("scheme", "candidates", "weight", "overbook"):
-        table.add_column(name)
-    columns = [
-        ("median_shorter", "bfs", "median shorter than bfs (%)"),
-        ("median_shorter", "bfs-cores", "than bfs-cores"),
-        ("median_shorter", "tetris-all", "than tetris-all"),
-        ("throughput_higher", "bfs", "throughput higher than bfs (%)"),
-        ("throughput_higher", "bfs-cores", "than bfs-cores"),
-    ]
-    shown = [each for each in columns if any(each[1] in row.by_seed[each[0]] for row in rows)]
-    for _, _, name in shown:
-        table.add_column(name, justify="right")
-    for row in rows:
-        levels = (row.factors[name] for name in ("candidates", "srpt_weight", "overbook"))
-        figures = (_shown(row.interval(figure, base)) for figure, base, _ in shown)
-        table.add_row(row.scheme, *("" if level is None else str(level) for level in levels), *figures)
-    return table
-
-
-def _effects(scheme: str, effects: dict[str, dict[str, dict[str, dict[str, Interval]]]]) -> Table:
-    table = Table(title=f"{scheme}: the mean over all other factors (%)", title_justify="left")
-    first = next(iter(next(iter(effects.values())).values()))
-    columns = [(figure, base) for figure in first for base in first[figure] if figure != "mean_shorter"]
-    table.add_column("factor")
-    table.add_column("level")
-    for figure, base in columns:
-        table.add_column(f"{figure.replace('_', ' ')}, {base}", justify="right")
-    for factor, levels in effects.items():
-        for level, figures in levels.items():
-            shown = (_shown(figures[figure].get(base)) for figure, base in columns)
-            table.add_row(factor, level, *shown)
-    return table
-
-
-def _shown(figure: Interval | None) -> str:
-    return "" if figure is None else f"{figure.mean:.1f} ({figure.low:.1f} to {figure.high:.1f})"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._results import check_results, write_json
@@ -29,6 +28,7 @@ SEEDS = 10
 SEEDS_ON_SLS = 2
 STEP_S = 36.0
 TASK_S = 6.0
+OF_COMPARISON = ("hdrf-tasks", "hdrf-responses")
 
 
 class Section(StrEnum):
@@ -123,7 +123,7 @@ def _compare(json_file: Path | None, seeds: int, sample: Path | None, cache: Pat
     with _simulating(console, cache, [settings_of(scheme) for scheme in SCHEMES]) as progress:
         results = run_all(tasks, run_scheme, Asked(cache, processes), progress)
         found = Comparison([(task.scheme, task.seed) for task in tasks], results)
-    _show(found.tables(), found.as_json(), seeds, json_file, console)
+    _show(OF_COMPARISON, found.as_json(), seeds, json_file, console)
 
 
 def _on_sls(json_file: Path | None, seeds: int, sample: Path | None, cache: Path | None, folder: Path | None) -> None:
@@ -151,7 +151,7 @@ def _on_sls(json_file: Path | None, seeds: int, sample: Path | None, cache: Path
             found = PlayedComparison(draws, Comparison(runs, results[: len(runs)]))
             if json_file is not None:
                 write_json(json_file, found.as_json())
-    _show(found.tables(), found.as_json(), seeds, json_file, console)
+    _show((*OF_COMPARISON, "testbed-pace"), found.as_json(), seeds, json_file, console)
     for text in found.shortfalls():
         console.print(text, style="red", soft_wrap=True, highlight=False)
 
@@ -168,7 +168,7 @@ def _slots(json_file: Path | None, seeds: int, sample: Path | None, cache: Path 
     runs = [SlotRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SCHEMES]
     with _simulating(console, cache, [settings_of(HDRF)]) as progress:
         found = Slots(runs, run_all(runs, run_slots, Asked(cache, processes), progress))
-    _show([found.table()], found.as_json(), seeds, json_file, console)
+    _show(("hdrf-slots",), found.as_json(), seeds, json_file, console)
 
 
 @contextmanager
@@ -189,13 +189,11 @@ def _simulating(
         yield show_progress
 
 
-def _show(
-    tables: Sequence[Table], figures: dict[str, Any], seeds: int, json_file: Path | None, console: Console
-) -> None:
+def _show(tables: Sequence[str], figures: dict[str, Any], seeds: int, json_file: Path | None, console: Console) -> None:
     from treadle.simulate.statistics import FEW
+    from treadle_lab.docs.tables import show_tables
 
-    for table in tables:
-        console.print(table)
+    show_tables(figures, tables, console)
     few = f"; use at least {FEW} seeds" if seeds < FEW else ""
     say(console, f"seeds 1 to {seeds}; 95 % intervals over seeds by Student's t{few}")
     if json_file is not None:
@@ -211,9 +209,10 @@ def _run_tests(
     folder: Path | None,
 ) -> None:
     """Run section 5.1."""
+    from treadle_lab.docs.tables import show_tables
     from treadle_lab.minicluster import Scheduler
     from treadle_lab.minicluster.processes import saying, terminable
-    from treadle_lab.papers.hdrf.paper_tests import TESTS, Run, Settings, document, off, run_test, table
+    from treadle_lab.papers.hdrf.paper_tests import TESTS, Run, Settings, document, off, run_test
 
     names = [name.upper() for name in test or TESTS]
     for name in names:
@@ -231,7 +230,8 @@ def _run_tests(
         for one in chosen:
             own = [run_test(one, kind, settings, place, say) for kind in (Scheduler.TREADLE, Scheduler.CAPACITY)]
             runs += own
-            console.print(table(one, own))
+            console.print(f"Test {one.name}: {one.about}", highlight=False)
+            show_tables(document([one], own), ("hdrf-test",), console)
             missed += [
                 f"test {one.name}, step {number}: {leaf} has {amount:+g} containers"
                 for number, (step, tasks) in enumerate(zip(own[0].steps, one.shares("hdrf"), strict=True), 1)

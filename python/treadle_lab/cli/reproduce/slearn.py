@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
 from treadle.cli._options import with_options
 from treadle.cli._results import check_results, write_json, writing
 from treadle.cli._runs import CacheOption, ProcessesOption, going_on
 from treadle.errors import UserError
-from treadle.tables import empty_table
 from treadle_lab.cli._experiments import SimulatorKind, levels_of, number_of, setting_of_testbed
-from treadle_lab.harness.statistics import Interval
 from treadle_lab.papers.slearn.paper import DAGS, JOBS, LOAD, NODES
 
 if TYPE_CHECKING:
@@ -32,14 +29,14 @@ app = typer.Typer()
 
 SEEDS = 3
 OURS = "slearn"
-BINS = {"jobs": "jobs (%)", "work": "task time (%)", "over_slearn": "over SLearn's", "faster": "SLearn is faster (%)"}
-WAITING = {
-    "slearn": "SLearn",
-    "3sigma-paper": "3Sigma",
-    "both": "both",
-    "lower_with_slearn": "of these lower with SLearn",
-}
-VARIATION = {"p50": "P50", "p90": "P90"}
+TABLES = (
+    "slearn-times",
+    "slearn-errors",
+    "slearn-bins",
+    "slearn-waiting",
+    "slearn-variation",
+    "slearn-settings",
+)
 
 
 def _choices(
@@ -233,9 +230,10 @@ def _on_sls(
     files: tuple[Path | None, Path | None, Path | None],
 ) -> None:
     """Play draws on the testbed; ``files`` are the folder of logs, that of runs that are kept, and the one for JSON."""
+    from treadle_lab.docs.tables import show_tables
     from treadle_lab.minicluster.processes import saying, terminable
     from treadle_lab.minicluster.settings import build_folder
-    from treadle_lab.papers.slearn.sls import NAMES, document, run_draw, shortfalls, table
+    from treadle_lab.papers.slearn.sls import NAMES, document, run_draw, shortfalls
     from treadle_lab.sls.play import KeptPlays, Player
 
     folder, cache, json_file = files
@@ -249,104 +247,31 @@ def _on_sls(
             draws.append(run_draw(source.draw(seed), nodes, wanted, turn, player))
             if json_file is not None:
                 write_json(json_file, document(draws, nodes))
-    console.print(table(draws))
+    show_tables(document(draws, nodes), ("slearn-testbed", "testbed-pace"), console)
     for text in shortfalls(draws):
         console.print(text, style="red", soft_wrap=True, highlight=False)
 
 
 def _print(report: Report, console: Console) -> None:
+    from treadle_lab.docs.tables import show_tables
+
     seeds = ", ".join(str(seed) for seed in report.seeds)
     console.print(
         f"{report.jobs} jobs a draw, {report.wide_jobs} of them wide; seeds {seeds}; 95 % intervals over seeds; "
-        f"{report.wall_s:.0f} s of simulation",
+        f"{report.wall_s:.0f} s of simulation; SLearn's mean completion time is {report.mean_s[OURS]} s",
         highlight=False,
     )
-    console.print(_times_table(report))
-    _print_gap(report, console)
-    console.print(
-        f"thin jobs of over 1,000 s of task time: {report.thin_large_jobs} % of jobs, "
-        f"{report.thin_large_work} % of all task time",
-        highlight=False,
-    )
-    console.print(_errors_table(report))
-    for title, columns, rows in (
-        ("Bins of jobs: 3Sigma by the paper's letter over SLearn", BINS, report.bins),
-        ("Normalised waiting time: jobs in each segment (%)", WAITING, report.waiting),
-        ("Coefficients of variation of task durations", VARIATION, report.variation),
-    ):
-        if rows:
-            console.print(_breakdown(title, columns, rows))
-    if report.over_3sigma:
-        console.print(_settings_table(report))
-
-
-def _times_table(report: Report) -> Table:
-    times = empty_table(
-        "Completion time of jobs",
-        ("scheme",),
-        ("mean (s)", "over SLearn's", "paper", "by draw", "wide jobs", "median", "paper"),
-    )
-    for name, mean_s in report.mean_s.items():
-        times.add_row(
-            name,
-            str(mean_s),
-            *_beside(name, report.speedup_mean, report.paper.speedup_mean),
-            _by_draw(report, name),
-            str(report.speedup_wide.get(name, "")),
-            *_beside(name, report.speedup_p50, report.paper.speedup_p50),
-        )
-    return times
-
-
-def _print_gap(report: Report, console: Console) -> None:
-    """Print how much shorter Oracle's mean is, and what part of that the engine's own policies close."""
+    show_tables(report.as_json(), TABLES, console)
     if report.gap_percent is not None and report.gap_closed is not None:
         gap = f"Oracle's mean is {report.gap_percent} % shorter than SLearn's"
         is_gap = report.gap_percent.mean > 0
         closed = f"ours closes {report.gap_closed} of that" if is_gap else "there is no gap to close"
         console.print(f"{gap}; {closed}", highlight=False)
-
-
-def _errors_table(report: Report) -> Table:
-    errors = empty_table(
-        "Estimates of wide jobs (%)",
-        ("estimator",),
-        ("error P50", "paper", "error P90", "paper", "in the right queue", "paper"),
+    console.print(
+        f"thin jobs of over 1,000 s of task time: {report.thin_large_jobs} % of jobs, "
+        f"{report.thin_large_work} % of all task time",
+        highlight=False,
     )
-    for name in report.error_p50:
-        errors.add_row(
-            name,
-            *_beside(name, report.error_p50, report.paper.error_p50),
-            *_beside(name, report.error_p90, report.paper.error_p90),
-            *_beside(name, report.right_queue, report.paper.right_queue),
-        )
-    return errors
-
-
-def _settings_table(report: Report) -> Table:
-    others = empty_table("SLearn with other settings: mean speed-up over 3Sigma", ("setting",), ("here", "paper"))
-    for name in report.over_3sigma:
-        others.add_row(name, *_beside(name, report.over_3sigma, report.paper.over_3sigma))
-    return others
-
-
-def _breakdown(title: str, columns: Mapping[str, str], rows: Mapping[str, Mapping[str, Interval]]) -> Table:
-    shown = empty_table(title, ("",), columns.values())
-    for name, figures in rows.items():
-        shown.add_row(name, *(str(figures.get(key, "")) for key in columns))
-    return shown
-
-
-def _by_draw(report: Report, name: str) -> str:
-    """Return the least and the most of all draws, and their deviation."""
-    found = report.spread.get(name)
-    if found is None or len(report.seeds) < 2:
-        return ""
-    return f"{found.least:.2f} to {found.most:.2f}, sd {found.deviation:.2f}"
-
-
-def _beside(name: str, ours: Mapping[str, Interval], papers: Mapping[str, float]) -> tuple[str, str]:
-    return str(ours[name]) if name in ours else "", f"{papers[name]:g}" if name in papers else ""
 
 
 def _plot(outcomes: list[Outcome], report: Report, folder: Path, console: Console) -> None:

@@ -12,8 +12,6 @@ from statistics import mean, median
 from typing import Any, Final
 
 import yaml
-from rich.box import SIMPLE
-from rich.table import Table
 
 from treadle.admin.install import ready_made
 from treadle.dag.dag import Dag
@@ -21,7 +19,6 @@ from treadle.history.run import JobRun, RecurrenceKey, StageRun, recurrence_key
 from treadle.history.sketch import DurationSketch
 from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
-from treadle.tables import empty_table
 from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.minicluster.site import LOOPBACK, free_ports
 from treadle_lab.papers.graphene.jobs import Mix, arrivals, generated
@@ -35,9 +32,8 @@ from treadle_lab.sls.play import (
     Scheduling,
     Script,
     ScriptedJob,
-    behind,
+    faults,
     in_turn,
-    shown,
     stages_of,
     vertex_name,
 )
@@ -301,46 +297,15 @@ def _planned(draws: Sequence[Draw], scheme: str) -> tuple[int, int]:
     return sum(job.planned for job in jobs), len(jobs)
 
 
-def table(draws: Sequence[Draw]) -> Table:
-    """Return completion times, in the testbed's seconds, and how much shorter they are than with stock."""
-    rows = empty_table(
-        "Completion times of DAGs on the testbed (s)",
-        ("scheme",),
-        ("median", "shorter (%)", "mean", "shorter (%)", "DAG by DAG (%)", "span", "planned", "natively", "pace"),
-        box=SIMPLE,
-    )
-    for scheme in _schemes_played(draws):
-        planned, jobs = _planned(draws, scheme.name)
-        rows.add_row(
-            scheme.title,
-            f"{mean(median(_times_s(each, scheme.name)) for each in draws):.1f}",
-            str(median_shorter(draws, scheme.name)),
-            f"{mean(mean(_times_s(each, scheme.name)) for each in draws):.1f}",
-            str(mean_shorter(draws, scheme.name)),
-            f"{gap_median(draws, scheme.name):.0f}",
-            str(_span_s(draws, scheme.name)),
-            f"{planned} of {jobs}",
-            str(sum(each.runs[scheme.name].placed_natively for each in draws)) if scheme.scoring else "",
-            shown([each.runs[scheme.name].pace for each in draws]),
-        )
-    return rows
-
-
 def shortfalls(draws: Sequence[Draw]) -> list[str]:
-    """Say what is not as it should be: jobs that did not end or had no plan, native placements, a machine too slow.
-
-    The goal too, if it is missed.
-    """
+    """Say what is not as it should be (`faults`), which jobs had no plan or should have none, and a missed goal."""
     found = []
     for scheme in _schemes_played(draws):
         for draw in draws:
             run, where = draw.runs[scheme.name], f"seed {draw.seed}, {scheme.name}"
-            found += [f"{where}: {job.name} ended as {job.status}" for job in run.jobs if job.status != "SUCCEEDED"]
+            found += faults({where: run})
             if without := sum(job.planned != scheme.plans for job in run.jobs):
                 found.append(f"{where}: {without} jobs {'had no plan' if scheme.plans else 'had a plan'}")
-            if scheme.scoring and run.placed_natively:
-                found.append(f"{where}: the stock scheduler placed {run.placed_natively} containers in Treadle's stead")
-            found += behind({where: run.pace})
     if OURS in draws[0].runs and (reached := median_shorter(draws, OURS)).mean < GOAL:
         found.append(f"the median is {reached} % shorter with Graphene than with stock; the goal is {GOAL:.0f} %")
     return found

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from rich.table import Table
 
 from treadle.compiled.array_types import F64, I64
 from treadle.config.settings import Settings, default_settings, with_parts
@@ -19,7 +18,6 @@ from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.simulate import Run, Scenario, simulate
 from treadle.simulate.statistics import Interval, interval_of, interval_of_ratio
-from treadle.tables import empty_table
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle.workload.traces.swim import DEFAULT_MODEL, swim_jobs
 from treadle_lab.harness.runs import digest_of
@@ -162,14 +160,6 @@ SHARES: Final[Mapping[str, Any]] = {
 HEADROOM: Final[Mapping[str, str]] = {"naive-headroom": "naive", "hdrf-headroom": HDRF}
 """Shares whose servers keep room for the largest task, as both of the paper's do (section 5)."""
 SCHEMES: Final = (*SHARES, *HEADROOM)
-TITLES: Final = {
-    "naive": "naive H-DRF (Pareto CS)",
-    HDRF: "H-DRF (as: paper)",
-    "repaired": "H-DRF, repaired",
-    "capacity": "capacity share",
-    "naive-headroom": "naive H-DRF, headroom",
-    "hdrf-headroom": "H-DRF (as: paper), headroom",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,38 +359,3 @@ class Comparison:
             {"scheme": scheme, "seed": seed} | {key: each[key] for key in ("median_tasks", "response_s", "end_s")}
             for (scheme, seed), each in self._found.items()
         ]
-
-    def tables(self) -> list[Table]:
-        """Return what is printed."""
-        return [self._tasks(), self._responses()]
-
-    def _tasks(self) -> Table:
-        table = by_leaf("Tasks that run at a time: median while leaves with large jobs have jobs")
-        for scheme in self.schemes:
-            table.add_row(TITLES[scheme], *(shown(self.median_tasks(scheme, leaf)) for leaf in LEAVES))
-            if scheme in PAPER_TASKS:
-                table.add_row("  paper", *map(str, PAPER_TASKS[scheme]))
-        table.add_row("paper: capacity scheduler of Hadoop 2.0.2", *map(str, PAPER_STOCK))
-        return table
-
-    def _responses(self) -> Table:
-        table = by_leaf("Mean response time of jobs over that under H-DRF")
-        for scheme in self.schemes:
-            if scheme != HDRF:
-                table.add_row(TITLES[scheme], *(shown(self.response_ratio(scheme, leaf)) for leaf in LEAVES))
-        table.add_row("paper: naive, gain of H-DRF (%)", *(f"{gain:+d}" for gain in PAPER_GAIN))
-        return table
-
-
-def by_leaf(title: str) -> Table:
-    """Return a table with a column for each leaf, and one before them."""
-    return empty_table(title, ("",), LEAVES)
-
-
-def shown(figure: Interval) -> str:
-    """Return a figure with its interval; ``-`` for none."""
-    if not np.isfinite(figure.mean):
-        return "-"
-    if figure.low == figure.high:
-        return f"{figure.mean:.3g}"
-    return f"{figure.mean:.3g} ({figure.low:.3g} to {figure.high:.3g})"

@@ -11,12 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rich.box import SIMPLE
-from rich.table import Table
-
 from treadle.admin.install import ready_made
 from treadle.fairness.tree import Group, Leaf, Tree
-from treadle.tables import empty_table
 from treadle_lab.fairness.algorithms import allocate_fluid
 from treadle_lab.harness import jobs as sleepers
 from treadle_lab.harness.jobs import LONG_TIMEOUTS, START_TIMEOUT_S, Sleeper, queue_of
@@ -388,38 +384,6 @@ def faults(test: HdrfTest, step: StepResult, expected: dict[str, float]) -> list
         if idle > max(needs.values(), default=0):
             found.append(f"{idle:.3g} {resource} idle")
     return found
-
-
-def table(test: HdrfTest, runs: list[Run]) -> Table:
-    """Return reached shares beside the paper's, and beside those of naive hierarchical DRF as tasks end."""
-    shown = empty_table(
-        f"Test {test.name}: {test.about}",
-        ("step", "leaf"),
-        ("H-DRF", "naive DRF", *(SCHEDULERS[run.scheduler] for run in runs)),
-        box=SIMPLE,
-    )
-    paper, naive = test.shares("hdrf"), test.shares("drf-naive")
-    for number, step in enumerate(test.steps):
-        title = f"{number + 1}. {step.title}"
-        for leaf, tasks in paper[number].items():
-            reached = [_cell(run.steps[number], leaf) for run in runs]
-            shown.add_row(title, leaf, f"{tasks:.4g}", f"{naive[number][leaf]:.4g}", *reached)
-            title = ""
-        verdicts = ["; ".join(_verdict(test, run.steps[number], paper[number])) for run in runs]
-        shown.add_row("", "", "", "", *verdicts, end_section=True)
-    return shown
-
-
-def _cell(step: StepResult, leaf: str) -> str:
-    spread = f" ({step.least[leaf]} to {step.most[leaf]})" if step.least[leaf] != step.most[leaf] else ""
-    return f"{step.tasks[leaf]:g}{spread}"
-
-
-def _verdict(test: HdrfTest, step: StepResult, expected: dict[str, float]) -> list[str]:
-    found = faults(test, step, expected)
-    if found:
-        return found
-    return ["other shares"] if off(step, expected) else ["as the paper"]
 
 
 def document(tests: list[HdrfTest], runs: list[Run]) -> dict[str, Any]:

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from rich.table import Table
 
 from treadle.errors import UserError
 from treadle.simulate import Scenario, simulate
 from treadle.simulate.statistics import Interval, interval_of, interval_of_ratio
-from treadle.tables import empty_table
 from treadle.workload.job import Workload
 from treadle_lab.harness.runs import digest_of
 from treadle_lab.papers.hdrf.facebook import (
@@ -31,7 +29,7 @@ from treadle_lab.papers.hdrf.facebook import (
     with_demands,
 )
 
-__all__ = ["BINS", "SCHEMES", "SlotRun", "Slots", "percent_longer", "run_slots", "scenario_of", "shown"]
+__all__ = ["BINS", "SCHEMES", "SlotRun", "Slots", "percent_longer", "run_slots", "scenario_of"]
 
 MEMORY: Final = "memory-mb"
 NODE: Final = {MEMORY: 6144, "vcores": 4, "gpu": 4}
@@ -127,22 +125,6 @@ class Slots:
         own = np.array(found["response_s"])[(tasks >= least) & (tasks < most)]
         return float(own.mean()) if len(own) else float("nan")
 
-    def table(self) -> Table:
-        """Return what is printed."""
-        table = empty_table(
-            "H-DRF over schedulers of slots",
-            ("",),
-            ("schedule (s)", "over H-DRF's", "paper", *(f"gain, {size} (%)" for size in BINS)),
-        )
-        for scheme in SCHEMES:
-            gains = [""] * len(BINS) if scheme == HDRF else [shown(self.gain(scheme, size)) for size in BINS]
-            over = "" if scheme == HDRF else shown(self.total_over_hdrf(scheme))
-            paper = f"{PAPER_S[scheme] / PAPER_S[HDRF]:.2f}"
-            table.add_row(scheme, shown(self.total_s(scheme)), over, paper, *gains)
-            if scheme in PAPER_GAIN:
-                table.add_row("  paper", str(PAPER_S[scheme]), "", "", *map(str, PAPER_GAIN[scheme]))
-        return table
-
     def as_json(self) -> dict[str, Any]:
         """Return everything for ``--json``."""
         return {
@@ -166,12 +148,3 @@ class Slots:
 def percent_longer(theirs: Sequence[float], ours: Sequence[float]) -> Interval:
     """Return by how many percent of ours theirs are longer, in the mean."""
     return Interval(*(100.0 * (bound - 1.0) for bound in interval_of_ratio(theirs, ours)))
-
-
-def shown(figure: Interval) -> str:
-    """Return a figure with its interval as tables have it."""
-    return (
-        f"{figure.mean:.3g}"
-        if figure.low == figure.high
-        else f"{figure.mean:.3g} ({figure.low:.3g} to {figure.high:.3g})"
-    )

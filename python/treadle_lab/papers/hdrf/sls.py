@@ -10,11 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 import yaml
-from rich.table import Table
 
 from treadle.admin.install import ready_made
 from treadle.errors import UserError
-from treadle.tables import empty_table
 from treadle_lab.papers.hdrf.facebook import (
     GROUPS,
     HDRF,
@@ -27,15 +25,12 @@ from treadle_lab.papers.hdrf.facebook import (
     PAPER_TASKS,
     Comparison,
     JobSpans,
-    by_leaf,
     content_of,
     medians_of,
     queue_of,
     schedule,
-    shown,
 )
 from treadle_lab.papers.hdrf.paper_tests import queue_tree
-from treadle_lab.sls import play as pace
 from treadle_lab.sls.play import (
     SUCCEEDED,
     Cluster,
@@ -44,6 +39,7 @@ from treadle_lab.sls.play import (
     Scheduling,
     Script,
     ScriptedJob,
+    faults,
     in_turn,
     map_reduce,
 )
@@ -166,7 +162,6 @@ def run_draw(sample: Path, seed: int, turn: int, player: Player) -> Draw:
 
 SIMULATED: Final[Mapping[str, str]] = {HDRF: HDRF, NAIVE: NAIVE, STOCK: "capacity"}
 """The simulator's schemes beside those of the testbed. Its `capacity` orders queues alone (`comparison.SHARES`)."""
-TITLES: Final = {HDRF: "H-DRF (as: paper)", NAIVE: "naive H-DRF (Pareto CS)", STOCK: "stock capacity scheduler"}
 _PAPER_TASKS: Final = {**PAPER_TASKS, STOCK: PAPER_STOCK}
 _PAPER_GAIN: Final = {NAIVE: PAPER_GAIN, STOCK: PAPER_GAIN_STOCK}
 
@@ -205,40 +200,6 @@ class PlayedComparison:
             ],
         }
 
-    def tables(self) -> list[Table]:
-        """Return what is printed."""
-        tasks = by_leaf("Tasks that run at a time: median while leaves with large jobs have jobs")
-        responses = by_leaf("Mean response time of jobs over that under H-DRF")
-        for scheme in SCHEMES:
-            beside = SIMULATED[scheme]
-            tasks.add_row(TITLES[scheme], *(shown(self._played.median_tasks(scheme, leaf)) for leaf in LEAVES))
-            tasks.add_row("  simulator", *(shown(self._simulated.median_tasks(beside, leaf)) for leaf in LEAVES))
-            tasks.add_row("  paper", *map(str, _PAPER_TASKS[scheme]))
-            if scheme == HDRF:
-                continue
-            responses.add_row(TITLES[scheme], *(shown(self._played.response_ratio(scheme, leaf)) for leaf in LEAVES))
-            responses.add_row("  simulator", *(shown(self._simulated.response_ratio(beside, leaf)) for leaf in LEAVES))
-            responses.add_row("  paper: gain of H-DRF (%)", *(f"{gain:+d}" for gain in _PAPER_GAIN[scheme]))
-        return [tasks, responses, self._machine()]
-
-    def _machine(self) -> Table:
-        table = empty_table(
-            "The machine: heartbeats handled, latest submission",
-            ("",),
-            ("pace", "containers placed by the stock scheduler"),
-        )
-        for scheme in SCHEMES:
-            runs = [draw.runs[scheme] for draw in self._draws]
-            natively = "" if scheme == STOCK else str(sum(run.placed_natively for run in runs))
-            table.add_row(TITLES[scheme], pace.shown([run.pace for run in runs]), natively)
-        return table
-
     def shortfalls(self) -> list[str]:
         """Say what is not as it should be: native placements, and a machine that was too slow."""
-        runs = {f"seed {draw.seed}, {scheme}": run for draw in self._draws for scheme, run in draw.runs.items()}
-        found = [
-            f"{title}: the stock scheduler placed {run.placed_natively} containers in Treadle's stead"
-            for title, run in runs.items()
-            if run.placed_natively
-        ]
-        return found + pace.behind({title: run.pace for title, run in runs.items()})
+        return faults({f"seed {each.seed}, {name}": run for each in self._draws for name, run in each.runs.items()})

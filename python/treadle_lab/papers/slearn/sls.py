@@ -17,11 +17,8 @@ from typing import Any, Final
 
 import numpy as np
 import yaml
-from rich.box import SIMPLE
-from rich.table import Table
 
 from treadle.admin.install import ready_made
-from treadle.tables import empty_table
 from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.papers.slearn.trace import Trace
 from treadle_lab.sls.play import (
@@ -31,13 +28,12 @@ from treadle_lab.sls.play import (
     Scheduling,
     Script,
     ScriptedJob,
-    behind,
+    faults,
     in_turn,
     map_reduce,
-    shown,
 )
 
-__all__ = ["GOAL", "NAMES", "QUICK_JOBS", "Draw", "document", "run_draw", "shortfalls", "table"]
+__all__ = ["GOAL", "NAMES", "QUICK_JOBS", "Draw", "document", "run_draw", "shortfalls"]
 
 TIMES: Final = 0.005
 """Durations in the testbed over those of the trace."""
@@ -175,46 +171,9 @@ def over_ours(draws: Sequence[Draw], scheme: str, *, wide: bool = False) -> Inte
     return interval_of([draw.over_ours(scheme, wide=wide) for draw in draws])
 
 
-def table(draws: Sequence[Draw]) -> Table:
-    """Return each scheme's mean completion time, and what it is over SLearn's."""
-    rows = empty_table(
-        "Completion times of jobs on the testbed (s)",
-        ("scheme",),
-        ("mean", "over SLearn's", "wide jobs", "span", "placed natively", "pace"),
-        box=SIMPLE,
-    )
-    for scheme in draws[0].runs:
-        rows.add_row(
-            scheme,
-            f"{mean(draw.mean_s(scheme) for draw in draws):.2f}",
-            str(over_ours(draws, scheme)),
-            str(over_ours(draws, scheme, wide=True)),
-            f"{mean(draw.runs[scheme].span_ms for draw in draws) / 1000:.0f}",
-            str(sum(draw.runs[scheme].placed_natively for draw in draws)),
-            shown([draw.runs[scheme].pace for draw in draws]),
-        )
-    return rows
-
-
 def shortfalls(draws: Sequence[Draw]) -> list[str]:
-    """Say what is not as it should be: jobs of which nothing is known, native placements, a machine too slow.
-
-    The goal too, if it is missed.
-    """
-    found = [
-        f"seed {draw.seed}, {scheme}: {job.name} ended as {job.status}"
-        for draw in draws
-        for scheme, run in draw.runs.items()
-        for job in run.jobs
-        if job.status != "SUCCEEDED"
-    ]
-    found += [
-        f"seed {draw.seed}, {scheme}: the stock scheduler placed {run.placed_natively} containers in Treadle's stead"
-        for draw in draws
-        for scheme, run in draw.runs.items()
-        if run.placed_natively
-    ]
-    found += behind({f"seed {draw.seed}, {name}": run.pace for draw in draws for name, run in draw.runs.items()})
+    """Say what is not as it should be (`faults`), and that the goal is missed."""
+    found = faults({f"seed {draw.seed}, {name}": run for draw in draws for name, run in draw.runs.items()})
     if BASELINES[0] in draws[0].runs and (reached := over_ours(draws, BASELINES[0])).mean < GOAL:
         found.append(f"{BASELINES[0]} over SLearn: {reached}; the goal is {GOAL}")
     return found
