@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from treadle_lab.papers.phoenix.sls import (
     ALLOCATOR,
     POLICY,
     Ended,
-    KeptRounds,
     Round,
     Scheme,
     Settings,
@@ -124,27 +122,3 @@ def test_a_run_of_the_testbed_is_a_round_of_the_report() -> None:
     found = testbed.round_of("srpt", 1, script, Played(jobs, 1_000, {"Proposals": 50, "RejectedConstraint": 2}))
     assert (found.proposals, found.constraint_rejections) == (50, 2)
     assert {(job.short, job.misplaced) for job in found.jobs} == {(True, 1), (False, 0)}
-
-
-def test_a_round_that_is_kept_does_not_run_again(tmp_path: Path) -> None:
-    good, other = rounds(count=1)[:2]
-    failed = replace(good, jobs=(replace(good.jobs[0], status="FAILED"), *good.jobs[1:]))
-    ran: list[str] = []
-
-    def running(what: str, found: Round) -> Callable[[], Round]:
-        def run() -> Round:
-            ran.append(what)
-            return found
-
-        return run
-
-    for _ in range(2):
-        kept = KeptRounds(tmp_path / "kept", {"short_jobs": 20})
-        assert kept.get_or_run(running("good", good), "stock", 1) == good
-        assert kept.get_or_run(running("other", other), "stock", 2) == other
-        assert kept.get_or_run(running("failed", failed), "stock", 3) == failed
-    assert ran == ["good", "other", "failed", "failed"], "one with a failed job runs again"
-    longer = KeptRounds(tmp_path / "kept", {"short_jobs": 21})
-    longer.get_or_run(running("of another size", good), "stock", 1)
-    KeptRounds(None).get_or_run(running("without a folder", good), "stock", 1)
-    assert ran[4:] == ["of another size", "without a folder"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -30,46 +29,31 @@ def phoenix_cluster(
     cache: CacheOption = None,
 ) -> None:
     """Short jobs that a tenth of the nodes can serve, beside long ones, under four schedulers on simulated nodes."""
-    from treadle_lab.minicluster.processes import Say, saying, terminable
+    from treadle_lab.minicluster.processes import saying, terminable
     from treadle_lab.papers.phoenix import sls as testbed
-    from treadle_lab.papers.phoenix.sls import (
-        KeptRounds,
-        Round,
-        Scheme,
-        document,
-        plot_completions,
-        reached,
-        schemes,
-        shortfalls,
-        table,
-    )
+    from treadle_lab.sls.play import KeptPlays, Player, in_turn
 
     check_results(json_file, plot)
     rounds = 1 if quick else rounds
     console = console_for_tables(140)
-    taking_turns, found = schemes(), list[Round]()
+    found: list[testbed.Round] = []
     place = (folder or build_folder() / "reproduce-phoenix-sls").resolve()
     size = testbed.Size(nodes)
     settings = testbed.settings_of(size)
     settings = replace(settings, short_jobs=10, long_jobs=1) if quick else settings
     setting = setting_of_testbed()
-
-    def run(scheme: Scheme, one: int, say: Say) -> Round:
-        return testbed.run_scheme(scheme, one, settings, size, setting, place / f"{one}-{scheme.name}", say)
-
-    kept = KeptRounds(cache, asdict(settings), nodes)
+    kept = KeptPlays(cache, testbed.__name__, asdict(settings), nodes)
     with going_on(console, cache), terminable(), saying(console) as say:
+        player = Player(setting, place, kept, say)
         for turn, one in enumerate(range(seed, seed + rounds)):
-            # the first scheme finds the machine's caches cold: each is first in turn
-            first = turn % len(taking_turns)
-            for scheme in (*taking_turns[first:], *taking_turns[:first]):
-                found.append(kept.get_or_run(partial(run, scheme, one, say), asdict(scheme), one, first))
+            for scheme in in_turn(testbed.schemes(), turn):
+                found.append(testbed.run_scheme(scheme, one, settings, size, player))
                 if json_file is not None:
-                    write_json(json_file, document(found, settings))
-    console.print(table(found))
-    for text, got in reached(found).items():
+                    write_json(json_file, testbed.document(found, settings))
+    console.print(testbed.table(found))
+    for text, got in testbed.reached(found).items():
         console.print(f"{text}: {got}", highlight=False)
     if plot is not None:
-        plot_completions(found, plot / "phoenix-cluster.png")
-    for text in shortfalls(found):
+        testbed.plot_completions(found, plot / "phoenix-cluster.png")
+    for text in testbed.shortfalls(found):
         console.print(text, style="red", soft_wrap=True, highlight=False)

@@ -2,67 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
 from treadle.admin.install import ready_made
-from treadle.admin.jars import requirements_jar, shim_jar
-from treadle.sources import digest
-from treadle.sweep.kept import Kept, result_bytes
 from treadle.tables import empty_table
-from treadle_lab.harness.runs import digest_of
 from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.minicluster import Scheduler
 from treadle_lab.papers.phoenix.blind import write_command
-from treadle_lab.sls.play import Cluster, Played, Scheduling, Script, ScriptedJob, map_reduce, play
-from treadle_lab.sls.run import Setting
-
-
-class Outcome(Protocol):
-    """How a job ended."""
-
-    @property
-    def name(self) -> str:
-        """The job's."""
-
-    @property
-    def status(self) -> str:
-        """Its final status."""
-
-
-class Jobs(Protocol):
-    """The jobs of a seed under one scheduler."""
-
-    @property
-    def seed(self) -> int:
-        """Of the draw."""
-
-    @property
-    def scheme(self) -> str:
-        """The scheduler's name."""
-
-    @property
-    def jobs(self) -> Sequence[Outcome]:
-        """Its jobs."""
-
-
-def failed(rounds: Sequence[Jobs]) -> list[str]:
-    """Name each job that did not succeed, with how it ended."""
-    return [
-        f"seed {one.seed}, {one.scheme}: {job.name} ended as {job.status}"
-        for one in rounds
-        for job in one.jobs
-        if job.status != "SUCCEEDED"
-    ]
-
+from treadle_lab.sls.play import SUCCEEDED, Cluster, Played, Player, Scheduling, Script, ScriptedJob, map_reduce
 
 ALLOCATOR: Final = {
     "yarn.scheduler.app-placement-allocator.class": "io.treadle.shim.constraints.TreadlePlacementAllocator"
@@ -234,31 +189,16 @@ def scheduling(scheme: Scheme, folder: Path) -> Scheduling:
     return Scheduling(scheme.name, scheme.policy, settings=ALLOCATOR, sidecar=blind)
 
 
-def run_scheme(
-    scheme: Scheme,
-    seed: int,
-    settings: Settings,
-    size: Size,
-    setting: Setting,
-    folder: Path,
-    say: Callable[[str], None],
-) -> Round:
-    """Play the jobs of a seed under a scheme.
+def run_scheme(scheme: Scheme, seed: int, settings: Settings, size: Size, player: Player) -> Round:
+    """Play the jobs of a seed under a scheme, unless that is kept.
 
     Raises:
         BenchError: the run gave no result.
     """
     script = script_of(seed, settings, size)
-    played = play(
-        scheduling(scheme, folder),
-        script,
-        size.cluster,
-        setting,
-        seed,
-        folder,
-        lambda text: say(f"seed {seed}, {text}"),
-    )
-    return round_of(scheme.name, seed, script, played)
+    chosen = scheduling(scheme, player.folder / f"{seed}-{scheme.name}")
+    run = partial(player.play, chosen, script, size.cluster, seed)
+    return round_of(scheme.name, seed, script, player.kept.get_or_play(run, asdict(scheme), seed))
 
 
 def round_of(scheme: str, seed: int, script: Script, played: Played) -> Round:
@@ -269,52 +209,6 @@ def round_of(scheme: str, seed: int, script: Script, played: Played) -> Round:
     )
     proposals, rejected = (int(played.shim.get(key, 0)) for key in ("Proposals", "RejectedConstraint"))
     return Round(seed, scheme, ended, proposals, rejected)
-
-
-class KeptRounds:
-    """A folder as `treadle sweep` has one; a round is found by all that it depends on, code and jar among it."""
-
-    def __init__(self, folder: Path | None, *about: object) -> None:
-        """Use a folder; None keeps nothing.
-
-        Args:
-            folder: is made if it is not there
-            about: what all rounds have in common, as JSON takes it
-
-        Raises:
-            UserError: the folder cannot be made or written.
-        """
-        self._kept = None if folder is None else Kept(folder)
-        self._about = [*about, *_programs()] if folder is not None else []
-
-    def get_or_run(self, run: Callable[[], Round], *about: object) -> Round:
-        """Return a round that is kept, else that which ``run`` returns; ``about`` says which one it is.
-
-        A round of which a job did not succeed is not kept for the next time.
-
-        Raises:
-            UserError: it cannot be written, or `run` does not come to an end.
-        """
-        if self._kept is None:
-            return run()
-        key = digest_of(__name__, *self._about, *about)
-        found = self._kept.get(key)
-        if found is not None:
-            return _round(json.loads(found)["round"])
-        ended = run()
-        failed = any(job.status != "SUCCEEDED" for job in ended.jobs)
-        self._kept.put(key, result_bytes({"key": key, "round": asdict(ended)}), failed=failed)
-        return ended
-
-
-def _programs() -> list[str]:
-    """Return digests of the Python code and of the jar that a ResourceManager runs."""
-    code = digest("treadle.cli.sidecar")
-    return [code, hashlib.sha256(shim_jar().read_bytes() + requirements_jar().read_bytes()).hexdigest()]
-
-
-def _round(document: dict[str, Any]) -> Round:
-    return Round(**{**document, "jobs": tuple(Ended(**job) for job in document["jobs"])})
 
 
 OURS: Final = "phoenix"
@@ -392,7 +286,12 @@ def reached(rounds: Sequence[Round]) -> dict[str, Interval]:
 
 def shortfalls(rounds: Sequence[Round]) -> list[str]:
     """Say what is not as it should be: jobs that failed, containers on other nodes, goals that are missed."""
-    found = failed(rounds)
+    found = [
+        f"seed {one.seed}, {one.scheme}: {job.name} ended as {job.status}"
+        for one in rounds
+        for job in one.jobs
+        if job.status != SUCCEEDED
+    ]
     found += [
         f"seed {one.seed}, {one.scheme}: {job.misplaced} containers of {job.name} ran on nodes that it does not allow"
         for one in rounds
