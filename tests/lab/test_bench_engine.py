@@ -28,7 +28,7 @@ from treadle_lab.bench.engine import (
 )
 from treadle_lab.bench.engine_load import Load, SteadyState
 from treadle_lab.cli.bench.engine import app
-from treadle_lab.harness.statistics import slope_of
+from treadle_lab.rows import slope_of
 
 SMALL = Load(nodes=6, rows=40, leaves=12, batch=60, arrivals=50)
 

@@ -14,23 +14,25 @@ import pytest
 from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
 from treadle.policy.catalogue import register_parts
+from treadle_lab.bench import engines
 from treadle_lab.bench import engines as engines_run
-from treadle_lab.bench import engines_copies
 from treadle_lab.bench.engines import (
     LONG_QUEUE,
     SHORT_QUEUE,
     PacedLoad,
     Rosters,
+    Row,
     Tasks,
     Thought,
     Waits,
+    cells,
     engines_of,
+    measured,
     quantile,
     ratio_of,
     side_of,
     waits_of,
 )
-from treadle_lab.bench.engines_copies import Row, cells, measured
 from treadle_lab.sls.load import MODES, BenchError, Workload
 from treadle_lab.sls.run import Run
 
@@ -168,7 +170,7 @@ def test_copies_are_measured_by_jobs_served_a_second() -> None:
 
 
 def test_copies_run_with_every_kind_of_conflict_and_transaction() -> None:
-    rows = engines_copies.rows_to_run()
+    rows = engines.rows_to_run()
     assert {(row.conflicts, row.transactions) for row in rows if row.load == "thinking" and row.copies == 4} == {
         ("fine", "incremental"),
         ("fine", "gang"),
@@ -185,16 +187,16 @@ def test_missed_goals_of_copies_are_said() -> None:
 
     good = [row("fast", 1, 10, 1), row("fast", 2, 10.4, 1), row("fast", 4, 10.9, 1)]
     good += [row("thinking", 1, 10, 2), row("thinking", 4, 10, 6), row("thinking", 4, 10, 1, transactions="gang")]
-    assert engines_copies.shortfalls(good) == []
+    assert engines.shortfalls(good) == []
     bad = [row("fast", 1, 10, 1), row("fast", 2, 11, 1), row("thinking", 1, 10, 2), row("thinking", 4, 10, 5)]
-    assert engines_copies.shortfalls(bad) == [
+    assert engines.shortfalls(bad) == [
         "2 copies: 1.10 of the span of one; the goal is at most 1.05",
         "4 copies: 2.50 of the jobs served by one; the goal is 3",
     ]
 
 
 def test_the_plan_of_copies_grows_with_the_nodes() -> None:
-    full, quick = engines_copies.plan(1_000, False, 1), engines_copies.plan(200, True, 1)
+    full, quick = engines.plan(1_000, False, 1), engines.plan(200, True, 1)
     assert isinstance(full.span, Workload)
     assert full.span.jobs * full.span.tasks == 10_000, "as many tasks as there is room for"
     assert quick.span.jobs < full.span.jobs

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle_lab.bench.table import results_table
+from treadle_lab.bench.cluster import results_table
 from treadle_lab.sls import run as results
 from treadle_lab.sls.load import MODES
 from treadle_lab.sls.run import CpuSample, Figures, ModeResult, Run

@@ -10,9 +10,8 @@ from rich.console import Console
 
 from treadle.config.reader import read_settings
 from treadle.policy.catalogue import register_parts
-from treadle_lab.demo.engines import ENGINES, settings
 from treadle_lab.demo.jobs import DemoJob, of_two_engines
-from treadle_lab.demo.run import Report, RunningJob, read_counts, write_input
+from treadle_lab.demo.run import ENGINES, Report, RunningJob, cluster_of_engines, read_counts, write_input
 
 BEAN = {
     "Committed": 12,
@@ -85,7 +84,7 @@ def test_of_several_engines_the_report_says_who_served_each_job(tmp_path: Path) 
 
 def test_two_engines_follow_policies_that_treadle_takes(tmp_path: Path) -> None:
     register_parts()
-    file = settings(tmp_path / "demo").policy
+    file = cluster_of_engines(tmp_path / "demo").policy
     assert file is not None
     read = read_settings(file)
     assert [engine.name for engine in read.engines] == list(ENGINES)

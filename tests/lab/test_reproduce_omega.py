@@ -12,7 +12,7 @@ import pytest
 from treadle.cli.main import run
 from treadle.errors import UserError
 from treadle_lab.harness.data import OMEGA, found
-from treadle_lab.models.cell.cell import JobKind
+from treadle_lab.models.cell import JobKind
 from treadle_lab.papers.omega.comparison import Comparison, Spread, claims_of, compare, read_reference
 from treadle_lab.papers.omega.figures import FIGURES, GOOGLE_FIGURES
 from treadle_lab.papers.omega.points import ROW_COLUMNS, Point, read_points, run_points

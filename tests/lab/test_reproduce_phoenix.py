@@ -16,25 +16,28 @@ from treadle.constraints.expression import ANY, parse
 from treadle.errors import UserError
 from treadle_lab.cli.reproduce import phoenix
 from treadle_lab.harness.data import EAGLE, FACEBOOK_2010, GOOGLE, found
-from treadle_lab.models.workers.state import Trace, trace_of
-from treadle_lab.models.workers.workers import SYSTEMS, Eligible, run_workers, simulate_workers, warm_up
+from treadle_lab.models.worker_state import Trace, trace_of
+from treadle_lab.models.workers import SYSTEMS, Eligible, run_workers, simulate_workers, warm_up
 from treadle_lab.papers.phoenix import central as central_runs
 from treadle_lab.papers.phoenix.central import CENTRAL, simulate_central
 from treadle_lab.papers.phoenix.constraints import (
     CONSTRAINED,
     KINDS,
+    SAID,
     Asked,
     Machines,
     Wanted,
+    any_trace,
     eligible_of,
     made_for,
     places_of,
     read_constraints,
     read_machines,
+    trace_named,
+    yahoo,
 )
 from treadle_lab.papers.phoenix.experiment import CLASSES, Setup, run_systems, unconstrained
 from treadle_lab.papers.phoenix.figures import compare, read_references
-from treadle_lab.papers.phoenix.traces import SAID, any_trace, trace_named, yahoo
 
 FIELDS = [
     *("system", "trace", "slots", "faster", "seed", "class", "jobs", "mean_s", "p50_s", "p90_s", "p99_s"),

@@ -16,7 +16,6 @@ from treadle.simulator.feed import JobHints
 from treadle.workload.job import JobFeatures, JobRecord
 from treadle_lab.cli.reproduce.slearn import app
 from treadle_lab.harness.runs import Asked
-from treadle_lab.harness.statistics import interval_of, ratio_of
 from treadle_lab.papers.slearn.experiment import Draws, Outcome, SchemeRun, run_draws, run_model
 from treadle_lab.papers.slearn.figures import bins, report_of, variation, waiting
 from treadle_lab.papers.slearn.paper import levels
@@ -30,6 +29,7 @@ from treadle_lab.papers.slearn.trace import (
     drawn_errors,
     google_slearn_dags,
 )
+from treadle_lab.rows import interval_of, ratio_of
 
 JOBS, NODES = 60, 10
 

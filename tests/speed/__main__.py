@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.speed.ranges import FILE, Load, Ranges, figure_at, read
 from tests.speed.sides import Side, SpeedError, recorded, today
 
-from treadle_lab.harness.statistics import ratio_of
+from treadle_lab.rows import ratio_of
 
 WORSE = 1
 FAILED = 2

@@ -123,7 +123,7 @@ ALLOWED["cli"] = EVERYTHING | {"tables"}
 ALLOWED["reference"] = ALLOWED["cli"] | {"cli"}
 """What each part of the package may import besides itself."""
 
-LAB_TOOLS = {"minicluster", "harness", "models", "fairness", "planning", "estimators"}
+LAB_TOOLS = {"minicluster", "harness", "models", "fairness", "planning", "estimators", "rows"}
 LABORATORY = {
     "minicluster": set(),
     "models": set(),
@@ -134,7 +134,7 @@ LABORATORY = {
     "harness": {"minicluster"},
     "sls": {"harness", "minicluster"},
     "demo": {"minicluster"},
-    "bench": {"harness", "sls"},
+    "bench": {"harness", "rows", "sls"},
     "plots": {"rows"},
     "gains": {"harness", "plots", "rows"},
     "papers": LAB_TOOLS | {"sls"},

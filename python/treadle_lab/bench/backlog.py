@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle_lab.bench.cluster import machine, write_report
-from treadle_lab.harness.statistics import Interval, ratio_of
+from treadle_lab.rows import Interval, ratio_of
 from treadle_lab.sls.load import CONTAINER_MB, MODES, BenchError, Kind, Mode, Workload
 from treadle_lab.sls.run import (
     HEARTBEAT_MS,

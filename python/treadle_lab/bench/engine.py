@@ -28,9 +28,9 @@ from treadle.policy.failed import PolicyFailedError, insist
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
+from treadle_lab.bench.cluster import load_pyplot
 from treadle_lab.bench.engine_load import Load, SteadyState
-from treadle_lab.bench.table import load_pyplot
-from treadle_lab.harness.statistics import Interval, slope_of
+from treadle_lab.rows import Interval, slope_of
 from treadle_lab.sls.load import BenchError
 
 NODES: Final = (100, 1_000, 5_000, 20_000)

@@ -15,7 +15,7 @@ from treadle.policy.failed import PolicyFailedError
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation, warm_up
-from treadle_lab.bench.table import load_pyplot
+from treadle_lab.bench.cluster import load_pyplot
 from treadle_lab.sls.load import BenchError
 
 SLOTS: Final = 40

@@ -22,7 +22,7 @@ from treadle.planner.candidates import Budget, Objective, Schedules, Until
 from treadle.planner.graphene import Options, warm_up
 from treadle.planner.graphene import plan as plan_graphene
 from treadle.planner.plan import Plan
-from treadle_lab.planning import cpsat, psplib
+from treadle_lab import planning
 
 FIELDS = ("name", "algorithm", "makespan", "executed_makespan", "lower_bound", "seconds")
 
@@ -64,7 +64,7 @@ def plan(
 
 
 def _read(file: Path, psplib_files: bool, machines: int | None) -> Iterator[Instance]:
-    return psplib.read_instances(file) if psplib_files else json_format.read_instances(file, machines)
+    return planning.read_instances(file) if psplib_files else json_format.read_instances(file, machines)
 
 
 def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -> Iterator[dict[str, Any]]:
@@ -103,7 +103,7 @@ def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:
     objective = Objective.PLANNED if instance.unit is TimeUnit.PERIOD else Objective.EXECUTED
     placements = run.plot is not None
     if algorithm == "cpsat":
-        return cpsat.solve(*where, run.budget_ms, run.workers, placements=placements)
+        return planning.solve(*where, run.budget_ms, run.workers, placements=placements)
     if algorithm in baselines.NAMES:
         return baselines.baseline(algorithm, *where, objective=objective, seed=run.seed, placements=placements)
     options = Options(paper=True) if algorithm == "graphene-paper" else run.options
@@ -113,7 +113,7 @@ def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:
 
 
 def _plot(found: Plan, instance: Instance, folder: Path, number: int) -> None:
-    from treadle_lab.planning.drawing import plot_plan
+    from treadle_lab.planning import plot_plan
 
     target = _picture(found, folder, number)
     with writing("--plot", target, "folder"):
@@ -121,7 +121,7 @@ def _plot(found: Plan, instance: Instance, folder: Path, number: int) -> None:
 
 
 def _draw(found: Plan, folder: Path, number: int) -> None:
-    from treadle_lab.planning.drawing import draw_dag
+    from treadle_lab.planning import draw_dag
 
     target = _picture(found, folder, number)
     title = f"{printable(found.dag.name, '?')}: longest path bold, troublesome stages of {found.algorithm} red"

@@ -98,7 +98,7 @@ def gains(
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
     """Compare policies with YARN's fair ordering on the workloads that clusters run."""
-    from treadle_lab.gains.command import Places, Source, compare  # only here: it imports numba
+    from treadle_lab.gains.page import Places, Source, compare  # only here: it imports numba
 
     places = Places(json_file, page, plot)
     compare(Source(quick, tuple(only or ()), draws, cache, jobs, no_run, kept), places)

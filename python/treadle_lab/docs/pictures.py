@@ -20,9 +20,9 @@ from treadle.planner.graphene import Options
 from treadle.planner.graphene import plan as plan_graphene
 from treadle.simulate import Run, Scenario, simulate
 from treadle_lab.fairness.algorithms import allocate_fluid
-from treadle_lab.models.cell.cell import warm_up
+from treadle_lab.models.cell import warm_up
 from treadle_lab.papers.omega.real_engines import Counts, Load, cell_counts, engine_counts
-from treadle_lab.planning.drawing import draw_dag
+from treadle_lab.planning import draw_dag
 
 BLUE: Final = "#6baed6"
 PALE: Final = "#c6dbef"

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from treadle_lab.harness.statistics import Interval
-from treadle_lab.rows import Table, show
+from treadle_lab.rows import Interval, Table, show
 
 Figures = Mapping[str, Any]
 

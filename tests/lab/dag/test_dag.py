@@ -12,7 +12,7 @@ from treadle.dag.generate import Shape, generate
 from treadle.planner.baselines import _reduced, levels
 from treadle.planner.bounds import structure
 from treadle.planner.problem import compile_problem
-from treadle_lab.planning.drawing import draw_dag, label_of
+from treadle_lab.planning import draw_dag, label_of
 
 
 def stage(identity: int, *parents: int, tasks: int = 1) -> Stage:

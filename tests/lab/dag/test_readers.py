@@ -13,7 +13,7 @@ import pytest
 from treadle.dag import json_format
 from treadle.dag.dag import DagError
 from treadle.dag.generate import Shape, generate
-from treadle_lab.planning import psplib
+from treadle_lab import planning
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 STAGE = {"id": 0, "tasks": 2, "duration_ms": 10, "demand": {"cpu": 0.5}}
@@ -47,7 +47,7 @@ def test_projects_are_read_packed_or_not(tmp_path: Path) -> None:
     packed = tmp_path / "small.jsonl.xz"
     packed.write_bytes(lzma.compress(plain.read_bytes()))
     for path in (plain, packed):
-        first, second = psplib.read_instances(path)
+        first, second = planning.read_instances(path)
         assert (first.dag.name, first.best_known, first.machines, len(first.dag.stages)) == ("small-1", 13, 1, 7)
         assert first.dag.stages[4].parents == (1, 2)
         assert dict(second.capacity) == {"r1": 2.0}
@@ -102,7 +102,7 @@ def test_a_mistake_in_a_project_is_reported(tmp_path: Path, change: dict[str, An
     path = tmp_path / "projects.jsonl"
     path.write_text(json.dumps(PROJECT | change) + "\n")
     with pytest.raises(DagError, match=message):
-        list(psplib.read_instances(path))
+        list(planning.read_instances(path))
 
 
 @pytest.mark.parametrize(

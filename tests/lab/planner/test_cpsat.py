@@ -13,7 +13,7 @@ from tests.unit.planner.test_online_plans import MOTIVATING
 from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.planner.graphene import plan
-from treadle_lab.planning.cpsat import solve
+from treadle_lab.planning import solve
 
 ROOT = Path(__file__).parents[3]
 
@@ -48,7 +48,7 @@ def test_tasks_one_to_one_wait_for_their_own_parent_alone() -> None:
 INTERRUPTED = """
 import os, signal
 from tests.lab.planner.test_cpsat import ONE
-from treadle_lab.planning.cpsat import solve
+from treadle_lab.planning import solve
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started this may have it ignored
 solve(ONE, {"cpu": 4.0}, 1, milliseconds=10_000)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.policy.mapreduce_workers import WorkerPolicy
-from treadle_lab.models.cell.cell import (
+from treadle_lab.models.cell import (
     ARCHITECTURES,
     Activities,
     Cell,
@@ -25,8 +25,8 @@ from treadle_lab.models.cell.cell import (
     simulate_cell,
     simulate_specialist,
 )
-from treadle_lab.models.cell.state import Total
-from treadle_lab.models.cell.transactions import RunningJobs, place_running, run_offers, run_shared_state
+from treadle_lab.models.cell_state import Total
+from treadle_lab.models.cell_transactions import RunningJobs, place_running, run_offers, run_shared_state
 
 BATCH, SERVICE, MAPREDUCE = JobKind
 Job = tuple[float, JobKind, int, float]

@@ -10,17 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle_lab.models.workers.probing import hand_map, new_map
-from treadle_lab.models.workers.state import Total, Trace, trace_of
-from treadle_lab.models.workers.workers import (
-    SYSTEMS,
-    Eligible,
-    Groups,
-    Outcome,
-    new_workers,
-    simulate_workers,
-    unconstrained,
-)
+from treadle_lab.models.probing import hand_map, new_map
+from treadle_lab.models.worker_state import Total, Trace, trace_of
+from treadle_lab.models.workers import SYSTEMS, Eligible, Groups, Outcome, new_workers, simulate_workers, unconstrained
 
 HALF_MS = 0.0005
 MS = 0.001

@@ -37,7 +37,7 @@ from treadle_lab.bench.backlog import (
     run_backlog,
 )
 from treadle_lab.bench.backlog import chosen as modes_of_backlog
-from treadle_lab.bench.table import figures_table, results_table, write_plots
+from treadle_lab.bench.cluster import figures_table, results_table, write_plots
 from treadle_lab.cli._experiments import isolate_if_possible
 from treadle_lab.sls import load as jars
 from treadle_lab.sls import load as modes

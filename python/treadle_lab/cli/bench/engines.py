@@ -13,8 +13,8 @@ from rich.table import Table
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
+from treadle_lab.bench import engines
 from treadle_lab.bench import engines as engines_run
-from treadle_lab.bench import engines_copies
 from treadle_lab.bench.engines import PacedLoad, Ratio, Side
 from treadle_lab.cli.bench.cluster import RunProgress, Seen, heap_mb_for, stall_allowed_s
 from treadle_lab.sls import load as jars
@@ -111,8 +111,8 @@ def _print_beside(plan: engines_run.Plan, sides: list[Side], ratios: dict[str, R
 def _copies(
     nodes: int, quick: bool, seed: int, setting: Setting, runtime: Path | None, folder: Path, shown: RunProgress
 ) -> tuple[dict[str, Any], list[str]]:
-    plan = engines_copies.plan(nodes, quick, seed)
-    found = engines_copies.run_copies(plan, _ready(setting, plan.span, runtime), folder, shown.show)
+    plan = engines.plan(nodes, quick, seed)
+    found = engines.run_copies(plan, _ready(setting, plan.span, runtime), folder, shown.show)
     rows = [row for row in found if row.failure is None]
     table = Table(title="Copies of one engine")
     for title in ("load", "copies", "conflicts", "transactions", "span s", "of one's", "jobs served /s", "of one's"):
@@ -120,12 +120,12 @@ def _copies(
     for title in ("conflict fraction", "natively"):
         table.add_column(title, justify="right")
     for row in rows:
-        table.add_row(*engines_copies.cells(row, rows))
+        table.add_row(*engines.cells(row, rows))
     out = console_for_tables(140)
     out.print(table)
-    for text in engines_copies.shortfalls(rows):
+    for text in engines.shortfalls(rows):
         out.print(text, style="red", highlight=False)
-    return engines_copies.report(plan, found), [
+    return engines.copies_report(plan, found), [
         f"{row.name}: {row.failure}" for row in found if row.failure is not None
     ]
 

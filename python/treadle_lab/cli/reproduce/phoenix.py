@@ -18,7 +18,7 @@ from treadle.words import nearest
 
 if TYPE_CHECKING:
     from treadle_lab.harness.runs import Asked
-    from treadle_lab.models.workers.state import Trace
+    from treadle_lab.models.worker_state import Trace
     from treadle_lab.papers.phoenix.experiment import Run, Setup
     from treadle_lab.papers.phoenix.figures import Comparison, Report
 
@@ -130,7 +130,7 @@ def _check_not_made(**made: float | None) -> None:
 
 
 def _names(systems: str) -> list[str]:
-    from treadle_lab.models.workers.workers import SYSTEMS
+    from treadle_lab.models.workers import SYSTEMS
     from treadle_lab.papers.phoenix.central import CENTRAL
 
     known = [*SYSTEMS, "central", *CENTRAL]
@@ -146,7 +146,7 @@ def _names(systems: str) -> list[str]:
 
 def _trace(console: Console, name: str) -> Trace:
     from treadle_lab.harness import data
-    from treadle_lab.papers.phoenix.traces import FACEBOOK, GOOGLE, SAID, YAHOO, trace_named
+    from treadle_lab.papers.phoenix.constraints import FACEBOOK, GOOGLE, SAID, YAHOO, trace_named
 
     tell = partial(say, console)
     google = data.given_or_found(None, data.GOOGLE, tell) if name == GOOGLE else None
@@ -216,8 +216,8 @@ def _report(
     asked: Asked,
 ) -> Report:
     """Run all, and return the results."""
+    from treadle_lab.papers.phoenix.constraints import SAID
     from treadle_lab.papers.phoenix.figures import Report, ratios_of, slowdowns_of
-    from treadle_lab.papers.phoenix.traces import SAID
 
     runs = _run(console, names, setup, seeds, asked)
     notes = [SAID[setup.trace.name]] if setup.trace.name in SAID else []

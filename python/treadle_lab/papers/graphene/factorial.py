@@ -14,7 +14,6 @@ import numpy as np
 from treadle.dag.dag import Dag
 from treadle.workload.job import Workload
 from treadle_lab.harness.runs import Asked, run_all
-from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.papers.graphene import paper
 from treadle_lab.papers.graphene.jobs import (
     AS_IT_IS,
@@ -45,6 +44,7 @@ from treadle_lab.papers.graphene.simulations import (
     scenario_of,
     shorter_percent,
 )
+from treadle_lab.rows import Interval, interval_of
 
 NAMED: Final = {scheme.name: scheme for scheme in SCHEMES}
 COUNTED: Final = "counted"

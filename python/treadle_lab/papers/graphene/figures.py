@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.papers.graphene import paper
 from treadle_lab.papers.graphene.experiment import Outcome
 from treadle_lab.papers.graphene.jobs import BASELINES
 from treadle_lab.papers.graphene.simulations import BatchBounds, Offline, Result, gaps_percent, shorter_percent
+from treadle_lab.rows import Interval, interval_of
 
 Table = dict[str, dict[str, Interval]]
 PERCENTILES = (50, 75, 90, 100)

@@ -19,9 +19,9 @@ from treadle.history.run import JobRun, RecurrenceKey, StageRun, recurrence_key
 from treadle.history.sketch import DurationSketch
 from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
-from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.minicluster.site import LOOPBACK, free_ports
 from treadle_lab.papers.graphene.jobs import Mix, arrivals, generated
+from treadle_lab.rows import Interval, interval_of
 from treadle_lab.sls.play import (
     MEMORY,
     QUEUE,

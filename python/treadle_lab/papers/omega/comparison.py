@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.errors import UserError
-from treadle_lab.models.cell.cell import JobKind, Outcome
+from treadle_lab.models.cell import JobKind, Outcome
 from treadle_lab.papers.omega.points import Point, Row, Run
 
 TOLERANCES: Final = {

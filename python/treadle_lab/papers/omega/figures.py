@@ -15,7 +15,7 @@ from rich.table import Table
 
 from treadle.policy.mapreduce_workers import WorkerPolicy
 from treadle.tables import empty_table
-from treadle_lab.models.cell.cell import ARCHITECTURES, SAMPLE_S, JobKind, Outcome
+from treadle_lab.models.cell import ARCHITECTURES, SAMPLE_S, JobKind, Outcome
 from treadle_lab.papers.omega.comparison import (
     TOLERANCES,
     Claim,

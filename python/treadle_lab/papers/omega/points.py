@@ -16,7 +16,7 @@ import numpy as np
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.errors import UserError
 from treadle.workload.traces.google import google_jobs, google_left_s
-from treadle_lab.models.cell.cell import (
+from treadle_lab.models.cell import (
     ARCHITECTURES,
     DAY_S,
     MACHINE_CPU,
@@ -34,7 +34,7 @@ from treadle_lab.models.cell.cell import (
     simulate_cell,
     warm_up,
 )
-from treadle_lab.models.cell.transactions import NOTHING_RUNS, RunningJobs
+from treadle_lab.models.cell_transactions import NOTHING_RUNS, RunningJobs
 from treadle_lab.models.kernels import Progress, on_all_cores
 
 COLUMNS: Final = ("architecture", "machines", "batch_rate_factor", "t_job_service_s")

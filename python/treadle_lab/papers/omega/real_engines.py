@@ -17,7 +17,7 @@ from treadle.simulator.engines_simulation import EnginesSimulation
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.scenario_engines import with_engines
 from treadle.workload.job import Framework, Job, Workload
-from treadle_lab.models.cell.cell import (
+from treadle_lab.models.cell import (
     ARCHITECTURES,
     MACHINE_CPU,
     MACHINE_MEMORY_MB,

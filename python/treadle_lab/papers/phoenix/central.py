@@ -25,8 +25,8 @@ from treadle.simulator.simulation import Simulation, warm_up
 from treadle.workload.job import Framework, Job, Workload
 from treadle_lab.harness.runs import Asked, digest_of, run_all, tell
 from treadle_lab.models.kernels import Progress
-from treadle_lab.models.workers.state import Trace
-from treadle_lab.models.workers.workers import Eligible, Outcome
+from treadle_lab.models.worker_state import Trace
+from treadle_lab.models.workers import Eligible, Outcome
 from treadle_lab.papers.phoenix.constraints import ANYTHING, Machines, Wanted
 
 PREFIX: Final = "m/"

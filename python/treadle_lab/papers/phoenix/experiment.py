@@ -15,11 +15,18 @@ from treadle.errors import UserError
 from treadle_lab.harness.data import FACEBOOK_2010, GOOGLE, found
 from treadle_lab.harness.runs import Asked
 from treadle_lab.models.kernels import Progress, on_all_cores
-from treadle_lab.models.workers.state import Trace
-from treadle_lab.models.workers.workers import RELAXED_SLOWDOWN, SYSTEMS, Eligible, Outcome, simulate_workers, warm_up
+from treadle_lab.models.worker_state import Trace
+from treadle_lab.models.workers import RELAXED_SLOWDOWN, SYSTEMS, Eligible, Outcome, simulate_workers, warm_up
 from treadle_lab.papers.phoenix.central import CENTRAL, CentralRun, run_central
-from treadle_lab.papers.phoenix.constraints import CONSTRAINED, KINDS, Machines, Wanted, eligible_of, made_for
-from treadle_lab.papers.phoenix.traces import trace_named
+from treadle_lab.papers.phoenix.constraints import (
+    CONSTRAINED,
+    KINDS,
+    Machines,
+    Wanted,
+    eligible_of,
+    made_for,
+    trace_named,
+)
 
 Flags = npt.NDArray[np.bool_]
 Row = dict[str, str | int | float | None]

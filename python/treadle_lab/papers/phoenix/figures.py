@@ -15,10 +15,10 @@ from rich.table import Table
 
 from treadle.errors import UserError
 from treadle.tables import empty_table
-from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.papers.phoenix.central import CENTRAL
 from treadle_lab.papers.phoenix.constraints import KINDS
 from treadle_lab.papers.phoenix.experiment import CLASSES, Run, Setup
+from treadle_lab.rows import Interval, interval_of
 
 COLUMNS: Final = ("system", "slots", "class", "jobs", "mean_s", "p50_s", "p90_s", "p99_s")
 REFERENCE_FIGURES: Final = ("mean_s", "p50_s", "p90_s", "p99_s")

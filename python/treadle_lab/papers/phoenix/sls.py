@@ -14,9 +14,9 @@ from rich.table import Table
 
 from treadle.admin.install import ready_made
 from treadle.tables import empty_table
-from treadle_lab.harness.statistics import Interval, interval_of
 from treadle_lab.minicluster import Scheduler
 from treadle_lab.papers.phoenix.blind import write_command
+from treadle_lab.rows import Interval, interval_of
 from treadle_lab.sls.play import SUCCEEDED, Cluster, Played, Player, Scheduling, Script, ScriptedJob, map_reduce
 
 ALLOCATOR: Final = {

@@ -11,9 +11,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from treadle.compiled.array_types import F64
-from treadle_lab.harness.statistics import Interval, interval_of, ratio_of
 from treadle_lab.papers.slearn.experiment import Outcome
 from treadle_lab.papers.slearn.paper import OF_JOBS, THRESHOLDS_MS, Figures, levels
+from treadle_lab.rows import Interval, interval_of, ratio_of
 
 ESTIMATORS = ("pilots", "combined", "3sigma", "point", "median", "drawn", "3sigma-paper", "point-paper")
 

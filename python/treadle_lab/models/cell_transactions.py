@@ -10,7 +10,7 @@ import numpy as np
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.policy.mapreduce_workers import WorkerPolicy
 from treadle.simulator.event_queue import schedule
-from treadle_lab.models.cell.state import (
+from treadle_lab.models.cell_state import (
     EventKind,
     Mode,
     Total,
@@ -28,7 +28,7 @@ from treadle_lab.models.cell.state import (
 from treadle_lab.models.kernels import inner, kernel
 
 if TYPE_CHECKING:
-    from treadle_lab.models.cell.state import CellState
+    from treadle_lab.models.cell_state import CellState
 
 
 OFFER_INTERVAL_S: Final = 1.0

@@ -8,7 +8,7 @@ import numpy as np
 
 from treadle.simulator.event_queue import schedule
 from treadle_lab.models.kernels import inner
-from treadle_lab.models.workers.state import (
+from treadle_lab.models.worker_state import (
     CAP,
     EventKind,
     Mode,
@@ -28,7 +28,8 @@ from treadle_lab.models.workers.state import (
 )
 
 if TYPE_CHECKING:
-    from treadle_lab.models.workers.state import Workers
+    from treadle_lab.models.worker_state import Workers
+
 
 PROBE_RATIO: Final = 2
 """Probes for each task."""

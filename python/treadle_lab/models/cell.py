@@ -13,8 +13,8 @@ import numpy.typing as npt
 from treadle.compiled.array_types import F64, I32, I64, U8
 from treadle.policy.mapreduce_workers import WorkerPolicy
 from treadle.simulator.event_queue import event_columns
-from treadle_lab.models.cell.state import CellState, Total
-from treadle_lab.models.cell.transactions import (
+from treadle_lab.models.cell_state import CellState, Total
+from treadle_lab.models.cell_transactions import (
     NOTHING_RUNS,
     OFFER_CPU_MIN,
     RunningJobs,

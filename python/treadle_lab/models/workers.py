@@ -13,7 +13,7 @@ import numpy.typing as npt
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.simulator.event_queue import event_columns, remove_first, schedule
 from treadle_lab.models.kernels import inner, kernel
-from treadle_lab.models.workers.probing import (
+from treadle_lab.models.probing import (
     HEARTBEAT_S,
     MESSAGE_S,
     NEED_LEVELS,
@@ -34,7 +34,7 @@ from treadle_lab.models.workers.probing import (
     send,
     wait_for_workers,
 )
-from treadle_lab.models.workers.state import (
+from treadle_lab.models.worker_state import (
     EventKind,
     Mode,
     Order,

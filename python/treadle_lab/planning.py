@@ -1,0 +1,299 @@
+"""Plans beside those of the product's planner: CP-SAT's, PSPLIB's projects, and drawings of plans and DAGs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
+
+import numpy as np
+from pydantic import Field
+
+from treadle.dag.dag import Dag, DagError, Instance, Stage, TimeUnit, ordered
+from treadle.dag.reading import Line, Text, Whole, checked, json_lines
+from treadle.errors import UserError
+from treadle.planner.bounds import LowerBounds, structure
+from treadle.planner.finish import Ranking, finish
+from treadle.planner.plan import Plan
+from treadle.planner.problem import F64, I64, Problem, compile_problem
+from treadle.planner.workspace import Workspace
+
+INTERVALS_MAX: Final = 5000
+
+
+def solve(
+    dag: Dag,
+    capacity: Mapping[str, float],
+    machines: int,
+    milliseconds: int,
+    workers: int = 1,
+    *,
+    placements: bool = False,
+) -> Plan:
+    """Return the best plan that CP-SAT finds in a time; the makespan is of the schedule in one pool.
+
+    Where there is more than one machine, that schedule may need a task to be split between machines; then the makespan
+    is that of following it, as `executed_makespan`. The lower bound is the better of CP-SAT's and ours.
+
+    Raises:
+        UserError: OR-Tools is not installed, the DAG has too many tasks, or no schedule was found in the time.
+        DagError: a task fits on no machine, or numbers are too large.
+    """
+    try:
+        from ortools.sat.python import cp_model  # only here: it is an extra
+    except ImportError:
+        raise UserError("--algorithm cpsat: needs OR-Tools; pip install --group cpsat") from None
+    problem = compile_problem(dag, capacity, machines)
+    groups = int(problem.group_at[-1])
+    if problem.tasks.sum() != groups:
+        raise UserError(
+            f"DAG {dag.name}: a stage has more tasks than CP-SAT is given one by one; use another algorithm"
+        )
+    if groups > INTERVALS_MAX:
+        raise UserError(f"DAG {dag.name}: {groups} tasks are too many for CP-SAT; the most is {INTERVALS_MAX}")
+    model = cp_model.CpModel()
+    starts, end = _model(model, problem)
+    model.minimize(end)
+    solver = cp_model.CpSolver()
+    solver.parameters.max_time_in_seconds = milliseconds / 1000
+    solver.parameters.num_workers = workers
+    status = _solved(solver, model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        raise UserError(f"DAG {dag.name}: CP-SAT found no schedule in {milliseconds} ms; give it more")
+    low = np.array([solver.value(start) for start in starts], np.int64)
+    for s in range(len(problem.tasks)):  # alike tasks may have been given any order
+        low[problem.group_at[s] : problem.group_at[s + 1]].sort()
+    proved = int(np.ceil(solver.best_objective_bound - 1e-6))
+    return _finished(dag, problem, low, int(solver.value(end)), proved, placements=placements)
+
+
+def _solved(solver: Any, model: Any) -> Any:
+    """Return the status of solving a model, on another thread: Ctrl-C reaches this one as ever.
+
+    OR-Tools would put a handler of its own in place of Python's, and the system's default afterwards.
+    """
+    solver.parameters.catch_sigint_signal = False
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(solver.solve, model)
+        try:
+            return waiting.result()
+        except KeyboardInterrupt:
+            solver.stop_search()
+            raise
+
+
+def _model(model: Any, problem: Problem) -> tuple[list[Any], Any]:
+    """Add an interval for each task, edges and resources; return the starts and the makespan."""
+    horizon = int((problem.tasks * problem.duration).sum())
+    end = model.new_int_var(0, horizon, "end")
+    starts: list[list[Any]] = []
+    intervals: list[list[Any]] = []
+    ends: list[Any] = []
+    for s, (count, length) in enumerate(zip(problem.tasks.tolist(), problem.duration.tolist(), strict=True)):
+        mine = [model.new_int_var(0, horizon, f"s{s}_{i}") for i in range(count)]
+        ended = model.new_int_var(0, horizon, f"e{s}")
+        intervals.append([model.new_fixed_size_interval_var(var, length, f"i{s}_{i}") for i, var in enumerate(mine)])
+        for start in mine:
+            model.add(ended >= start + length)
+        for e in range(problem.before_at[s], problem.before_at[s + 1]):
+            before = problem.before[e]
+            if problem.before_single[e]:
+                for start, other in zip(mine, starts[before], strict=True):
+                    model.add(start >= other + int(problem.duration[before]))
+            else:
+                for start in mine or [ended]:
+                    model.add(start >= ends[before])
+        model.add(end >= ended)
+        starts.append(mine)
+        ends.append(ended)
+    for r in range(len(problem.capacity)):
+        using = [s for s in range(len(problem.tasks)) if problem.demand[s, r] > 0]
+        boxes = [interval for s in using for interval in intervals[s]]
+        demands = [int(problem.demand[s, r]) for s in using for _ in intervals[s]]
+        model.add_cumulative(boxes, demands, int(problem.capacity[r]) * problem.machines)
+    return [start for mine in starts for start in mine], end
+
+
+def _finished(dag: Dag, problem: Problem, low: I64, length: int, proved: int, *, placements: bool) -> Plan:
+    work = Workspace(problem)
+    rows = np.zeros((0, 5), np.int64)
+    if problem.machines > 1:
+        length = work.follow(low)
+        if placements:
+            rows = work.recorded(lambda: work.follow(low))
+    elif placements:
+        stages = np.repeat(np.arange(len(problem.tasks)), problem.tasks)
+        ones = np.ones(len(low), np.int64)
+        rows = np.column_stack((low, stages, 0 * ones, ones, ones))
+    bounds = structure(problem).bounds
+    bounds = LowerBounds(bounds.critical_path, bounds.work, max(bounds.best, proved))
+    return finish(dag, work, "cpsat", Ranking(low, low, length, (), rows), bounds, 1)
+
+
+Vector: TypeAlias = tuple[Annotated[int, Whole()], ...]
+
+
+class ProjectLine(Line):
+    """A project, as a line; the last four, what the source knows of it, are optional."""
+
+    id: Annotated[str, Text("give the instance an id")]
+    name: Any = None
+    cap: Vector
+    dur: Vector = Field(min_length=1)
+    dem: tuple[Vector, ...]
+    succ: tuple[Vector, ...]
+    cpm: Any = None
+    res_lb: Any = None
+    lb: Any = None
+    ub: Annotated[int, Whole()] | None = None
+
+
+def read_instances(path: Path) -> Iterator[Instance]:
+    """Yield the instances of a file.
+
+    Raises:
+        DagError: names the file, the line, the field and the remedy.
+    """
+    for where, values in json_lines(path):
+        line = checked(ProjectLine, where, values)
+        try:
+            yield _instance(line)
+        except DagError as error:
+            raise DagError(f"{where}: {error}") from None
+
+
+def _instance(line: ProjectLine) -> Instance:
+    count = len(line.dur)
+    for field, vectors in {"dem": line.dem, "succ": line.succ}.items():
+        if len(vectors) != count:
+            raise DagError(f"{field}: give {count} lists of whole numbers, one for each of dur")
+    parents: list[list[int]] = [[] for _ in line.dur]
+    for activity, after in enumerate(line.succ):
+        for successor in after:
+            if successor >= count:
+                raise DagError(f"succ[{activity}]: {successor} is no activity; give one below {count}")
+            parents[successor].append(activity)
+    for activity, demand in enumerate(line.dem):
+        if len(demand) != len(line.cap):
+            raise DagError(f"dem[{activity}]: {len(demand)} amounts for {len(line.cap)} resources; give one each")
+    names = [f"r{index + 1}" for index in range(len(line.cap))]
+    stages = tuple(
+        Stage(activity, 1, duration, dict(zip(names, map(float, demand), strict=True)), tuple(dict.fromkeys(before)))
+        for activity, (duration, demand, before) in enumerate(zip(line.dur, line.dem, parents, strict=True))
+    )
+    pool = dict(zip(names, map(float, line.cap), strict=True))
+    return Instance(ordered(line.id, stages), pool, 1, TimeUnit.PERIOD, line.ub)
+
+
+LABELS_MAX: Final = 60
+"""With more stages than this, only ids are written; names and demands would cover each other."""
+TROUBLESOME: Final = "#fc9272"
+USUAL: Final = "#c6dbef"
+
+
+def draw_dag(dag: Dag, troublesome: Set[int], title: str, path: Path) -> None:
+    """Draw a DAG; edges that follow from others are thin.
+
+    Args:
+        dag: what to draw
+        troublesome: ids of the stages that a plan places first
+        title: above the picture
+        path: of the file, whose ending says its format
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        OSError: the file cannot be written.
+    """
+    import matplotlib
+    import networkx
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    graph, levels = dag.graph, dag.levels()
+    for level, stages in enumerate(levels):
+        for stage in stages:
+            graph.nodes[stage]["level"] = level
+    places = networkx.multipartite_layout(graph, subset_key="level")
+    longest = dag.critical_path()
+    bold = set(pairwise(longest))
+    needed = set(dag.reduced().edges) | bold
+    widest = max((len(stages) for stages in levels), default=1)
+    figure, axis = pyplot.subplots(figsize=(min(2.2 * len(levels) + 2, 60), min(0.9 * widest + 2, 60)))
+    for edges, width, color in (
+        ([edge for edge in graph.edges if edge not in needed], 0.4, "#bdbdbd"),
+        ([edge for edge in graph.edges if edge in needed - bold], 1.0, "#636363"),
+        ([edge for edge in graph.edges if edge in bold], 2.6, "black"),
+    ):
+        networkx.draw_networkx_edges(graph, places, edges, ax=axis, width=width, edge_color=color, node_size=1800)
+    colors = [TROUBLESOME if stage in troublesome else USUAL for stage in graph]
+    outlines = ["black" if stage in longest else "#6baed6" for stage in graph]
+    networkx.draw_networkx_nodes(graph, places, ax=axis, node_color=colors, edgecolors=outlines, node_size=1800)
+    detailed = len(dag.stages) <= LABELS_MAX
+    labels = {stage.id: label_of(stage) if detailed else str(stage.id) for stage in dag.stages}
+    networkx.draw_networkx_labels(graph, places, labels, ax=axis, font_size=6)
+    axis.set_title(title, parse_math=False)
+    axis.axis("off")
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+    pyplot.close(figure)
+
+
+def label_of(stage: Stage) -> str:
+    """Return what is written on a stage: name or id, tasks and duration, the resource that it asks most for."""
+    name = (stage.name or str(stage.id)).replace("$", r"\$")[:24]  # a dollar would begin a formula
+    most = max(stage.demand.items(), key=lambda each: each[1], default=None)
+    demand = "" if most is None else f"\n{most[1]:g} {most[0]}".replace("$", r"\$")
+    return f"{name}\n{stage.tasks} x {stage.duration_ms}{demand}"
+
+
+def usage(plan: Plan, capacity: Mapping[str, float], machines: int, resource: str) -> tuple[I64, F64, F64]:
+    """Return points in time, and from each to the next the share of the cluster in use: by all, by troublesome stages.
+
+    The plan must have its placements.
+    """
+    stages = {stage.id: stage for stage in plan.dag.stages}
+    changes: dict[int, list[float]] = {0: [0.0, 0.0]}
+    whole = max(capacity.get(resource, 0.0) * machines, 1e-12)
+    for placed in plan.placements:
+        stage = stages[placed.stage]
+        share = placed.tasks * stage.demand.get(resource, 0.0) / whole
+        end = placed.start + placed.times * stage.duration_ms
+        for time, sign in ((placed.start, share), (end, -share)):
+            change = changes.setdefault(time, [0.0, 0.0])
+            change[0] += sign
+            change[1] += sign if placed.stage in plan.troublesome else 0.0
+    times = sorted(changes)
+    amounts = np.cumsum(np.array([changes[time] for time in times]), axis=0)
+    return np.array(times, np.int64), amounts[:, 0], amounts[:, 1]
+
+
+def plot_plan(plan: Plan, capacity: Mapping[str, float], machines: int, unit: str, path: Path) -> None:
+    """Draw a plan that has its placements.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        OSError: the file cannot be written.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    resources = sorted(capacity)
+    figure, axes = pyplot.subplots(
+        len(resources), 1, sharex=True, squeeze=False, figsize=(10, 2.2 * len(resources) + 1)
+    )
+    for axis, resource in zip(axes[:, 0], resources, strict=True):
+        times, used, troublesome = usage(plan, capacity, machines, resource)
+        axis.fill_between(times, 0, used, step="post", color="#9ecae1", label="in use")
+        axis.fill_between(times, 0, troublesome, step="post", color="#de2d26", label="by troublesome stages")
+        axis.axvline(plan.bounds.best, color="black", linestyle=":", label="lower bound")
+        axis.set_ylim(0, 1.05)
+        axis.set_ylabel(f"{resource}, share")
+    axes[0, 0].legend(loc="upper right")
+    axes[0, 0].set_title(f"{plan.dag.name}, {plan.algorithm}: planned {plan.makespan}, lower bound {plan.bounds.best}")
+    axes[-1, 0].set_xlabel(f"time, {unit}")
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+    pyplot.close(figure)

@@ -1,1 +1,0 @@
-"""What plans are compared with, and how they are drawn."""
