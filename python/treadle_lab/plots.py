@@ -1,9 +1,11 @@
-"""The two kinds of plots: lines over x, and intervals of ratios. Files are the same bytes for the same rows."""
+"""Plots: panels of lines side by side, and intervals of ratios. Files are the same bytes for the same figures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -13,6 +15,74 @@ from treadle.simulate.plots import STYLE, styles
 from treadle.simulate.statistics import interval_of
 from treadle.simulate.verdicts import verdict_of
 from treadle_lab.rows import Row
+
+DASHES: Final = ("-", "--", ":", "-.")
+"""Lines of a panel can be told from each other in grey."""
+
+
+class Line(NamedTuple):
+    """A line, or single points where x has names."""
+
+    x: Any
+    """Numbers, or names; as many as y."""
+    y: Any
+    low: Sequence[float] = ()
+    """With ``high``: the interval of each y."""
+    high: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Axes, and lines by their names."""
+
+    lines: Mapping[str, Line]
+    x: str
+    y: str
+    title: str = ""
+    scales: tuple[str, str] = ("linear", "linear")
+    """Of x and y, by matplotlib; symlog is for waits, of which some are 0."""
+    x_range: tuple[float | None, float | None] = (None, None)
+    marker: str = ""
+    level: float | None = None
+    """Where a thin line lies across, at a y."""
+
+
+def share_up_to(values: Any) -> Line:
+    """Return for each value the share of values that are no larger."""
+    return Line(np.sort(values), np.arange(1, len(values) + 1) / max(len(values), 1))
+
+
+def panels(shown: Sequence[Panel], file: Path, title: str = "") -> Path:
+    """Draw panels side by side; return the file."""
+    figure = Figure(figsize=(4.6 * len(shown) + 1.4, 3.8), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+        _draw(axes, panel)
+    figure.suptitle(title, fontsize=10)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=120)
+    return file
+
+
+def _draw(axes: Any, panel: Panel) -> None:
+    for place, (name, line) in enumerate(panel.lines.items()):
+        named = len(line.x) > 0 and isinstance(line.x[0], str)
+        dashes, marker = ("", "o") if named else (DASHES[place % len(DASHES)], panel.marker)
+        (drawn,) = axes.plot(line.x, line.y, label=name, linestyle=dashes, marker=marker, linewidth=1, markersize=3)
+        if len(line.low):
+            axes.vlines(line.x, line.low, line.high, colors=drawn.get_color(), linewidth=1)
+        if named:
+            axes.tick_params(axis="x", labelrotation=60, labelsize=7)
+    if panel.level is not None:
+        axes.axhline(panel.level, color="0.6", linewidth=0.8)
+    for scale, setter in zip(panel.scales, (axes.set_xscale, axes.set_yscale), strict=True):
+        if scale != "linear":
+            setter(scale, **({"linthresh": 0.01} if scale == "symlog" else {}))
+    axes.set_xlim(*panel.x_range)
+    axes.set_xlabel(panel.x)
+    axes.set_ylabel(panel.y)
+    axes.set_title(panel.title, fontsize=9)
+    if any(panel.lines):
+        axes.legend(fontsize=7)
 
 
 def lines(rows: Sequence[Row], file: Path) -> None:
@@ -38,8 +108,8 @@ def intervals(rows: Sequence[Row], file: Path) -> None:
     places = list(dict.fromkeys(row.x for row in rows))
     names = list(dict.fromkeys(row.series for row in rows))
     figure = Figure(figsize=(1.5 + 1.7 * len(places), 1.0 + 0.24 * len(names)), layout="constrained")
-    panels = figure.subplots(1, len(places), sharey=True, squeeze=False)[0]
-    for panel, place in zip(panels, places, strict=True):
+    axes = figure.subplots(1, len(places), sharey=True, squeeze=False)[0]
+    for panel, place in zip(axes, places, strict=True):
         for at, series in enumerate(names):
             pairs = [
                 (row.value, np.nan if row.reference is None else row.reference)
@@ -52,8 +122,8 @@ def intervals(rows: Sequence[Row], file: Path) -> None:
         panel.axvline(0.0, color="black", linewidth=0.6)
         panel.set_title(place, fontsize=7)
         panel.tick_params(labelsize=7)
-    panels[0].set_yticks(range(len(names)), names, fontsize=7)
-    panels[0].invert_yaxis()
+    axes[0].set_yticks(range(len(names)), names, fontsize=7)
+    axes[0].invert_yaxis()
     figure.supxlabel(f"{rows[0].figure}: change (%)", fontsize=8)
     _write(figure, file)
 

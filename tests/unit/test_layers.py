@@ -123,7 +123,7 @@ ALLOWED["cli"] = EVERYTHING | {"tables"}
 ALLOWED["reference"] = ALLOWED["cli"] | {"cli"}
 """What each part of the package may import besides itself."""
 
-LAB_TOOLS = {"minicluster", "harness", "models", "fairness", "planning", "estimators", "rows"}
+LAB_TOOLS = {"minicluster", "harness", "models", "fairness", "planning", "estimators", "plots", "rows"}
 LABORATORY = {
     "minicluster": set(),
     "models": set(),

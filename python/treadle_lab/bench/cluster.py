@@ -87,7 +87,7 @@ def write_report(path: Path, content: dict[str, Any]) -> None:
         raise BenchError(f"--json {path}: {error.strerror or error}; name a file that can be written") from error
 
 
-AnyMode = TypeVar("Mode")
+AnyMode = TypeVar("AnyMode")
 
 Rows = Sequence[tuple[str, str, str]]
 """Rows of a table: the figure's name, its title, how a number of it is written."""

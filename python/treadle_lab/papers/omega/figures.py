@@ -28,7 +28,8 @@ from treadle_lab.papers.omega.comparison import (
     spread_of,
 )
 from treadle_lab.papers.omega.points import ROW_COLUMNS, Point, Run
-from treadle_lab.papers.omega.specialist import SETTINGS, SpecialistRun, pooled, summary
+from treadle_lab.papers.omega.specialist import SETTINGS, Setting, SpecialistRun, pooled, summary
+from treadle_lab.plots import Line, Panel, panels, share_up_to
 
 _T_JOB_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _T_TASK_S = (0.001, 0.005, 0.02, 0.1, 0.5, 1.0)
@@ -316,7 +317,6 @@ Measure = Callable[[Sequence[Outcome]], float]
 
 SLO_S: Final = 30.0
 """A usual objective for waits (section 4)."""
-LINES: Final = ("-", "--", ":", "-.")
 
 
 def plot_omega(runs: Sequence[Run], figures: Mapping[str, Figure], folder: Path, name: str = "omega") -> list[Path]:
@@ -333,12 +333,10 @@ def plot_omega(runs: Sequence[Run], figures: Mapping[str, Figure], folder: Path,
             own = [run for run in runs if run.point in set(points)]
             files.append(plot_growth(own, [point.machines for point in points], folder, name))
             continue
-        drawing = _DRAWN[number]({point: outcomes[point] for point in points})
         jobs = ", a day like cluster C's" if name != "omega" else ""
-        drawing.suptitle(f"Omega, figure {number}: {figure.title}{jobs}", fontsize=10)
-        file = folder / f"{name}-figure-{number}.png"
-        drawing.savefig(file, dpi=120)
-        files.append(file)
+        title = f"Omega, figure {number}: {figure.title}{jobs}"
+        file, found = folder / f"{name}-figure-{number}.png", {point: outcomes[point] for point in points}
+        files.append(_grids(found, file, title) if number == "10" else panels(_PANELS[number](found), file, title))
     return files
 
 
@@ -361,9 +359,9 @@ def _has(outcome: Outcome, letter: str) -> bool:
     return any(one.name[0] == letter for one in outcome.schedulers)
 
 
-def _series(axes: Any, outcomes: Outcomes, measure: Measure, x: str, **style: Any) -> None:
+def _line(outcomes: Outcomes, measure: Measure, x: str) -> Line:
     points = sorted(outcomes, key=lambda point: float(getattr(point, x)))
-    axes.plot([getattr(point, x) for point in points], [measure(outcomes[point]) for point in points], **style)
+    return Line([getattr(point, x) for point in points], [measure(outcomes[point]) for point in points])
 
 
 def _by_architecture(outcomes: Outcomes) -> dict[str, Outcomes]:
@@ -371,82 +369,76 @@ def _by_architecture(outcomes: Outcomes) -> dict[str, Outcomes]:
     return {name: {point: found for point, found in outcomes.items() if point.architecture == name} for name in names}
 
 
-def _panels(outcomes: Outcomes, measures: Mapping[str, Measure], label: str, *, log_y: bool) -> Drawing:
-    """Draw a panel for each architecture against t_job."""
+WAITS: Final = {"batch": _wait(JobKind.BATCH), "service": _wait(JobKind.SERVICE)}
+BATCH: Final = {
+    "busyness of batch schedulers": _busy("B"),
+    "mean wait of batch jobs (s)": _wait(JobKind.BATCH),
+    "conflict fraction": conflicts,
+}
+SERVICE: Final = {
+    "conflict fraction, service": service_conflicts,
+    "busyness of the service scheduler": _busy("S"),
+}
+
+
+def _against_t_job(outcomes: Outcomes, measures: Mapping[str, Measure], label: str) -> list[Panel]:
+    """Return a panel for each architecture."""
+    y, level = ("symlog", SLO_S) if measures is WAITS else ("linear", None)
+    return [
+        Panel(
+            {title: _line(own, measure, "t_job_service_s") for title, measure in measures.items()},
+            "t_job (s)",
+            label,
+            name,
+            ("log", y),
+            marker="o",
+            level=level,
+        )
+        for name, own in _by_architecture(outcomes).items()
+    ]
+
+
+def _architectures(
+    outcomes: Outcomes, measures: Mapping[str, Measure], x: str, label: str, scale: str = "linear"
+) -> list[Panel]:
+    """Return a panel for each measure, with a line for each architecture."""
     parts = _by_architecture(outcomes)
-    drawing = Drawing(figsize=(4.2 * len(parts), 3.6), layout="constrained")
-    panels = drawing.subplots(1, len(parts), sharey=True, squeeze=False)[0]
-    for axes, (name, own) in zip(panels, parts.items(), strict=True):
-        for place, (title, measure) in enumerate(measures.items()):
-            _series(
-                axes, own, measure, "t_job_service_s", label=title, linestyle=LINES[place], marker="o", markersize=3
-            )
-        axes.set_xscale("log")
-        axes.set_xlabel("t_job (s)")
-        axes.set_title(name, fontsize=9)
-        if log_y:
-            axes.set_yscale("symlog", linthresh=0.01)
-            axes.set_ylim(bottom=0)
-            axes.axhline(SLO_S, color="0.6", linewidth=0.8)
-    panels[0].set_ylabel(label)
-    panels[-1].legend(fontsize=8)
-    return drawing
+    return [
+        Panel(
+            {name: _line(own, measure, x) for name, own in parts.items()},
+            label,
+            title,
+            scales=(scale, "linear"),
+            marker="o",
+        )
+        for title, measure in measures.items()
+    ]
 
 
-def _figure_5(outcomes: Outcomes) -> Drawing:
-    measures = {"batch": _wait(JobKind.BATCH), "service": _wait(JobKind.SERVICE)}
-    return _panels(outcomes, measures, "mean wait (s)", log_y=True)
+def _two_levels(outcomes: Outcomes) -> list[Panel]:
+    return [
+        *_against_t_job(outcomes, WAITS, "mean wait (s)"),
+        *_against_t_job(outcomes, {"batch": _busy("B"), "service": _busy("S")}, "busyness"),
+        *_against_t_job(outcomes, {"batch": _left(JobKind.BATCH), "service": _left(JobKind.SERVICE)}, "unscheduled"),
+    ]
 
 
-def _figure_6(outcomes: Outcomes) -> Drawing:
-    return _panels(outcomes, {"batch": _busy("MB"), "service": _busy("MS")}, "busyness", log_y=False)
+_PANELS: Final[dict[str, Callable[[Outcomes], list[Panel]]]] = {
+    "5": lambda found: _against_t_job(found, WAITS, "mean wait (s)"),
+    "6": lambda found: _against_t_job(found, {"batch": _busy("MB"), "service": _busy("MS")}, "busyness"),
+    "7": _two_levels,
+    "8": lambda found: _architectures(found, BATCH, "batch_rate_factor", "rate of batch jobs, relative"),
+    "13": lambda found: _architectures(found, BATCH, "t_job_batch_s", "t_job of batch jobs (s)"),
+    "14": lambda found: _architectures(found, SERVICE, "t_job_service_s", "t_job of service jobs (s)", "log"),
+}
 
 
-def _figure_7(outcomes: Outcomes) -> Drawing:
-    drawing = Drawing(figsize=(12.6, 3.6), layout="constrained")
-    kinds = {"batch": (JobKind.BATCH, "B"), "service": (JobKind.SERVICE, "S")}
-    for axes, title in zip(drawing.subplots(1, 3), ("mean wait (s)", "busyness", "unscheduled"), strict=True):
-        for place, (name, (kind, letter)) in enumerate(kinds.items()):
-            measure = {"mean wait (s)": _wait(kind), "busyness": _busy(letter), "unscheduled": _left(kind)}[title]
-            _series(
-                axes, outcomes, measure, "t_job_service_s", label=name, linestyle=LINES[place], marker="o", markersize=3
-            )
-        axes.set_xscale("log")
-        axes.set_xlabel("t_job of service jobs (s)")
-        axes.set_ylabel(title)
-        axes.legend(fontsize=8)
-        if title == "mean wait (s)":
-            axes.set_yscale("symlog", linthresh=0.01)
-            axes.set_ylim(bottom=0)
-    return drawing
-
-
-def _lines(outcomes: Outcomes, measures: Mapping[str, Measure], x: str, label: str) -> Drawing:
-    """Draw a panel for each measure, with a line for each architecture."""
-    drawing = Drawing(figsize=(4.6 * len(measures), 3.6), layout="constrained")
-    panels = drawing.subplots(1, len(measures), squeeze=False)[0]
-    for axes, (title, measure) in zip(panels, measures.items(), strict=True):
-        for place, (name, own) in enumerate(_by_architecture(outcomes).items()):
-            _series(axes, own, measure, x, label=name, linestyle=LINES[place % len(LINES)], marker="o", markersize=3)
-        axes.set_xlabel(label)
-        axes.set_ylabel(title)
-    panels[-1].legend(fontsize=8)
-    return drawing
-
-
-def _figure_8(outcomes: Outcomes) -> Drawing:
-    measures = {"busyness of batch schedulers": _busy("B"), "mean wait of batch jobs (s)": _wait(JobKind.BATCH)}
-    return _lines(
-        outcomes, {**measures, "conflict fraction": conflicts}, "batch_rate_factor", "rate of batch jobs, relative"
-    )
-
-
-def _figure_10(outcomes: Outcomes) -> Drawing:
-    """Draw a grid for each architecture: busyness of the busiest scheduler, and where jobs are left."""
+def _grids(outcomes: Outcomes, file: Path, title: str) -> Path:
+    """Draw a grid for each architecture: busyness of the busiest scheduler, and where jobs are left (figure 10)."""
     parts = _by_architecture(outcomes)
     drawing = Drawing(figsize=(3.4 * len(parts), 3.4), layout="constrained")
-    panels = drawing.subplots(1, len(parts), squeeze=False)[0]
-    for axes, (name, own) in zip(panels, parts.items(), strict=True):
+    shown = drawing.subplots(1, len(parts), squeeze=False)[0]
+    for axes, (name, own) in zip(shown, parts.items(), strict=True):
         jobs = sorted({point.t_job_service_s for point in own})
         tasks = sorted({point.t_task_service_s for point in own})
         grid = np.zeros((len(tasks), len(jobs)))
@@ -460,57 +452,35 @@ def _figure_10(outcomes: Outcomes) -> Drawing:
         axes.set_yticks(range(len(tasks)), [f"{value:g}" for value in tasks], fontsize=6)
         axes.set_title(name, fontsize=9)
         axes.set_xlabel("t_job of service jobs (s)", fontsize=8)
-    panels[0].set_ylabel("t_task of service jobs (s)", fontsize=8)
-    drawing.colorbar(panels[-1].images[0], ax=panels, label="busyness; x: jobs left")
-    return drawing
-
-
-def _figure_13(outcomes: Outcomes) -> Drawing:
-    measures = {"busyness of batch schedulers": _busy("B"), "mean wait of batch jobs (s)": _wait(JobKind.BATCH)}
-    return _lines(outcomes, {**measures, "conflict fraction": conflicts}, "t_job_batch_s", "t_job of batch jobs (s)")
-
-
-def _figure_14(outcomes: Outcomes) -> Drawing:
-    measures = {"conflict fraction, service": service_conflicts, "busyness of the service scheduler": _busy("S")}
-    drawing = _lines(outcomes, measures, "t_job_service_s", "t_job of service jobs (s)")
-    for axes in drawing.axes:
-        axes.set_xscale("log")
-    return drawing
-
-
-def plot_growth(runs: Sequence[Run], machines: Sequence[int], folder: Path, name: str = "omega") -> Path:
-    """Draw what a simulated day costs, by machines and by jobs; return the file."""
-    drawing = Drawing(figsize=(9.6, 3.8), layout="constrained")
-    by_machines, by_jobs = drawing.subplots(1, 2)
-    rows = timing(runs)
-    for place, architecture in enumerate(dict.fromkeys(row["architecture"] for row in rows)):
-        own = [row for row in rows if row["architecture"] == architecture]
-        style = {"label": architecture, "linestyle": LINES[place % len(LINES)], "marker": "o", "markersize": 3}
-        cells = sorted((row for row in own if row["batch_rate_factor"] == 1.0), key=lambda row: int(row["machines"]))
-        by_machines.plot([row["machines"] for row in cells], [row["median_cpu_s"] for row in cells], **style)
-        rates = sorted((row for row in own if row["machines"] == max(machines)), key=lambda row: int(row["jobs"]))
-        by_jobs.plot([row["jobs"] for row in rates], [row["median_cpu_s"] for row in rates], **style)
-    for axes, label in ((by_machines, "machines"), (by_jobs, f"jobs a day, {max(machines):,} machines")):
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel(label)
-        axes.set_ylabel("processor time of a day (s)")
-    by_machines.legend(fontsize=7)
-    drawing.suptitle("Cost of a simulated day", fontsize=10)
-    file = folder / f"{name}-growth.png"
+    shown[0].set_ylabel("t_task of service jobs (s)", fontsize=8)
+    drawing.colorbar(shown[-1].images[0], ax=shown, label="busyness; x: jobs left")
+    drawing.suptitle(title, fontsize=10)
     drawing.savefig(file, dpi=120)
     return file
 
 
-_DRAWN: Final[dict[str, Callable[[Outcomes], Drawing]]] = {
-    "5": _figure_5,
-    "6": _figure_6,
-    "7": _figure_7,
-    "8": _figure_8,
-    "10": _figure_10,
-    "13": _figure_13,
-    "14": _figure_14,
-}
+def plot_growth(runs: Sequence[Run], machines: Sequence[int], folder: Path, name: str = "omega") -> Path:
+    """Draw what a simulated day costs, by machines and by jobs; return the file."""
+    rows = timing(runs)
+
+    def lines(x: str, chosen: Callable[[dict[str, Any]], bool]) -> dict[str, Line]:
+        found = {}
+        for architecture in dict.fromkeys(row["architecture"] for row in rows):
+            own = sorted(
+                (row for row in rows if row["architecture"] == architecture and chosen(row)),
+                key=lambda row: int(row[x]),
+            )
+            found[architecture] = Line([row[x] for row in own], [row["median_cpu_s"] for row in own])
+        return found
+
+    most, y, scales = max(machines), "processor time of a day (s)", ("log", "log")
+    by_machines = lines("machines", lambda row: row["batch_rate_factor"] == 1.0)
+    by_jobs = lines("jobs", lambda row: row["machines"] == most)
+    shown = [
+        Panel(by_machines, "machines", y, scales=scales, marker="o"),
+        Panel(by_jobs, f"jobs a day, {most:,} machines", y, scales=scales, marker="o"),
+    ]
+    return panels(shown, folder / f"{name}-growth.png", "Cost of a simulated day")
 
 
 TITLES: Final = {
@@ -521,44 +491,36 @@ TITLES: Final = {
 
 
 def plot_specialist(runs: Sequence[SpecialistRun], folder: Path) -> list[Path]:
-    """Draw both figures; return the files."""
-    files = []
-    for number, drawing in (("15", _speedups(runs)), ("16", _use(runs))):
-        file = folder / f"omega-figure-{number}.png"
-        drawing.savefig(file, dpi=120)
-        files.append(file)
-    return files
+    """Draw both figures; return the files. Figure 16 is of the first seed's day."""
+    speedups = [
+        Panel(
+            {
+                title: share_up_to(np.concatenate([run.speedups for run in pooled(runs, setting, policy)]))
+                for policy, title in TITLES.items()
+            },
+            "speed-up of a job, predicted",
+            "share of MapReduce jobs",
+            setting.title,
+            ("log", "linear"),
+            (0.9, None),
+        )
+        for setting in SETTINGS
+    ]
+    use = [
+        Panel(
+            {title: _used(runs, setting, policy) for policy, title in USED.items()}, "hour", "CPU used", setting.title
+        )
+        for setting in SETTINGS
+    ]
+    return [
+        panels(speedups, folder / "omega-figure-15.png", "Omega, figure 15: potential speed-up by policy"),
+        panels(use, folder / "omega-figure-16.png", "Omega, figure 16: use of the cell over a day"),
+    ]
 
 
-def _speedups(runs: Sequence[SpecialistRun]) -> Drawing:
-    drawing = Drawing(figsize=(4.6 * len(SETTINGS), 3.8), layout="constrained")
-    for axes, setting in zip(drawing.subplots(1, len(SETTINGS)), SETTINGS, strict=True):
-        for (policy, title), line in zip(TITLES.items(), ("-", "--", ":"), strict=True):
-            speedups = np.sort(np.concatenate([run.speedups for run in pooled(runs, setting, policy)]))
-            axes.plot(speedups, np.arange(1, len(speedups) + 1) / len(speedups), line, label=title)
-        axes.set_xscale("log")
-        axes.set_xlim(0.9, None)
-        axes.set_ylim(0, 1)
-        axes.set_xlabel("speed-up of a job, predicted")
-        axes.set_ylabel("share of MapReduce jobs")
-        axes.set_title(setting.title, fontsize=9)
-        axes.legend(fontsize=8, loc="lower right")
-    drawing.suptitle("Omega, figure 15: potential speed-up by policy", fontsize=10)
-    return drawing
+USED: Final = {WorkerPolicy.AS_REQUESTED: "workers as requested", WorkerPolicy.MAX_PARALLELISM: "max-parallelism"}
 
 
-def _use(runs: Sequence[SpecialistRun]) -> Drawing:
-    """Draw the first seed's day, without the scheduler for MapReduce above and with it below."""
-    drawing = Drawing(figsize=(5.2 * len(SETTINGS), 4.6), layout="constrained")
-    shown = (WorkerPolicy.AS_REQUESTED, WorkerPolicy.MAX_PARALLELISM)
-    panels = drawing.subplots(2, len(SETTINGS), sharex=True, sharey="col")
-    for column, setting in zip(panels.T, SETTINGS, strict=True):
-        for axes, policy in zip(column, shown, strict=True):
-            used = pooled(runs, setting, policy)[0].used
-            axes.plot(np.arange(len(used)) * SAMPLE_S / 3600, used, linewidth=0.7)
-            axes.set_ylabel("CPU used")
-            axes.text(0.02, 0.92, TITLES.get(policy, "workers as requested"), transform=axes.transAxes, fontsize=8)
-        column[0].set_title(setting.title, fontsize=9)
-        column[1].set_xlabel("hour")
-    drawing.suptitle("Omega, figure 16: use of the cell over a day", fontsize=10)
-    return drawing
+def _used(runs: Sequence[SpecialistRun], setting: Setting, policy: WorkerPolicy) -> Line:
+    used = pooled(runs, setting, policy)[0].used
+    return Line(np.arange(len(used)) * SAMPLE_S / 3600, used)

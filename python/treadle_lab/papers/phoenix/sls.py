@@ -330,19 +330,13 @@ def document(rounds: Sequence[Round], settings: Settings) -> dict[str, Any]:
 
 
 def plot_completions(rounds: Sequence[Round], target: Path) -> None:
-    """Write one chart: of short and of long jobs the share that has ended within a time."""
-    from matplotlib.figure import Figure  # only here: matplotlib is an extra
+    """Draw the share of short and of long jobs that has ended within a time."""
+    from treadle_lab.plots import Panel, panels, share_up_to  # only here: it imports matplotlib
 
-    drawing = Figure(figsize=(7.0, 3.2), layout="constrained")
-    panels = drawing.subplots(1, 2, sharey=True)
-    for panel, short in zip(panels, (True, False), strict=True):
-        for scheme in schemes_of(rounds):
-            seconds = sorted(time_ms / 1000 for time_ms in times(rounds, scheme, short=short))
-            shares = [(place + 1) / len(seconds) for place in range(len(seconds))]
-            panel.step([0.0, *seconds], [0.0, *shares], where="post", label=scheme, linewidth=1.2)
-        panel.set_title("short jobs" if short else "long jobs", fontsize=10, loc="left")
-        panel.set_xlabel("completion time (s)")
-        panel.set_xlim(left=0)
-    panels[0].set_ylabel("share of jobs")
-    panels[1].legend(fontsize=8, loc="lower right")
-    drawing.savefig(target, dpi=150)
+    shown = []
+    for short in (True, False):
+        ended = {
+            scheme: share_up_to(np.array(times(rounds, scheme, short=short)) / 1000) for scheme in schemes_of(rounds)
+        }
+        shown.append(Panel(ended, "completion time (s)", "share of jobs", "short jobs" if short else "long jobs"))
+    panels(shown, target)

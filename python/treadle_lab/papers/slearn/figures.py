@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from treadle.compiled.array_types import F64
 from treadle_lab.papers.slearn.experiment import Outcome
 from treadle_lab.papers.slearn.paper import OF_JOBS, THRESHOLDS_MS, Figures, levels
+from treadle_lab.plots import Line, Panel, panels, share_up_to
 from treadle_lab.rows import Interval, interval_of, ratio_of
 
 ESTIMATORS = ("pilots", "combined", "3sigma", "point", "median", "drawn", "3sigma-paper", "point-paper")
@@ -271,69 +271,34 @@ def variation(outcomes: Sequence[Outcome]) -> Table:
 
 def plot_slearn(outcomes: Sequence[Outcome], report: Report, folder: Path) -> list[Path]:
     """Draw the plots and return their files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    drawn = [
-        _save(
-            _bars(report.speedup_mean, report.paper.speedup_mean, "mean completion time over SLearn's"),
-            folder,
-            "speedup",
+    by_job = {
+        name: share_up_to(
+            np.concatenate([each.completion_ms[name] / each.completion_ms["slearn"] for each in outcomes])
+        )
+        for name in report.speedup_mean
+    }
+    errors = {name: share_up_to(np.concatenate([each.errors(name) for each in outcomes])) for name in ESTIMATORS}
+    drawn = {
+        "speedup": _beside(report.speedup_mean, report.paper.speedup_mean, "mean completion time over SLearn's"),
+        "speedup-by-job": Panel(
+            by_job,
+            "completion time over that with SLearn",
+            "share of jobs",
+            scales=("log", "linear"),
+            x_range=(0.1, 100),
         ),
-        _save(_speedups(outcomes, list(report.speedup_mean)), folder, "speedup-by-job"),
-        _save(_error_curves(outcomes), folder, "error"),
-    ]
+        "error": Panel(errors, "error of a wide job's mean task duration (%)", "share of wide jobs", x_range=(0, 200)),
+    }
     if report.over_3sigma:
-        bars = _bars(report.over_3sigma, report.paper.over_3sigma, "3Sigma's mean completion time over SLearn's")
-        drawn.append(_save(bars, folder, "sensitivity"))
-    return drawn
+        label = "3Sigma's mean completion time over SLearn's"
+        drawn["sensitivity"] = _beside(report.over_3sigma, report.paper.over_3sigma, label)
+    return [panels([panel], folder / f"slearn-{name}.png") for name, panel in drawn.items()]
 
 
-def _bars(ours: dict[str, Interval], papers: Mapping[str, float], label: str) -> Figure:
-    figure = Figure(figsize=(9, 4.5), layout="constrained")
-    axes = figure.subplots()
-    at = np.arange(len(ours))
-    means = np.array([each.mean for each in ours.values()])
-    spread = np.array([[each.mean - each.low, each.high - each.mean] for each in ours.values()]).T
-    axes.bar(at - 0.2, means, 0.4, yerr=spread, capsize=3, label="here, 95 % interval over seeds")
-    known = [place for place, name in enumerate(ours) if name in papers]
-    axes.bar(np.array(known) + 0.2, [papers[list(ours)[place]] for place in known], 0.4, label="paper")
-    axes.axhline(1.0, color="grey", linewidth=0.8)
-    axes.set_xticks(at, list(ours), rotation=30)
-    axes.set_ylabel(label)
-    axes.legend()
-    return figure
-
-
-def _cdf(axes: Any, values: Any, label: str) -> None:
-    axes.plot(np.sort(values), np.arange(1, len(values) + 1) / len(values), label=label, linewidth=1)
-
-
-def _speedups(outcomes: Sequence[Outcome], schemes: list[str]) -> Figure:
-    figure = Figure(figsize=(9, 4.5), layout="constrained")
-    axes = figure.subplots()
-    for name in schemes:
-        ratio = [outcome.completion_ms[name] / outcome.completion_ms["slearn"] for outcome in outcomes]
-        _cdf(axes, np.concatenate(ratio), name)
-    axes.set_xscale("log")
-    axes.set_xlim(0.1, 100)
-    axes.set_xlabel("completion time over that with SLearn")
-    axes.set_ylabel("share of jobs")
-    axes.legend()
-    return figure
-
-
-def _error_curves(outcomes: Sequence[Outcome]) -> Figure:
-    figure = Figure(figsize=(9, 4.5), layout="constrained")
-    axes = figure.subplots()
-    for name in ESTIMATORS:
-        _cdf(axes, np.concatenate([outcome.errors(name) for outcome in outcomes]), name)
-    axes.set_xlim(0, 200)
-    axes.set_xlabel("error of a wide job's mean task duration (%)")
-    axes.set_ylabel("share of wide jobs")
-    axes.legend()
-    return figure
-
-
-def _save(figure: Figure, folder: Path, name: str) -> Path:
-    path = folder / f"slearn-{name}.png"
-    figure.savefig(path, dpi=120)
-    return path
+def _beside(ours: dict[str, Interval], papers: Mapping[str, float], label: str) -> Panel:
+    """Return our figures with their intervals over seeds, and the paper's."""
+    found = list(ours.values())
+    here = Line(list(ours), [each.mean for each in found], [each.low for each in found], [each.high for each in found])
+    known = [name for name in ours if name in papers]
+    paper = {"paper": Line(known, [papers[name] for name in known])} if known else {}
+    return Panel({"here": here} | paper, "", label, level=1.0)
