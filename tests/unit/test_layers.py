@@ -134,7 +134,7 @@ LABORATORY = {
     "harness": {"minicluster"},
     "sls": {"harness", "minicluster"},
     "demo": {"minicluster"},
-    "bench": {"harness", "rows", "sls"},
+    "bench": {"harness", "plots", "rows", "sls"},
     "plots": {"rows"},
     "gains": {"harness", "plots", "rows"},
     "papers": LAB_TOOLS | {"sls"},

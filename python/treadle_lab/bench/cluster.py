@@ -15,7 +15,6 @@ import psutil
 from rich.table import Table
 
 from treadle import __version__
-from treadle.errors import install_extra
 from treadle_lab.sls import run as results
 from treadle_lab.sls.load import BenchError, Mode
 from treadle_lab.sls.run import Figures, ModeResult, Run, Setting, simulate
@@ -184,34 +183,13 @@ def rate(run: Run) -> tuple[list[float], list[float]]:
     return [index * bucket_s for index in range(len(counts))], [count / bucket_s for count in counts]
 
 
-def load_pyplot() -> Any:
-    """Return matplotlib's pyplot, drawing to files; raise BenchError if matplotlib is not installed."""
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise BenchError(f"--plot needs matplotlib: {install_extra('plot')}") from error
-    return pyplot
-
-
 def write_plots(folder: Path, runs: Sequence[Run]) -> list[Path]:
     """Draw the last successful run of each mode; return the files."""
-    pyplot = load_pyplot()
-    folder.mkdir(parents=True, exist_ok=True)
+    from treadle_lab.plots import Line, Panel, panels  # only here: it imports matplotlib
+
     last = {run.mode.name: run for run in runs if run.failure is None}
     paths = []
     for name, series, label in (("running", running, "containers running"), ("rate", rate, "containers per second")):
-        figure, axes = pyplot.subplots(figsize=(9, 4.5))
-        for mode, run in last.items():
-            seconds, values = series(run)
-            axes.plot(seconds, values, label=mode, linewidth=1)
-        axes.set_xlabel("seconds since the first container")
-        axes.set_ylabel(label)
-        axes.legend()
-        path = folder / f"{name}.png"
-        figure.savefig(path, dpi=120, bbox_inches="tight")
-        pyplot.close(figure)
-        paths.append(path)
+        lines = {mode: Line(*series(run)) for mode, run in last.items()}
+        paths.append(panels([Panel(lines, "seconds since the first container", label)], folder / f"{name}.png"))
     return paths

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from rich.table import Table
@@ -28,10 +28,12 @@ from treadle.policy.failed import PolicyFailedError, insist
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
-from treadle_lab.bench.cluster import load_pyplot
 from treadle_lab.bench.engine_load import Load, SteadyState
 from treadle_lab.rows import Interval, slope_of
 from treadle_lab.sls.load import BenchError
+
+if TYPE_CHECKING:
+    from treadle_lab.plots import Line
 
 NODES: Final = (100, 1_000, 5_000, 20_000)
 ROWS: Final = (100, 1_000, 10_000)
@@ -554,30 +556,28 @@ def constrained_table(results: Sequence[Constrained]) -> Table:
 
 
 def write_plots(folder: Path, results: Sequence[Figures]) -> list[Path]:
-    """Draw placements per second over each dimension that has several sizes; return the files."""
-    pyplot = load_pyplot()
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for dimension in DIMENSIONS:
-        if len({getattr(result, dimension) for result in results}) < 2:
-            continue
-        figure, axes = pyplot.subplots(figsize=(9, 5))
-        for policy in dict.fromkeys(result.policy for result in results):
-            points: dict[int, list[float]] = {}
-            for result in results:
-                if result.policy == policy:
-                    points.setdefault(getattr(result, dimension), []).append(result.placements_per_s_cpu)
-            sizes = sorted(points)
-            middle = [sorted(points[size])[len(points[size]) // 2] for size in sizes]
-            axes.plot(sizes, middle, marker="o", label=policy)
-            axes.fill_between(sizes, [min(points[n]) for n in sizes], [max(points[n]) for n in sizes], alpha=0.1)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel(dimension)
-        axes.set_ylabel("placements per second of CPU time\n(median and range over the other dimensions)")
-        axes.legend()
-        path = folder / f"engine-{dimension}.png"
-        figure.savefig(path, dpi=120, bbox_inches="tight")
-        pyplot.close(figure)
-        paths.append(path)
-    return paths
+    """Draw placements per second over each dimension that has several sizes; return the files.
+
+    Points are medians over the other dimensions, with their range.
+    """
+    from treadle_lab.plots import Panel, panels  # only here: it imports matplotlib
+
+    what = "placements per second of CPU time"
+    policies, files = dict.fromkeys(result.policy for result in results), []
+    for name in DIMENSIONS:
+        if len({getattr(result, name) for result in results}) > 1:
+            lines = {policy: _over(name, [each for each in results if each.policy == policy]) for policy in policies}
+            shown = Panel(lines, name, what, scales=("log", "log"), marker="o")
+            files.append(panels([shown], folder / f"engine-{name}.png"))
+    return files
+
+
+def _over(dimension: str, results: Sequence[Figures]) -> Line:
+    from treadle_lab.plots import Line
+
+    points: dict[int, list[float]] = {}
+    for result in results:
+        points.setdefault(getattr(result, dimension), []).append(result.placements_per_s_cpu)
+    sizes = sorted(points)
+    middle = [sorted(points[size])[len(points[size]) // 2] for size in sizes]
+    return Line(sizes, middle, [min(points[size]) for size in sizes], [max(points[size]) for size in sizes])

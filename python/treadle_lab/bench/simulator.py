@@ -15,7 +15,6 @@ from treadle.policy.failed import PolicyFailedError
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation, warm_up
-from treadle_lab.bench.cluster import load_pyplot
 from treadle_lab.sls.load import BenchError
 
 SLOTS: Final = 40
@@ -245,18 +244,13 @@ def figures_table(results: Sequence[SimulatorFigures | FailedFigures]) -> Table:
 
 def write_plot(folder: Path, results: Sequence[SimulatorFigures]) -> Path:
     """Draw completions a second over the number of nodes, a line for each policy and load; return the file."""
-    pyplot = load_pyplot()
-    folder.mkdir(parents=True, exist_ok=True)
-    figure, axes = pyplot.subplots(figsize=(9, 5))
-    for key in dict.fromkeys((result.policy, result.load) for result in results):
-        mine = sorted((each.nodes, each.completions_per_s) for each in results if (each.policy, each.load) == key)
-        axes.plot(*zip(*mine, strict=True), marker="o", label=f"{key[0]}, {key[1]}")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("nodes of 40 slots")
-    axes.set_ylabel("task completions per second of CPU time")
-    axes.legend()
-    path = folder / "simulator.png"
-    figure.savefig(path, dpi=120, bbox_inches="tight")
-    pyplot.close(figure)
-    return path
+    from treadle_lab.plots import Line, Panel, panels  # only here: it imports matplotlib
+
+    lines = {}
+    for policy, load in dict.fromkeys((result.policy, result.load) for result in results):
+        own = [each for each in results if (each.policy, each.load) == (policy, load)]
+        own.sort(key=lambda each: each.nodes)
+        lines[f"{policy}, {load}"] = Line([each.nodes for each in own], [each.completions_per_s for each in own])
+    what = "task completions per second of CPU time"
+    shown = Panel(lines, "nodes of 40 slots", what, scales=("log", "log"), marker="o")
+    return panels([shown], folder / "simulator.png")
