@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -17,6 +18,7 @@ from treadle_lab.minicluster.processes import saying
 from treadle_lab.minicluster.settings import gather
 
 if TYPE_CHECKING:
+    from treadle_lab.sls.play import Player
     from treadle_lab.sls.run import Setting
 
 
@@ -142,3 +144,34 @@ def setting_of_testbed(sidecar: Path | None = None) -> Setting:
 
     java, command = jars.java_command(), str(jars.sidecar_command(sidecar))
     return Setting(Workload(1, 1, 1, 1), jars.class_path(None), java, HEAP_MB, command, STALL_S)
+
+
+@contextmanager
+def playing(console: Console, paper: str, folder: Path | None, cache: Path | None, *about: object) -> Iterator[Player]:
+    """Give what plays draws of a paper on the testbed, and say how far it is.
+
+    Args:
+        console: for lines about progress
+        paper: its package, whose module ``sls`` plays
+        folder: of logs; None: one in the checkout's build folder
+        cache: of runs that need not be played again; None keeps nothing
+        about: what all runs have in common, as JSON takes it
+
+    Raises:
+        BenchError: something is missing; the text says how to get it.
+    """
+    from treadle.cli._runs import going_on
+    from treadle_lab.minicluster.processes import saying, terminable
+    from treadle_lab.minicluster.settings import build_folder
+    from treadle_lab.sls.play import KeptPlays, Player
+
+    where = (folder or build_folder() / f"reproduce-{paper}-sls").resolve()
+    setting, kept = setting_of_testbed(), KeptPlays(cache, f"treadle_lab.papers.{paper}.sls", *about)
+    with going_on(console, cache), terminable(), saying(console) as tell:
+        yield Player(setting, where, kept, tell)
+
+
+def show_shortfalls(texts: Iterable[str], console: Console) -> None:
+    """Print what is not as it should be."""
+    for text in texts:
+        console.print(text, style="red", soft_wrap=True, highlight=False)

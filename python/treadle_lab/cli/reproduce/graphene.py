@@ -16,7 +16,7 @@ from treadle.cli._options import with_options
 from treadle.cli._results import check_results, write_json, writing
 from treadle.cli._runs import ProcessesOption, going_on
 from treadle.errors import UserError
-from treadle_lab.cli._experiments import SimulatorKind, candidates_of, part_range, setting_of_testbed
+from treadle_lab.cli._experiments import SimulatorKind, candidates_of, part_range, playing, show_shortfalls
 from treadle_lab.papers.graphene import paper
 from treadle_lab.papers.graphene.paper import Part
 
@@ -177,23 +177,16 @@ def _on_sls(
 ) -> None:
     """Play draws on the testbed."""
     from treadle_lab.docs.tables import show_tables
-    from treadle_lab.minicluster.processes import saying, terminable
-    from treadle_lab.minicluster.settings import build_folder
     from treadle_lab.papers.graphene.sls import SCHEMES, STOCK, document, run_draw, shortfalls
-    from treadle_lab.sls.play import KeptPlays, Player
 
-    names = _known(wanted, [scheme.name for scheme in SCHEMES]) | {STOCK}
-    where, setting = (folder or build_folder() / "reproduce-graphene-sls").resolve(), setting_of_testbed()
-    kept, draws = KeptPlays(cache, "treadle_lab.papers.graphene.sls"), []
-    with going_on(console, cache), terminable(), saying(console) as tell:
-        player = Player(setting, where, kept, tell)
+    names, draws = _known(wanted, [scheme.name for scheme in SCHEMES]) | {STOCK}, []
+    with playing(console, "graphene", folder, cache) as player:
         for turn, seed in enumerate(seeds):
             draws.append(run_draw(seed, size, names, turn, player))
             if json_file is not None:
                 write_json(json_file, document(draws, size))
     show_tables(document(draws, size), ("graphene-testbed", "testbed-pace"), console)
-    for text in shortfalls(draws):
-        console.print(text, style="red", soft_wrap=True, highlight=False)
+    show_shortfalls(shortfalls(draws), console)
 
 
 def _tpch(given: Path | None, generated: bool, console: Console) -> Path | None:

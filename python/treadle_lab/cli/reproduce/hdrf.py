@@ -16,7 +16,7 @@ from treadle.cli._console import compiling_task, console_for_tables, counted_pro
 from treadle.cli._results import check_results, write_json
 from treadle.cli._runs import CacheOption, ProcessesOption, going_on
 from treadle.errors import UserError
-from treadle_lab.cli._experiments import SimulatorKind, isolate_if_possible, setting_of_testbed
+from treadle_lab.cli._experiments import SimulatorKind, isolate_if_possible, playing, show_shortfalls
 from treadle_lab.minicluster.settings import build_folder
 
 if TYPE_CHECKING:
@@ -130,21 +130,17 @@ def _on_sls(json_file: Path | None, seeds: int, sample: Path | None, cache: Path
     """Play section 5.2 on the testbed, beside what the simulator makes of the same draws."""
     from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
     from treadle_lab.harness.runs import Asked, run_all
-    from treadle_lab.minicluster.processes import saying, terminable
     from treadle_lab.papers.hdrf.facebook import Comparison, SchemeRun, run_scheme, settings_of
     from treadle_lab.papers.hdrf.sls import SIMULATED as BESIDE
     from treadle_lab.papers.hdrf.sls import PlayedComparison, run_draw
-    from treadle_lab.sls.play import KeptPlays, Player
 
     console = console_for_tables(150)
     file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
     tasks = [SchemeRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in BESIDE.values()]
     with _simulating(console, cache, [settings_of(scheme) for scheme in BESIDE.values()]) as progress:
         results = run_all(tasks, run_scheme, Asked(cache, 1), progress)
-    where, setting = (folder or build_folder() / "reproduce-hdrf-sls").resolve(), setting_of_testbed()
-    kept, draws = KeptPlays(cache, "treadle_lab.papers.hdrf.sls"), []
-    with going_on(console, cache), terminable(), saying(console) as tell:
-        player = Player(setting, where, kept, tell)
+    draws = []
+    with playing(console, "hdrf", folder, cache) as player:
         for turn, seed in enumerate(range(1, seeds + 1)):
             draws.append(run_draw(file, seed, turn, player))
             runs = [(task.scheme, task.seed) for task in tasks if task.seed <= seed]
@@ -152,8 +148,7 @@ def _on_sls(json_file: Path | None, seeds: int, sample: Path | None, cache: Path
             if json_file is not None:
                 write_json(json_file, found.as_json())
     _show((*OF_COMPARISON, "testbed-pace"), found.as_json(), seeds, json_file, console)
-    for text in found.shortfalls():
-        console.print(text, style="red", soft_wrap=True, highlight=False)
+    show_shortfalls(found.shortfalls(), console)
 
 
 def _slots(json_file: Path | None, seeds: int, sample: Path | None, cache: Path | None, processes: int) -> None:

@@ -10,9 +10,8 @@ import typer
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._results import check_results, write_json
-from treadle.cli._runs import CacheOption, going_on
-from treadle_lab.cli._experiments import setting_of_testbed
-from treadle_lab.minicluster.settings import build_folder
+from treadle.cli._runs import CacheOption
+from treadle_lab.cli._experiments import playing, show_shortfalls
 
 app = typer.Typer()
 
@@ -29,22 +28,17 @@ def phoenix_cluster(
     cache: CacheOption = None,
 ) -> None:
     """Short jobs that a tenth of the nodes can serve, beside long ones, under four schedulers on simulated nodes."""
-    from treadle_lab.minicluster.processes import saying, terminable
     from treadle_lab.papers.phoenix import sls as testbed
-    from treadle_lab.sls.play import KeptPlays, Player, in_turn
+    from treadle_lab.sls.play import in_turn
 
     check_results(json_file, plot)
     rounds = 1 if quick else rounds
     console = console_for_tables(140)
     found: list[testbed.Round] = []
-    place = (folder or build_folder() / "reproduce-phoenix-sls").resolve()
     size = testbed.Size(nodes)
     settings = testbed.settings_of(size)
     settings = replace(settings, short_jobs=10, long_jobs=1) if quick else settings
-    setting = setting_of_testbed()
-    kept = KeptPlays(cache, testbed.__name__, asdict(settings), nodes)
-    with going_on(console, cache), terminable(), saying(console) as say:
-        player = Player(setting, place, kept, say)
+    with playing(console, "phoenix", folder, cache, asdict(settings), nodes) as player:
         for turn, one in enumerate(range(seed, seed + rounds)):
             for scheme in in_turn(testbed.schemes(), turn):
                 found.append(testbed.run_scheme(scheme, one, settings, size, player))
@@ -55,5 +49,4 @@ def phoenix_cluster(
         console.print(f"{text}: {got}", highlight=False)
     if plot is not None:
         testbed.plot_completions(found, plot / "phoenix-cluster.png")
-    for text in testbed.shortfalls(found):
-        console.print(text, style="red", soft_wrap=True, highlight=False)
+    show_shortfalls(testbed.shortfalls(found), console)

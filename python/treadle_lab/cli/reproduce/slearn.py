@@ -15,7 +15,7 @@ from treadle.cli._options import with_options
 from treadle.cli._results import check_results, write_json, writing
 from treadle.cli._runs import CacheOption, ProcessesOption, going_on
 from treadle.errors import UserError
-from treadle_lab.cli._experiments import SimulatorKind, levels_of, number_of, setting_of_testbed
+from treadle_lab.cli._experiments import SimulatorKind, levels_of, number_of, playing, show_shortfalls
 from treadle_lab.papers.slearn.paper import DAGS, JOBS, LOAD, NODES
 
 if TYPE_CHECKING:
@@ -231,25 +231,18 @@ def _on_sls(
 ) -> None:
     """Play draws on the testbed; ``files`` are the folder of logs, that of runs that are kept, and the one for JSON."""
     from treadle_lab.docs.tables import show_tables
-    from treadle_lab.minicluster.processes import saying, terminable
-    from treadle_lab.minicluster.settings import build_folder
     from treadle_lab.papers.slearn.sls import NAMES, document, run_draw, shortfalls
-    from treadle_lab.sls.play import KeptPlays, Player
 
     folder, cache, json_file = files
-    console, wanted = console_for_tables(140), _names(NAMES, schemes)
-    place, setting, draws = (folder or build_folder() / "reproduce-slearn-sls").resolve(), setting_of_testbed(), []
-    kept = KeptPlays(cache, "treadle_lab.papers.slearn.sls")
-    with going_on(console, cache), terminable(), saying(console) as tell:
-        player = Player(setting, place, kept, tell)
+    console, wanted, draws = console_for_tables(140), _names(NAMES, schemes), []
+    with playing(console, "slearn", folder, cache) as player:
         for turn, seed in enumerate(seeds):
-            tell(f"seed {seed}: reading the trace")
+            player.say(f"seed {seed}: reading the trace")
             draws.append(run_draw(source.draw(seed), nodes, wanted, turn, player))
             if json_file is not None:
                 write_json(json_file, document(draws, nodes))
     show_tables(document(draws, nodes), ("slearn-testbed", "testbed-pace"), console)
-    for text in shortfalls(draws):
-        console.print(text, style="red", soft_wrap=True, highlight=False)
+    show_shortfalls(shortfalls(draws), console)
 
 
 def _print(report: Report, console: Console) -> None:
