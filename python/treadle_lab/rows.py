@@ -98,18 +98,20 @@ def _kept(value: float | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells of text; the first column names the row."""
+    """Cells of text; the first columns name the row."""
 
     title: str
     heading: Sequence[str]
     rows: Sequence[Sequence[str]]
+    names: int = 1
+    """The columns that name it; the others are figures, which end at the right."""
 
 
 def show(table: Table, console: Console) -> None:
     """Print a table on a console."""
     shown = RichTable(title=table.title, title_justify="left")
     for at, name in enumerate(table.heading):
-        shown.add_column(name, justify="right" if at else "left")
+        shown.add_column(name, justify="left" if at < table.names else "right")
     for row in table.rows:
         shown.add_row(*row)
     console.print(shown)

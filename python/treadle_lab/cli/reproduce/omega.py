@@ -223,16 +223,11 @@ def _progress(console: Console, what: str) -> Iterator[Progress]:
 
 def _show(console: Console, report: Report) -> None:
     """Print the tables."""
-    from treadle_lab.papers.omega.figures import claims_table, points_table, specialist_table, timing_table
+    from treadle_lab.papers.omega.figures import tables
+    from treadle_lab.rows import show
 
-    if report.runs:
-        console.print(points_table(report.runs))
-    if report.claims:
-        console.print(claims_table(report.claims))
-    if report.specialist:
-        console.print(specialist_table(report.specialist))
-    if report.runs:
-        console.print(timing_table(report.runs))
+    for table in tables(report):
+        show(table, console)
     days = len(report.runs) + len(report.specialist)
     console.print(f"{days} simulated days in {report.wall_s:.0f} s", highlight=False)
     if report.comparisons:

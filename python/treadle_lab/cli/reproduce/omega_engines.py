@@ -9,7 +9,6 @@ import typer
 
 from treadle.cli._console import console_for_tables, counted_progress
 from treadle.cli._results import check_results, write_json
-from treadle.tables import empty_table
 
 app = typer.Typer()
 
@@ -27,6 +26,7 @@ def omega_engines(
 ) -> None:
     """The same jobs and decision times on a cell and on real engines: conflict fractions and busyness side by side."""
     from treadle_lab.papers.omega.real_engines import Load, as_json, run_both
+    from treadle_lab.rows import Table, show
 
     check_results(json_file, None)
     load = Load(machines=machines, hours=hours, t_job_service_s=t_job_service)
@@ -35,16 +35,13 @@ def omega_engines(
     with counted_progress("seeds") as bar:
         task = bar.add_task(f"{hours:g} simulated hours each", total=seeds)
         agreements = run_both(load, chosen, lambda done: bar.update(task, completed=done))
-    table = empty_table(
-        "A cell and real engines under the same load",
-        ("scheduler", "figure"),
-        ("cell", "engines", "difference", "allowed"),
-    )
+    rows = []
     for each in agreements:
         allowed = "-" if each.tolerance is None else f"{each.tolerance:.0%}"
         numbers = (f"{each.cell:.4g}", f"{each.engines:.4g}", f"{each.difference:+.2%}", allowed)
-        table.add_row(each.scheduler, each.figure, *numbers, style="" if each.within else "red")
-    console.print(table)
+        rows.append((each.scheduler, each.figure, *numbers))
+    heading = ("scheduler", "figure", "cell", "engines", "difference", "allowed")
+    show(Table("A cell and real engines under the same load", heading, rows, names=2), console)
     if json_file is not None:
         write_json(json_file, as_json(load, chosen, agreements))
     if not all(each.within for each in agreements):

@@ -260,15 +260,12 @@ def _run(console: Console, names: list[str], setup: Setup, seeds: range, asked: 
 
 def _show(console: Console, report: Report) -> None:
     """Print the tables."""
-    from treadle_lab.papers.phoenix.figures import comparison_table, ratios_table, runs_table, slowdowns_table
+    from treadle_lab.papers.phoenix.figures import tables
+    from treadle_lab.rows import show
 
-    console.print(runs_table(report.runs))
-    if report.ratios:
-        console.print(ratios_table(report.ratios))
-    if report.slowdowns:
-        console.print(slowdowns_table(report.slowdowns))
+    for table in tables(report):
+        show(table, console)
     if report.comparisons:
-        console.print(comparison_table(report.comparisons))
         inside = sum(one.within for one in report.comparisons)
         say(
             console,

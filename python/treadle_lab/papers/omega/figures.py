@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from matplotlib.figure import Figure as Drawing
-from rich.table import Table
 
 from treadle.policy.mapreduce_workers import WorkerPolicy
-from treadle.tables import empty_table
 from treadle_lab.models.cell import ARCHITECTURES, SAMPLE_S, JobKind, Outcome
 from treadle_lab.papers.omega.comparison import (
     TOLERANCES,
@@ -30,6 +28,7 @@ from treadle_lab.papers.omega.comparison import (
 from treadle_lab.papers.omega.points import ROW_COLUMNS, Point, Run
 from treadle_lab.papers.omega.specialist import SETTINGS, Setting, SpecialistRun, pooled, summary
 from treadle_lab.plots import Line, Panel, panels, share_up_to
+from treadle_lab.rows import Table
 
 _T_JOB_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _T_TASK_S = (0.001, 0.005, 0.02, 0.1, 0.5, 1.0)
@@ -236,80 +235,65 @@ def timing(runs: Sequence[Run]) -> list[dict[str, Any]]:
     ]
 
 
+def tables(report: Report) -> Iterator[Table]:
+    """Yield the tables of what was run."""
+    if report.runs:
+        yield points_table(report.runs)
+    if report.claims:
+        rows = [(each.claim, each.paper, each.ours, "yes" if each.holds else "no") for each in report.claims]
+        yield Table("The paper's statements", ("claim", "paper", "here", "holds"), rows, names=4)
+    if report.specialist:
+        yield specialist_table(report.specialist)
+    if report.runs:
+        yield timing_table(report.runs)
+
+
 def points_table(runs: Sequence[Run]) -> Table:
     """Return the mean of each figure by point and scheduler."""
-    shown = Table(title="Means over seeds", title_justify="left")
-    for name in ("architecture", "machines", "rate", "t_job", "t_task", "scheduler"):
-        shown.add_column(name, justify="left" if name in {"architecture", "scheduler"} else "right")
-    for name in ("wait batch (s)", "service (s)", "unscheduled", "service", "CPU", "busyness", "conflicts"):
-        shown.add_column(name, justify="right")
-    for (point, scheduler), rows in rows_by_scheduler(runs).items():
+    rows = []
+    for (point, scheduler), found in rows_by_scheduler(runs).items():
         t_job_s = point.t_job_batch_s if scheduler[0] == "B" else point.t_job_service_s
-        shown.add_row(
-            point.architecture,
-            str(point.machines),
-            f"{point.batch_rate_factor:g}",
-            f"{t_job_s:g}",
-            f"{point.t_task_service_s:g}",
-            scheduler,
-            *(f"{spread_of(rows, figure).mean:.4g}" for figure in TOLERANCES),
-        )
-    return shown
-
-
-def claims_table(claims: Sequence[Claim]) -> Table:
-    """Return the paper's statements beside ours."""
-    shown = Table(title="The paper's statements", title_justify="left")
-    for name in ("claim", "paper", "here", "holds"):
-        shown.add_column(name)
-    for claim in claims:
-        shown.add_row(claim.claim, claim.paper, claim.ours, "yes" if claim.holds else "no")
-    return shown
+        where = (f"{point.batch_rate_factor:g}", f"{t_job_s:g}", f"{point.t_task_service_s:g}")
+        means = (f"{spread_of(found, figure).mean:.4g}" for figure in TOLERANCES)
+        rows.append((point.architecture, scheduler, str(point.machines), *where, *means))
+    figures = ("wait batch (s)", "service (s)", "unscheduled", "service", "CPU", "busyness", "conflicts")
+    heading = ("architecture", "scheduler", "machines", "rate", "t_job", "t_task", *figures)
+    return Table("Means over seeds", heading, rows, names=2)
 
 
 def timing_table(runs: Sequence[Run]) -> Table:
     """Return what a simulated day costs."""
-    shown = empty_table(
-        "Processor time of a simulated day, one core",
-        ("architecture",),
-        ("machines", "rate", "jobs", "runs", "median (s)", "most (s)"),
-    )
+    rows = []
     for row in timing(runs):
-        shown.add_row(
-            row["architecture"],
-            str(row["machines"]),
-            f"{row['batch_rate_factor']:g}",
-            str(row["jobs"]),
-            str(row["runs"]),
-            f"{row['median_cpu_s']:.3f}",
-            f"{row['max_cpu_s']:.3f}",
-        )
-    return shown
+        counts = (str(row["machines"]), f"{row['batch_rate_factor']:g}", str(row["jobs"]), str(row["runs"]))
+        rows.append((row["architecture"], *counts, f"{row['median_cpu_s']:.3f}", f"{row['max_cpu_s']:.3f}"))
+    heading = ("architecture", "machines", "rate", "jobs", "runs", "median (s)", "most (s)")
+    return Table("Processor time of a simulated day, one core", heading, rows)
+
+
+SPECIALIST: Final = {
+    "jobs": ("jobs", ""),
+    "can_gain": ("can gain", ".1%"),
+    "gain": ("gain", ".1%"),
+    "speedup_p50_of_those_that_can": ("50 %", ".2f"),
+    "speedup_p80_of_those_that_can": ("80 %", ".2f"),
+    "speedup_p80": ("80 % of all", ".2f"),
+    "used_mean": ("CPU", ".1%"),
+    "used_sd": ("sd", ".2%"),
+    "used_max": ("most", ".1%"),
+    "conflict_fraction": ("conflicts", ".3g"),
+}
+"""The figures of `summary`, with heading and format."""
 
 
 def specialist_table(runs: Sequence[SpecialistRun]) -> Table:
     """Return what the scheduler for MapReduce jobs gains, by cell and policy."""
-    shown = empty_table(
-        "MapReduce jobs with workers by policy (figures 15 and 16)",
-        ("cluster", "policy"),
-        ("jobs", "can gain", "gain", "50 %", "80 %", "80 % of all", "CPU", "sd", "most", "conflicts"),
-    )
-    for row in summary(runs):
-        shown.add_row(
-            row["cluster"],
-            row["policy"],
-            str(row["jobs"]),
-            f"{row['can_gain']:.1%}",
-            f"{row['gain']:.1%}",
-            f"{row['speedup_p50_of_those_that_can']:.2f}",
-            f"{row['speedup_p80_of_those_that_can']:.2f}",
-            f"{row['speedup_p80']:.2f}",
-            f"{row['used_mean']:.1%}",
-            f"{row['used_sd']:.2%}",
-            f"{row['used_max']:.1%}",
-            f"{row['conflict_fraction']:.3g}",
-        )
-    return shown
+    rows = [
+        (row["cluster"], row["policy"], *(format(row[name], form) for name, (_, form) in SPECIALIST.items()))
+        for row in summary(runs)
+    ]
+    heading = ("cluster", "policy", *(title for title, _ in SPECIALIST.values()))
+    return Table("MapReduce jobs with workers by policy (figures 15 and 16)", heading, rows, names=2)
 
 
 Outcomes = Mapping[Point, list[Outcome]]

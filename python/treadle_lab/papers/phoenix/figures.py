@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from rich.table import Table
 
 from treadle.errors import UserError
-from treadle.tables import empty_table
 from treadle_lab.papers.phoenix.central import CENTRAL
 from treadle_lab.papers.phoenix.constraints import KINDS
 from treadle_lab.papers.phoenix.experiment import CLASSES, Run, Setup
 from treadle_lab.plots import Line, Panel, panels, share_up_to
-from treadle_lab.rows import Interval, interval_of
+from treadle_lab.rows import Interval, Table, interval_of
 
 COLUMNS: Final = ("system", "slots", "class", "jobs", "mean_s", "p50_s", "p90_s", "p99_s")
 REFERENCE_FIGURES: Final = ("mean_s", "p50_s", "p90_s", "p99_s")
@@ -322,79 +320,58 @@ class Report:
         }
 
 
+def tables(report: Report) -> Iterator[Table]:
+    """Yield the tables of what was run."""
+    yield runs_table(report.runs)
+    if report.ratios:
+        ratios = [
+            (each.claim.name, *_with_bounds(each.value, each.low, each.high), _said(each.claim.paper))
+            for each in report.ratios
+        ]
+        title = "Ratios, geometric means over seeds with 95 % intervals"
+        yield Table(title, ("ratio", "here", "from", "to", "paper"), ratios)
+    if report.slowdowns:
+        kinds = [
+            (each.kind, f"{each.jobs:,.0f}", *_with_bounds(*each.ratio), _said(each.paper)) for each in report.slowdowns
+        ]
+        title = "Mean response time of jobs with one constraint, Eagle-C over Eagle, by its kind"
+        yield Table(title, ("kind", "jobs", "here", "from", "to", "table II"), kinds)
+    if report.comparisons:
+        yield comparison_table(report.comparisons)
+
+
 def runs_table(runs: Sequence[Run]) -> Table:
     """Return the means over seeds."""
+    rows, names = [], ("jobs", *FIGURES, "relaxed", "cpu_s")
+    for system, kind in ((system, kind) for system in dict.fromkeys(run.system for run in runs) for kind in CLASSES):
+        own = [row for run in runs if run.system == system for row in run.rows if row["class"] == kind]
+        if own:
+            *means, cpu_s = (float(np.mean([float(row[name] or 0) for row in own])) for name in names)
+            rows.append((system, kind, *(f"{value:,.0f}" for value in means), f"{cpu_s:.2f}"))
     row = runs[0].rows[0]
-    shown = Table(
-        title=f"{row['trace']}, {row['slots']:,} workers, load {row['offered_load']:.0%}; means over seeds",
-        title_justify="left",
-    )
-    for name in ("system", "class", "jobs", "mean s", "P50 s", "P90 s", "P99 s", "P99 queueing s", "relaxed", "CPU s"):
-        shown.add_column(name, justify="left" if name in ("system", "class") else "right")
-    for system in dict.fromkeys(run.system for run in runs):
-        own = [run for run in runs if run.system == system]
-        for kind in CLASSES:
-            rows = [row for run in own for row in run.rows if row["class"] == kind]
-            if rows:
-                means = [
-                    float(np.mean([float(row[name] or 0) for row in rows])) for name in (*FIGURES, "relaxed", "cpu_s")
-                ]
-                cells = [f"{value:,.0f}" for value in means[:-1]]
-                shown.add_row(
-                    system,
-                    kind,
-                    f"{float(np.mean([float(row['jobs'] or 0) for row in rows])):,.0f}",
-                    *cells,
-                    f"{means[-1]:.2f}",
-                )
-    return shown
+    title = f"{row['trace']}, {row['slots']:,} workers, load {row['offered_load']:.0%}; means over seeds"
+    figures = ("mean s", "P50 s", "P90 s", "P99 s", "P99 queueing s", "relaxed", "CPU s")
+    return Table(title, ("system", "class", "jobs", *figures), rows, names=2)
 
 
-def ratios_table(ratios: Sequence[Ratio]) -> Table:
-    """Return the ratios beside the paper's."""
-    shown = empty_table(
-        "Ratios, geometric means over seeds with 95 % intervals", ("ratio",), ("here", "from", "to", "paper")
-    )
-    for ratio in ratios:
-        paper = ratio.claim.paper
-        said = "" if paper is None else f"{paper[0]:g} to {paper[1]:g}" if isinstance(paper, tuple) else f"{paper:g}"
-        shown.add_row(ratio.claim.name, f"{ratio.value:.3g}", f"{ratio.low:.3g}", f"{ratio.high:.3g}", said)
-    return shown
+def _with_bounds(*values: float) -> tuple[str, ...]:
+    return tuple(f"{value:.3g}" for value in values)
 
 
-def slowdowns_table(slowdowns: Sequence[Slowdown]) -> Table:
-    """Return the slowdown by kind of constraint beside table II."""
-    shown = Table(
-        title="Mean response time of jobs with one constraint, Eagle-C over Eagle, by its kind", title_justify="left"
-    )
-    for name in ("kind", "jobs", "here", "from", "to", "table II"):
-        shown.add_column(name, justify="left" if name == "kind" else "right")
-    for one in slowdowns:
-        ratio = one.ratio
-        paper = "" if one.paper is None else f"{one.paper:g}"
-        shown.add_row(one.kind, f"{one.jobs:,.0f}", f"{ratio.mean:.3g}", f"{ratio.low:.3g}", f"{ratio.high:.3g}", paper)
-    return shown
+def _said(paper: float | tuple[float, float] | None) -> str:
+    if isinstance(paper, tuple):
+        return f"{paper[0]:g} to {paper[1]:g}"
+    return "" if paper is None else f"{paper:g}"
 
 
 def comparison_table(comparisons: Sequence[Comparison]) -> Table:
     """Return the figures beside the original simulator's."""
-    shown = empty_table(
-        "Beside the original simulator, means over seeds",
-        ("system", "class", "figure"),
-        ("here", "original", "off", "allowed", ""),
-    )
+    rows = []
     for one in comparisons:
-        shown.add_row(
-            one.system,
-            one.kind,
-            one.figure,
-            f"{one.here:,.1f}",
-            f"{one.original:,.1f}",
-            f"{one.off:+.1%}",
-            f"{one.tolerance:.0%}",
-            "" if one.within else "OUTSIDE",
-        )
-    return shown
+        figures = (f"{one.here:,.1f}", f"{one.original:,.1f}", f"{one.off:+.1%}", f"{one.tolerance:.0%}")
+        rows.append((one.system, one.kind, one.figure, *figures, "" if one.within else "OUTSIDE"))
+    heading = ("system", "class", "figure", "here", "original", "off", "allowed", "")
+    return Table("Beside the original simulator, means over seeds", heading, rows, names=3)
 
 
 BUCKETS: Final = 200
