@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from typing import Any, Final
 
 from rich.console import Console
@@ -412,6 +413,8 @@ def _shown(table: Mapping[str, Any], name: str) -> str:
     if name not in table:
         return ""
     found = interval(table[name])
+    if found.mean is None or not isfinite(found.mean):
+        return "-"
     uncertain = "" if found.low == found.high else f" ({figure(found.low)} to {figure(found.high)})"
     return figure(found.mean) + uncertain
 
