@@ -16,8 +16,8 @@ from typing import Any
 from tests.campaign.fuzz_seeds import GOLDEN
 
 from treadle.am import protocol
-from treadle.am.bodies import MessageError
-from treadle.am.stage_registry import read_stage_report
+from treadle.am.protocol import MessageError
+from treadle.am.registries import read_stage_report
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.errors import UserError

@@ -16,8 +16,7 @@ from tests.support.map_reduce_jobs import MapReduceJobs, SleepJob, WordCount, ma
 from tests.support.words import skewed_sizes, write_words
 
 from treadle.cli.main import run as treadle
-from treadle.history.samples import Sample
-from treadle.history.store import open_store
+from treadle.history.store import Sample, open_store
 from treadle.policy.slearn.table import Sampling
 from treadle_lab.demo.run import read_counts
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.cli._results import check_writable
+from treadle.cli._options import check_writable
 from treadle.cli.main import run
 
 SAMPLE = "j\t0\t0\t1\t0\t0\n"

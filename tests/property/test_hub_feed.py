@@ -332,7 +332,7 @@ def test_an_engine_knows_of_its_applications_what_the_frames_said(seed: int, fra
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("treadle.sidecar.mirror.STEPS_MAX", steps_max)
         patch.setattr("treadle.sidecar.mirror._DROP_EVERY", 2)
-        patch.setattr("treadle.sidecar.rows._DROPPED_MIN", 1)
+        patch.setattr("treadle.sidecar.mirror._DROPPED_MIN", 1)
         follow(World(seed), frames)
 
 

@@ -27,7 +27,7 @@ from tests.support.framed_rm import ANSWER_BYTES, ANSWER_ROWS, FramedRM
 
 from treadle.config.engines import RosterEngine
 from treadle.config.reader import read_roster
-from treadle.live.closing import Close, close_all
+from treadle.live.door import Close, close_all
 from treadle.sidecar.child import ChildProcess
 from treadle.sidecar.hub import Hub
 from treadle.simulator.scenario import Scenario

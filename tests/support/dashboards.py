@@ -12,15 +12,12 @@ from typing import Any
 import requests
 from tests.support.waiting import eventually
 
-from treadle.dashboard.addresses import addresses
-from treadle.dashboard.board import Board
-from treadle.dashboard.collector import Collector
-from treadle.dashboard.held import Held, nobody_tells
+from treadle.dashboard.access import Doorkeeper, addresses
+from treadle.dashboard.collector import Collector, Held, nobody_tells
 from treadle.dashboard.history import History
-from treadle.dashboard.questions import Explain, Questions
 from treadle.dashboard.reading import Reader
-from treadle.dashboard.server import Parts, listen, server_of
-from treadle.dashboard.token_file import Doorkeeper
+from treadle.dashboard.server import Explain, Parts, Questions, listen, server_of
+from treadle.dashboard.views import Board
 
 TOKEN = "a-token-of-tests-0123456789"
 ANSWER_S = 120.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from treadle.am.keys import Attempt
-from treadle.am.plan_registry import Amounts
+from treadle.am.protocol import Attempt
 from treadle.am.record import Claims
+from treadle.am.registries import Amounts
 from treadle.am.service import PlanService
 
 

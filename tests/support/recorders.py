@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from treadle.history.database import StoreError, Unusable
-from treadle.history.retention import Retention
+from treadle.history.database import Retention, StoreError, Unusable
 from treadle.history.store import ProfileStore, open_store
 from treadle.live.history_writer import ProfileRecorder
 

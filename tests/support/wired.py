@@ -11,8 +11,7 @@ from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.events import Event, ResourceTypes, Snapshot
 from treadle.live.recorder import LiveRecorder
-from treadle.live.roles import EventSource, FrameObserver
-from treadle.live.session import Session
+from treadle.live.session import EventSource, FrameObserver, Session
 from treadle.policy.user_parts import Watch, unwatched
 from treadle.proposals import Proposals
 from treadle.record.ticks import BESIDE

@@ -16,7 +16,7 @@ from tests.support.doctor import write_site
 from tests.support.pages import FakeManager, served
 
 from treadle.admin.doctor import bundle
-from treadle.admin.doctor.redact import HIDDEN, Redactor
+from treadle.admin.doctor.bundle import HIDDEN, Redactor
 from treadle.admin.host.plan import CLASS, CLASS_KEY
 from treadle.cli.main import run
 

@@ -13,7 +13,7 @@ from treadle.config.part_files import BYTES_MAX as PART_BYTES_MAX
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, PartRegistry
 from treadle.config.reader import parse_settings, peek_source, read_settings
 from treadle.config.settings import default_settings
-from treadle.config.writer import default_yaml
+from treadle.config.text import default_yaml
 from treadle.config.yaml_nodes import BYTES_MAX, NODES_MAX
 from treadle.live.live_settings import live_defaults
 from treadle.policy.catalogue import register_parts

@@ -72,7 +72,7 @@ def test_plots_do_not_follow_its_matplotlibrc(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "matplotlibrc").write_text("lines.linewidth: 77\n")
     text = """\
-from treadle.cli._results import check_plotting
+from treadle.cli._options import check_plotting
 
 check_plotting()
 import matplotlib, os

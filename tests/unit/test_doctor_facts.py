@@ -17,10 +17,10 @@ from tests.support.decoys import RESOURCE_MANAGER, decoy
 from tests.support.doctor import findings, write_site
 
 from treadle import __version__
-from treadle.admin.doctor import class_path, hadoop, managers
+from treadle.admin.doctor import hadoop, managers
 from treadle.admin.doctor.checks import Facts
-from treadle.admin.host.env_script import REQUIREMENTS, with_jar
 from treadle.admin.host.plan import CLASS, CLASS_KEY
+from treadle.admin.host.site_files import REQUIREMENTS, with_jar
 from treadle.cli.main import run
 from treadle.errors import UserError
 
@@ -140,7 +140,7 @@ def jar_of(path: Path, version: str) -> Path:
 def ours(tmp_path: Path, conf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The jar of this release, on the class path by yarn-env.sh."""
     path = jar_of(tmp_path / "opt" / "lib" / "treadle-shim.jar", __version__)
-    monkeypatch.setattr(class_path, "shim_jar", lambda: path)
+    monkeypatch.setattr(hadoop, "shim_jar", lambda: path)
     for name in ("HADOOP_HOME", "HADOOP_YARN_HOME"):
         monkeypatch.delenv(name, raising=False)
     (conf / "yarn-env.sh").write_bytes(with_jar(b"export A=1\n", path))
@@ -168,7 +168,7 @@ def test_a_jar_that_is_gone_or_of_another_release_or_none_fails(conf: Path, ours
 
 
 def test_the_allocator_of_requirements_needs_its_jar(conf: Path, ours: Path) -> None:
-    write_site(conf, {"yarn.scheduler.app-placement-allocator.class": class_path.ALLOCATOR})
+    write_site(conf, {"yarn.scheduler.app-placement-allocator.class": hadoop.ALLOCATOR})
     status, text, _ = findings(Facts(conf), "jar")[-1]
     assert status == "fail"
     assert "requirements of nodes are not kept to" in text
@@ -315,7 +315,7 @@ def test_a_command_without_a_jar_is_reported(conf: Path, ours: Path, monkeypatch
     def none() -> Path:
         raise UserError("this installation carries no jar")
 
-    monkeypatch.setattr(class_path, "shim_jar", none)
+    monkeypatch.setattr(hadoop, "shim_jar", none)
     assert findings(Facts(conf), "jar")[0][:2] == ("fail", "this installation carries no jar")
 
 

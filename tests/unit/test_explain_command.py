@@ -19,7 +19,7 @@ import pytest
 from tests.engine.fake_rm import FakeRM
 from tests.support.pages import FakeManager, served
 
-from treadle.admin.host import where
+from treadle.admin.host import plan
 from treadle.admin.host.plan import UNIT
 from treadle.admin.install import templates
 from treadle.cli.explain import UNIT_STATE, NoSidecarError, ask_sidecar, state_places
@@ -33,7 +33,7 @@ from treadle.explain.situation import Situation
 from treadle.live import door as door_module
 from treadle.live.door import Door, ask_door, opened
 from treadle.live.engines import HubDoor
-from treadle.live.explain_door import ExplainDoor, held_nodes, open_door, shown
+from treadle.live.explain_server import ExplainDoor, held_nodes, open_door, shown
 from treadle.live.policy_memory import state_folder
 from treadle.sidecar.hub import Hub
 
@@ -593,7 +593,7 @@ def test_who_listens_is_neither_root_nor_the_sidecars_user_and_is_not_asked(
 ) -> None:
     place, as_root = tmp_path / EXPLAIN_SOCKET, os.geteuid() == 0
     if not as_root:  # then the listener cannot become another user: this one is it
-        monkeypatch.setattr(where, "sidecar_users", lambda: frozenset({0}))
+        monkeypatch.setattr(plan, "sidecar_users", lambda: frozenset({0}))
         monkeypatch.setattr(trust, "reason_against", lambda *_: "")
     with listener(place, "65534" if as_root else "") as poser:
         with pytest.raises(UserError, match=rf"{place} is not asked: .* listens there") as refused:

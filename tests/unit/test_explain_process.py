@@ -18,9 +18,8 @@ from treadle.config.settings import default_settings
 from treadle.engine import Engine
 from treadle.explain.application import explain_application
 from treadle.explain.situation import Situation
-from treadle.live import explain_process
-from treadle.live.explain_door import shown
-from treadle.live.explain_process import COMMAND, ExplainProcess, Question
+from treadle.live import explain_server
+from treadle.live.explain_server import COMMAND, ExplainProcess, Question, shown
 
 SAYS_READY = (sys.executable, "-c", "import os, time; os.write(0, b'{}\\n'); time.sleep(600)")
 DIES_ASKED = (sys.executable, "-c", "import os, sys; os.write(0, b'{}\\n'); os.read(0, 1); sys.exit(3)")
@@ -103,7 +102,7 @@ def test_it_says_the_same_as_the_model_grows_and_after_a_kill(
     assert first is not None
     os.kill(first, signal.SIGKILL)
     os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
-    monkeypatch.setattr(explain_process, "READY_S", 100.0)
+    monkeypatch.setattr(explain_server, "READY_S", 100.0)
     assert process.answer(Question("0002")) == cluster.expected(1)
     assert process.pid != first
     cluster.rm.snapshot_next()  # names have other indices
@@ -122,7 +121,7 @@ def test_without_a_model_it_says_so(made: list[ExplainProcess], cluster: Cluster
 def test_where_none_can_be_started_the_sidecar_answers_and_says_so(
     made: list[ExplainProcess], cluster: Cluster, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explain_process, "READY_S", 100.0)
+    monkeypatch.setattr(explain_server, "READY_S", 100.0)
     process, ask = process_of(made, cluster, command)
     for _ in range(2):
         found = ask("0001")
@@ -131,14 +130,14 @@ def test_where_none_can_be_started_the_sidecar_answers_and_says_so(
     assert process.pid is None
     monkeypatch.setattr(process, "_command", COMMAND)
     assert "note" in ask("0001"), "it is not tried with each question"
-    monkeypatch.setattr(explain_process, "AGAIN_S", 0.0)
+    monkeypatch.setattr(explain_server, "AGAIN_S", 0.0)
     assert process.answer(Question("0001")) == cluster.expected(0)
 
 
 def test_one_that_ends_over_a_question_is_told_with_its_code(
     made: list[ExplainProcess], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explain_process, "READY_S", 100.0)
+    monkeypatch.setattr(explain_server, "READY_S", 100.0)
     process, ask = process_of(made, cluster, DIES_ASKED)
     for _ in range(2):
         assert "ended (code 3) before it answered; ask again" in ask("0001")["error"]
@@ -151,7 +150,7 @@ def test_one_that_does_not_answer_is_ended(
     process, ask = process_of(made, cluster, SAYS_READY)
     process.start()
     process.wait_ready(100.0)
-    monkeypatch.setattr(explain_process, "ANSWER_S", 0.3)
+    monkeypatch.setattr(explain_server, "ANSWER_S", 0.3)
     assert "no answer within 0 seconds" in ask("0001")["error"]
     assert process.pid is None
 
@@ -159,8 +158,8 @@ def test_one_that_does_not_answer_is_ended(
 def test_an_answer_that_is_too_long_is_called_so(
     made: list[ExplainProcess], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explain_process, "READY_S", 100.0)
-    monkeypatch.setattr(explain_process, "ANSWER_BYTES_MAX", 4096)
+    monkeypatch.setattr(explain_server, "READY_S", 100.0)
+    monkeypatch.setattr(explain_server, "ANSWER_BYTES_MAX", 4096)
     process, ask = process_of(made, cluster, SAYS_TOO_MUCH)
     assert "the answer is longer than" in ask("0001")["error"]
     assert process.pid is None
@@ -172,7 +171,7 @@ def test_without_a_socket_for_it_the_sidecar_answers(
     def none_left() -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr("treadle.live.explain_process.socket.socketpair", none_left)
+    monkeypatch.setattr("treadle.live.explain_server.socket.socketpair", none_left)
     _, ask = process_of(made, cluster)
     assert "Too many open files" in ask("0001")["note"]
 
@@ -181,10 +180,10 @@ def test_one_that_is_never_ready_is_waited_for_and_then_given_up(
     made: list[ExplainProcess], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, ask = process_of(made, cluster, NEVER_READY)
-    monkeypatch.setattr(explain_process, "READY_S", 0.2)
+    monkeypatch.setattr(explain_server, "READY_S", 0.2)
     assert "is being started" in ask("0001")["note"]
     assert process.pid is not None, "it goes on starting"
-    monkeypatch.setattr(explain_process, "START_S", 0.0)
+    monkeypatch.setattr(explain_server, "START_S", 0.0)
     assert "not ready after" in ask("0001")["note"]
     assert process.pid is None
 
@@ -193,8 +192,8 @@ def test_a_model_that_is_too_large_is_refused(
     made: list[ExplainProcess], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, ask = process_of(made, cluster, SAYS_READY)
-    monkeypatch.setattr(explain_process, "READY_S", 100.0)
-    monkeypatch.setattr(explain_process, "SHARED_BYTES_MAX", 1000)
+    monkeypatch.setattr(explain_server, "READY_S", 100.0)
+    monkeypatch.setattr(explain_server, "SHARED_BYTES_MAX", 1000)
     assert "more than are copied" in ask("0001")["error"]
 
 

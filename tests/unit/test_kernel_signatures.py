@@ -22,7 +22,7 @@ from treadle.compiled.inner_code import InnerLibrary
 from treadle.compiled.pair_map import find, remove
 from treadle.compiled.structs import tables
 from treadle.config.settings import default_settings
-from treadle.live.warm_up import warm_up
+from treadle.live.engine_session import warm_up
 
 ROOT = Path(__file__).resolve().parents[2]
 

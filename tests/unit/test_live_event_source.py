@@ -10,7 +10,7 @@ from typing import Any
 from treadle import events
 from treadle.engine.invented_cluster import Texts, rows
 from treadle.events import ApplicationState, Event, Samples
-from treadle.history.samples import Sample, samples_event
+from treadle.history.store import Sample, samples_event
 from treadle.live.event_source import ABSENT_MS, HistorySource
 from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag

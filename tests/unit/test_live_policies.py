@@ -19,7 +19,7 @@ from treadle.live.plan_source import PlanEventSource
 from treadle.live.policies import LivePolicies
 from treadle.live.policy_memory import PolicyMemory
 from treadle.live.session import Session
-from treadle.record.folder import segments
+from treadle.record.files import segments
 from treadle.replay.verify import verify
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader

@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from treadle.memory import peak_memory_mb
+from treadle.process_limits import peak_memory_mb
 
-ASK = "from treadle.memory import peak_memory_mb; print(peak_memory_mb())"
+ASK = "from treadle.process_limits import peak_memory_mb; print(peak_memory_mb())"
 
 
 def test_a_process_does_not_count_what_its_parent_had() -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from treadle.niceness import FIRST
+from treadle.process_limits import FIRST
 
 PLACE: Final = Path("/proc/self/oom_score_adj")
 
@@ -20,7 +20,7 @@ def test_a_sidecar_and_what_it_starts_are_ended_first_when_memory_runs_out(begin
     begins_with = max(begins_with, int(PLACE.read_text("ascii")))  # only root may make it less
     adjust = f"pathlib.Path('{PLACE}').write_text('{begins_with}')"
     child = f"import pathlib; print(pathlib.Path('{PLACE}').read_text())"
-    code = f"import pathlib, subprocess, sys; {adjust}; from treadle.niceness import go_first; go_first(); "
+    code = f"import pathlib, subprocess, sys; {adjust}; from treadle.process_limits import go_first; go_first(); "
     found = subprocess.run(
         [sys.executable, "-c", f"{code}subprocess.run([sys.executable, '-c', {child!r}])"],
         capture_output=True,

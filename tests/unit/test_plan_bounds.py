@@ -9,15 +9,12 @@ from threading import Event, Thread
 import pytest
 from tests.unit.test_plan_listener import dag, ended_rows, vertex
 
-from treadle.am import plan_registry as registry_module
-from treadle.am import task_times
-from treadle.am.keeping import THING_BYTES, Bounds, Keeping
-from treadle.am.keys import Attempt
-from treadle.am.plan_registry import PlanRegistry
-from treadle.am.protocol import Header, Kind, Status
-from treadle.am.sources import MACHINE_STAGES_MAX, PlanSources
-from treadle.am.task_times import History
-from treadle.am.turns import WAITING_MAX, FairQueue, Turns
+from treadle.am import record as task_times
+from treadle.am import registries as registry_module
+from treadle.am.protocol import Attempt, Header, Kind, Status
+from treadle.am.quotas import THING_BYTES, WAITING_MAX, Bounds, FairQueue, Keeping, Turns
+from treadle.am.record import History
+from treadle.am.registries import MACHINE_STAGES_MAX, PlanRegistry, PlanSources
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag, Stage
 from treadle.history.run import JobRun, StageRun, recurrence_key
@@ -119,7 +116,7 @@ def test_reports_of_one_dag_grow_up_to_a_bound() -> None:
     assert answers == {Status.OK, Status.BUSY}
     record = registry._records.get(attempt)
     assert record is not None
-    assert record.size_bytes <= registry_module.BYTES.each
+    assert record.size_bytes <= registry_module.RECORDS_BYTES.each
 
 
 def test_dags_of_one_user_do_not_push_out_those_of_others() -> None:
@@ -133,7 +130,7 @@ def test_dags_of_one_user_do_not_push_out_those_of_others() -> None:
         registry.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
         asked(registry, attempt, Kind.PLAN, large)
     assert registry.view(ann) is not None
-    assert registry._records.bytes_of("mallory") <= registry_module.BYTES.user
+    assert registry._records.bytes_of("mallory") <= registry_module.RECORDS_BYTES.user
     assert asked(registry, ann, Kind.REPORT, ended_rows(0)) is Status.OK
 
 
@@ -162,7 +159,7 @@ def test_history_of_one_user_does_not_push_out_that_of_others() -> None:
     assert history.find(recurrence_key("ann", "q", "TEZ", "daily")) is not None
     assert history.find(recurrence_key("mallory", "q", "TEZ", names[-1])) is not None
     assert history.find(recurrence_key("mallory", "q", "TEZ", names[0])) is None
-    assert history._profiles.bytes_of("mallory") <= task_times.BYTES.user
+    assert history._profiles.bytes_of("mallory") <= task_times.PROFILES_BYTES.user
 
 
 def test_plans_of_large_dags_are_made_on_fewer_machines_and_kept_by_user() -> None:

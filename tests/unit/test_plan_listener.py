@@ -16,12 +16,10 @@ import pytest
 from tests.support.waiting import eventually
 
 from treadle.am import listener as module
-from treadle.am.bodies import MessageError
-from treadle.am.keys import ATTEMPTS_MAX, Attempt, KeyRing
 from treadle.am.listener import BY_ADDRESS_MAX, BY_ATTEMPT_MAX, CONNECTIONS_MAX, PlanListener
-from treadle.am.plan_registry import PlanRegistry
 from treadle.am.protocol import (
     ANSWER,
+    ATTEMPTS_MAX,
     BODY_MAX,
     CHALLENGE_BYTES,
     EDGES_MAX,
@@ -30,17 +28,24 @@ from treadle.am.protocol import (
     NONCE_BYTES,
     REPORT_MAX,
     REQUEST,
+    TAG_BYTES,
     VERSION,
     VERTICES_MAX,
+    Attempt,
+    Direction,
     Header,
+    KeyRing,
     Kind,
+    MessageError,
     Status,
     code,
     request,
+    seal,
+    unseal,
 )
-from treadle.am.rates import ALL_BYTES, ATTEMPT_BYTES, BURST, USER_BYTES, Rates
-from treadle.am.sealing import TAG_BYTES, Direction, seal, unseal
-from treadle.am.task_times import History
+from treadle.am.quotas import ALL_BYTES, ATTEMPT_BYTES, BURST, USER_BYTES, Rates
+from treadle.am.record import History
+from treadle.am.registries import PlanRegistry
 from treadle.config.settings import Plans
 from treadle.errors import UserError, install_extra
 from treadle.history.run import recurrence_key

@@ -7,9 +7,9 @@ import os
 import subprocess
 import sys
 
-from treadle.line_limit import LineLimit
 from treadle.live.plan_child import LINES
 from treadle.live.plan_words import line
+from treadle.log_lines import LineLimit
 
 
 def record(text: str, *words: object) -> logging.LogRecord:

@@ -26,25 +26,21 @@ from tests.unit.test_plan_listener import DAG, KEY, ONE, OTHER, OTHER_KEY, dag, 
 from tests.unit.test_stage_reports import report as stage_report
 from tests.unit.test_stage_reports import stage
 
-from treadle.am.keys import Attempt
-from treadle.am.protocol import CHALLENGE_BYTES, NONCE_BYTES, Header, Kind, Status, request
+from treadle.am.protocol import CHALLENGE_BYTES, NONCE_BYTES, Attempt, Header, Kind, Status, request
 from treadle.am.record import CLAIM, Claims, read_claims
 from treadle.am.record import DURATION_MAX_MS as CLAIM_DURATION_MAX_MS
+from treadle.am.registries import application_of
 from treadle.am.service import PlanService
-from treadle.am.stage_registry import application_of
 from treadle.config.settings import Listener, Plans, default_settings
 from treadle.history.run import NUMBER_MAX, JobRun, StageRun, recurrence_key
 from treadle.history.sketch import DURATION_MAX_MS, DurationSketch
 from treadle.live import plan_link
 from treadle.live.history_writer import StagesOf
-from treadle.live.plan_child import RUNS, RUNS_OF_USER, Runs
-from treadle.live.plan_link import PlanLink
-from treadle.live.plan_memory import MEMORY_MAX, TRIMMED_BYTES, TRIMMED_EVERY_S, Memory
-from treadle.live.plan_process import Started
-from treadle.live.plan_source import PlanEventSource
+from treadle.live.plan_child import MEMORY_MAX, RUNS, RUNS_OF_USER, TRIMMED_BYTES, TRIMMED_EVERY_S, Memory, Runs
+from treadle.live.plan_link import PlanLink, Started
+from treadle.live.plan_source import PlanEventSource, open_plans
 from treadle.live.plan_words import CONTENT_MAX, Said, frame, read_frame, run_from_bytes, run_to_bytes
-from treadle.live.plans import open_plans
-from treadle.niceness import LISTENER
+from treadle.process_limits import LISTENER
 
 ADDRESS = f"127.77.{os.getpid() // 250 % 250}.{os.getpid() % 250 + 1}"
 """Of this process alone, so that no other one takes the port."""
@@ -324,7 +320,7 @@ def test_free_memory_is_given_back_before_there_is_too_much() -> None:
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library gives nothing back")
 def test_what_is_free_between_things_that_are_kept_is_given_back() -> None:
     code = (
-        "from treadle.live.plan_memory import resident_bytes, trim\n"
+        "from treadle.live.plan_child import resident_bytes, trim\n"
         "things = [bytes(2_000) for _ in range(100_000)]\n"
         "kept = things[::1_000]; most = resident_bytes(); del things\n"
         "before = resident_bytes(); trim(); print(most - before >> 20, before - resident_bytes() >> 20)"

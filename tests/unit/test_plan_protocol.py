@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from treadle.am.keys import Attempt
 from treadle.am.protocol import (
     CHALLENGE_BYTES,
     MAC_BYTES,
     NONCE_BYTES,
     REQUEST,
+    Attempt,
     Ended,
     Kind,
     Outcome,

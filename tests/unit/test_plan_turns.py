@@ -10,13 +10,12 @@ import numpy as np
 from tests.unit.test_plan_event_source import TEXTS, i32, u8
 
 from treadle import events
-from treadle.am.keys import Attempt
-from treadle.am.plan_registry import Amounts
+from treadle.am.protocol import Attempt
+from treadle.am.quotas import FairQueue
 from treadle.am.record import CLAIM, Claims
-from treadle.am.turns import FairQueue
+from treadle.am.registries import Amounts
 from treadle.config.settings import default_settings
-from treadle.live.plan_source import KEYS_MAX, LOOKED_MAX, ROWS_MAX, PlanEventSource
-from treadle.live.plans import open_plans
+from treadle.live.plan_source import KEYS_MAX, LOOKED_MAX, ROWS_MAX, PlanEventSource, open_plans
 from treadle.policy.catalogue import register_parts
 from treadle.wire.frames import Frame, FrameHeader
 

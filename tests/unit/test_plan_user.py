@@ -20,7 +20,7 @@ from tests.unit.test_stage_reports import report as stage_report
 from tests.unit.test_stage_reports import stage
 
 from treadle.am.protocol import Kind, Status
-from treadle.am.stage_registry import application_of
+from treadle.am.registries import application_of
 from treadle.config.settings import Plans, Profiles, Settings
 from treadle.live import plan_link
 from treadle.live.plan_link import PlanLink

@@ -14,11 +14,11 @@ import pytest
 from tests.support.pages import answering
 
 from treadle.admin.install import find_policy, ready_made, summary, with_absolute_paths
-from treadle.cli import _scheduling, _take_over
+from treadle.cli import _jmx, _take_over
 from treadle.cli.main import run
-from treadle.config.history import History
 from treadle.config.parts import QUESTIONS
 from treadle.config.reader import parse_settings, read_settings
+from treadle.config.text import History
 
 SHARE = "class Mine:\n    def keys(self, view):\n        return view.queue_used[:, 0]\n"
 SCHEDULES = {"Schedules": 1, "Mode": "enforce"}
@@ -77,8 +77,8 @@ def rm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     monkeypatch.setattr(Page, "config", str(tmp_path / "conf" / "treadle.yaml"))
     monkeypatch.setattr(_take_over, "WAIT_S", 0.4)
     monkeypatch.setattr(_take_over, "SAME_S", 0.0)
-    monkeypatch.setattr(_scheduling, "WAIT_S", 0.4)
-    monkeypatch.setattr(_scheduling, "REFUSED_S", 0.1)
+    monkeypatch.setattr(_jmx, "WAIT_S", 0.4)
+    monkeypatch.setattr(_jmx, "REFUSED_S", 0.1)
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "treadle.yaml").write_text("seed: 1\n")
     (tmp_path / "conf" / "treadle.yaml").chmod(0o640)

@@ -11,10 +11,9 @@ import yaml
 from treadle.admin.install import ready_made
 from treadle.cli import _policy_use
 from treadle.cli.main import run
-from treadle.config import history
-from treadle.config.history import History
+from treadle.config import text as history
 from treadle.config.reader import parse_settings
-from treadle.config.sections import section_values, with_sections, without_section
+from treadle.config.text import History, section_values, with_sections, without_section
 from treadle.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from rich.table import Table
 from treadle.cli import _console, main
 from treadle.cli._console import console_for_tables
 from treadle.errors import UserError
-from treadle.live.log_lines import PrintableFormatter, log_to_stderr
+from treadle.log_lines import PrintableFormatter, log_to_stderr
 
 EVIL = "x\n2026-11-22 09:00:00,000 ERROR treadle: forged \x1b[2J\x1b]0;title\x07\r\u202ey"
 

@@ -16,14 +16,12 @@ from tests.unit.test_session import SNAPSHOT, Recorder
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Profiles, Settings
 from treadle.events import Names, Snapshot
-from treadle.history.database import StoreError, Unusable
-from treadle.history.retention import Retention
+from treadle.history.database import Retention, StoreError, Unusable
 from treadle.history.store import ProfileStore, open_store
 from treadle.live import history_writer as recording
 from treadle.live.history_writer import RETRY_MS, ProfileRecorder
 from treadle.live.live_settings import read_live_settings
-from treadle.live.roles import FrameObserver
-from treadle.live.session import Session
+from treadle.live.session import FrameObserver, Session
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 

@@ -11,11 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.test_plan_listener import ONE, dag, report, vertex
 
-from treadle.am.keys import Attempt
-from treadle.am.plan_registry import REPLAN_EVERY_S, PlanRegistry
-from treadle.am.protocol import Header, Kind, Status
-from treadle.am.record import DagView
-from treadle.am.task_times import History
+from treadle.am.protocol import Attempt, Header, Kind, Status
+from treadle.am.record import DagView, History
+from treadle.am.registries import REPLAN_EVERY_S, PlanRegistry
 from treadle.config.settings import Plans
 from treadle.history.run import JobRun, recurrence_key
 

@@ -17,8 +17,15 @@ from treadle.config.reader import parse_settings
 from treadle.config.settings import Limits, Settings, Source, default_settings
 from treadle.engine import Engine
 from treadle.events import INDEX_MAX, Event, Names, PolicySwitch, Samples, Snapshot, Tags
-from treadle.live.roles import PolicyKeeper
-from treadle.live.session import DECISIONS_TO_MEND, FAILURES_MAX, EngineFailedError, Session, Submit, at_once
+from treadle.live.session import (
+    DECISIONS_TO_MEND,
+    FAILURES_MAX,
+    EngineFailedError,
+    PolicyKeeper,
+    Session,
+    Submit,
+    at_once,
+)
 from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals

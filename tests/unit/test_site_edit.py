@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.admin.host.site_edit import BEGIN, edit_site, take_back
-from treadle.admin.host.site_xml import parse_site, read_site, settings_of
+from treadle.admin.host.site_files import BEGIN, edit_site, parse_site, read_site, settings_of, take_back
 from treadle.errors import UserError
 
 SITE = Path("/conf/yarn-site.xml")

@@ -15,11 +15,9 @@ from tests.unit.test_profile_recorder import DATA
 from tests.unit.test_profile_recorder import _settings as stored_in
 from tests.unit.test_session import SNAPSHOT
 
-from treadle.am.bodies import MessageError
-from treadle.am.keeping import Bounds
-from treadle.am.keys import Attempt
-from treadle.am.protocol import Status
-from treadle.am.stage_registry import StageRegistry, application_of, read_stage, read_stage_report, runs_of
+from treadle.am.protocol import Attempt, MessageError, Status
+from treadle.am.quotas import Bounds
+from treadle.am.registries import StageRegistry, application_of, read_stage, read_stage_report, runs_of
 from treadle.events import Event, Names, Snapshot
 from treadle.history.profile import StageProfile
 from treadle.history.run import Measured, StageRun

@@ -11,7 +11,7 @@ import pytest
 from tests.engine.fake_rm import FakeRM, flat
 from tests.unit.history.test_split_meta import content
 
-from treadle.am.keeping import Keeping
+from treadle.am.quotas import Keeping
 from treadle.events import Event, Snapshot
 from treadle.history.run import JobRun, StageRun, size_of_run
 from treadle.history.sketch import DurationSketch

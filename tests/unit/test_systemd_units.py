@@ -12,9 +12,9 @@ import pytest
 
 from treadle.cli.main import run
 from treadle.history.importers import process
-from treadle.history.importers.limits import LIMITS
+from treadle.history.importers.reader import LIMITS
 from treadle.live import plan_child
-from treadle.niceness import LISTENER
+from treadle.process_limits import LISTENER
 
 UNITS = Path(__file__).resolve().parents[2] / "conf" / "systemd"
 SERVICES = sorted(UNITS.glob("*.service"))

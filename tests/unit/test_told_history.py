@@ -21,15 +21,13 @@ from treadle.config.settings import Profiles, Settings
 from treadle.engine import Engine
 from treadle.engine.invented_cluster import resource_types
 from treadle.events import ContainerEvent, Event, Samples, Snapshot, StageInputs, TaskEstimates, TaskInputs
-from treadle.history.database import StoreError, Unusable
+from treadle.history.database import Retention, StoreError, Unusable
 from treadle.history.profile import JobProfile
-from treadle.history.retention import Retention
 from treadle.history.run import JobRun, RecurrenceKey, StageRun
-from treadle.history.samples import Sample
 from treadle.history.sketch import DurationSketch
 from treadle.history.stages import splits as split_meta
 from treadle.history.stages.splits import Split
-from treadle.history.store import ProfileStore, open_store
+from treadle.history.store import ProfileStore, Sample, open_store
 from treadle.live.event_source import HistorySource
 from treadle.live.hints import AHEAD_KEY
 from treadle.live.history_writer import ProfileRecorder

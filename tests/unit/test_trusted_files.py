@@ -14,8 +14,8 @@ from treadle.cli import _take_over
 from treadle.cli.main import run
 from treadle.config import trust
 from treadle.config.errors import ConfigError
-from treadle.config.history import History
 from treadle.config.reader import read_settings
+from treadle.config.text import History
 from treadle.config.trust import reason_against
 from treadle.errors import UserError
 from treadle.files import own_folder, write_whole

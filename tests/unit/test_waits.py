@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from treadle.events import Applications, ApplicationState, Event, Requests
-from treadle.live.waits import Waits
-from treadle.sidecar.reports import REPORT_INTERVAL_MS
+from treadle.live.session import Waits
+from treadle.sidecar.merge import REPORT_INTERVAL_MS
 from treadle.wire.frames import Frame, FrameHeader
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from treadle.config.settings import default_settings
+from treadle.live.engine_session import warm_up
 from treadle.live.session import Session
-from treadle.live.warm_up import warm_up
 
 
 def test_the_invented_cluster_gets_its_containers() -> None:

@@ -2,20 +2,203 @@
 
 Everything is big-endian, as Java's DataOutputStream writes it. Nothing here trusts a byte: what is not a message raises
 `MessageError`.
+
+Reads the bodies of messages: values one after another, big-endian, none of them trusted.
+
+Bodies of requests and answers, encrypted with AES-256-GCM under keys that one connection alone has.
+
+The key of a direction comes from the attempt's key, the listener's challenge and the request's nonce; it seals one
+body, so that GCM's own nonce may be constant. Needs the package `cryptography` (the extra `encrypt`).
+
+The keys of application attempts, each known to the attempt, the ResourceManager and us alone.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
-from enum import IntEnum
-from struct import Struct
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from enum import Enum, IntEnum
+from importlib.util import find_spec
+from struct import Struct, error
+from threading import Lock
+from typing import Any, Final, NamedTuple, TypeVar
 
-from treadle.am.bodies import MessageError, Reader, read_whole
-from treadle.am.keys import Attempt
-from treadle.am.sealing import TAG_BYTES, Direction, seal
+from treadle.errors import UserError, install_extra
+
+T = TypeVar("T")
+
+_INT: Final = Struct(">i")
+_SHORT: Final = Struct(">H")
+
+
+class MessageError(Exception):
+    """Bytes that are no message."""
+
+
+class Reader:
+    """Reads values one after another; raises `struct.error` or `ValueError` where there are none."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self.at = 0
+
+    def take(self, struct: Struct) -> tuple[Any, ...]:
+        """Return the values of a structure."""
+        values = struct.unpack_from(self.body, self.at)
+        self.at += struct.size
+        return values
+
+    def number(self) -> int:
+        """Return an i32."""
+        (number,) = self.take(_INT)
+        return int(number)
+
+    def count(self, most: int) -> int:
+        """Return an i32 that says how many there are of something.
+
+        Raises:
+            MessageError: less than 0 or too many.
+        """
+        count = self.number()
+        if not 0 <= count <= most:
+            raise MessageError(f"{count} of something of which at most {most} are taken")
+        return count
+
+    def text(self) -> str:
+        """Return a text."""
+        (length,) = self.take(_SHORT)
+        content = self.body[self.at : self.at + length]
+        if len(content) < length:
+            raise MessageError("a text that is cut off")
+        self.at += length
+        return content.decode("utf-8")
+
+
+def read_whole(body: bytes, read: Callable[[Reader], T]) -> T:
+    """Return what ``read`` makes of a body, all of it.
+
+    Raises:
+        MessageError: it is damaged, or longer than what was read.
+    """
+    reader = Reader(body)
+    try:
+        found = read(reader)
+    except (error, UnicodeDecodeError, ValueError) as problem:
+        raise MessageError(f"a damaged body: {problem}") from problem
+    if reader.at != len(body):
+        raise MessageError(f"{len(body) - reader.at} bytes too many")
+    return found
+
+
+TAG_BYTES: Final = 16
+"""A sealed body is longer than what it holds by so much."""
+
+_GCM_NONCE: Final = bytes(12)
+
+
+class Direction(Enum):
+    """Whose body it is."""
+
+    REQUEST = b"treadle-plans-2 request"
+    ANSWER = b"treadle-plans-2 answer"
+
+
+def can_seal() -> bool:
+    """Return whether the package for it is there."""
+    return find_spec("cryptography") is not None
+
+
+def check_sealing() -> None:
+    """Check that bodies can be sealed here.
+
+    Raises:
+        UserError: the package for it is missing.
+    """
+    try:
+        import cryptography  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            f"listener.encrypt: 'cryptography' is missing; {install_extra('encrypt')}, or set encrypt: false"
+        ) from error
+
+
+def seal(key: bytes, direction: Direction, said: bytes, nonce: bytes, body: bytes) -> bytes:
+    """Return a body encrypted, for the request with ``nonce`` that follows the challenge ``said``."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    sealed: bytes = AESGCM(_key(key, direction, said, nonce)).encrypt(_GCM_NONCE, body, None)
+    return sealed
+
+
+def unseal(key: bytes, direction: Direction, said: bytes, nonce: bytes, sealed: bytes) -> bytes:
+    """Return what a sealed body holds.
+
+    Raises:
+        MessageError: it was sealed with another key, or changed.
+    """
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    try:
+        body: bytes = AESGCM(_key(key, direction, said, nonce)).decrypt(_GCM_NONCE, sealed, None)
+    except InvalidTag as error:
+        raise MessageError("a sealed body that cannot be opened") from error
+    return body
+
+
+def _key(key: bytes, direction: Direction, said: bytes, nonce: bytes) -> bytes:
+    return hmac.digest(key, direction.value + said + nonce, "sha256")
+
+
+KEY_BYTES: Final = 32
+
+NUMBERS_MAX: Final = 2
+"""Keys kept of an attempt: after the ResourceManager has rolled its master key over, the one before is still used."""
+
+ATTEMPTS_MAX: Final = 100_000
+"""Attempts whose keys are kept; the oldest is dropped first."""
+
+
+class Attempt(NamedTuple):
+    """An application attempt, by YARN's numbers."""
+
+    cluster_timestamp: int
+    application: int
+    attempt: int
+
+
+class KeyRing:
+    """Keys by attempt and number. For several threads. Never shown, and not written anywhere."""
+
+    def __init__(self) -> None:
+        self._keys: dict[Attempt, dict[int, bytes]] = {}
+        self._lock = Lock()
+
+    def give(self, attempt: Attempt, number: int, key: bytes) -> None:
+        """Keep a key of `KEY_BYTES` bytes."""
+        with self._lock:
+            keys = self._keys.setdefault(attempt, {})
+            keys.pop(number, None)
+            keys[number] = key
+            while len(keys) > NUMBERS_MAX:
+                del keys[next(iter(keys))]
+            while len(self._keys) > ATTEMPTS_MAX:
+                del self._keys[next(iter(self._keys))]
+
+    def forget(self, attempt: Attempt) -> None:
+        """Forget the keys of an attempt that has ended."""
+        with self._lock:
+            self._keys.pop(attempt, None)
+
+    def find(self, attempt: Attempt, number: int) -> bytes | None:
+        """Return a key; None if it is not known."""
+        with self._lock:
+            return self._keys.get(attempt, {}).get(number)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
 
 VERSION: Final = 2
 BODY_MAX: Final = 256 << 10
@@ -39,7 +222,7 @@ TASKS_MAX: Final = 10_000_000
 
 NONCE_BYTES: Final = 32
 SEALED: Final = 1
-"""Flag of a challenge: bodies must be sealed here (`treadle.am.sealing`); of request and answer: its body is."""
+"""Flag of a challenge: bodies must be sealed here (`treadle.am.protocol`); of request and answer: its body is."""
 
 CHALLENGE: Final = Struct(">4sBB2x32s")
 _BEGIN: Final = Struct(">4sB")
@@ -57,7 +240,7 @@ class Kind(IntEnum):
     PLAN = 1
     REPORT = 2
     STAGES = 3
-    """Of a Spark application; see `treadle.am.stage_registry`."""
+    """Of a Spark application; see `treadle.am.registries`."""
 
 
 class Status(IntEnum):

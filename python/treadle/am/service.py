@@ -10,15 +10,11 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Final
 
-from treadle.am.keys import Attempt, KeyRing
 from treadle.am.listener import PlanListener
-from treadle.am.plan_registry import Amounts, PlanRegistry
-from treadle.am.protocol import Header, Kind, Status
-from treadle.am.rates import Rates
-from treadle.am.record import Claims, claims_of
-from treadle.am.stage_registry import StageRegistry
-from treadle.am.task_times import FindProfile, History
-from treadle.am.turns import FairQueue
+from treadle.am.protocol import Attempt, Header, KeyRing, Kind, Status
+from treadle.am.quotas import FairQueue, Rates
+from treadle.am.record import Claims, FindProfile, History, claims_of
+from treadle.am.registries import Amounts, PlanRegistry, StageRegistry
 from treadle.config.settings import Listener, Plans
 from treadle.history.run import JobRun, recurrence_key
 

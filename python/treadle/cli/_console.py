@@ -1,11 +1,16 @@
-"""Where commands show tables and how far they are, on a screen and in a log."""
+"""Where commands show tables and how far they are, on a screen and in a log.
+
+Options of commands that run an experiment's seeds, and what Ctrl-C does to them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from pathlib import Path
+from typing import Annotated, Any, Final
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -92,3 +97,26 @@ def counted_progress(unit: str = "") -> Progress:
     console = progress_console()
     # a file would get an empty line for each
     return Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal)
+
+
+INTERRUPTED: Final = 130
+
+CacheOption = Annotated[
+    Path | None,
+    typer.Option(help="A folder for the results of runs: those found there do not run again. None is kept without it."),
+]
+ProcessesOption = Annotated[
+    int, typer.Option(min=0, max=1024, help="Runs at a time, each in a process; 0: one a core.")
+]
+"""Not ``--jobs``, as elsewhere: these commands have jobs to simulate."""
+
+
+@contextmanager
+def going_on(console: Console, cache: Path | None) -> Iterator[None]:
+    """End with exit code 130 on Ctrl-C, and report what happens to the runs that have ended."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = f"what ran is kept in {cache}: the same command goes on" if cache else "--cache DIR keeps what has run"
+        say(console, f"stopped; {kept}", "red")
+        raise typer.Exit(INTERRUPTED) from None

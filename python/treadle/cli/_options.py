@@ -1,14 +1,22 @@
-"""Options that many commands have, and options of which a function makes one value that a command takes."""
+"""Options that many commands have, and options of which a function makes one value that a command takes.
+
+Where commands put their results: files and folders that a user names, and one way to say what is wrong with one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import importlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import chdir, contextmanager
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 
 from treadle.config.trust import TRUST_OPTION
+from treadle.errors import UserError, install_extra
 
 TrustOption = Annotated[
     bool,
@@ -57,3 +65,113 @@ def _parameters(function: Callable[..., Any], made: Iterable[str]) -> list[Param
     for name in made:
         function.__annotations__.pop(name, None)
     return list(signature(function, eval_str=True).parameters.values())
+
+
+KeepGoingOption = Annotated[
+    bool,
+    typer.Option(
+        "--keep-going", help="A policy of which a part fails has no figures; go on with the others, then exit 1."
+    ),
+]
+
+
+@contextmanager
+def writing(option: str, place: Path, kind: Literal["file", "folder"]) -> Iterator[None]:
+    """Turn what the operating system refuses inside into an error that names the option.
+
+    Raises:
+        UserError: something could not be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{option}: {place}: {error.strerror}; name a {kind} that can be written") from None
+
+
+def write_json(file: Path, document: object) -> None:
+    """Write the results of ``--json``, with the folders above the file.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    with writing("--json", file, "file"):
+        _make_folder_of(file)
+        file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def check_writable(option: str, file: Path) -> None:
+    """See, before long work, that a file of results can be written; what it holds stays, and no empty one is left.
+
+    Raises:
+        UserError: it cannot.
+    """
+    with writing(option, file, "file"):
+        _make_folder_of(file)
+        is_new = not file.exists() and not file.is_symlink()
+        file.open("a", encoding="utf-8").close()
+        if is_new:
+            file.unlink()
+
+
+def _make_folder_of(file: Path) -> None:
+    if not file.parent.exists():  # if the parent is no folder, the write reports it more clearly
+        file.parent.mkdir(parents=True)
+
+
+def check_plotting(option: str = "--plot") -> None:
+    """See that plots can be drawn at all; before long work, and before a module that needs matplotlib is imported.
+
+    Raises:
+        UserError: matplotlib, an extra, is not installed.
+    """
+    try:
+        with chdir("/"):  # as it is imported it follows a matplotlibrc of the current folder, which others may write
+            importlib.import_module("matplotlib")
+    except ImportError as error:
+        raise UserError(f"{option}: needs matplotlib; {install_extra('plot')}, or leave {option} out") from error
+
+
+def plot_folder(folder: Path, option: str = "--plot") -> None:
+    """Make the folder that an option names before long work.
+
+    Raises:
+        UserError: it cannot be made, or plots cannot be drawn.
+    """
+    check_plotting(option)
+    make_folder(folder, option)
+
+
+def make_folder(folder: Path, option: str) -> None:
+    """Make the folder that an option names before long work.
+
+    Raises:
+        UserError: it cannot be made.
+    """
+    with writing(option, folder, "folder"):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def check_results(json_file: Path | None, plot: Path | None) -> None:
+    """See, before long work, that what ``--json`` and ``--plot`` name can be written.
+
+    Raises:
+        UserError: one of them cannot.
+    """
+    if plot is not None:
+        plot_folder(plot)
+    if json_file is not None:
+        check_writable("--json", json_file)
+
+
+def checked_formats(given: list[str] | None, option: str) -> tuple[str, ...]:
+    """Return the formats of plots that an option names, each once.
+
+    Raises:
+        UserError: one of them is none.
+    """
+    from treadle.simulate.plots import FORMATS
+
+    for name in given or ():
+        if name not in FORMATS:
+            raise UserError(f"{option}: {name!r} is none of {', '.join(FORMATS)}")
+    return tuple(dict.fromkeys(given or ("png",)))

@@ -14,12 +14,11 @@ import yaml
 
 from treadle.admin.install import ready_made, replace_file, with_absolute_paths
 from treadle.config.errors import ConfigError, unknown
-from treadle.config.history import History, Version
-from treadle.config.needs import idle_parts, missing
+from treadle.config.part_files import idle_parts, missing
 from treadle.config.parts import QUESTIONS
 from treadle.config.reader import parse_roster, parse_settings, peek_source, read_roster, warnings_of
-from treadle.config.sections import section_values, with_sections, without_section
 from treadle.config.settings import KEYS, OWN_KEYS, SECTIONS, Settings
+from treadle.config.text import History, Version, section_values, with_sections, without_section
 from treadle.config.trust import reason_against, trusted_owners
 from treadle.config.yaml_nodes import YamlDocument, text_of
 from treadle.errors import UserError

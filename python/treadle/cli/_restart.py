@@ -10,7 +10,7 @@ from typing import Any, Final
 import psutil
 
 from treadle.admin.host import running
-from treadle.admin.host.where import sidecar_users
+from treadle.admin.host.plan import sidecar_users
 from treadle.cli._jmx import read_bean
 from treadle.cli._take_over import refuse_off
 from treadle.config.trust import user_name

@@ -1,4 +1,9 @@
-"""What `treadle simulate` does."""
+"""What `treadle simulate` does.
+
+Policies side by side over seeds: slowdowns of groups of jobs, and policies pair by pair.
+
+Several engines of a simulation in tables.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import typer
@@ -16,27 +21,129 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from treadle.admin.install import find_policy
-from treadle.cli._comparison_tables import baseline_table, comparison_tables
-from treadle.cli._console import compiling, console_for_tables, counted_progress, say
-from treadle.cli._engines_table import engines_tables
-from treadle.cli._results import check_results, make_folder, write_json, writing
-from treadle.cli._runs import INTERRUPTED
+from treadle.cli._console import INTERRUPTED, compiling, console_for_tables, counted_progress, say
+from treadle.cli._options import check_results, make_folder, write_json, writing
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.policy.failed import PolicyFailedError
 from treadle.simulate.batch import Line, Outcome, run_line, run_lines, settings_of, with_scenario
-from treadle.simulate.comparison import as_rows, pairs_of, slowdowns_of
+from treadle.simulate.comparison import against_of, as_rows, pairs_of, slowdowns_of
 from treadle.simulate.policy_queues import check_trees
 from treadle.simulate.run import Run
 from treadle.simulate.said import by_whom
 from treadle.simulate.scenario import Scenario
 from treadle.simulate.statistics import FEW
 from treadle.simulate.tables import TableFormat, check_parquet, write_tables
+from treadle.simulator.engine_figures import EngineFigures
 from treadle.simulator.results import FailedRun, Summary, as_json
 from treadle.simulator.scenario_engines import warm_up_all
 from treadle.tables import empty_table
 from treadle.words import counted
+
+
+def comparison_tables(summaries: Sequence[Summary], *, details: bool) -> Iterator[Table]:
+    """Yield the tables: of all jobs together, with ``details`` by class of sizes and queue too; pairs if there are.
+
+    Where there are several seeds each figure has its 95 % interval.
+    """
+    table = Table(title="Times of jobs over seeds; slowdown: completion time over the least possible one alone")
+    table.title_justify = "left"
+    for name in ("policy", *(("jobs of",) if details else ())):
+        table.add_column(name)
+    for name in ("jobs", "completion, mean (s)", "slowdown, mean", "P50", "P99"):
+        table.add_column(name, justify="right")
+    for each in slowdowns_of(summaries):
+        if not details and each.by != "all":
+            continue
+        group = (each.group if each.by == "all" else f"{each.by} {each.group}",) if details else ()
+        figures = (each.completion_mean_s, each.mean, each.p50, each.p99)
+        table.add_row(each.policy, *group, str(each.jobs), *map(str, figures))
+    yield table
+    pairs = pairs_of(summaries)
+    if not pairs:
+        return
+    table = empty_table(
+        "Policies pair by pair, on the jobs that ended under both",
+        ("policy", "over"),
+        ("jobs", "mean completion, ratio", "P99, ratio", "ended sooner"),
+    )
+    for pair in pairs:
+        table.add_row(pair.policy, pair.other, str(pair.jobs), str(pair.ratio), str(pair.p99_ratio), str(pair.sooner))
+    yield table
+
+
+def baseline_table(summaries: Sequence[Summary], baseline: str) -> Table:
+    """Return what each policy changes against a baseline, paired by seed; below 0 it is quicker."""
+    table = empty_table(
+        f"Changes against {baseline}, paired by seed, on the jobs that ended under both",
+        ("policy", "figure"),
+        ("change", "95 %", "verdict", "draws", "draws for 2 %"),
+    )
+    for each in against_of(summaries, baseline):
+        for name, found in each.figures.items():
+            needed = "-" if found.needed is None else str(found.needed)
+            row = (found.change_text, found.interval_text, found.word, str(found.draws), needed)
+            table.add_row(each.policy, name, *row)
+        table.add_row(each.policy, "jobs over 10 % later", f"{each.late.mean:.1%}", *[""] * 4)
+        table.add_row(each.policy, "worst job, times as long", f"{each.worst.mean:.3g}", *[""] * 4)
+    return table
+
+
+TIMES: Final = {
+    "conflict_fraction": "conflict fraction",
+    "wait_mean_s": "wait (s)",
+    "wait_p99_s": "P99 (s)",
+    "useful_s": "useful (s)",
+    "wasted_s": "wasted (s)",
+    "empty_s": "empty (s)",
+}
+COUNTS: Final = {
+    "transactions": "succeeded",
+    "conflicts": "conflicts",
+    "empty": "empty",
+    "retries": "retries",
+    "given_up": "given up",
+    "moved": "moved",
+    "placed": "containers",
+}
+
+
+def engines_tables(summaries: Sequence[Summary]) -> Iterator[Table]:
+    """Yield tables with a row for each policy and engine: how busy it was, and the outcomes of its transactions."""
+    table = _engine_table("Engines: busyness, conflicts over successes, wait to the first attempt, decision time")
+    table.add_column("busy", justify="right")
+    for title in TIMES.values():
+        table.add_column(title, justify="right")
+    for policy, engines in _engines(summaries):
+        busy = f"{np.mean([each.busyness for each in engines]):.1%}"
+        table.add_row(policy, engines[0].name, busy, *_means(engines, TIMES))
+    yield table
+    table = _engine_table("Engines: transactions, and applications that other engines got")
+    for title in COUNTS.values():
+        table.add_column(title, justify="right")
+    for policy, engines in _engines(summaries):
+        table.add_row(policy, engines[0].name, *_means(engines, COUNTS))
+    yield table
+
+
+def _engine_table(title: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for name in ("policy", "engine"):
+        table.add_column(name)
+    return table
+
+
+def _engines(summaries: Sequence[Summary]) -> Iterator[tuple[str, tuple[EngineFigures, ...]]]:
+    """Yield each policy and engine with its figures, one for each seed."""
+    for policy in dict.fromkeys(each.policy for each in summaries):
+        runs = [each.engines for each in summaries if each.policy == policy and each.engines]
+        for engines in zip(*runs, strict=True):
+            yield policy, engines
+
+
+def _means(engines: Sequence[EngineFigures], fields: dict[str, str]) -> Iterator[str]:
+    return (f"{np.mean([getattr(each, field) for each in engines]):.4g}" for field in fields)
 
 
 @dataclass(frozen=True, slots=True)

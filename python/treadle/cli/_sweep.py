@@ -14,9 +14,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from treadle.cli._console import compiling, console_for_tables, counted_progress, progress_console, say
-from treadle.cli._results import check_results, check_writable, write_json, writing
-from treadle.cli._runs import INTERRUPTED
+from treadle.cli._console import INTERRUPTED, compiling, console_for_tables, counted_progress, progress_console, say
+from treadle.cli._options import check_results, check_writable, write_json, writing
 from treadle.policy.failed import PolicyFailedError
 from treadle.simulate.statistics import FEW, Interval
 from treadle.simulator.scenario_engines import warm_up_all

@@ -49,15 +49,12 @@ def dashboard(
     Nothing of it runs in the ResourceManager or in a sidecar. Who opens a page has to know the token.
     """
     _need_extra()
-    from treadle.dashboard.addresses import addresses
-    from treadle.dashboard.board import Board
+    from treadle.dashboard.access import Doorkeeper, addresses, read_or_make
     from treadle.dashboard.collector import Collector
-    from treadle.dashboard.history import History
-    from treadle.dashboard.questions import Questions
+    from treadle.dashboard.history import History, check_cluster
     from treadle.dashboard.reading import Reader
-    from treadle.dashboard.server import Parts, listen, server_of
-    from treadle.dashboard.token_file import Doorkeeper, read_or_make
-    from treadle.dashboard.whose import check_cluster
+    from treadle.dashboard.server import Parts, Questions, listen, server_of
+    from treadle.dashboard.views import Board
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("treadle").setLevel(logging.INFO)

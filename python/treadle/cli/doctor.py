@@ -65,7 +65,7 @@ def doctor(
     from treadle.admin.doctor.checks import Facts
     from treadle.admin.doctor.run import chosen_checks, examine
     from treadle.admin.host.manifest import installed_conf
-    from treadle.admin.host.where import found_prefix
+    from treadle.admin.host.plan import found_prefix
     from treadle.cli._take_over import refresh_command
     from treadle.config.parts import PARTS
     from treadle.policy.catalogue import register_parts

@@ -14,8 +14,8 @@ import typer
 from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
 from treadle.errors import UserError, printable
-from treadle.yarn.application_ids import several
-from treadle.yarn.applications import find_applications
+from treadle.yarn.codes import several
+from treadle.yarn.pages import find_applications
 from treadle.yarn.treadle_beans import why_not
 
 app = typer.Typer()
@@ -197,7 +197,7 @@ def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
         NoSidecarError: none listens there.
         UserError: one listens, and does not answer; or another user could have put the socket there.
     """
-    from treadle.admin.host.where import sidecar_users
+    from treadle.admin.host.plan import sidecar_users
 
     users = sidecar_users()
     problem = f"{places[0]}: No such file or directory"

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
+from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, confirm, read_bean
 from treadle.cli._options import TrustOption
-from treadle.cli._scheduling import confirm
 from treadle.words import counted
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ def history(
     from dataclasses import asdict
 
     from treadle.cli import _policy_use
-    from treadle.config.history import History
+    from treadle.config.text import History
 
     target = _policy_use.target_of(config, rm, ca)
     rows = [asdict(version) for version in History(target.resolve()).versions()]
@@ -181,7 +180,7 @@ def _take_over_change(
 ) -> None:
     """Put a text in a treadle.yaml's place and have it read; what was there is put back if it is refused."""
     from treadle.cli import _take_over
-    from treadle.cli._runs import INTERRUPTED
+    from treadle.cli._console import INTERRUPTED
     from treadle.errors import UserError
 
     command = None if no_refresh else _take_over.refresh_command(yarn)

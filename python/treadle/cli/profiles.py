@@ -21,9 +21,9 @@ from treadle.files import write_whole
 from treadle.words import counted
 
 if TYPE_CHECKING:
+    from treadle.history.database import Retention
     from treadle.history.importers.importing import Summary
     from treadle.history.profile import JobProfile, StageProfile
-    from treadle.history.retention import Retention
     from treadle.history.store import ProfileStore, Selection
 
 app = typer.Typer(help="What is known of recurring jobs, by user, queue, type and name.", no_args_is_help=True)
@@ -171,12 +171,12 @@ def import_(
         raise UserError("name files or folders to import, or a --history-server")
     from rich.console import Console
 
-    from treadle.config.trusted_socket import connect as connect_to
+    from treadle.config.trust import connect as connect_to
+    from treadle.history.database import KEEP_ALL
     from treadle.history.importers import importing as imports
     from treadle.history.importers.history_server import HistoryServer
     from treadle.history.importers.reader import HistoryReader
     from treadle.history.importers.sources import find_sources
-    from treadle.history.retention import KEEP_ALL
 
     retention, bytes_max = KEEP_ALL, None if config is not None else imports.BYTES_WITHOUT_BOUNDS
     if config is not None:

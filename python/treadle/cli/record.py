@@ -34,7 +34,7 @@ def show(place: PlaceArgument, as_json: JsonOption = False) -> None:
 
     The exit code is 1 if a segment is damaged or frames are missing. The last one may still be written.
     """
-    from treadle.record.folder import segments
+    from treadle.record.files import segments
     from treadle.record.summary import summarise
 
     found = summarise(segments(place))

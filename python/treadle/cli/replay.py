@@ -12,10 +12,9 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from treadle.cli._console import console_for_tables, say, steps
+from treadle.cli._console import INTERRUPTED, console_for_tables, say, steps
 from treadle.cli._jmx import JsonOption
 from treadle.cli._options import TrustOption
-from treadle.cli._runs import INTERRUPTED
 from treadle.errors import UserError
 
 app = typer.Typer()
@@ -53,7 +52,7 @@ def replay(
     histories only (--history). The exit code is 1 if an answer is another, a segment is missing or was not replayed,
     the model is far off, jobs do not end in it or a history cannot be read, and 2 if nothing can be replayed.
     """
-    from treadle.record.folder import segments
+    from treadle.record.files import segments
 
     if policy and not all(name.strip() for name in policy):
         raise UserError("--policy: it is empty; name a treadle.yaml, or a ready-made policy (treadle policy list)")

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._options import TrustOption
-from treadle.cli._results import KeepGoingOption, check_plotting
+from treadle.cli._options import KeepGoingOption, TrustOption, check_plotting
 
 app = typer.Typer()
 
@@ -61,7 +60,7 @@ def simulate(
     formats: tuple[str, ...] = ("png",)
     if plot is not None:
         check_plotting()
-        from treadle.cli._results import checked_formats
+        from treadle.cli._options import checked_formats
 
         formats = checked_formats(plot_format, "--plot-format")
     places = _simulate.Places(json_file, csv, parquet, plot, formats)

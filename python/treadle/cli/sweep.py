@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._options import TrustOption
-from treadle.cli._results import check_plotting
+from treadle.cli._options import TrustOption, check_plotting
 from treadle.errors import UserError
 
 app = typer.Typer()
@@ -49,7 +48,7 @@ def sweep(
     formats: tuple[str, ...] = ("png",)
     if plot is not None:
         check_plotting()
-        from treadle.cli._results import checked_formats
+        from treadle.cli._options import checked_formats
 
         formats = checked_formats(plot_format, "--plot-format")
     if on is Where.LOCAL and (master is not None or conf):

@@ -3,6 +3,10 @@
 Beans are read each `BEANS_EVERY_S`, and at most `LOOK_PAUSE_MAX_S` after a look that was slow: whether Treadle
 schedules must not be shown wrong for long. What beans say is posted before pages are read. REST pages are read each
 `PAGES_EVERY_S`; at most a tenth of the time is spent on them, so that a slow ResourceManager is asked less often.
+
+What changed in the ResourceManager between two looks: its policy, its mode, that it restarted.
+
+Which nodes engines keep free, asked beside the looks: an engine that hangs must not make the dashboard blind.
 """
 
 from __future__ import annotations
@@ -12,25 +16,121 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from threading import Event
+from threading import Event, Thread
 from typing import Any, Final
 
-from treadle.dashboard.board import PARTS, Board
-from treadle.dashboard.changes import Changes
-from treadle.dashboard.cluster import Job, Nodes, Queue
-from treadle.dashboard.conditions import Conditions, Trouble
-from treadle.dashboard.estimates import Estimates
-from treadle.dashboard.held import Held, HeldNodes, nobody_tells
-from treadle.dashboard.history import History
+from treadle.dashboard.history import Conditions, History, Trouble
 from treadle.dashboard.metrics import exposition
-from treadle.dashboard.reading import COUNTERS, Decisions, Reader
-from treadle.dashboard.views import EVENTS_SHOWN_MAX, View, documents, overview
+from treadle.dashboard.reading import COUNTERS, Decisions, HeldNode, Job, Nodes, Queue, Reader, held_of
+from treadle.dashboard.views import EVENTS_SHOWN_MAX, PARTS, Board, Estimates, View, documents, overview
 from treadle.errors import UserError, printable
 from treadle.words import STARVED
 from treadle.yarn import pages
-from treadle.yarn.pairs import active_of
+from treadle.yarn.pages import active_of
+
+TEXT_MAX: Final = 200
+RESTART_S: Final = 60.0
+"""Counters that begin so much later than before are those of another start: both times are by the dashboard's clock."""
+
+_COUNTED_SINCE: Final = "counted since"
+
+
+class Changes:
+    """Compares a look with what was seen before, by an earlier process too."""
+
+    def __init__(self, seen: Mapping[str, str]) -> None:
+        """Begin with what was seen last."""
+        self.seen = dict(seen)
+        self._counted_ms = -1
+
+    def see(self, at_s: float, decisions: Decisions) -> list[str]:
+        """Return a line for each change.
+
+        Args:
+            at_s: the time of the look, seconds since 1970
+            decisions: what Treadle's beans say
+        """
+        return [*self._restarted(at_s, decisions), *self._renamed(decisions)]
+
+    @property
+    def counted_since_s(self) -> float:
+        """When Treadle's counters began at 0, seconds since 1970; 0 if that is not known."""
+        return float(self.seen.get(_COUNTED_SINCE, 0.0))
+
+    def _restarted(self, at_s: float, decisions: Decisions) -> list[str]:
+        counted_ms = decisions.numbers.get("SinceMs", 0)
+        if not counted_ms:
+            return []
+        since_s, known_s = at_s - counted_ms / 1000, self.counted_since_s
+        again = bool(known_s) and (counted_ms < self._counted_ms or since_s > known_s + RESTART_S)
+        self._counted_ms = counted_ms
+        if known_s and not again:
+            return []
+        self.seen[_COUNTED_SINCE] = f"{since_s:.0f}"
+        started = datetime.fromtimestamp(since_s, UTC).isoformat(timespec="seconds")
+        return [f"the ResourceManager started, or became active again, at {started}: counters began at 0"] * again
+
+    def _renamed(self, decisions: Decisions) -> list[str]:
+        now = {"mode": decisions.texts["Mode"], "policy": decisions.texts["Policy"]}
+        now |= {f"policy of engine {each['engine']}": str(each["policy"]) for each in decisions.engines}
+        lines = []
+        for name, text in now.items():
+            before = self.seen.get(name, "")
+            if text and before and text != before:
+                lines.append(f"{name} changed from {printable(before[:TEXT_MAX])} to {printable(text[:TEXT_MAX])}")
+            if text:
+                self.seen[name] = text
+        return lines
+
 
 _log = logging.getLogger(__name__)
+
+WAIT_S: Final = 0.4
+"""How long a look waits for engines, so that looks come as often as before; what is later is shown by the next one."""
+
+NOT_YET: Final = "an engine has not answered yet"
+
+Held = Callable[[], list[dict[str, Any]]]
+"""Returns the nodes that engines keep free; raises `UserError` if they cannot be asked."""
+
+
+def nobody_tells() -> list[dict[str, Any]]:
+    """Report no held node.
+
+    Raises:
+        UserError: always.
+    """
+    raise UserError("nobody can be asked")
+
+
+class HeldNodes:
+    """Asks engines on a thread of its own, one question at a time."""
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+        self._asking: Thread | None = None
+        self._found: tuple[list[HeldNode], str] = [], ""
+
+    def ask(self, wait_s: float | None = None) -> tuple[list[HeldNode], str]:
+        """Return the nodes that engines keep free, and why that is not known; empty if it is."""
+        if self._asking is None:
+            self._asking = Thread(target=self._ask, name="held", daemon=True)
+            self._asking.start()
+        self._asking.join(WAIT_S if wait_s is None else wait_s)
+        if self._asking.is_alive():
+            return [], NOT_YET
+        self._asking = None
+        return self._found
+
+    def _ask(self) -> None:
+        try:
+            self._found = held_of(self._held()), ""
+        except UserError as error:  # elsewhere than on the ResourceManager's host that is no trouble
+            self._found = [], printable(str(error))
+        except Exception as error:  # pages say so; whoever looks goes on
+            _log.exception("engines cannot be asked which nodes they keep free")
+            self._found = [], printable(f"{type(error).__name__}: {error}")
+
 
 BEANS_EVERY_S: Final = 5.0
 PAGES_EVERY_S: Final = 15.0

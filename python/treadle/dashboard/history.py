@@ -1,6 +1,10 @@
 """Numbers over time, jobs that ended and what went wrong, in one SQLite file of a bounded size.
 
 Each number is kept three times, finer for a shorter time: a row of a level is the mean of what was seen within it.
+
+What is wrong with a cluster, and since when.
+
+Whose history a file is: that of another cluster is not continued as if it were this one's.
 """
 
 from __future__ import annotations
@@ -13,10 +17,82 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
-from treadle.dashboard.conditions import Condition
 from treadle.errors import UserError
 from treadle.files import hold
+from treadle.yarn.pages import address_of, addresses, property_of
+
+CONDITIONS_MAX: Final = 64
+TEXT_MAX: Final = 512
+UNSEEN_S: Final = 600.0
+"""What was wrong when an earlier process looked last is the same trouble if that was no longer ago."""
+
+
+class Trouble(NamedTuple):
+    """What somebody who looked found."""
+
+    severity: str
+    """``fail``: the cluster is not scheduled by Treadle, or not seen; ``warn``: something waits for somebody."""
+    text: str
+
+
+class Condition(NamedTuple):
+    """Something that is wrong."""
+
+    name: str
+    severity: str
+    text: str
+    since_s: float
+    """When it was seen first, seconds since 1970."""
+
+    def line(self) -> str:
+        """Return it as a line of a log."""
+        return f"{self.name}: {self.text}"
+
+
+class Conditions:
+    """What is wrong now, with since when."""
+
+    def __init__(self, kept: Iterable[Condition] = (), looked_s: float = 0.0) -> None:
+        """Begin with what an earlier process knew.
+
+        Args:
+            kept: what was wrong when it looked last
+            looked_s: when that was, seconds since 1970
+        """
+        self._now = {condition.name: condition for condition in kept}
+        self._looked_s = looked_s
+        self._sees = False
+        self._said: set[str] = set()
+
+    def see(self, at_s: float, found: Mapping[str, Trouble]) -> tuple[tuple[Condition, ...], list[str], list[str]]:
+        """Return what is wrong, with since when; a line for each that is new; and a line for each that is over.
+
+        Args:
+            at_s: the time, seconds since 1970
+            found: what is wrong, by a name that stays the same as long as it is the same trouble
+        """
+        before = self._now
+        same = before if self._sees or at_s - self._looked_s <= UNSEEN_S else {}
+        self._sees = True
+        now: dict[str, Condition] = {}
+        began = []
+        for name, trouble in list(found.items())[:CONDITIONS_MAX]:
+            text, old = trouble.text[:TEXT_MAX], same.get(name)
+            now[name] = Condition(name, trouble.severity, text, old.since_s if old else at_s)
+            if old is None:
+                began.append(now[name].line())
+        over = [f"resolved: {old.line()}" for name, old in before.items() if name not in now]
+        self._now = now
+        return tuple(now.values()), began, over
+
+    def unsaid(self) -> list[Condition]:
+        """Return what is wrong that this process has not been asked for yet, as when an earlier one saw it begin."""
+        found = [condition for name, condition in self._now.items() if name not in self._said]
+        self._said = set(self._now)
+        return found
+
 
 LEVELS: Final = ((10, 360), (60, 1440), (900, 2880))
 """Seconds of a row, and how many rows are kept: an hour, a day, thirty days."""
@@ -302,3 +378,47 @@ def _hold(path: Path) -> int:
         os.close(descriptor)
         raise UserError(f"{path.parent}: another dashboard keeps its history there; name another --state")
     return descriptor
+
+
+_ANYWHERE: Final = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 nothing listens there
+"""What every host calls itself identifies no cluster; the address that somebody named does."""
+
+
+def check_cluster(history: History, rm: str, ca: Path | None = None, is_same: bool = False) -> None:
+    """Keep in a history which cluster it is of: the address of its ResourceManager, and those of a pair.
+
+    A history into which nothing of a cluster came yet is of none, whatever address was tried.
+
+    Args:
+        history: of this cluster, or of none yet
+        rm: the ResourceManager's address
+        ca: certificates to trust over https
+        is_same: somebody says that it is the same cluster, under a new address
+
+    Raises:
+        UserError: the history is that of another cluster, or fails.
+    """
+    try:
+        kept = history.addresses()
+        found = {address_of(rm), *_of_pair(rm, ca)}
+        is_other = bool(kept) and kept.isdisjoint(found) and not is_same
+        if is_other and history.is_empty():  # nobody answered under that address: it may have been a mistake
+            history.begin_anew()
+            kept = set()
+        elif is_other:
+            raise UserError(
+                f"{history.path} is the history of the cluster of {', '.join(sorted(kept))}; name another --state for "
+                f"that of {address_of(rm)}, or --same-cluster if it is the same one under a new address"
+            )
+        history.keep_addresses(found if is_same else kept | found)
+    except sqlite3.Error as error:
+        raise UserError(f"{history.path}: {error}; move the file away, then a new history begins") from error
+
+
+def _of_pair(rm: str, ca: Path | None) -> set[str]:
+    """Return the addresses that a ResourceManager's configuration names; none if it does not answer."""
+    try:
+        named = addresses(lambda key: property_of(rm, key, ca)).values()
+    except UserError:
+        return set()
+    return {address for address in named if urlsplit(address).hostname not in _ANYWHERE}

@@ -1,23 +1,294 @@
 """What a ResourceManager is asked: its beans, and its REST pages.
 
 One thread asks, one page at a time; each page is bounded in bytes by `treadle.yarn.pages`.
+
+Queues, nodes and jobs, as the ResourceManager's REST pages show them, each within bounds.
+
+Whatever a page holds, what comes out has the types that are written here: names are clipped texts, numbers are finite.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import requests
 
-from treadle.dashboard.cluster import Job, Nodes, Queue, jobs_of, nodes_of, queues_of, text, whole
 from treadle.errors import UserError
-from treadle.yarn.applications import DIAGNOSTICS_MAX, ENDED
-from treadle.yarn.pages import address_of, read_beans, read_page, state_of
-from treadle.yarn.priorities import FAILED_MAP, MAP, REDUCE
+from treadle.yarn.codes import FAILED_MAP, MAP, REDUCE
+from treadle.yarn.pages import DIAGNOSTICS_MAX, ENDED, address_of, read_beans, read_page, state_of
 from treadle.yarn.treadle_beans import engines_in, why_not
+
+QUEUES_MAX: Final = 500
+NODES_MAX: Final = 10_000
+JOBS_MAX: Final = 2000
+TEXT_MAX: Final = 256
+
+_DEPTH_MAX: Final = 20
+_RUNNING: Final = {"RUNNING", "DECOMMISSIONING"}
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue. Shares are parts of its partition's resources, of the dominant one, for nodes without a label."""
+
+    path: str
+    depth: int
+    leaf: bool
+    state: str
+    guaranteed: float
+    maximum: float
+    used: float
+    pending: float
+    """What it asks for beyond that."""
+    reserved: float
+    running: int
+    """Applications that the ResourceManager has activated."""
+    waiting: int
+    """Those that it has not activated."""
+    containers: int
+
+    @property
+    def owed(self) -> float:
+        """What it is guaranteed, as far as it asks for it."""
+        return min(self.guaranteed, self.used + self.pending)
+
+
+@dataclass(slots=True)
+class Nodes:
+    """Nodes, a list a column."""
+
+    name: list[str] = field(default_factory=list)
+    state: list[str] = field(default_factory=list)
+    label: list[str] = field(default_factory=list)
+    rack: list[str] = field(default_factory=list)
+    containers: list[int] = field(default_factory=list)
+    memory_mb: list[int] = field(default_factory=list)
+    memory_used_mb: list[int] = field(default_factory=list)
+    vcores: list[int] = field(default_factory=list)
+    vcores_used: list[int] = field(default_factory=list)
+    left_out: int = 0
+    """Nodes beyond `NODES_MAX`."""
+
+    def totals(self) -> dict[str, int]:
+        """Return what the nodes that run have together."""
+        at = [index for index, state in enumerate(self.state) if state in _RUNNING]
+        columns = ("containers", "memory_mb", "memory_used_mb", "vcores", "vcores_used")
+        return {"nodes": len(at), **{name: sum(getattr(self, name)[index] for index in at) for name in columns}}
+
+
+class HeldNode(NamedTuple):
+    """A node that an engine keeps free for an ask that is too large for what becomes free at once."""
+
+    node: str
+    """Its host, with a port where the ResourceManager's scheduler has it in nodes' names."""
+    application: str
+    left_ms: int
+    """For so long at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """An application."""
+
+    id: str
+    name: str
+    user: str
+    queue: str
+    type: str
+    state: str
+    final: str
+    """How it ended, by what its application master said; ``UNDEFINED`` before that."""
+    progress: float
+    """0 to 1, as its application master claims."""
+    submitted_ms: int
+    elapsed_ms: int
+    ended_ms: int
+    """0: it has not ended."""
+    containers: int
+    memory_mb: int
+    vcores: int
+    reserved_mb: int
+    diagnostics: str
+
+
+def plain(row: Queue | Nodes | Job) -> dict[str, Any]:
+    """Return a row as JSON has it."""
+    return {name: getattr(row, name) for name in row.__slots__}
+
+
+def queues_of(content: Any, memory_mb: int, vcores: int) -> tuple[list[Queue], int]:
+    """Return the queues of the page ``scheduler``, parents before children, and how many were left out.
+
+    Args:
+        content: of the page
+        memory_mb: of all nodes
+        vcores: of all nodes
+
+    Raises:
+        ValueError: it is no such page of a CapacityScheduler.
+    """
+    try:
+        root = content["scheduler"]["schedulerInfo"]
+        found = _with_parents([_queue(each, depth, memory_mb, vcores) for each, depth in _walk(root, "", 0)])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("the page of the scheduler has another form than the CapacityScheduler's") from error
+    return found[:QUEUES_MAX], max(len(found) - QUEUES_MAX, 0)
+
+
+def _walk(queue: Any, above: str, depth: int) -> Iterator[tuple[dict[str, Any], int]]:
+    path = text(queue.get("queuePath") or (f"{above}.{queue['queueName']}" if above else queue["queueName"]))
+    children = (queue.get("queues") or {}).get("queue") or []
+    yield {**queue, "queuePath": path, "leaf": not children}, depth
+    if depth < _DEPTH_MAX:
+        for child in children:
+            yield from _walk(child, path, depth + 1)
+
+
+def _queue(queue: Mapping[str, Any], depth: int, memory_mb: int, vcores: int) -> Queue:
+    usages = (queue.get("resources") or {}).get("resourceUsagesByPartition") or []
+    here: Mapping[str, Any] = next((usage for usage in usages if not usage.get("partitionName")), {})
+
+    def share(of: str) -> float:
+        amount = here.get(of) or {}
+        return max(number(amount.get("memory")) / max(memory_mb, 1), number(amount.get("vCores")) / max(vcores, 1))
+
+    own = depth > 0
+    return Queue(
+        path=str(queue["queuePath"]),
+        depth=depth,
+        leaf=bool(queue["leaf"]),
+        state=text(queue.get("state") or "RUNNING"),
+        guaranteed=number(queue.get("absoluteCapacity")) / 100 if own else 1.0,
+        maximum=number(queue.get("absoluteMaxCapacity")) / 100 if own else 1.0,
+        used=number(queue.get("absoluteUsedCapacity" if own else "usedCapacity")) / 100,
+        pending=share("pending"),
+        reserved=share("reserved"),
+        running=whole(queue.get("numActiveApplications")),
+        waiting=whole(queue.get("numPendingApplications")),
+        containers=whole(queue.get("numContainers")),
+    )
+
+
+def _with_parents(queues: list[Queue]) -> list[Queue]:
+    """Return queues; parents ask for, reserve and run what their leaves do, which the page has of leaves alone."""
+    sums: dict[str, list[float]] = {}
+    for queue in queues:
+        if queue.leaf:
+            names = queue.path.split(".")
+            for upto in range(1, len(names)):
+                above = sums.setdefault(".".join(names[:upto]), [0.0] * 5)
+                own = (queue.pending, queue.reserved, queue.running, queue.waiting, queue.containers)
+                above[:] = [before + more for before, more in zip(above, own, strict=True)]
+    return [
+        replace(
+            queue,
+            pending=sums[queue.path][0],
+            reserved=sums[queue.path][1],
+            running=int(sums[queue.path][2]),
+            waiting=int(sums[queue.path][3]),
+            containers=int(sums[queue.path][4]),
+        )
+        if queue.path in sums
+        else queue
+        for queue in queues
+    ]
+
+
+def nodes_of(content: Any) -> Nodes:
+    """Return the nodes of the page ``nodes``, by name.
+
+    Raises:
+        ValueError: it is no such page.
+    """
+    try:
+        listed = (content["nodes"] or {}).get("node") or []
+        listed = sorted(listed, key=lambda node: str(node["id"]))
+        nodes = Nodes(left_out=max(len(listed) - NODES_MAX, 0))
+        for node in listed[:NODES_MAX]:
+            nodes.name.append(text(node["id"]))
+            nodes.state.append(text(node.get("state")))
+            nodes.label.append(text(", ".join(map(str, node.get("nodeLabels") or []))))
+            nodes.rack.append(text(node.get("rack")))
+            nodes.containers.append(whole(node.get("numContainers")))
+            used, cores = whole(node.get("usedMemoryMB")), whole(node.get("usedVirtualCores"))
+            nodes.memory_mb.append(used + whole(node.get("availMemoryMB")))
+            nodes.memory_used_mb.append(used)
+            nodes.vcores.append(cores + whole(node.get("availableVirtualCores")))
+            nodes.vcores_used.append(cores)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("the page of the nodes has another form than a ResourceManager's") from error
+    return nodes
+
+
+def held_of(content: Any) -> list[HeldNode]:
+    """Return the nodes that a sidecar says are kept free, at most `NODES_MAX`; what is none is left out."""
+    rows = [row for row in content if isinstance(row, dict)] if isinstance(content, list) else []
+    return [
+        HeldNode(text(row.get("node")), text(row.get("application")), max(whole(row.get("left_ms")), 0))
+        for row in rows[:NODES_MAX]
+    ]
+
+
+def jobs_of(content: Any) -> tuple[list[Job], int]:
+    """Return the applications of the page ``apps``, the oldest first, and how many were left out.
+
+    Raises:
+        ValueError: it is no such page.
+    """
+    try:
+        listed = (content["apps"] or {}).get("app") or []
+        listed = sorted(listed, key=lambda app: (whole(app.get("startedTime")), str(app["id"])))
+        return [_job(app) for app in listed[:JOBS_MAX]], max(len(listed) - JOBS_MAX, 0)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("the page of the applications has another form than a ResourceManager's") from error
+
+
+def _job(app: Mapping[str, Any]) -> Job:
+    return Job(
+        id=text(app["id"]),
+        name=text(app.get("name")),
+        user=text(app.get("user")),
+        queue=text(app.get("queue")),
+        type=text(app.get("applicationType")),
+        state=text(app.get("state")),
+        final=text(app.get("finalStatus")),
+        progress=min(max(number(app.get("progress")) / 100, 0.0), 1.0),
+        submitted_ms=whole(app.get("startedTime")),
+        elapsed_ms=whole(app.get("elapsedTime")),
+        ended_ms=max(whole(app.get("finishedTime")), 0),
+        containers=max(whole(app.get("runningContainers")), 0),  # -1 once it has ended
+        memory_mb=max(whole(app.get("allocatedMB")), 0),
+        vcores=max(whole(app.get("allocatedVCores")), 0),
+        reserved_mb=max(whole(app.get("reservedMB")), 0),
+        diagnostics=text(app.get("diagnostics")),
+    )
+
+
+def text(value: Any) -> str:
+    """Return a text of at most `TEXT_MAX` characters."""
+    return "" if value is None else str(value)[:TEXT_MAX]
+
+
+def number(value: Any) -> float:
+    """Return a finite number; 0 replaces anything that is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    try:
+        found = float(value)
+    except OverflowError:
+        return 0.0
+    return found if math.isfinite(found) else 0.0
+
+
+def whole(value: Any) -> int:
+    """Return a whole number; 0 replaces anything that is none."""
+    return int(number(value))
+
 
 _T = TypeVar("_T")
 

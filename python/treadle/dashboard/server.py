@@ -1,18 +1,28 @@
-"""The dashboard's pages and documents, as an ASGI application, and the process that serves them."""
+"""The dashboard's pages and documents, as an ASGI application, and the process that serves them.
+
+Server-sent events: a line to each page that looks whenever there is something new, to a bounded number of pages.
+
+Nothing is queued for anybody: who comes late for a change gets the next one.
+
+What a page asks beyond the documents: why an application waits, what it asks for. One question at a time.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import json
+import re
 import socket
 import sqlite3
 import time
-from collections.abc import AsyncIterator
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Any, Final, cast
 from urllib.parse import parse_qs
 
@@ -22,20 +32,166 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from treadle.dashboard.access import Guard
-from treadle.dashboard.addresses import Addresses
-from treadle.dashboard.board import PARTS, Board
+from treadle.dashboard.access import (
+    COOKIE,
+    COOKIE_LIFE_S,
+    LINES,
+    STRANGER_S,
+    Addresses,
+    BoundedProtocol,
+    Connections,
+    Doorkeeper,
+    Guard,
+)
 from treadle.dashboard.collector import Collector
-from treadle.dashboard.connections import LINES, STRANGER_S, BoundedProtocol, Connections
 from treadle.dashboard.history import LEVELS, SERIES_MAX, History
 from treadle.dashboard.metrics import CONTENT_TYPE
-from treadle.dashboard.questions import BusyError, Questions
-from treadle.dashboard.stream import Stream
-from treadle.dashboard.token_file import COOKIE, COOKIE_LIFE_S, Doorkeeper
+from treadle.dashboard.reading import Reader
+from treadle.dashboard.views import PARTS, Board
 from treadle.errors import UserError
-from treadle.line_limit import limited
+from treadle.log_lines import limited
+
+CLIENTS_MAX: Final = 32
+PULSE_S: Final = 5.0
+"""So often a line is sent although nothing is new; it says when the cluster was looked at last."""
+LIFE_S: Final = 3600.0
+"""A stream ends after that; the browser opens another one."""
+SEND_S: Final = 20.0
+"""Who does not take a line within this time is let go."""
+
+
+class Stream:
+    """The events of a board, as an ASGI application."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._changed = asyncio.Event()
+        self.clients = 0
+
+    def wake(self) -> None:
+        """Wake all streams: something is new; on the event loop's thread."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, as ASGI has it."""
+        if self.clients >= CLIENTS_MAX:
+            text = f"{CLIENTS_MAX} pages are open already; close one"
+            await PlainTextResponse(text, 503, {"Retry-After": "30"})(scope, receive, send)
+            return
+        self.clients += 1
+        try:
+            gone = asyncio.ensure_future(_gone(receive))
+            try:
+                await self._serve(send, gone)
+            except (OSError, TimeoutError):
+                pass  # it left, or does not read
+            finally:
+                gone.cancel()
+        finally:
+            self.clients -= 1
+
+    async def _serve(self, send: Send, gone: asyncio.Future[None]) -> None:
+        headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        until_s = time.monotonic() + LIFE_S
+        while time.monotonic() < until_s and not gone.done():
+            changed = asyncio.ensure_future(self._changed.wait())
+            line = json.dumps({"version": self._board.version, "looked_s": self._board.looked_s, "now_s": time.time()})
+            body = f"event: look\ndata: {line}\n\n".encode()
+            try:
+                await asyncio.wait_for(send({"type": "http.response.body", "body": body, "more_body": True}), SEND_S)
+                awaited: set[asyncio.Future[Any]] = {changed, gone}
+                await asyncio.wait(awaited, timeout=PULSE_S, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                changed.cancel()
+        if not gone.done():
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _gone(receive: Receive) -> None:
+    """Return when the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+KEPT_S: Final = 10.0
+"""How long an answer is given again."""
+PAUSE_S: Final = 0.5
+"""At least so much time is between two questions to the sidecar or the ResourceManager."""
+KEPT_MAX: Final = 64
+_WAIT_S: Final = 5.0
+_APPLICATION: Final = re.compile(r"application_\d{1,19}_\d{1,10}")
+
+Explain = Callable[[str], dict[str, Any]]
+"""Returns what the sidecar says of an application; raises `UserError` if it cannot be asked."""
+
+
+class BusyError(Exception):
+    """Others ask already."""
+
+
+class Questions:
+    """Asks in the name of those who look at a page. Thread-safe."""
+
+    def __init__(self, reader: Reader, explain: Explain, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin.
+
+        Args:
+            reader: of the ResourceManager
+            explain: asks a sidecar
+            clock: seconds
+        """
+        self._reader, self._explain, self._clock = reader, explain, clock
+        self._one = Lock()
+        self._kept: OrderedDict[str, tuple[float, dict[str, Any]]] = OrderedDict()
+        self._asked_s = -PAUSE_S
+
+    def about(self, application: str) -> dict[str, Any]:
+        """Return what is known of an application: ``explained`` and ``asks``, or why not; ``ended`` if it has.
+
+        ``diagnostics`` are YARN's.
+
+        Raises:
+            ValueError: there can be no such application.
+            BusyError: too many ask.
+        """
+        if not _APPLICATION.fullmatch(application):
+            raise ValueError("an application's id is application_TIME_NUMBER")
+        if not self._one.acquire(timeout=_WAIT_S):
+            raise BusyError
+        try:
+            kept = self._kept.get(application)
+            if kept is not None and self._clock() - kept[0] < KEPT_S:
+                return kept[1]
+            time.sleep(min(max(self._asked_s + PAUSE_S - self._clock(), 0.0), PAUSE_S))
+            answer = self._answer(application)
+            self._asked_s = self._clock()
+            self._kept[application] = self._asked_s, answer
+            self._kept.move_to_end(application)
+            while len(self._kept) > KEPT_MAX:
+                self._kept.popitem(last=False)
+            return answer
+        finally:
+            self._one.release()
+
+    def _answer(self, application: str) -> dict[str, Any]:
+        answer: dict[str, Any] = {"application": application, "asked_s": time.time()}
+        try:
+            found = self._reader.application(application)
+            answer |= {"asks": found.asks, "diagnostics": found.diagnostics}
+            if found.ended:
+                return {**answer, "ended": found.ended}
+        except UserError as error:
+            answer["asks_error"] = str(error)
+        try:
+            said = self._explain(application)
+        except UserError as error:
+            return {**answer, "explain_error": str(error)}
+        return {**answer, "explain_error": str(said["error"])} if "error" in said else {**answer, "explained": said}
+
 
 STATIC: Final = Path(__file__).with_name("static")
 FILES: Final = {

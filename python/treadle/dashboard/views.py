@@ -1,14 +1,134 @@
-"""The documents that pages show, from what was seen."""
+"""The documents that pages show, from what was seen.
+
+What the pages show now: documents that are written once a look and served to every reader.
+
+How long jobs take: the estimate from their progress while they ran, against the outcome.
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from threading import Lock
+from typing import Any, Final, NamedTuple
 
-from treadle.dashboard.cluster import HeldNode, Job, Nodes, Queue, plain
-from treadle.dashboard.conditions import Condition, Trouble
-from treadle.dashboard.estimates import expected_ms
-from treadle.dashboard.reading import Decisions
+from treadle.dashboard.history import Condition, Trouble
+from treadle.dashboard.reading import Decisions, HeldNode, Job, Nodes, Queue, plain
+
+PARTS: Final = ("overview", "queues", "nodes", "jobs", "decisions")
+_GZIP_LEVEL: Final = 1
+
+
+class Document(NamedTuple):
+    """A document in JSON."""
+
+    version: int
+    """Rises with each change of any document."""
+    plain: bytes
+    packed: bytes
+    """The same by gzip."""
+
+
+class Board:
+    """The latest documents. Thread-safe: one thread posts, any number read."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._documents: dict[str, Document] = {}
+        self._version = 0
+        self._wake: Callable[[], None] = lambda: None
+        self.metrics = b""
+        self.looked_s = 0.0
+        """When a look ended last, seconds since 1970; 0: none has."""
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        """Have something called, on the thread that posts, after each change."""
+        self._wake = wake
+
+    @property
+    def version(self) -> int:
+        """The number of the latest change; 0 before the first."""
+        return self._version
+
+    def post(self, at_s: float, parts: Mapping[str, Mapping[str, Any]], metrics: bytes = b"") -> None:
+        """Put documents in the place of those of the same names.
+
+        Args:
+            at_s: when the look ended, seconds since 1970
+            parts: of `PARTS` those that are new
+            metrics: the look as Prometheus reads it
+        """
+        assert set(parts) <= set(PARTS)
+        version = self._version + 1
+        written = {
+            name: json.dumps(part, separators=(",", ":"), allow_nan=False).encode() for name, part in parts.items()
+        }
+        new = {
+            name: Document(version, text, gzip.compress(text, _GZIP_LEVEL, mtime=0)) for name, text in written.items()
+        }
+        with self._lock:
+            self._documents |= new
+            self._version = version
+            self.looked_s = at_s
+            self.metrics = metrics
+        self._wake()
+
+    def read(self, part: str) -> Document | None:
+        """Return a document; None before the first look."""
+        with self._lock:
+            return self._documents.get(part)
+
+
+MARKS: Final = (0.25, 0.5, 0.75)
+"""Progress at which it is kept how long the job would take in all."""
+_PROGRESS_MIN: Final = 0.02
+
+
+def expected_ms(job: Job) -> int | None:
+    """Return how long a job takes in all if it goes on as it did, by the progress that its master claims.
+
+    None: it has not come far enough to tell.
+    """
+    if job.state != "RUNNING" or job.progress < _PROGRESS_MIN:
+        return None
+    return int(job.elapsed_ms / job.progress)
+
+
+class Estimates:
+    """What was expected of each job at some marks of its progress."""
+
+    def __init__(self, kept: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        """Begin with what was kept of jobs that ran."""
+        self._kept = {name: dict(of.get("expected_ms", {})) for name, of in (kept or {}).items()}
+
+    def see(self, jobs: Iterable[Job]) -> dict[str, dict[str, Any]]:
+        """Return the entries to keep of jobs that have just passed a mark."""
+        changed = {}
+        for job in jobs:
+            expected = expected_ms(job)
+            marks = [str(mark) for mark in MARKS if job.progress >= mark]
+            if expected is None or not marks:
+                continue
+            kept = self._kept.setdefault(job.id, {})
+            # one who looks late knows nothing of the marks before
+            if marks[-1] not in kept:
+                kept[marks[-1]] = expected
+                changed[job.id] = {"ended_ms": 0, "expected_ms": dict(kept)}
+        return changed
+
+    def end(self, job: Job) -> dict[str, Any]:
+        """Return the entries to keep of a job that has ended, and forget it."""
+        return {**plain(job), "expected_ms": self._kept.pop(job.id, {})}
+
+    def gone(self, running: Iterable[str]) -> list[str]:
+        """Forget the jobs that are not among those that run, and return them."""
+        left = sorted(set(self._kept) - set(running))
+        for name in left:
+            del self._kept[name]
+        return left
+
 
 ENDED_SHOWN_MAX: Final = 200
 EVENTS_SHOWN_MAX: Final = 100

@@ -1,21 +1,231 @@
-"""Why an application waits: every cause that holds for each of its asks, the one that decides first."""
+"""Why an application waits: every cause that holds for each of its asks, the one that decides first.
+
+Which queue goes before a leaf, and why: by the aims of leaves, or by the shares of queues, level by level.
+
+What would let an ask start: queues whose containers must end, labels with room.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Collection, Iterator
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from treadle.events import ApplicationState, Fate
-from treadle.explain.causes import ORDER, AskExplained, Cause, Explanation, Why
-from treadle.explain.limits import queue_causes, queues_of_all, share_of, user_causes
-from treadle.explain.nodes import WORDS, NodesOfAsk, in_words
-from treadle.explain.situation import Situation
-from treadle.explain.turns import turn_of
-from treadle.explain.ways import Running, ways_of
+from treadle.compiled.array_types import F64, I32, I64
+from treadle.events import ApplicationState, Fate, NodeState
+from treadle.explain.causes import ORDER, AskExplained, Cause, Explanation, Verdict, Way, Why
+from treadle.explain.obstacles import (
+    WORDS,
+    NodesOfAsk,
+    in_words,
+    queue_causes,
+    queues_of_all,
+    queues_up,
+    share_of,
+    user_causes,
+)
+from treadle.explain.situation import Decided, Situation
+from treadle.model.tables import ASSUMED, GUARANTEED, MAXIMUM, TOTAL, USED
+from treadle.policy.share_state import AIM, AIMS, STEP
+from treadle.policy.shares.aims import turn
 from treadle.policy.state import FIFO, KEYED
 from treadle.words import counted
+
+AIMING: Final = (
+    "goes first: it has {has:.1%} of the {goal:.1%} that the share aims at, {own} {own_has:.1%} of {own_goal:.1%}"
+)
+
+_turn: Any = getattr(turn, "py_func")  # noqa: B009
+"""The compiled rule, as Python calls it."""
+
+
+def turn_of(situation: Situation, leaf: int, partition: int) -> str:
+    """Return which queue goes before a leaf in a partition and why, or that none does; empty if that is not known."""
+    scratch = situation.scratch
+    if scratch is None or leaf < 0:
+        return ""
+    if partition < len(scratch.aims):
+        return _by_aims(situation, scratch, leaf, partition)
+    if len(scratch.share_nodes) == 0 or (scratch.share_nodes["leaf"][1:] == 0).any():
+        return _by_levels(situation, leaf, partition)
+    return ""
+
+
+def _waiting(situation: Situation) -> I32:
+    """Return the leaves with applications that wait for containers."""
+    apps = situation.view.apps
+    waits = (apps["state"] == 1) & (apps["pending"] > apps["assumed_count"]) & (apps["queue"] >= 0)
+    return np.unique(apps["queue"][waits]).astype(np.int32)
+
+
+def _rates(situation: Situation, partition: int) -> F64:
+    """Return 1 / what a partition has, by resource; 0 for those that are not counted."""
+    view = situation.view
+    mine = (view.nodes["partition"] == partition) & (view.nodes["state"] != 0)
+    total = np.where(view.counted == 1, view.node_amounts[mine, TOTAL].sum(axis=0), 0).astype(np.float64)
+    return np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)
+
+
+def _by_aims(situation: Situation, scratch: Decided, leaf: int, partition: int) -> str:
+    """As `treadle.policy.shares.aims`: who has the least part of its aim goes first."""
+    rates, nodes = _rates(situation, partition), scratch.share_nodes
+    queues = nodes["queue"][nodes["leaf"] == 1]
+    places = dict(zip(queues.tolist(), np.flatnonzero(nodes["leaf"] == 1).tolist(), strict=True))
+    if leaf not in places:
+        return ""
+
+    def standing(queue: int) -> tuple[float, float, float]:
+        """Return the queue's turn, what it has and its aim."""
+        aims = scratch.aims[partition, places[queue]]
+        entitled = float(nodes["entitled"][places[queue]])
+        goal = max(float(aims[AIM]), entitled, 1e-12)
+        amounts = situation.view.limit_amounts[queue, partition]
+        used = (amounts[USED] + amounts[ASSUMED]) * rates
+        needed = (aims[AIMS:] > 0) | (aims[STEP] == 0)
+        has = float(used[needed].max(initial=0.0))
+        return float(_turn(has, float(aims[STEP]), entitled, goal)), has, goal
+
+    own, path = standing(leaf), situation.queue_path(leaf)
+    ahead = [(standing(queue), queue) for queue in _waiting(situation).tolist() if queue != leaf and queue in places]
+    first = min(ahead, default=None)
+    if first is None or own[0] <= first[0][0]:
+        return f"{path} goes before all other queues: it has {own[1]:.1%} of the {own[2]:.1%} that the share aims at"
+    text = AIMING.format(has=first[0][1], goal=first[0][2], own=path, own_has=own[1], own_goal=own[2])
+    return f"{situation.queue_path(first[1])} {text}"
+
+
+def _by_levels(situation: Situation, leaf: int, partition: int) -> str:
+    """Name the topmost queue above the leaf, or the leaf itself, before which a sibling goes by its share."""
+    view, waiting = situation.view, _waiting(situation).tolist()
+    below = {queue for each in waiting for queue in _up(situation, each)}
+    for queue in [*_up(situation, leaf)][-2::-1]:
+        siblings = np.flatnonzero(
+            (view.queues["exists"] == 1) & (view.queues["parent"] == view.queues["parent"][queue])
+        )
+        ahead = [
+            (*_share_of(situation, each, partition), each)
+            for each in siblings.tolist()
+            if each in below and each != queue
+        ]
+        own = _share_of(situation, queue, partition)
+        if ahead and (first := min(ahead))[0] < own[0]:
+            text = f"{situation.queue_path(first[3])} goes first: it counts as {first[1]:.1%} of {first[2]:.1%}"
+            return f"{text}, {situation.queue_path(queue)} as {own[1]:.1%} of {own[2]:.1%}"
+    return f"{situation.queue_path(leaf)} goes before all other queues"
+
+
+def _up(situation: Situation, queue: int) -> Iterator[int]:
+    while queue >= 0:
+        yield queue
+        queue = int(situation.view.queues["parent"][queue])
+
+
+def _share_of(situation: Situation, queue: int, partition: int) -> tuple[float, float, float]:
+    """Return by what a queue is compared, its share, and what that is a part of."""
+    scratch = situation.scratch
+    if scratch is not None and len(scratch.share_nodes):
+        found = scratch.share_nodes[scratch.share_nodes["queue"] == queue]
+        if len(found):
+            return float(found["key"][0]), float(found["share"][0]), abs(float(found["weight"][0]))
+    rates, amounts = _rates(situation, partition), situation.view.limit_amounts[queue, partition]
+    used = float(((amounts[USED] + amounts[ASSUMED]) * rates).max())
+    guaranteed = float((amounts[GUARANTEED] * rates).max())
+    return used / max(guaranteed, 1e-12), used, guaranteed
+
+
+QUEUES_MAX: Final = 3
+"""Queues that are named."""
+_OF_ROOM: Final = {Why.NODES_FULL, Why.NODES_KEPT_FREE, Why.NODES_RESERVED}
+_MAY_SERVE: Final = ("rejected", "reserved", "full", "kept_free", "would_do")
+
+
+class Running(NamedTuple):
+    """The containers that run as tasks, in no order; masters are none."""
+
+    node: I32
+    application: I32
+    queue: I32
+
+    @classmethod
+    def of(cls, situation: Situation) -> Running:
+        """Return those of a model."""
+        view = situation.view
+        live = view.task_index["value"][view.task_index["key"] >= 0]
+        node, group = view.tasks["node"][live], view.tasks["group"][live]
+        here = (view.groups["application"][group] >= 0) & (view.nodes["state"][node] != NodeState.GONE)
+        application = view.groups["application"][group[here]]
+        return cls(node[here], application, view.apps["queue"][application])
+
+
+def ways_of(
+    situation: Situation, running: Running, row: int, nodes: NodesOfAsk, causes: Collection[Cause]
+) -> tuple[Way, ...]:
+    """Return what would let an ask start, of what can be known without a guess how long containers run."""
+    return (*_containers_to_end(situation, running, row, nodes, causes), *_labels_with_room(situation, row, nodes))
+
+
+def _containers_to_end(
+    situation: Situation, running: Running, row: int, nodes: NodesOfAsk, causes: Collection[Cause]
+) -> Iterator[Way]:
+    """Yield the queues some of whose containers must end, those with the most containers first."""
+    if any(cause.verdict != Verdict.WAITING for cause in causes):
+        return
+    view, reasons = situation.view, {cause.why for cause in causes}
+    application = int(view.rows["application"][row])
+    leaf, user = int(view.apps["queue"][application]), int(view.apps["user"][application])
+    # a queue that may have everything is full when nodes are
+    full = {cause.of for cause in causes if cause.why == Why.QUEUE_MAXIMUM} - queues_of_all(situation, row)
+    whose, where = "", ""
+    if Why.USER_LIMIT in reasons:
+        here = (running.queue == leaf) & (view.apps["user"][running.application] == user)
+        whose = f"user {situation.texts[user]} in "
+    elif full:
+        here = _below(situation, running.queue, full)
+    elif reasons & _OF_ROOM:
+        here = np.logical_or.reduce([nodes.by_reason[reason] for reason in _MAY_SERVE])[running.node]
+        where = " on nodes that may serve it"
+    else:
+        return
+    queues, counts = np.unique(running.queue[here & (running.queue >= 0)], return_counts=True)
+    for one in np.argsort(-counts, kind="stable")[:QUEUES_MAX].tolist():
+        path, count = situation.queue_path(int(queues[one])), int(counts[one])
+        runs = "runs" if count == 1 else "run"
+        yield Way("queue", path, f"containers of {whose}{path} end: {count} {runs}{where}")
+
+
+def _below(situation: Situation, leaves: I32, paths: Collection[str]) -> npt.NDArray[np.bool_]:
+    """Say which of these leaves are, or are below, a queue with one of these paths."""
+    known = np.unique(leaves[leaves >= 0]).tolist()
+    chosen = [leaf for leaf in known if any(situation.queue_path(up) in paths for up in queues_up(situation, leaf))]
+    return np.isin(leaves, chosen)
+
+
+def _labels_with_room(situation: Situation, row: int, nodes: NodesOfAsk) -> Iterator[Way]:
+    """Yield other partitions in which nodes have room for the ask now, and the queue may use them."""
+    view = situation.view
+    leaf = int(view.apps["queue"][view.rows["application"][row]])
+    own = int(view.rows["partition"][row])
+    fits = (situation.available() >= nodes.capability)[:, situation.binds()].all(axis=1)
+    fits &= (view.nodes["state"] == NodeState.USABLE) & nodes.allowed
+    for partition in range(len(situation.partitions)):
+        count = int(np.count_nonzero(fits & (view.nodes["partition"] == partition)))
+        if partition != own and count and _may_use(situation, leaf, partition, nodes.capability):
+            name = situation.partition_name(partition)
+            what = f"label {name}" if name else "no label"
+            yield Way("label", name, f"with {what} it would have room on {counted(count, 'node')} now")
+
+
+def _may_use(situation: Situation, leaf: int, partition: int, capability: I64) -> bool:
+    view, counts = situation.view, situation.view.counted == 1
+    for queue in queues_up(situation, leaf):
+        if view.limit_known[queue, partition]:
+            amounts = view.limit_amounts[queue, partition]
+            if (amounts[USED] + amounts[ASSUMED] + capability > amounts[MAXIMUM])[counts].any():
+                return False
+    return bool(view.limit_known[leaf, partition])
+
 
 ASKS_MAX: Final = 32
 """Asks of an application that are explained unless one is named."""
@@ -90,7 +300,7 @@ def _explain_ask(situation: Situation, running: Running, row: int, node: str) ->
     # of them are; these say more.
     whole = queues_of_all(situation, row)
     found.sort(key=lambda cause: (cause.why != Why.NOT_ACTIVE, cause.why in _OF_QUEUES and cause.of in whole))
-    causes = sorted(found or [_turn(situation, row)], key=lambda cause: ORDER[cause.verdict])
+    causes = sorted(found or [_others_turn(situation, row)], key=lambda cause: ORDER[cause.verdict])
     return AskExplained(
         key=int(at["key"]),
         priority=int(at["priority"]),
@@ -185,7 +395,7 @@ def _node_causes(situation: Situation, row: int, nodes: NodesOfAsk) -> Iterator[
         yield Cause(why, text + lacks + says, situation.amounts(nodes.capability))
 
 
-def _turn(situation: Situation, row: int) -> Cause:
+def _others_turn(situation: Situation, row: int) -> Cause:
     """Return that nothing is against an ask but that others are served before it."""
     at = situation.view.rows[row]
     if at["waiting_since_ms"] >= 0:

@@ -19,7 +19,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS
 from treadle.policy.own_tags import OwnTags
 from treadle.policy.state import Scratch
-from treadle.yarn.application_ids import is_named
+from treadle.yarn.codes import is_named
 
 
 class Tables(NamedTuple):

@@ -1,12 +1,16 @@
-"""Profiles as JSON: in a store's rows, in the files of `treadle profiles export`, and in `--json`."""
+"""Profiles as JSON: in a store's rows, in the files of `treadle profiles export`, and in `--json`.
+
+Runs as JSON: what the process that reads histories returns to the one that asked it.
+
+Fields of documents, checked: each function raises `ValueError` with what is wrong.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from treadle.history.fields import is_number, is_run, list_of, mapping_of, number_of, text_of
 from treadle.history.profile import (
     PARENTS_MAX,
     RECENT_MAX,
@@ -16,9 +20,148 @@ from treadle.history.profile import (
     RecentRun,
     StageProfile,
 )
-from treadle.history.run import Measured, RecurrenceKey, storable
-from treadle.history.run_documents import named, places_of
+from treadle.history.run import NUMBER_MAX, RUN_ID, JobRun, Measured, RecurrenceKey, StageRun, storable
 from treadle.history.sketch import DurationSketch
+
+
+def mapping_of(value: object, what: str) -> Mapping[str, Any]:
+    """Return a mapping."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} must be a mapping")
+    return value
+
+
+def list_of(fields: Mapping[str, Any], field: str, most: int) -> list[Any]:
+    """Return a field that is a list of at most ``most``."""
+    value = fields.get(field)
+    if not isinstance(value, list) or len(value) > most:
+        raise ValueError(f"{field} must be a list of at most {most}")
+    return value
+
+
+def text_of(fields: Mapping[str, Any], field: str) -> str:
+    """Return a field that is a text."""
+    return is_text(fields.get(field), field)
+
+
+def is_text(value: object, what: str) -> str:
+    """Return a text."""
+    if not isinstance(value, str):
+        raise ValueError(f"{what} must be a text, not {value!r:.100}")
+    return value
+
+
+def is_run(value: object) -> str:
+    """Return the id of a run."""
+    if not isinstance(value, str) or not RUN_ID.fullmatch(value):
+        raise ValueError(f"{value!r:.100} is no run's id")
+    return value
+
+
+def number_of(fields: Mapping[str, Any], field: str) -> int:
+    """Return a field that is a whole number from 0."""
+    return is_number(fields.get(field), field)
+
+
+def is_number(value: object, what: str, least: int = 0, most: int = NUMBER_MAX) -> int:
+    """Return a whole number from ``least`` to ``most``."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(f"{what} must be a whole number from {least} to {most}, not {value!r:.100}")
+    return value
+
+
+_MOST: Final = 1 << 62
+"""A history may say anything; a store takes less (`storable_run`)."""
+_LENGTH_MAX: Final = 1 << 24
+
+
+def run_json(run: JobRun) -> dict[str, Any]:
+    """Return the document of a run; parents are places in the list of stages."""
+    places = places_of([stage.name for stage in run.stages])
+    return {
+        "key": run.key._asdict(),
+        "id": run.id,
+        "started_ms": run.started_ms,
+        "ended_ms": run.ended_ms,
+        "stages": [_run_stage_json(stage, places) for stage in run.stages],
+    }
+
+
+def run_from_json(document: object) -> JobRun:
+    """Return the run of a document.
+
+    Raises:
+        ValueError: it is none of `run_json`'s.
+    """
+    fields = mapping_of(document, "a run")
+    texts = mapping_of(fields.get("key"), "key")
+    key = RecurrenceKey(*(text_of(texts, field) for field in RecurrenceKey._fields))
+    stages = [mapping_of(stage, "a stage") for stage in list_of(fields, "stages", _LENGTH_MAX)]
+    names = [text_of(stage, "name") for stage in stages]
+    return JobRun(
+        key,
+        text_of(fields, "id"),
+        is_number(fields.get("started_ms"), "started_ms", -_MOST, _MOST),
+        is_number(fields.get("ended_ms"), "ended_ms", -_MOST, _MOST),
+        tuple(_run_stage(stage, names) for stage in stages),
+    )
+
+
+def places_of(names: Sequence[str]) -> dict[str, int]:
+    """Return the place of each name; of several that are equal the first."""
+    places: dict[str, int] = {}
+    for place, name in enumerate(names):
+        places.setdefault(name, place)
+    return places
+
+
+def named(parent: object, names: Sequence[str]) -> str:
+    """Return the name of a parent, which is given by its place or, where it has none, by its name.
+
+    Raises:
+        ValueError: there is no such place.
+    """
+    if isinstance(parent, int):
+        return names[is_number(parent, "a parent", 0, len(names) - 1)]
+    return is_text(parent, "a parent")
+
+
+def _run_stage_json(stage: StageRun, places: dict[str, int]) -> dict[str, Any]:
+    return {
+        "name": stage.name,
+        "width": stage.width,
+        "durations_ms": stage.durations.to_json(),
+        "demand": dict(stage.demand),
+        "parents": [places.get(parent, parent) for parent in stage.parents],
+        "input_bytes": stage.input_bytes,
+        "measured": stage.measured.value,
+        "one_to_one": [places.get(parent, parent) for parent in stage.one_to_one],
+        "retried": stage.retried,
+        "speculative": stage.speculative,
+        "alone": None if stage.alone is None else stage.alone.to_json(),
+    }
+
+
+def _run_stage(fields: Any, names: Sequence[str]) -> StageRun:
+    demand = mapping_of(fields.get("demand"), "demand")
+    return StageRun(
+        text_of(fields, "name"),
+        is_number(fields.get("width"), "width", -_MOST, _MOST),
+        DurationSketch.from_json(fields.get("durations_ms")),
+        {is_text(name, "a resource"): is_number(demand[name], "an amount", -_MOST, _MOST) for name in demand},
+        tuple(named(parent, names) for parent in list_of(fields, "parents", _LENGTH_MAX)),
+        _known(fields, "input_bytes"),
+        Measured(text_of(fields, "measured")),
+        tuple(named(parent, names) for parent in list_of(fields, "one_to_one", _LENGTH_MAX)),
+        retried=_known(fields, "retried"),
+        speculative=_known(fields, "speculative"),
+        alone=None if fields.get("alone") is None else DurationSketch.from_json(fields["alone"]),
+    )
+
+
+def _known(fields: Any, field: str) -> int | None:
+    value = fields.get(field)
+    return None if value is None else is_number(value, field, -_MOST, _MOST)
 
 
 def profile_json(profile: JobProfile) -> dict[str, Any]:

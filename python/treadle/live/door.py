@@ -1,4 +1,7 @@
-"""Where a sidecar is asked: a Unix socket of its user's own, one question at a time."""
+"""Where a sidecar is asked: a Unix socket of its user's own, one question at a time.
+
+What is ended before the process is.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -179,3 +182,16 @@ def opened(folder: Path | None, make: Callable[[Path], D]) -> D | None:
     door.start()
     _log.info("treadle explain asks at %s", door.path)
     return door
+
+
+Close = Callable[[str], None]
+"""Ends something before the process does, given the reason; takes at most a moment."""
+
+
+def close_all(closing: Sequence[Close], why: str) -> None:
+    """End everything, whatever fails of it."""
+    for close in closing:
+        try:
+            close(why)
+        except Exception:  # the process ends, whatever it was
+            _log.exception("something was not ended well")

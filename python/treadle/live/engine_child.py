@@ -19,9 +19,9 @@ from threading import Lock, Thread
 from typing import Final
 
 from treadle.errors import UserError
-from treadle.live.closing import Close, close_all
-from treadle.live.log_lines import log_to_stderr
+from treadle.live.door import Close, close_all
 from treadle.live.process import EXIT_MISTAKE, kernel_cache, loading
+from treadle.log_lines import log_to_stderr
 from treadle.sidecar.child import READY
 from treadle.sidecar.hub import LEASE_MS
 from treadle.sidecar.work import LISTENS, Work
@@ -77,8 +77,8 @@ def main() -> None:
 
 def _serve(connection: Connection, line: Line, closing: list[Close], config: Path, engine: str, listens: bool) -> None:
     with loading():
-        from treadle.live.beside import Beside
         from treadle.live.engine_session import open_session
+        from treadle.live.policies import Beside
 
         beside = Beside(listens)
         session = open_session(config, closing, engine, beside)

@@ -15,12 +15,11 @@ from typing import Any, Final
 from treadle.config.engines import RosterEngine
 from treadle.config.errors import ConfigError, Problem, unknown
 from treadle.config.reader import check_settings, read_roster
-from treadle.config.sections import section_values
+from treadle.config.text import section_values
 from treadle.config.trust import reason_against
 from treadle.config.yaml_nodes import text_of
 from treadle.errors import UserError
-from treadle.live.closing import Close
-from treadle.live.door import NO_QUESTION, Door, ask_door, opened
+from treadle.live.door import NO_QUESTION, Close, Door, ask_door, opened
 from treadle.live.policy_memory import state_folder
 from treadle.sidecar.child import CLOSE_S, ChildProcess
 from treadle.sidecar.hub import Hub
@@ -96,7 +95,7 @@ def _plans(
     first = next(iter((values.get("engines") or {}).values()), None) or {}
     if not (first.get("listener", values.get("listener")) or {}).get("address"):
         return None
-    from treadle.live.plans import open_plans
+    from treadle.live.plan_source import open_plans
     from treadle.policy.catalogue import register_parts
 
     register_parts()

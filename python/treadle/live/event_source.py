@@ -12,9 +12,9 @@ from typing import Final, Protocol
 import numpy as np
 
 from treadle.events import Applications, ApplicationState, Event, Samples, TaskEstimates, filled
-from treadle.history.retention import SAMPLES_MAX
-from treadle.history.samples import Sample, sample_at, samples_event
+from treadle.history.database import SAMPLES_MAX
 from treadle.history.stages.splits import SplitFollower
+from treadle.history.store import Sample, sample_at, samples_event
 from treadle.live.hints import JobSplits, KeyHint, SnapshotId
 from treadle.sidecar.work import EventSource
 from treadle.wire.frames import Frame

@@ -1,6 +1,6 @@
 """Why an application waits, looked for in a process of its own: what it computes takes nothing from decisions.
 
-Started by the sidecar (`treadle.live.explain_process`), which shows it a copy of the model in memory that both share.
+Started by the sidecar (`treadle.live.explain_server`), which shows it a copy of the model in memory that both share.
 It gives way to others on the processor, has a bound of memory, and ends when the sidecar does.
 """
 
@@ -22,9 +22,9 @@ from treadle.compiled.pair_map import PairMap
 from treadle.errors import printable
 from treadle.explain.application import explain_application
 from treadle.explain.situation import Situation
-from treadle.live.log_lines import log_to_stderr
-from treadle.niceness import LISTENER, give_way
-from treadle.yarn.application_ids import several
+from treadle.log_lines import log_to_stderr
+from treadle.process_limits import LISTENER, give_way
+from treadle.yarn.codes import several
 
 _log = logging.getLogger(__name__)
 

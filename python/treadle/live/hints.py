@@ -12,14 +12,13 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from treadle import events
-from treadle.am.keeping import Bounds, Keeping
+from treadle.am.quotas import Bounds, Keeping
 from treadle.events import INDEX_MAX, KEYS_AHEAD, ApplicationState
 from treadle.history.profile import JobProfile, predicted
 from treadle.history.run import Measured, RecurrenceKey
-from treadle.history.stages.frameworks import Framework
-from treadle.history.stages.job import JobState
 from treadle.history.stages.splits import BYTES_MAX, Places, SplitMetaError, SplitOrder, open_staged, read_splits
-from treadle.history.stages.tracker import StageTracker
+from treadle.history.stages.stage import Framework
+from treadle.history.stages.tracker import JobState, StageTracker
 from treadle.wire.frames import Frame
 
 _log = logging.getLogger(__name__)

@@ -15,18 +15,16 @@ from itertools import count
 from threading import Condition, Thread
 from typing import Final, TypeVar
 
-from treadle.am.keeping import Bounds, Keeping
+from treadle.am.quotas import Bounds, Keeping
 from treadle.am.service import SPARK
 from treadle.config.settings import Profiles, Settings
-from treadle.history.database import StoreError
+from treadle.history.database import SAMPLES_MAX, Retention, StoreError
 from treadle.history.profile import JobProfile
-from treadle.history.retention import SAMPLES_MAX, Retention
 from treadle.history.run import JobRun, RecurrenceKey, StageRun, size_of_run
-from treadle.history.samples import Sample
 from treadle.history.stages.tracker import StageTracker
-from treadle.history.store import ProfileStore, open_store
+from treadle.history.store import ProfileStore, Sample, open_store
 from treadle.live.hints import HistoryLookup, JobSplits, KeyHint, SnapshotId, StagedSplits
-from treadle.live.roles import FrameObserver
+from treadle.live.session import FrameObserver
 from treadle.live.stored_profiles import retention_of
 from treadle.wire.frames import Frame, FrameDecoder, read_frame_header
 

@@ -9,7 +9,7 @@ from treadle.config.part_files import FilePart
 from treadle.config.parts import QUESTIONS
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
-from treadle.config.writer import default_yaml
+from treadle.config.text import default_yaml
 from treadle.config.yaml_nodes import Path, YamlDocument
 from treadle.engine import Engine
 from treadle.policy.user_parts import PartFailure, Watch, unwatched

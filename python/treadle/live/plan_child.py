@@ -2,10 +2,13 @@
 
 Started by the sidecar (`treadle.live.plan_link`), which sends it on standard input who runs, and ends with it. It
 gives way to others on the processor and has a bound of memory.
+
+How much memory the plan listener's process keeps: what is free goes back to the system, and there is an end.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
 import os
@@ -17,18 +20,61 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any, Final
 
-from treadle.am.keys import Attempt
-from treadle.am.rates import Rate
+import psutil
+
+from treadle.am.protocol import Attempt
+from treadle.am.quotas import Rate
 from treadle.am.service import PlanService
 from treadle.config.settings import Listener, Plans, Profiles
 from treadle.errors import UserError
 from treadle.history.run import JobRun
-from treadle.line_limit import LineLimit
-from treadle.live import plan_memory
-from treadle.live.log_lines import log_to_stderr
 from treadle.live.plan_words import CONTENT_MAX, NOBODY, Said, frame, run_to_bytes, stages_to_bytes
 from treadle.live.stored_profiles import StoredProfiles
-from treadle.niceness import LISTENER, give_way
+from treadle.log_lines import LineLimit, log_to_stderr
+from treadle.process_limits import LISTENER, give_way
+
+MEMORY_MAX: Final = 2 << 30
+"""Resident bytes; a process that has more ends, and another one is started."""
+
+TRIMMED_EVERY_S: Final = 5.0
+TRIMMED_BYTES: Final = 256 << 20
+"""While more than this is in use, what is free is given back so often; a process that has planned little uses less."""
+
+
+def resident_bytes() -> int:
+    """Return how much memory this process uses now."""
+    return int(psutil.Process().memory_info().rss)
+
+
+def trim() -> None:
+    """Give free memory back to the system, where the C library can: it keeps what a plan took in passing."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+class Memory:
+    """Watches a process's memory."""
+
+    def __init__(
+        self,
+        used: Callable[[], int] = resident_bytes,
+        give_back: Callable[[], None] = trim,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._used = used
+        self._give_back = give_back
+        self._clock_s = clock_s
+        self._next_s = clock_s()
+
+    def is_too_much(self) -> bool:
+        """Give back what is free, if it is time; return whether more than `MEMORY_MAX` is in use even so."""
+        used, now_s = self._used(), self._clock_s()
+        if used > MEMORY_MAX or (used > TRIMMED_BYTES and now_s >= self._next_s):
+            self._give_back()
+            used = self._used()
+            self._next_s = now_s + TRIMMED_EVERY_S
+        return used > MEMORY_MAX
+
 
 _log = logging.getLogger(__name__)
 
@@ -140,11 +186,11 @@ class Child:
     def _tell(self) -> None:
         assert self._service is not None
         refused = 0
-        memory = plan_memory.Memory()
+        memory = Memory()
         while True:
             time.sleep(REPORT_INTERVAL_S)
             if memory.is_too_much():
-                _log.error("more than %d MiB are in use: the plan listener ends", plan_memory.MEMORY_MAX >> 20)
+                _log.error("more than %d MiB are in use: the plan listener ends", MEMORY_MAX >> 20)
                 logging.shutdown()
                 os._exit(EXIT_MEMORY)
             for _ in range(REPORTS_AT_ONCE):

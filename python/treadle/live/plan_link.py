@@ -2,34 +2,116 @@
 
 An application master's messages are parsed there. Here are only references to the results, for the thread that
 decides to take; the listener's process is started anew when it ends.
+
+The plan listener's process as the sidecar sees it: one that it starts, or one that is started behind a socket.
+
+The second is of another user: nothing that parses the network is then of the sidecar's user. Something that may
+start processes of that user, systemd for example, listens on the socket and starts one for each connection.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
+import socket
+import subprocess
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread
-from typing import Any, Final, Protocol
+from types import MappingProxyType
+from typing import Any, BinaryIO, Final, Protocol, cast
 
-from treadle.am.bodies import MessageError
-from treadle.am.keeping import Bounds, Keeping
-from treadle.am.keys import NUMBERS_MAX, Attempt
-from treadle.am.plan_registry import Amounts
+from treadle.am.protocol import NUMBERS_MAX, Attempt, MessageError
+from treadle.am.quotas import Bounds, FairQueue, Keeping
 from treadle.am.record import CLAIM, CLAIMS_MAX, Claims, read_claims
-from treadle.am.stage_registry import runs_of
-from treadle.am.turns import FairQueue
+from treadle.am.registries import Amounts, runs_of
 from treadle.config.settings import Profiles, Settings
+from treadle.config.trust import connect
 from treadle.errors import printable
 from treadle.history.run import JobRun, StageRun
-from treadle.live.plan_process import COMMAND, PlanProcess, Reached, Started
 from treadle.live.plan_words import Said, line, read_frame, run_from_bytes, stages_from_bytes
 from treadle.words import counted
+
+COMMAND: Final = (sys.executable, "-P", "-m", "treadle.live.plan_child")
+
+ALLOCATOR: Final = MappingProxyType({"MALLOC_ARENA_MAX": "2"})
+"""glibc gives threads memory from arenas of their own and hardly ever takes it back: requests of a MiB, a thread each,
+made a process that kept 2 GiB. A value that is set otherwise is kept."""
+
+
+class PlanProcess(Protocol):
+    """A process that runs."""
+
+    stdin: BinaryIO
+    """Where it hears."""
+    said: BinaryIO
+
+    def kill(self) -> None:
+        """End it; for any thread."""
+
+    def close(self) -> str:
+        """Wait for the end where that can be done, and return how it ended."""
+
+
+class Started:
+    """A process of this user's."""
+
+    def __init__(self, command: Sequence[str] = COMMAND) -> None:
+        self.popen = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            process_group=0,  # not a session: it would get as much of the processors as this one (`give_way`)
+            env={**ALLOCATOR, **os.environ},
+        )
+        self.stdin, self.said = cast(BinaryIO, self.popen.stdin), cast(BinaryIO, self.popen.stdout)
+
+    def kill(self) -> None:
+        """End it."""
+        self.popen.kill()
+
+    def close(self) -> str:
+        """Wait for the end and return how it ended."""
+        # what it no longer reads would be written once more at the end, and fail in place of the reason
+        with suppress(OSError):
+            self.stdin.close()
+        self.said.close()
+        return f"the plan listener's process ended with code {self.popen.wait()}"
+
+
+class Reached:
+    """A process behind a socket; it ends when the connection does."""
+
+    def __init__(self, path: Path) -> None:
+        """Connect.
+
+        Raises:
+            UserError: nobody is there, or others could have put the socket there.
+        """
+        self._path = path
+        self._connected = connect(path, "listener.socket", "treadle-plans.socket")
+        self.stdin: BinaryIO = self._connected.makefile("wb")
+        self.said: BinaryIO = self._connected.makefile("rb")
+
+    def kill(self) -> None:
+        """End the connection."""
+        with suppress(OSError):
+            self._connected.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> str:
+        """Return how it ended, as far as that is known here."""
+        for stream in (self.stdin, self.said, self._connected):
+            with suppress(OSError):
+                stream.close()
+        return f"the plan listener behind {self._path} has ended; its own log says why"
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,25 +1,30 @@
 """What application masters reported of their DAGs, as events for the engine; and keys and nodes for their listener.
 
 On the thread that decides: it takes arrays that others have made, of a bounded number of applications at a time.
+
+The plan listener of a sidecar: put together when it starts, if treadle.yaml names an address.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
 from treadle import events
-from treadle.am.keys import Attempt
-from treadle.am.plan_registry import Amounts
+from treadle.am.protocol import Attempt
+from treadle.am.quotas import FairQueue
 from treadle.am.record import CLAIM, Claims
+from treadle.am.registries import Amounts
 from treadle.am.service import TYPES
-from treadle.am.turns import FairQueue
+from treadle.config.settings import Settings
 from treadle.events import ApplicationState, Event, NodeState, PlanRanks, Replaces, TaskClaims
-from treadle.live.plan_link import PlanSide
+from treadle.history.run import JobRun
+from treadle.live.history_writer import StagesOf
+from treadle.live.plan_link import PlanLink, PlanSide
 from treadle.sidecar.work import EventSource
 from treadle.wire.frames import Frame
 from treadle.words import counted
@@ -282,3 +287,24 @@ def _events(application: Any, key: Any, rows: Any) -> Sequence[Event]:
             tasks=said["tasks"],
         ),
     )
+
+
+def open_plans(
+    settings: Settings, remember: Callable[[JobRun], None], ask_stages: Callable[[StagesOf], None]
+) -> PlanEventSource | None:
+    """Open the plan listener that the settings name; one that cannot listen is tried again, which it reports.
+
+    Args:
+        settings: what to follow, as long as the process runs
+        remember: is given each DAG that has succeeded
+        ask_stages: is given whom to ask for the stages of an application that has
+
+    Returns:
+        who sends the engine plans; None without an address
+    """
+    if not settings.listener.address:
+        return None
+    link = PlanLink(settings, remember)
+    link.start()
+    ask_stages(link.take)
+    return PlanEventSource(link)

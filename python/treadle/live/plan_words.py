@@ -12,7 +12,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Any, BinaryIO, Final
 
-from treadle.am.keys import Attempt
+from treadle.am.protocol import Attempt
 from treadle.history.run import NUMBER_MAX, JobRun, RecurrenceKey, StageRun
 from treadle.history.sketch import DurationSketch
 

@@ -2,6 +2,10 @@
 
 Reading a treadle.yaml runs code of a user's, and trying it out runs more of it, so both are watched; they happen
 beside the decisions, on a thread of their own, except at the start.
+
+What one of several engines follows: its entry of `engines:` in treadle.yaml, in a process of its own.
+
+What one of several engines hears of its hub beside frames: hints of plans, finished jobs, and stages of jobs.
 """
 
 from __future__ import annotations
@@ -12,30 +16,104 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Condition, Lock, Thread
 from typing import Final
 
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings, peek_source, read_roster
-from treadle.config.settings import Settings, default_settings
+from treadle.config.settings import Profiles, Settings, default_settings
 from treadle.config.trust import reason_against
 from treadle.engine import Engine
-from treadle.events import PolicySwitch
-from treadle.live.beside import Beside
+from treadle.events import Event, PolicySwitch
+from treadle.history.run import JobRun, StageRun
 from treadle.live.event_source import HistorySource
 from treadle.live.history_writer import ProfileRecorder
 from treadle.live.live_settings import has_file_parts, read_live_settings
-from treadle.live.own_settings import own_settings
-from treadle.live.plans import open_plans
+from treadle.live.plan_source import open_plans
 from treadle.live.policy_memory import PolicyMemory, state_folder
 from treadle.live.recorder import LiveRecorder
-from treadle.live.roles import PolicyKeeper
-from treadle.live.session import Session
+from treadle.live.session import PolicyKeeper, Session
 from treadle.live.trial import check_apart
 from treadle.policy.user_parts import PartFailure
 from treadle.policy.watchdog import Watchdog
 from treadle.sidecar.work import EventSource
+from treadle.wire.frames import Frame
+
+
+def own_settings(settings: Settings, engine: str, file: str) -> Settings:
+    """Return what an engine follows of the settings of a file. Those that are not the first have a store of their own.
+
+    Args:
+        settings: all of the file
+        engine: the engine's name, empty for the only one
+        file: what errors call the file
+
+    Raises:
+        ConfigError: there is no such engine.
+    """
+    names = [each.name for each in settings.engines]
+    if not engine and not names:
+        return settings
+    if not (engine and names):
+        text = "names several engines now" if names else "names no engines any more"
+        raise ConfigError(file, [Problem(0, "engines", f"{text}, which `treadle sidecar restart` follows")])
+    if engine not in names:
+        text = f"has no engine {engine!r}; there is: {', '.join(names)}"
+        raise ConfigError(file, [Problem(0, "engines", text)])
+    own = settings.for_engine(engine)
+    return own if engine == names[0] else replace(own, profiles=_own_store(own.profiles, engine))
+
+
+def _own_store(profiles: Profiles, engine: str) -> Profiles:
+    if not profiles.store or "://" in profiles.store:
+        return profiles
+    path = Path(profiles.store)
+    return profiles.model_copy(update={"store": str(path.with_name(f"{path.stem}-{engine}{path.suffix}"))})
+
+
+STAGES_MAX: Final = 256
+"""Applications whose stages nobody has asked for yet; jobs of other frameworks are among them."""
+
+STAGES_S: Final = 3.0
+"""How long a finished job waits for what the plan listener has heard of its stages."""
+
+
+class Beside(EventSource):
+    """An event source. The hub has the plan listener, and says and warns of it itself."""
+
+    def __init__(self, listens: bool) -> None:
+        """Begin; ``listens``: the hub has a plan listener."""
+        self.remember: Callable[[JobRun], None] = lambda run: None
+        """Takes a finished job."""
+        self._listens = listens
+        self._events: Sequence[Event] = ()
+        self._stages: dict[str, Sequence[StageRun]] = {}
+        self._changed = Condition()
+
+    def take(self, events: Sequence[Event], told: Sequence[object]) -> None:
+        """Take what comes with the next frame: hints, and finished jobs and stages by YARN's id."""
+        self._events = events
+        for thing in told:
+            if isinstance(thing, JobRun):
+                self.remember(thing)
+            elif isinstance(thing, tuple):
+                with self._changed:
+                    self._stages[thing[0]] = thing[1]
+                    while len(self._stages) > STAGES_MAX:
+                        del self._stages[next(iter(self._stages))]
+                    self._changed.notify_all()
+
+    def stages_of(self, application: str) -> Sequence[StageRun]:
+        """Return, once, what an application has reported of its stages; waits for it."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._listens or application in self._stages, STAGES_S)
+            return self._stages.pop(application, ())
+
+    def collect(self, frame: Frame) -> Sequence[Event]:
+        """Return what came with the frame."""
+        return self._events
+
 
 _log = logging.getLogger(__name__)
 

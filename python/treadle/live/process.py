@@ -24,11 +24,10 @@ from treadle.compiled.cache_folder import KernelCache, may_write_here, reason_ag
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.reader import read_kernels, read_roster
 from treadle.errors import UserError
-from treadle.live.closing import Close, close_all
+from treadle.live.door import Close, close_all
 from treadle.live.handshake import ConnectionFile, Greeting, new_secret, read_greeting, say
-from treadle.live.log_lines import log_to_stderr
-from treadle.memory import garbage_sought_rarely
-from treadle.niceness import go_first
+from treadle.log_lines import log_to_stderr
+from treadle.process_limits import garbage_sought_rarely, go_first
 
 _log = logging.getLogger(__name__)
 
@@ -111,9 +110,9 @@ def run_warm_up(config: Path | None) -> int:
     _log_to_stderr()
     cache = kernel_cache(config)
     from treadle.compiled.functions import cache_folder
+    from treadle.live.engine_session import warm_up
     from treadle.live.live_settings import read_live_settings
     from treadle.live.policies import without_file_parts
-    from treadle.live.warm_up import warm_up
     from treadle.planner.graphene import warm_up as warm_up_plans
 
     if cache.why_private:

@@ -3,6 +3,8 @@
 The thread that decides puts ticks into a bounded queue and never waits: what has no room is dropped, counted and
 reported, and the recording goes on with the next segment. A segment begins with a snapshot; when one is due, or was
 lost, the ResourceManager is asked for a snapshot.
+
+Writes the segments of a recording, on a thread of its own (`treadle.live.recorder`).
 """
 
 from __future__ import annotations
@@ -13,19 +15,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from threading import Condition, Thread
 from threading import Event as Flag
-from typing import Final
+from typing import IO, Any, Final
 
 from treadle.config.errors import ConfigError
 from treadle.config.settings import Record, Settings, Source
 from treadle.engine import Engine
 from treadle.errors import UserError
 from treadle.events import Event, PolicySwitch
-from treadle.live.roles import TickRecorder
-from treadle.live.segment_writer import SegmentWriter, utc
-from treadle.record.hashes import engine_hash, schema_hash, versions
+from treadle.live.session import TickRecorder
+from treadle.record.files import FILE_HEADER, ChunkWriter, create, prepare, tidy
+from treadle.record.reader import engine_hash, schema_hash, versions
 from treadle.record.ticks import (
+    Body,
     Cost,
     Reading,
     Segment,
@@ -39,6 +44,84 @@ from treadle.record.ticks import (
 from treadle.wire.frames import read_frame_header, without_keys
 from treadle.wire.page import document
 from treadle.wire.schema import WireError
+
+FLUSH_BYTES: Final = 1 << 20
+"""So much waits, unpacked, before it is written without waiting for more."""
+
+Clock = Callable[[], datetime]
+
+
+def utc() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)
+
+
+class SegmentWriter:
+    """The segment that is being written, in a folder within its bounds. For one thread."""
+
+    def __init__(self, now: Clock = utc) -> None:
+        self._now = now
+        self._writer: ChunkWriter | None = None
+        self._stream: IO[bytes] | None = None
+        self._path = Path()
+        self._closed_bytes = 0
+        self.written = 0
+        """Bytes that this process has written."""
+
+    @property
+    def bytes(self) -> int:
+        """How long the segment is, with what waits taken as it is."""
+        return 0 if self._writer is None else self._writer.bytes + self._writer.waiting // 8
+
+    def begin(self, settings: Record, engine: str, number: int) -> None:
+        """Begin a segment; of one of several engines in a folder of its name.
+
+        Raises:
+            OSError: it cannot be written.
+            RecordingError: others may write to the folder, or there is no zstandard.
+        """
+        self.close()
+        folder = Path(settings.folder)
+        prepare(folder)
+        if engine:
+            folder /= engine
+            prepare(folder)
+        now = self._now()
+        self._path, self._stream = create(folder, os.getpid(), number, now)
+        self._writer = ChunkWriter(self._stream)
+        room = (settings.size_mb - settings.segment_mb) << 20
+        tidy(folder, room, timedelta(hours=settings.age_hours), now, self._path)
+
+    def write(self, head: dict[str, Any], body: Body) -> None:
+        """Write a record; nothing if no segment has begun. Raises OSError."""
+        if self._writer is None:
+            return
+        self._writer.write(head, *body)
+        if self._writer.waiting >= FLUSH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Let what was written be in the file. Raises OSError."""
+        if self._writer is not None:
+            self._writer.flush()
+            self.written = self._closed_bytes + self._writer.bytes
+
+    def close(self) -> None:
+        """End the segment; one of which nothing was written goes. Raises OSError."""
+        writer, self._writer = self._writer, None
+        stream, self._stream = self._stream, None
+        if stream is None:
+            return
+        try:
+            if writer is not None:
+                writer.flush()
+                self._closed_bytes += writer.bytes
+                self.written = self._closed_bytes
+        finally:
+            stream.close()
+            if writer is None or writer.bytes <= FILE_HEADER.size:
+                self._path.unlink(missing_ok=True)
+
 
 _log = logging.getLogger(__name__)
 

@@ -27,7 +27,6 @@ from py4j.java_gateway import (
     server_started,
 )
 
-from treadle.line_limit import limited
 from treadle.live.handshake import (
     HOST,
     NONCE_BYTES,
@@ -42,6 +41,7 @@ from treadle.live.handshake import (
     opening,
     sidecar_code,
 )
+from treadle.log_lines import limited
 
 _log = logging.getLogger(__name__)
 

@@ -1,29 +1,181 @@
-"""Frames in, answers out: a sidecar between its socket and its engine, with no socket, file or clock of its own."""
+"""Frames in, answers out: a sidecar between its socket and its engine, with no socket, file or clock of its own.
+
+Who works together with a session in a sidecar: who knows, keeps and watches. Each does nothing by default.
+
+How long applications wait from an ask to the first attempt to place it, where there are several engines.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from threading import Event, Lock
+from threading import Event as ThreadEvent
+from threading import Lock
 from typing import Final, TypeVar
 
 import numpy as np
 
 from treadle.config.errors import ConfigError
-from treadle.config.needs import missing
+from treadle.config.part_files import missing
 from treadle.config.settings import Settings
 from treadle.engine import Engine
-from treadle.events import Applications, ApplicationState, AttemptKeys, PolicySwitch
-from treadle.live.roles import FrameObserver, PolicyKeeper, TickRecorder
-from treadle.live.waits import Waits
+from treadle.events import Applications, ApplicationState, AttemptKeys, Event, PolicySwitch, Requests
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
+from treadle.sidecar.merge import REPORT_INTERVAL_MS
 from treadle.sidecar.work import EventSource
 from treadle.wire.answer import Answer, Status, encode_answer, rows_within
 from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_header, without_keys
 from treadle.wire.schema import TooManyError, VersionError, WireError
+
+__all__ = ["EventSource", "FrameObserver", "PolicyKeeper", "TickRecorder"]
+
+
+class PolicyKeeper:
+    """Gets the outcome of policy changes; `treadle.live.policies.LivePolicies` is one."""
+
+    def begin(self) -> None:
+        """Take notice that a decide begins."""
+
+    def changed(self, before: Settings, now: Settings) -> None:
+        """Take notice that the engine follows other settings; ``before`` did well."""
+
+    def failed(
+        self, settings: Settings, failure: PartFailure, running: Settings, switches: Sequence[PolicySwitch]
+    ) -> None:
+        """Take notice that a part of ``settings``, or of those that replaced them, failed, and which run now.
+
+        ``switches`` are those of the engine that were not reported before, oldest first.
+        """
+
+
+class FrameObserver:
+    """Who is shown every frame that was taken; `treadle.live.history_writer.ProfileRecorder` is."""
+
+    def take(self, frame: bytes) -> None:
+        """Take a frame; must return at once and raise nothing."""
+
+    def follow(self, settings: Settings) -> None:
+        """Follow other settings from now on; must return at once and raise nothing."""
+
+    def warnings(self) -> Sequence[str]:
+        """Return what the administrator should know."""
+        return ()
+
+    def wants_snapshot(self) -> bool:
+        """Say, once, that nothing can be made of the frames before the next snapshot, which should come now."""
+        return False
+
+
+class TickRecorder:
+    """Gets all input and output of a session; `treadle.live.recorder.LiveRecorder` is one.
+
+    All must return at once and raise nothing.
+    """
+
+    def begin(self, frame: bytes, reply_max_bytes: int | None) -> bool:
+        """Take a frame before it is used; return whether the answer must ask for a snapshot."""
+        return False
+
+    def refused(self) -> None:
+        """Take notice that the frame is refused because the observer wants a snapshot."""
+
+    def reading(self, reading: Future[Settings]) -> None:
+        """Record the outcome of reading the settings again."""
+
+    def beside(self, events: Sequence[Event]) -> None:
+        """Record events that the engine got beside the frame."""
+
+    def end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: Engine) -> None:
+        """Record the answer, and the parts of it that are not the engine's.
+
+        Args:
+            answer: all of it
+            decide_us: what it says of the time taken
+            known: what is known beside the frames
+            warnings: those of others than the engine
+            engine: the engine, for its switches
+        """
+
+    def summary(self) -> str:
+        """Return in a few words what is recorded, for the status; empty if nothing is."""
+        return ""
+
+    def warnings(self) -> Sequence[str]:
+        """Return what the administrator should know."""
+        return ()
+
+    def follow(self, settings: Settings) -> None:
+        """Follow other settings from now on."""
+
+
+LATEST: Final = 10_000
+"""Number of waits that are remembered."""
+
+
+class Waits:
+    """The waits of one engine's applications, by the ResourceManager's clock: as exact as frames come."""
+
+    def __init__(self) -> None:
+        self._asks: dict[int, dict[int, int]] = {}
+        """Outstanding containers by application and request key."""
+        self._since_ms: dict[int, int] = {}
+        """Of applications that ask and were not tried since: when they began to."""
+        self._waits_ms: deque[int] = deque(maxlen=LATEST)
+        self._tried = 0
+        self._told: Mapping[str, int] = {}
+        self._told_ms = 0
+
+    def take(self, frame: Frame) -> None:
+        """Take notice of who asks for something, and asked for nothing before."""
+        if frame.header.snapshot:
+            # indices mean others now; who waits is found anew, so that a wait may be reported too short
+            self._asks, self._since_ms = {}, {}
+        now_ms = frame.header.rm_time_ms
+        for event in frame.events:
+            if isinstance(event, Applications):
+                ended = (event.state == ApplicationState.GONE) | (event.state == ApplicationState.MOVED)
+                for app in event.application[ended].tolist():
+                    self._asks.pop(app, None)
+                    self._since_ms.pop(app, None)
+            elif isinstance(event, Requests):
+                rows = zip(event.application.tolist(), event.key.tolist(), event.count.tolist(), strict=True)
+                for app, key, count in rows:
+                    self._ask(app, key, count, now_ms)
+
+    def _ask(self, app: int, key: int, count: int, now_ms: int) -> None:
+        asks = self._asks.setdefault(app, {})
+        if count > 0:
+            if not asks:
+                self._since_ms[app] = now_ms
+            asks[key] = count
+        elif asks.pop(key, 0) and not asks:
+            self._since_ms.pop(app, None)
+
+    def attempted(self, now_ms: int) -> None:
+        """Take notice of a decision about all that is asked for."""
+        self._tried += len(self._since_ms)
+        self._waits_ms.extend(max(now_ms - since_ms, 0) for since_ms in self._since_ms.values())
+        self._since_ms = {}
+
+    def figures(self, now_ms: int, more: Mapping[str, int]) -> Mapping[str, int]:
+        """Return what is measured, with ``more``; the same again for a while."""
+        if self._told and 0 <= now_ms - self._told_ms < REPORT_INTERVAL_MS:
+            return self._told
+        waits = np.array(self._waits_ms or [0])
+        self._told_ms = now_ms
+        self._told = {
+            "attempts": self._tried,
+            "wait_mean_ms": round(float(waits.mean())),
+            "wait_p50_ms": round(float(np.percentile(waits, 50))),
+            "wait_p99_ms": round(float(np.percentile(waits, 99))),
+            **more,
+        }
+        return self._told
+
 
 _log = logging.getLogger(__name__)
 
@@ -111,7 +263,7 @@ class Session:
         Raises:
             ConfigError: there are no settings to start with.
         """
-        self._turn, self._answered = Lock(), Event()
+        self._turn, self._answered = Lock(), ThreadEvent()
         self._make_engine = make_engine
         self._read_settings = read_settings
         self._settings = read_settings() if settings is None else settings

@@ -6,9 +6,8 @@ import logging
 from threading import Lock
 
 from treadle.config.settings import Profiles
-from treadle.history.database import StoreError
+from treadle.history.database import Retention, StoreError
 from treadle.history.profile import JobProfile
-from treadle.history.retention import Retention
 from treadle.history.run import RecurrenceKey
 from treadle.history.store import ProfileStore, open_store
 

@@ -23,7 +23,7 @@ import psutil
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.settings import Settings
 from treadle.config.yaml_nodes import YamlDocument
-from treadle.niceness import go_first
+from treadle.process_limits import go_first
 
 CPU_LIMIT_S: Final = 60.0
 """Reading and trying out may take so much CPU time, the start of a Python with the engine's compiled code included.

@@ -17,7 +17,7 @@ from treadle.compiled.pair_map import PairMap, find, give_back, pair, put, remov
 from treadle.compiled.structs import tables
 from treadle.model.applications import ApplicationTable
 from treadle.model.tables import ModelError, Table, grown, largest, own
-from treadle.yarn.exit_statuses import KILLED_BY_APPMASTER, SUCCESS
+from treadle.yarn.codes import KILLED_BY_APPMASTER, SUCCESS
 
 COMPLETED: Final = 3
 RESIZED: Final = 4

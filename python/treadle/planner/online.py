@@ -10,7 +10,7 @@ more or fewer tasks than planned. Then what is left of the job is planned anew w
 nothing was seen scaled by that median. After a number of new plans the job has none, as if it had never been planned.
 To learn a width that was not known at all is no fault of the plan: the plan made anew for it does not count.
 
-Simulated jobs and those of a live cluster (`treadle.am.plan_registry`) go by the same rule.
+Simulated jobs and those of a live cluster (`treadle.am.registries`) go by the same rule.
 """
 
 from __future__ import annotations

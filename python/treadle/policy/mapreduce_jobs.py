@@ -25,7 +25,7 @@ from treadle.policy.mapreduce_workers import (
     finish_s,
     useful_workers,
 )
-from treadle.yarn.priorities import REDUCE
+from treadle.yarn.codes import REDUCE
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import I64, Records

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.record.chunks import RecordingError
+from treadle.record.files import RecordingError
 from treadle.wire.answer import PROPOSAL_HEADER
 from treadle.wire.frames import FRAME_HEADER, RESOURCES_MAX, SECTION_HEADER
 from treadle.wire.schema import FRAME_MAGIC, SECTIONS, VERSION, plans

@@ -1,16 +1,26 @@
-"""Reads segments: how each begins, its ticks one after the other."""
+"""Reads segments: how each begins, its ticks one after the other.
+
+What decided: hashes of the engine's code and of the wire's schema, and the versions of what it stands on.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from treadle.record.chunks import ChunkReader, EmptySegmentError, Record, RecordingError
+import numba
+import numpy
+
+import treadle
+from treadle.record.files import ChunkReader, EmptySegmentError, Record, RecordingError
 from treadle.record.frames_of_others import Translator
-from treadle.record.hashes import schema_hash
 from treadle.record.ticks import (
     Cost,
     Segment,
@@ -21,6 +31,37 @@ from treadle.record.ticks import (
     read_settings_text,
     read_tick,
 )
+from treadle.sources import DECISION, digest
+from treadle.wire.page import document
+
+
+@cache
+def engine_hash() -> str:
+    """Return a hash of the code that decides and of the wire's; equal for equal code only."""
+    return digest(DECISION, "treadle.wire")[:16]
+
+
+def hash_of(document: Any) -> str:
+    """Return a hash of a JSON document."""
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@cache
+def schema_hash() -> str:
+    """Return a hash of the wire's schema."""
+    return hash_of(document())
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what the engine stands on."""
+    return {
+        "treadle": treadle.__version__,
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "numba": numba.__version__,
+        "machine": platform.machine(),
+    }
+
 
 READABLE_PART: Final = "it is readable up to here"
 NOT_FROM_START: Final = (

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from treadle.events import Applications, ApplicationState, ContainerEvent, Containers, Nodes, NodeState, Queues
-from treadle.record.hashes import engine_hash, schema_hash
-from treadle.record.reader import RecordedSegment, open_all
+from treadle.record.reader import RecordedSegment, engine_hash, open_all, schema_hash
 from treadle.record.ticks import Cost, Tick
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import Frame, FrameDecoder

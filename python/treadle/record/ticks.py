@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from treadle import events
 from treadle.config.settings import Settings, Source
 from treadle.events import Event, PolicySwitch
-from treadle.record.chunks import Record, RecordingError
+from treadle.record.files import Record, RecordingError
 
 BESIDE: Final[Mapping[str, type[Any]]] = {
     each.__name__: each

@@ -7,7 +7,7 @@ from typing import Final
 
 from treadle.events import Fate
 from treadle.explain.causes import Cause, Verdict, Why
-from treadle.explain.nodes import REASONS, WORDS
+from treadle.explain.obstacles import REASONS, WORDS
 from treadle.reference.markdown import code, meanings, table
 from treadle.wire.fates import MEANINGS
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent, NodeState
-from treadle.history.stages.frameworks import Framework, StageId, stage_of
-from treadle.record.chunks import RecordingError
+from treadle.history.stages.stage import Framework, StageId, stage_of
+from treadle.record.files import RecordingError
 from treadle.record.reader import NOT_FROM_START, open_all
 from treadle.record.ticks import SettingsText
 from treadle.wire.frames import Frame, FrameDecoder
-from treadle.yarn.exit_statuses import KILLED_AFTER_APP_COMPLETION, KILLED_BY_APPMASTER, SUCCESS
+from treadle.yarn.codes import KILLED_AFTER_APP_COMPLETION, KILLED_BY_APPMASTER, SUCCESS
 
 JobId = tuple[int, int]
 """Of an application: the ResourceManager's start, and its number."""

@@ -9,8 +9,7 @@ import numpy as np
 from treadle import events
 from treadle.events import ApplicationState, Event, Replaces
 from treadle.events.columns import U8
-from treadle.sidecar.mirror import EVERYTHING, Cursor, Mirror
-from treadle.sidecar.rows import NEW, Bools, Places, Rows
+from treadle.sidecar.mirror import EVERYTHING, NEW, Bools, Cursor, Mirror, Places, Rows
 
 _MOVED: Final = int(ApplicationState.MOVED)
 _REQUESTS: Final = int(Replaces.REQUESTS)

@@ -21,9 +21,8 @@ from treadle.events import Applications, ApplicationState, ContainerEvent, Conta
 from treadle.proposals import Proposals
 from treadle.sidecar.child import ChildProcess
 from treadle.sidecar.feed import Feed
-from treadle.sidecar.merge import Bidder, Merge, Offer, check_answer
+from treadle.sidecar.merge import REPORT_INTERVAL_MS, Bidder, Merge, Offer, Report, check_answer, merge_into
 from treadle.sidecar.mirror import Mirror
-from treadle.sidecar.reports import REPORT_INTERVAL_MS, Report, merge_into
 from treadle.sidecar.roster import NEVER, Asking, Move, Roster
 from treadle.sidecar.work import EventSource, Work
 from treadle.wire.answer import Answer, Status, decode_answer, encode_answer, rows_within

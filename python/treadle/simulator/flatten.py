@@ -17,7 +17,7 @@ from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import FrameworkCode, RowKind
 from treadle.simulator.scenario import QueueTree
 from treadle.workload.job import Framework, Job, Workload
-from treadle.yarn.priorities import FAILED_MAP, MAP, REDUCE
+from treadle.yarn.codes import FAILED_MAP, MAP, REDUCE
 
 CODES: Final = {
     Framework.MAPREDUCE: FrameworkCode.MAPREDUCE,

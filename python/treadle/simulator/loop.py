@@ -10,8 +10,8 @@ from typing import Final
 
 from treadle.constraints.tags import unread_tags
 from treadle.events import Fate
-from treadle.memory import garbage_sought_rarely
 from treadle.policy.stopwatch import PartTimes
+from treadle.process_limits import garbage_sought_rarely
 from treadle.simulator.build import Built
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.engine_figures import EngineFigures

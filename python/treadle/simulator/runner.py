@@ -8,7 +8,7 @@ from math import ceil
 
 from treadle.compiled.array_types import I64
 from treadle.config.engines import RosterEngine
-from treadle.config.needs import in_simulation
+from treadle.config.part_files import in_simulation
 from treadle.config.parts import TASK_ESTIMATES
 from treadle.config.settings import Settings
 from treadle.engine import Engine

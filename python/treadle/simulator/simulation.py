@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 
-from treadle.config.needs import in_simulation
+from treadle.config.part_files import in_simulation
 from treadle.config.parts import TASK_ESTIMATES
 from treadle.config.settings import Settings
 from treadle.dag.dag import Dag

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from treadle.errors import UserError
-from treadle.record.folder import segments
+from treadle.record.files import segments
 from treadle.replay.model import reduce
 from treadle.replay.seen import look
 from treadle.sweep.inputs import Inputs

@@ -1,10 +1,16 @@
-"""Pages of a ResourceManager that answer in JSON, read within bounds; errors name a remedy."""
+"""Pages of a ResourceManager that answer in JSON, read within bounds; errors name a remedy.
+
+The ResourceManagers of a cluster, by its configuration, and which of them is active.
+
+What YARN says of applications, by the ResourceManager's REST pages: their states, and its diagnostics.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -14,6 +20,7 @@ import requests
 from urllib3.exceptions import HTTPError
 
 from treadle.errors import UserError
+from treadle.yarn.codes import is_named
 from treadle.yarn.web import open_session, why_failed
 
 _BYTES_MAX: Final = 16 << 20
@@ -168,3 +175,134 @@ def _seconds(date: str | None) -> float | None:
         return None if date is None else parsedate_to_datetime(date).timestamp()
     except (ValueError, TypeError):
         return None
+
+
+IDS_KEY: Final = "yarn.resourcemanager.ha.rm-ids"
+
+_IDS_MAX: Final = 8
+_DEPTH_MAX: Final = 8
+_VARIABLE: Final = re.compile(r"\$\{([^}$\s]+)\}")
+
+Get = Callable[[str], str]
+"""Returns a property, empty if it is not set."""
+
+
+def addresses(get: Get) -> dict[str, str]:
+    """Return the addresses of the ResourceManagers' web pages by id; without high availability the id is empty."""
+    ids = [each.strip() for each in get(IDS_KEY).split(",") if each.strip()][:_IDS_MAX]
+    if get("yarn.resourcemanager.ha.enabled").strip().lower() != "true" or not ids:
+        return {"": _address(get, "")}
+    return {each: _address(get, f".{each}") for each in ids}
+
+
+def active_of(rm: str, ca: Path | None = None) -> str:
+    """Return the address of the active one of the cluster of a ResourceManager; empty if none is found."""
+    try:
+        found = addresses(lambda key: property_of(rm, key, ca))
+    except UserError:
+        return ""
+    for url in found.values():
+        try:
+            if url != address_of(rm) and state_of(url, ca) == "ACTIVE":
+                return url
+        except UserError:
+            continue
+    return ""
+
+
+def expanded(get: Get) -> Get:
+    """Return a getter whose values have no variables of other properties left, as Hadoop reads them."""
+
+    def value(key: str) -> str:
+        text = get(key)
+        for _ in range(_DEPTH_MAX):
+            more = _VARIABLE.sub(lambda found: get(found[1]) or found[0], text)
+            if more == text:
+                break
+            text = more
+        return text.strip()
+
+    return value
+
+
+def _address(get: Get, suffix: str) -> str:
+    get = expanded(get)
+    host = get(f"yarn.resourcemanager.hostname{suffix}") or "localhost"
+    secure = get("yarn.http.policy") == "HTTPS_ONLY"
+    key, port = ("webapp.https.address", 8090) if secure else ("webapp.address", 8088)
+    named = get(f"yarn.resourcemanager.{key}{suffix}") or f"{host}:{port}"
+    named = named.replace("0.0.0.0:", f"{host}:", 1) if named.startswith("0.0.0.0:") else named
+    return f"{'https' if secure else 'http'}://{named}"
+
+
+ENDED: Final = ("FINISHED", "FAILED", "KILLED")
+"""States in which an application stays."""
+DIAGNOSTICS_MAX: Final = 16 << 10
+"""Characters of diagnostics that are shown; a user's program wrote some of them."""
+
+_PATH: Final = "/ws/v1/cluster/apps"
+_TEXT_MAX: Final = 256
+_PAGE_BYTES_MAX: Final = 64 << 20
+_ID: Final = re.compile(r"(?:application_)?(\d{1,19}_\d{1,10})")
+
+
+class YarnApplication(NamedTuple):
+    """An application as the ResourceManager shows it; texts may hold what users wrote."""
+
+    id: str
+    name: str
+    user: str
+    queue: str
+    state: str
+    final_status: str
+    """How it ended, by what its application master said; ``UNDEFINED`` before that."""
+    diagnostics: str
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it asks for nothing any more."""
+        return self.state in ENDED
+
+
+def find_applications(rm: str, given: str, ca: Path | None = None) -> list[YarnApplication]:
+    """Return the applications that a ResourceManager knows by an id or the end of it, those that have ended too.
+
+    Raises:
+        UserError: it does not answer, or something else does.
+    """
+    whole = _ID.fullmatch(given)
+    try:
+        if whole is not None:
+            return _one(rm, f"application_{whole.group(1)}", ca)
+        content = read_page(rm, _PATH, {"deSelects": "resourceRequests"}, ca, _PAGE_BYTES_MAX).content
+        listed = (content["apps"] or {}).get("app") or []
+        return [_application(each) for each in listed if is_named(str(each["id"]), given)]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{rm}{_PATH}: the page has another form than a ResourceManager's; check --rm") from error
+
+
+def _one(rm: str, id_: str, ca: Path | None) -> list[YarnApplication]:
+    try:
+        page = read_page(rm, f"{_PATH}/{id_}", {"deSelects": "resourceRequests"}, ca, _PAGE_BYTES_MAX)
+    except UserError as error:
+        response = getattr(error.__cause__, "response", None)
+        if response is not None and response.status_code == requests.codes.not_found:
+            return []
+        raise
+    return [_application(page.content["app"])]
+
+
+def _application(app: Mapping[str, Any]) -> YarnApplication:
+    def text(name: str, most: int = _TEXT_MAX) -> str:
+        return str(app.get(name) or "")[:most]
+
+    diagnostics = text("diagnostics", DIAGNOSTICS_MAX).strip()
+    return YarnApplication(
+        str(app["id"])[:_TEXT_MAX],
+        text("name"),
+        text("user"),
+        text("queue"),
+        text("state"),
+        text("finalStatus"),
+        diagnostics,
+    )

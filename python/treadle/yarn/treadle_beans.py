@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from treadle.errors import UserError
-from treadle.yarn.application_ids import is_named, several
+from treadle.yarn.codes import is_named, several
 
 _PLACED: Final = ("applications", "committed", "rejected", "transactions", "conflicts", "decisions")
 _TRIED: Final = ("attempts", "wait_mean_ms", "wait_p50_ms", "wait_p99_ms", "retries", "given_up", "moved", "starts")

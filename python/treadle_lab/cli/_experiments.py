@@ -160,7 +160,7 @@ def playing(console: Console, paper: str, folder: Path | None, cache: Path | Non
     Raises:
         BenchError: something is missing; the text says how to get it.
     """
-    from treadle.cli._runs import going_on
+    from treadle.cli._console import going_on
     from treadle_lab.minicluster.processes import saying, terminable
     from treadle_lab.minicluster.settings import build_folder
     from treadle_lab.sls.play import KeptPlays, Player

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from treadle.cli._console import printable
-from treadle.cli._results import check_results, plot_folder, write_json, writing
+from treadle.cli._options import check_results, plot_folder, write_json, writing
 from treadle.dag import json_format
 from treadle.dag.dag import Instance, TimeUnit
 from treadle.planner import baselines

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._results import writing
+from treadle.cli._options import writing
 from treadle.dag.dag import MACHINES_MAX, Instance
 from treadle.dag.generate import Shape, generate
 from treadle.dag.json_format import write_instances

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._results import check_writable, writing
+from treadle.cli._options import check_writable, writing
 from treadle_lab.cli._experiments import isolate_if_possible
 from treadle_lab.demo.jobs import spark_home
 from treadle_lab.demo.run import Display, run_demo, run_engines_demo

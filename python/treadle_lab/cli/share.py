@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._results import check_plotting, writing
+from treadle.cli._options import check_plotting, writing
 from treadle.errors import UserError
 from treadle.tables import empty_table
 from treadle.words import counted

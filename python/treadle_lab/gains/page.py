@@ -15,7 +15,7 @@ from rich.console import Console
 
 from treadle import __version__
 from treadle.cli._console import console_for_tables, counted_progress, say
-from treadle.cli._results import check_results, check_writable, writing
+from treadle.cli._options import check_results, check_writable, writing
 from treadle.errors import UserError
 from treadle.simulate.figures import SIZES
 from treadle.simulate.statistics import FEW, interval_of

@@ -14,11 +14,10 @@ from tests.support.cluster_pages import FakeCluster, job
 from tests.support.dashboards import ANSWER_S, TOKEN, Dashboard, dashboard
 from tests.support.pages import served
 
-from treadle.dashboard import stream
-from treadle.dashboard.addresses import addresses
-from treadle.dashboard.board import Board
+from treadle.dashboard import server
+from treadle.dashboard.access import COOKIE, COOKIE_LIFE_S, Doorkeeper, addresses
 from treadle.dashboard.server import REFUSED
-from treadle.dashboard.token_file import COOKIE, COOKIE_LIFE_S, Doorkeeper
+from treadle.dashboard.views import Board
 from treadle.errors import UserError
 
 HOSTILE = '</script><img src=x onerror=alert(1)>"\n'
@@ -166,7 +165,7 @@ def test_pages_hold_no_script_and_no_style_of_their_own(shown: Dashboard) -> Non
 
 
 def test_scripts_put_in_texts_as_texts_alone() -> None:
-    folder = Path(stream.__file__).parent / "static"
+    folder = Path(server.__file__).parent / "static"
     for script in folder.glob("*.js"):
         for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "http://", "https://"):
             found = script.read_text().replace("http://www.w3.org/2000/svg", "")
@@ -208,7 +207,7 @@ def test_history_is_asked_within_bounds(shown: Dashboard) -> None:
 
 def test_streams_are_bounded_and_give_their_place_back() -> None:
     async def main() -> None:
-        events, leave = stream.Stream(Board()), asyncio.Event()
+        events, leave = server.Stream(Board()), asyncio.Event()
 
         async def receive() -> Message:
             await leave.wait()
@@ -220,7 +219,7 @@ def test_streams_are_bounded_and_give_their_place_back() -> None:
 
             await events({"type": "http", "method": "GET", "headers": []}, receive, send)
 
-        told: list[list[Message]] = [[] for _ in range(stream.CLIENTS_MAX)]
+        told: list[list[Message]] = [[] for _ in range(server.CLIENTS_MAX)]
         visits = [asyncio.create_task(visit(sent)) for sent in told]
         while not all(len(sent) >= 2 for sent in told):
             await asyncio.sleep(0)

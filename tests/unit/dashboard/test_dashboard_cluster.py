@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from tests.support.cluster_pages import job, leaf, node
 
-from treadle.dashboard import cluster
-from treadle.dashboard.board import Board
-from treadle.dashboard.cluster import NODES_MAX, QUEUES_MAX, TEXT_MAX, jobs_of, nodes_of, queues_of
-from treadle.dashboard.views import View, documents
+from treadle.dashboard import reading
+from treadle.dashboard.reading import NODES_MAX, QUEUES_MAX, TEXT_MAX, jobs_of, nodes_of, queues_of
+from treadle.dashboard.views import Board, View, documents
 
 
 def tree(*queues: dict[str, Any]) -> dict[str, Any]:
@@ -39,8 +38,8 @@ def test_parents_ask_for_what_their_leaves_do() -> None:
 def test_sizes_are_bounded_and_what_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     queues, more = queues_of(tree(*(leaf(f"root.q{i}") for i in range(QUEUES_MAX + 5))), 1, 1)
     assert (len(queues), more) == (QUEUES_MAX, 6)  # root is one of them
-    monkeypatch.setattr(cluster, "NODES_MAX", 3)
-    monkeypatch.setattr(cluster, "JOBS_MAX", 2)
+    monkeypatch.setattr(reading, "NODES_MAX", 3)
+    monkeypatch.setattr(reading, "JOBS_MAX", 2)
     nodes = nodes_of({"nodes": {"node": [node(f"n{i}") for i in range(5)]}})
     assert (len(nodes.name), nodes.left_out) == (3, 2)
     jobs, more = jobs_of({"apps": {"app": [job(i, "x" * 9999) for i in range(3)]}})

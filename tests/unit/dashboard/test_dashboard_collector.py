@@ -16,13 +16,12 @@ from tests.support.cluster_pages import TREADLE, FakeCluster, job, node
 from tests.support.pages import served
 from tests.support.waiting import eventually
 
+from treadle.dashboard import collector as held_nodes
 from treadle.dashboard import collector as module
-from treadle.dashboard import held as held_nodes
-from treadle.dashboard.board import Board
-from treadle.dashboard.collector import Collector
-from treadle.dashboard.held import NOT_YET, HeldNodes
+from treadle.dashboard.collector import NOT_YET, Collector, HeldNodes
 from treadle.dashboard.history import History
 from treadle.dashboard.reading import Reader
+from treadle.dashboard.views import Board
 from treadle.errors import UserError
 
 START_S = 1_700_000_000.0

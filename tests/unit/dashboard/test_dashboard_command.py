@@ -19,14 +19,12 @@ from tests.support.pages import served
 from tests.support.waiting import eventually
 
 from treadle.cli.main import run
-from treadle.dashboard.board import Board
+from treadle.dashboard.access import read_or_make
 from treadle.dashboard.collector import Collector
-from treadle.dashboard.conditions import Condition
-from treadle.dashboard.history import History
+from treadle.dashboard.history import Condition, History, check_cluster
 from treadle.dashboard.reading import Reader
 from treadle.dashboard.server import listen
-from treadle.dashboard.token_file import read_or_make
-from treadle.dashboard.whose import check_cluster
+from treadle.dashboard.views import Board
 from treadle.errors import UserError, install_extra
 
 ANSWER_S = 120.0

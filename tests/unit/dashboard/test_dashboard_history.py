@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from treadle.dashboard import history as module
-from treadle.dashboard.conditions import Condition
-from treadle.dashboard.history import LEVELS, History
+from treadle.dashboard.history import LEVELS, Condition, History
 from treadle.errors import UserError
 
 START_S = 1_700_000_000.0

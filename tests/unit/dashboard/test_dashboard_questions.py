@@ -9,8 +9,8 @@ import pytest
 from tests.support.cluster_pages import FakeCluster, job
 from tests.support.pages import served
 
-from treadle.dashboard.questions import Questions
 from treadle.dashboard.reading import Reader
+from treadle.dashboard.server import Questions
 from treadle.errors import UserError
 
 

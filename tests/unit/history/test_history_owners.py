@@ -16,8 +16,7 @@ from treadle.cli.main import run
 from treadle.history.documents import compact, profile_json
 from treadle.history.importers.history_server import HistoryServer
 from treadle.history.importers.importing import REPORTED_MAX, Import
-from treadle.history.importers.owners import doubt, doubt_of_export, name_of
-from treadle.history.importers.reader import HistoryReader
+from treadle.history.importers.reader import HistoryReader, doubt, doubt_of_export, name_of
 from treadle.history.importers.sources import Found, find_sources
 from treadle.history.profile import predicted
 from treadle.history.store import ProfileStore

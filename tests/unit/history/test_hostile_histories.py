@@ -18,16 +18,13 @@ from tests.support.waiting import eventually
 from tests.unit.history.conftest import NOW_MS
 
 from treadle.errors import UserError
-from treadle.history.importers.files import BYTES_MAX, Files
+from treadle.files import RATIO_MAX, UNPACKED_BYTES_MAX
 from treadle.history.importers.importing import Import
-from treadle.history.importers.limits import LIMITS, Limits
-from treadle.history.importers.outcome import BrokenHistoryError, RefusedError, Source
-from treadle.history.importers.peers import Started
-from treadle.history.importers.reader import HistoryReader
+from treadle.history.importers.outcome import BYTES_MAX, BrokenHistoryError, Files, RefusedError, Source
+from treadle.history.importers.reader import LIMITS, HistoryReader, Limits, Started
 from treadle.history.importers.sources import DEPTH_MAX, find_sources
 from treadle.history.store import ProfileStore
-from treadle.niceness import LEAST
-from treadle.unpacking import RATIO_MAX, UNPACKED_BYTES_MAX
+from treadle.process_limits import LEAST
 
 zstandard = pytest.importorskip("zstandard")
 

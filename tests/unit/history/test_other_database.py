@@ -12,8 +12,7 @@ import pytest
 from tests.unit.history.conftest import NOW_MS, make_run
 
 from treadle.history.documents import profile_json
-from treadle.history.samples import Sample
-from treadle.history.store import ProfileStore, Selection, open_store
+from treadle.history.store import ProfileStore, Sample, Selection, open_store
 
 URLS = ["sqlite:///{folder}/by-url.db", *filter(None, [os.environ.get("TREADLE_TEST_DATABASE")])]
 USER = "treadle-test"

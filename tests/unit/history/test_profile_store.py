@@ -13,10 +13,9 @@ from sqlalchemy.schema import CreateTable
 from tests.unit.history.conftest import DAY_MS, NOW_MS, make_run
 
 from treadle.history.dags import latest_stages, runs_alike
-from treadle.history.database import PROFILES, STAGES
+from treadle.history.database import PROFILES, STAGES, Retention
 from treadle.history.documents import profile_from_json, profile_json
 from treadle.history.profile import RECENT_MAX
-from treadle.history.retention import Retention
 from treadle.history.run import JobRun, Measured, RecurrenceKey, StageRun
 from treadle.history.sketch import DurationSketch
 from treadle.history.store import ProfileStore, Selection, open_store

@@ -18,8 +18,7 @@ from tests.unit.history.conftest import DAY_MS, NOW_MS, make_run
 
 from treadle.history import database as schema
 from treadle.history.database import StoreError, Unusable
-from treadle.history.samples import Sample
-from treadle.history.store import ProfileStore, Selection, open_store
+from treadle.history.store import ProfileStore, Sample, Selection, open_store
 
 ROOT = Path(__file__).parents[3]
 

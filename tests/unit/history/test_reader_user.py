@@ -20,16 +20,15 @@ from tests.unit.history.conftest import NOW_MS, make_run
 from tests.unit.history.test_history_owners import ME, MINUTE_MS, spark_log
 
 from treadle.cli.main import run
-from treadle.config.trusted_socket import connect
+from treadle.config.trust import connect
 from treadle.errors import UserError
-from treadle.history.documents import profile_json
+from treadle.history.documents import profile_json, run_json
 from treadle.history.importers import process
 from treadle.history.importers.importing import Import
 from treadle.history.importers.outcome import BrokenHistoryError, RefusedError
 from treadle.history.importers.process import HEADER
 from treadle.history.importers.reader import HistoryReader
 from treadle.history.importers.sources import find_sources
-from treadle.history.run_documents import run_json
 from treadle.history.store import ProfileStore, open_store
 
 READS: Final = (sys.executable, "-P", "-m", process.__name__, "1536", "300")

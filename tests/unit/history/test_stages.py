@@ -10,8 +10,7 @@ from tests.unit.history.views import Stage, stages_of
 
 from treadle.events import ApplicationState
 from treadle.history.run import Measured
-from treadle.history.stages.frameworks import Framework, stage_of
-from treadle.history.stages.stage import RECENT_MAX, SETTLE_MS, Outcome, outcome_of
+from treadle.history.stages.stage import RECENT_MAX, SETTLE_MS, Framework, Outcome, outcome_of, stage_of
 from treadle.history.stages.tracker import LINGER_MS, StageTracker
 
 DATA = Path(__file__).parents[2] / "data" / "stages" / "three-jobs.json"

@@ -10,12 +10,10 @@ import pytest
 from sqlalchemy import create_engine, text
 from tests.unit.history.conftest import NOW_MS, make_run
 
-from treadle.history.database import MIGRATIONS
+from treadle.history.database import MIGRATIONS, Retention
 from treadle.history.documents import compact, profile_json
-from treadle.history.retention import Retention
 from treadle.history.run import user_digest
-from treadle.history.samples import Sample
-from treadle.history.store import ProfileStore, Selection, open_store
+from treadle.history.store import ProfileStore, Sample, Selection, open_store
 
 OTHER = os.environ.get("TREADLE_TEST_DATABASE")
 USER = "treadle-test-of-migration"

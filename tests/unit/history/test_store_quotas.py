@@ -9,14 +9,12 @@ import pytest
 from sqlalchemy import func, select
 from tests.unit.history.conftest import NOW_MS, make_run
 
-from treadle.history.database import PROFILES, SAMPLES, STAGES
+from treadle.history.database import PROFILE_BYTES_MAX, PROFILES, SAMPLES, STAGES, Retention
 from treadle.history.documents import compact, profile_from_json, profile_json
 from treadle.history.profile import PARENTS_MAX
-from treadle.history.retention import PROFILE_BYTES_MAX, Retention
 from treadle.history.run import JobRun, StageRun, application_of_run
-from treadle.history.samples import Sample
 from treadle.history.sketch import DurationSketch
-from treadle.history.store import ProfileStore, open_store
+from treadle.history.store import ProfileStore, Sample, open_store
 
 MIB = 1 << 20
 BOMB = "\U0001f4a3" * 498
@@ -119,7 +117,7 @@ def test_much_that_is_written_is_looked_at_before_two_hundred_runs(file: Path) -
 
 
 def test_samples_are_bounded_too(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.history.retention.SAMPLES_MAX", 100)
+    monkeypatch.setattr("treadle.history.database.SAMPLES_MAX", 100)
     with open_store(str(file)) as store:
         for at in range(5):
             sample = Sample(*[0] * len(Sample._fields))

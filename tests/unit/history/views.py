@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from treadle.history.run import Measured
 from treadle.history.sketch import DurationSketch
-from treadle.history.stages.frameworks import StageId
-from treadle.history.stages.stage import Attempt, Outcome, StageState
+from treadle.history.stages.stage import Attempt, Outcome, StageId, StageState
 from treadle.history.stages.tracker import StageTracker
 
 

@@ -27,14 +27,12 @@ from tests.support.installing import (
 
 import treadle
 from treadle.admin.host import install, plan, uninstall
-from treadle.admin.host.env_script import REQUIREMENTS, jar_in, with_jar
 from treadle.admin.host.environment import needed_distributions
 from treadle.admin.host.install import carry_out, plan_of
-from treadle.admin.host.manifest import Manifest
-from treadle.admin.host.place import put
-from treadle.admin.host.plan import CLASS, CLASS_KEY, DEFAULT_PREFIX, Plan
+from treadle.admin.host.manifest import Manifest, put
+from treadle.admin.host.plan import CLASS, CLASS_KEY, DEFAULT_PREFIX, Plan, found_prefix, installed_user, sidecar_users
+from treadle.admin.host.site_files import REQUIREMENTS, jar_in, with_jar
 from treadle.admin.host.uninstall import plan_removal, remove
-from treadle.admin.host.where import found_prefix, installed_user, sidecar_users
 from treadle.cli.main import run
 from treadle.errors import UserError
 
@@ -118,7 +116,7 @@ def test_whatever_fails_everything_is_as_it_was(
 
         warm_up, expected = interrupted, KeyboardInterrupt
     elif step.startswith("put "):
-        from treadle.admin.host.place import put
+        from treadle.admin.host.manifest import put
 
         def full(path: Path, data: bytes, *more: object) -> None:
             if path.name == step.removeprefix("put ") and b"treadle" in data:

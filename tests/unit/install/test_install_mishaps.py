@@ -25,8 +25,7 @@ import treadle
 from treadle.admin.host import install, uninstall
 from treadle.admin.host.environment import RECORD
 from treadle.admin.host.install import plan_of
-from treadle.admin.host.manifest import Manifest
-from treadle.admin.host.place import BYTES_MAX, content_of
+from treadle.admin.host.manifest import BYTES_MAX, Manifest, content_of
 from treadle.admin.host.plan import CLASS, CLASS_KEY, Options, _unit
 from treadle.admin.host.uninstall import plan_removal
 from treadle.cli.main import run
@@ -90,7 +89,7 @@ def test_a_signal_ends_it_and_everything_is_as_it_was(
             pytest.fail("it went on")
 
     if step.startswith("put "):
-        from treadle.admin.host.place import put
+        from treadle.admin.host.manifest import put
 
         def written(path: Path, data: bytes, *more: object) -> None:
             if path.name == step.removeprefix("put ") and b"treadle" in data:

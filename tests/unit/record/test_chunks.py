@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from treadle.record.chunks import (
+from treadle.files import RATIO_MAX
+from treadle.record.files import (
     CHUNK_HEADER,
     FILE_HEADER,
     HEAD_BYTES_MAX,
@@ -24,7 +25,6 @@ from treadle.record.chunks import (
     RecordingError,
     zstandard,
 )
-from treadle.unpacking import RATIO_MAX
 
 RECORDS = [({"kind": "tick", "at": at}, bytes([at]) * (at * 100)) for at in range(20)]
 
@@ -196,7 +196,7 @@ def test_another_file_is_refused(content: bytes, said: str) -> None:
 
 KILLED = """
 import os, sys
-from treadle.record.chunks import ChunkWriter
+from treadle.record.files import ChunkWriter
 stream = open(sys.argv[1], "wb", buffering=0)
 writer = ChunkWriter(stream)
 for at in range(100):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from treadle.cli.main import run
+from treadle.history.documents import run_from_json, run_json
 from treadle.history.importers.mapreduce import read_jhist
-from treadle.history.run_documents import run_from_json, run_json
 from treadle.history.sketch import DurationSketch
 from treadle.replay.histories import Histories, cluster_of, reduce_histories
 

@@ -20,13 +20,11 @@ from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Record, Settings, default_settings
 from treadle.events import Event, Names, PolicySwitch, ResourceTypes, Snapshot
-from treadle.live import segment_writer
-from treadle.live.recorder import ASK_S, LiveRecorder
-from treadle.live.segment_writer import SegmentWriter
+from treadle.live import recorder as segment_writer
+from treadle.live.recorder import ASK_S, LiveRecorder, SegmentWriter
 from treadle.proposals import Proposals
-from treadle.record import chunks
-from treadle.record.chunks import RecordingError
-from treadle.record.folder import segments
+from treadle.record import files
+from treadle.record.files import RecordingError, segments
 from treadle.record.reader import RecordedSegment, open_segment
 from treadle.record.summary import summarise
 from treadle.record.ticks import Tick, read_cost
@@ -142,8 +140,8 @@ def test_a_segment_ends_with_what_recording_has_cost(tmp_path: Path) -> None:
     assert 0 < cost.beside_us <= cost.process_us
     assert 0 < cost.writing_us <= cost.process_us
     assert cost.share == (cost.beside_us + cost.writing_us) / cost.process_us
-    assert read_cost(chunks.Record({"kind": "end", "why": "an older release"}, b"")).share is None
-    assert read_cost(chunks.Record({"kind": "end", "cost_us": ["a", 1, 2]}, b"")).share is None
+    assert read_cost(files.Record({"kind": "end", "why": "an older release"}, b"")).share is None
+    assert read_cost(files.Record({"kind": "end", "cost_us": ["a", 1, 2]}, b"")).share is None
 
 
 def test_keys_of_attempts_are_in_no_file(tmp_path: Path) -> None:

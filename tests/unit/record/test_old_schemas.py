@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from treadle.events import Nodes, Queues
+from treadle.files import bound
 from treadle.proposals import Proposals
-from treadle.record.chunks import RecordingError
+from treadle.record.files import RecordingError
 from treadle.record.frames_of_others import Translator
-from treadle.record.hashes import schema_hash
-from treadle.unpacking import bound
+from treadle.record.reader import schema_hash
 from treadle.wire.answer import Answer, encode_answer
 from treadle.wire.frames import FRAME_HEADER, SECTION_HEADER, FrameDecoder
 from treadle.wire.page import document

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.record.test_live_recorder import SNAPSHOT, Caller
 
 from treadle.cli.main import run
-from treadle.record.folder import segments
+from treadle.record.files import segments
 from treadle.replay import verify
 
 DATA = Path(__file__).parents[2] / "data" / "recordings"

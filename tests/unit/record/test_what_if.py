@@ -12,14 +12,21 @@ from tests.support.make_recordings import POLICIES, SCENARIO, record
 
 from treadle.cli import _what_if
 from treadle.cli.main import run
-from treadle.history.stages.frameworks import Framework, StageId
-from treadle.record.folder import segments
+from treadle.history.stages.stage import Framework, StageId
+from treadle.record.files import segments
 from treadle.record.summary import summarise
 from treadle.replay.model import _early, parents_of, reduce
-from treadle.replay.progress import counted_to
 from treadle.replay.seen import Seen, SeenContainer, SeenJob, SeenStage, look
-from treadle.replay.switch import OBSERVED, first_difference
-from treadle.replay.what_if import as_recorded, modelled, open_recording, outcomes_of, replayed
+from treadle.replay.verify import counted_to
+from treadle.replay.what_if import (
+    OBSERVED,
+    as_recorded,
+    first_difference,
+    modelled,
+    open_recording,
+    outcomes_of,
+    replayed,
+)
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import parse_scenario

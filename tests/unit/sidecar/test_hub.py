@@ -15,7 +15,7 @@ from treadle.config.engines import GANG_MAX, STEADY_MS
 from treadle.engine.invented_cluster import Texts, request, rows
 from treadle.events import ApplicationState, Fate
 from treadle.sidecar.hub import FAILURES_MAX
-from treadle.sidecar.reports import FIGURES
+from treadle.sidecar.merge import FIGURES
 from treadle.sidecar.work import EventSource
 from treadle.wire.answer import Status
 from treadle.wire.schema import FrameFlag

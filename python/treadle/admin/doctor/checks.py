@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from treadle.admin.host.manifest import Manifest, read_manifest
-from treadle.admin.host.plan import DEFAULT_PREFIX, settings_in
-from treadle.admin.host.site_xml import read_site, settings_of
-from treadle.admin.host.where import installed_user
+from treadle.admin.host.plan import DEFAULT_PREFIX, installed_user, settings_in
+from treadle.admin.host.site_files import read_site, settings_of
 from treadle.config.parts import PartRegistry
 from treadle.config.trust import trusted_owners, user_name
 from treadle.errors import UserError
 from treadle.files import read_regular
-from treadle.yarn.pairs import addresses, expanded
+from treadle.yarn.pages import addresses, expanded
 
 SCRIPT_BYTES_MAX: Final = 1 << 20
 """So much is looked at of a script of Hadoop's."""

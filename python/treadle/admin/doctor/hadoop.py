@@ -1,24 +1,32 @@
-"""Checks of Hadoop's settings: the scheduler, Treadle's keys, features that enforce refuses, the jar, Java."""
+"""Checks of Hadoop's settings and of files.
+
+The scheduler, Treadle's keys, features that enforce refuses, the jar, Java, who owns what the sidecar follows and runs,
+and who may read its secret.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import stat
 import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from treadle.admin.doctor.checks import TROUBLE_REMEDY, Facts, Finding, set_in_scripts
+from treadle import __version__
+from treadle.admin.doctor.checks import TROUBLE_REMEDY, Facts, Finding, mode_of, set_in_scripts, text_of
 from treadle.admin.host.plan import CLASS, CLASS_KEY
 from treadle.admin.jars import shim_jar
 from treadle.config.errors import ConfigError
 from treadle.config.parts import DEFAULTS
 from treadle.config.reader import check_settings
-from treadle.config.trust import reason_against
-from treadle.config.yaml_nodes import YamlDocument, text_of
+from treadle.config.state_folders import EXPLAIN_SOCKET, state_folders
+from treadle.config.trust import reason_against, user_name
+from treadle.config.yaml_nodes import YamlDocument
+from treadle.config.yaml_nodes import text_of as yaml_text
 from treadle.errors import UserError
 from treadle.words import nearest
 
@@ -235,7 +243,7 @@ def _parts(config: Path | None) -> tuple[tuple[str, str, str], str]:
     trouble = ""
     try:
         if config is not None:
-            value = YamlDocument(str(config), text_of(config)).value
+            value = YamlDocument(str(config), yaml_text(config)).value
             chosen = value.get("policy") if isinstance(value, dict) else {}
     except ConfigError as error:
         trouble = " ".join(str(error).split())
@@ -341,3 +349,153 @@ def _class_version(path: Path) -> int:
     """Return the Java version that the shim's scheduler was compiled for."""
     with zipfile.ZipFile(path) as files, files.open(_SCHEDULER) as stream:
         return int.from_bytes(stream.read(8)[6:8], "big") - 44
+
+
+_NAMED: Final = re.compile(r"/[^\s:'\"=]*treadle-shim[^\s:'\"/]*\.jar")
+_REQUIREMENTS: Final = re.compile(r"/[^\s:'\"=]*treadle-requirements[^\s:'\"/]*\.jar")
+_RELEASE: Final = "META-INF/maven/io.treadle/treadle-shim/pom.properties"
+_ALLOCATOR_KEY: Final = "yarn.scheduler.app-placement-allocator.class"
+ALLOCATOR: Final = "io.treadle.shim.constraints.TreadlePlacementAllocator"
+_AGAIN: Final = "run the `treadle install` of the release that you want"
+
+
+def jar(facts: Facts) -> Iterator[Finding]:
+    """Look whether the ResourceManager has one jar of Treadle's, that it is there, and of this release."""
+    try:
+        shim_jar()
+    except UserError as error:
+        yield Finding("fail", str(error), "install treadle again, from a wheel that carries the jar")
+        return
+    script = facts.conf / "yarn-env.sh" if facts.conf is not None else None
+    text = text_of(script) if script is not None else ""
+    named = list(dict.fromkeys(_in_script(text, _NAMED)))
+    beside = _in_hadoop("treadle-shim-*.jar")
+    for path in named:
+        yield _judged(path, str(script), _AGAIN)
+    for path in beside:
+        yield _judged(path, "Hadoop's own folder", f"replace it by that of release {__version__}")
+    if beside and (named or len(beside) > 1):
+        first = named[0] if named else beside[1]
+        yield Finding("warn", f"the class path has two jars: {first} and {beside[0]}", f"remove {beside[0]}")
+    if not (named or beside):
+        yield Finding("warn", "no jar of Treadle's is found on the class path", "treadle install")
+    if facts.setting(_ALLOCATOR_KEY) == ALLOCATOR:
+        yield from _requirements([*_in_script(text, _REQUIREMENTS), *_in_hadoop("treadle-requirements-*.jar")])
+
+
+def _requirements(jars: list[Path]) -> Iterator[Finding]:
+    """Without its class Hadoop places by an allocator of its own, and says so nowhere."""
+    if not any(jar.is_file() for jar in jars):
+        text = f"{_ALLOCATOR_KEY} is set, and its jar is not on the class path: requirements of nodes are not kept to"
+        yield Finding("fail", text, "treadle install, and restart the ResourceManager")
+
+
+def _in_hadoop(pattern: str) -> list[Path]:
+    homes = [os.environ.get("HADOOP_YARN_HOME"), os.environ.get("HADOOP_HOME")]
+    globbed = [sorted(Path(home).glob(f"share/hadoop/yarn/lib/{pattern}")) for home in homes if home]
+    return list(dict.fromkeys(path for found in globbed for path in found))
+
+
+def _judged(path: Path, where: str, remedy: str) -> Finding:
+    if not path.is_file():
+        return Finding("fail", f"{path}, by {where}, is not there", remedy)
+    try:
+        release = _release(path)
+    except (OSError, KeyError, zipfile.BadZipFile) as error:
+        return Finding("fail", f"{path}, by {where}, is no jar of Treadle's: {error}", remedy)
+    if release != __version__:
+        text = f"{path}, by {where}, is of release {release}, and this command of {__version__}"
+        return Finding("fail", text, f"{remedy}, or use the `treadle` of release {release}")
+    return Finding("ok", f"{path} of release {release}, by {where}")
+
+
+def _release(path: Path) -> str:
+    """Return the release that a jar says it is of; empty if it does not."""
+    with zipfile.ZipFile(path) as files:
+        lines = files.read(_RELEASE).decode("utf-8", "replace").splitlines()
+    return next((line.partition("=")[2].strip() for line in lines if line.startswith("version=")), "")
+
+
+def _in_script(text: str, jar: re.Pattern[str]) -> Iterator[Path]:
+    for line in text.splitlines():
+        if not line.lstrip().startswith("#"):
+            yield from map(Path, jar.findall(line))
+
+
+def owners(facts: Facts) -> Iterator[Finding]:
+    """Look whether anybody else could change what runs as the sidecar's user."""
+    command = facts.setting(f"{PREFIX}python.command")
+    looked = 0
+    for path in (facts.config, Path(command) if command.startswith("/") else None):
+        if path is None or not path.exists():
+            continue
+        looked += 1
+        try:
+            reason = reason_against(path, {0, facts.uid})
+        except OSError as error:
+            reason = f"{path}: {error.strerror}"
+        if reason:
+            yield Finding("fail", reason, f"any user who may write there can act as {facts.user} on this host")
+        elif not _readable(path, facts.uid):
+            yield Finding("fail", f"{facts.user} may not read {path}, mode {mode_of(path)}", f"chmod o+r {path}")
+        else:
+            yield Finding("ok", f"nobody but {' and '.join(sorted({'root', facts.user}))} may change {path}")
+    if not looked:
+        yield Finding("skipped", "neither a treadle.yaml nor a command is set, or --hadoop-conf is not given")
+
+
+def connection(facts: Facts) -> Iterator[Finding]:
+    """Look who may read the secret of an external sidecar, and what its managed one keeps."""
+    yield from _state(facts)
+    if facts.setting(f"{PREFIX}sidecar") != "external":
+        yield Finding("ok", "the sidecar is managed: its secret is in no file")
+        return
+    path = Path(facts.setting(f"{PREFIX}sidecar.connection-file"))
+    try:
+        found, folder = path.lstat(), path.parent.stat()
+    except OSError as error:
+        yield Finding("warn", f"{path}: {error.strerror}: no sidecar has written it", "treadle sidecar restart")
+        return
+    shared = bool(facts.setting(f"{PREFIX}sidecar.user"))
+    if not stat.S_ISREG(found.st_mode):
+        yield Finding("fail", f"{path} is no regular file", "name another one in both places")
+    elif found.st_mode & (0o037 if shared else 0o077):
+        yield Finding(
+            "fail",
+            f"{path} has mode {mode_of(path)}: others may read the secret",
+            f"it must be {'0640' if shared else '0600'}",
+        )
+    elif found.st_uid != facts.uid:
+        yield Finding(
+            "fail",
+            f"{path} belongs to {user_name(found.st_uid)}, not to {facts.user}",
+            f"run the sidecar as {facts.user}, or name its user with --user",
+        )
+    elif folder.st_mode & 0o022:
+        yield Finding("fail", f"{path.parent}: others may put another file there", f"chmod go-w {path.parent}")
+    elif folder.st_uid not in {0, facts.uid}:
+        yield Finding(
+            "warn" if shared else "fail",
+            f"{path.parent} belongs to {user_name(folder.st_uid)}, who may put another file there",
+            f"give it to root or {facts.user}" + (", or to the ResourceManager's user" if shared else ""),
+        )
+    else:
+        yield Finding("ok", f"{path} has mode {mode_of(path)}, for {facts.user}")
+
+
+def _state(facts: Facts) -> Iterator[Finding]:
+    if facts.config is None:
+        return
+    folder = state_folders(facts.config, "", ())[0]
+    if folder.is_dir():
+        reason = reason_against(folder, {0, facts.uid})
+        if reason:
+            yield Finding("warn", reason, "the sidecar does not believe what it remembers there")
+        socket = folder / EXPLAIN_SOCKET
+        if socket.exists() and socket.stat().st_mode & 0o077:
+            yield Finding("fail", f"{socket} has mode {mode_of(socket)}", f"chmod 600 {socket}")
+
+
+def _readable(path: Path, uid: int) -> bool:
+    found = path.stat()
+    return uid in (0, -1) or bool(found.st_mode & (0o400 if found.st_uid == uid else 0o004))

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from treadle.admin.host.env_script import REQUIREMENTS
+from treadle.admin.host.site_files import REQUIREMENTS
 from treadle.admin.install import ready_made, templates
 from treadle.admin.jars import requirements_jar, shim_jar, spark_jar, tez_jar
 from treadle.errors import UserError

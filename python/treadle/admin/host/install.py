@@ -1,27 +1,133 @@
-"""Carrying an installation out: all of it, or nothing."""
+"""Carrying an installation out: all of it, or nothing.
+
+Signals that end an installation: at once where it takes long, else between two steps, and never half-way back.
+
+One installation below a prefix at a time, and what one that was killed left there.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from types import FrameType, TracebackType
+from typing import Any, Final
 
 from treadle import __version__
 from treadle.admin.host.environment import Contents, make_environment, refuse_private_python, running_environment
-from treadle.admin.host.lock import STAGING, locked
-from treadle.admin.host.manifest import NAME, Manifest, read_manifest
-from treadle.admin.host.place import back_up, content_of, make_folders, put, remove_folders, user_ids
+from treadle.admin.host.manifest import (
+    NAME,
+    Manifest,
+    back_up,
+    content_of,
+    make_folders,
+    put,
+    read_manifest,
+    remove_folders,
+    user_ids,
+)
 from treadle.admin.host.plan import FileChange, Options, Plan, plan_installation, record_of, refuse_paths
-from treadle.admin.host.signals import Signals
 from treadle.config.state_folders import state_folders
 from treadle.errors import UserError
-from treadle.files import own_folder
+from treadle.files import hold, own_folder
+
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopped(BaseException):
+    """A signal has come. Not an Exception: nobody carries on after it."""
+
+    def __init__(self, number: int) -> None:
+        """``number`` is the signal's."""
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.number = number
+
+
+class Signals:
+    """Takes the signals of `ENDING` while it is entered; outside the main thread it takes none."""
+
+    def __init__(self) -> None:
+        """Take none yet."""
+        self._came = 0
+        self._at_once = self._settled = False
+        self._before: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
+
+    def __enter__(self) -> Signals:
+        """Take them. One that is ignored already, as SIGHUP below nohup, stays so."""
+        if threading.current_thread() is threading.main_thread():
+            for each in ENDING:
+                if signal.getsignal(each) is not signal.SIG_IGN:
+                    self._before[each] = signal.signal(each, self._come)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give them back to the handlers from before."""
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+        self._before.clear()
+
+    def _come(self, number: int, _: FrameType | None) -> None:
+        if not self._settled:
+            self._came = self._came or number
+            if self._at_once:
+                self.check()
+
+    def check(self) -> None:
+        """Let a signal that has come end what is under way.
+
+        Raises:
+            Stopped: one has come.
+        """
+        if self._came and not self._settled:
+            self._settled = True
+            raise Stopped(self._came)
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Let a signal end what is done in here wherever that is."""
+        self._at_once = True
+        try:
+            self.check()
+            yield
+        finally:
+            self._at_once = False
+
+    def settle(self) -> None:
+        """Pass over what comes from now on: what was done stays, or is being taken back."""
+        self._settled = True
+
+
+STAGING: Final = ".new-"
+"""What the names of folders begin with in which an environment is made."""
+
+_LOCK: Final = ".lock"
+
+
+@contextmanager
+def locked(prefix: Path) -> Iterator[None]:
+    """Keep a second installation below a prefix, or its end, out.
+
+    Raises:
+        UserError: one is under way.
+    """
+    path = prefix / _LOCK
+    with path.open("a") as file:
+        if not hold(file.fileno()):
+            raise UserError(f"another installation below {prefix} is under way, or its end; wait for it")
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
 
 Say = Callable[[str], None]
 WarmUp = Callable[[Plan], None]

@@ -11,13 +11,20 @@ from pathlib import Path
 
 import psutil
 
-from treadle.admin.host.env_script import without_jar
 from treadle.admin.host.environment import RECORD
-from treadle.admin.host.lock import STAGING, locked
-from treadle.admin.host.manifest import NAME, FileRecord, Manifest, read_manifest, sha256
-from treadle.admin.host.place import content_of, put, remove_folders
+from treadle.admin.host.install import STAGING, locked
+from treadle.admin.host.manifest import (
+    NAME,
+    FileRecord,
+    Manifest,
+    content_of,
+    put,
+    read_manifest,
+    remove_folders,
+    sha256,
+)
 from treadle.admin.host.plan import FileChange
-from treadle.admin.host.site_edit import take_back
+from treadle.admin.host.site_files import take_back, without_jar
 from treadle.config.trust import reason_against
 from treadle.errors import UserError
 

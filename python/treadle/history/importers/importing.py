@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from treadle.history.database import MIB, Retention
 from treadle.history.importers.history_server import HistoryServer
 from treadle.history.importers.outcome import BrokenHistoryError, RefusedError, Source, UnfinishedError
-from treadle.history.importers.owners import doubt, doubt_of_export
-from treadle.history.importers.reader import HistoryReader
+from treadle.history.importers.reader import HistoryReader, doubt, doubt_of_export
 from treadle.history.importers.sources import Found
-from treadle.history.retention import MIB, Retention
 from treadle.history.run import JobRun
 from treadle.history.store import ProfileStore
 

@@ -15,13 +15,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from treadle.errors import UserError
-from treadle.history.documents import profile_json
-from treadle.history.importers.files import Files
-from treadle.history.importers.outcome import BrokenHistoryError, Source, UnfinishedError
+from treadle.history.documents import profile_json, run_json
+from treadle.history.importers.outcome import BrokenHistoryError, Files, Source, UnfinishedError
 from treadle.history.importers.sources import Found, read_source
-from treadle.history.run_documents import run_json
-from treadle.memory import peak_memory_mb
-from treadle.niceness import LEAST, give_way
+from treadle.process_limits import LEAST, give_way, peak_memory_mb
 
 HEADER: Final = struct.Struct(">I")
 TEXT_MAX: Final = 2_000

@@ -1,24 +1,218 @@
-"""Reads histories in another process, which is replaced when it dies, hangs or says too much."""
+"""Reads histories in another process, which is replaced when it dies, hangs or says too much.
+
+The process that reads histories as an import sees it: one that it starts, or one that is started behind a socket.
+
+The second is of another user: nothing that parses what users wrote is then of the user who owns the store.
+
+How much of everything reading a history may take.
+
+Whose a history is: the user that it names must own its files, else anybody could write another one's history.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import pwd
 import selectors
+import signal
 import socket
+import stat
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Protocol, Self
 
 from treadle.errors import UserError
-from treadle.history.documents import profile_from_json
-from treadle.history.importers.limits import LIMITS, Limits
+from treadle.history.documents import profile_from_json, run_from_json
 from treadle.history.importers.outcome import BrokenHistoryError, RefusedError, Source, UnfinishedError, mapping
-from treadle.history.importers.owners import see_owners
-from treadle.history.importers.peers import Reached, ReaderProcess, Started
 from treadle.history.importers.process import HEADER
 from treadle.history.importers.sources import BROKEN, EXPORT, REFUSED, Found
-from treadle.history.run_documents import run_from_json
+from treadle.history.importers.spark import PART_PREFIX
+from treadle.history.run import JobRun, storable
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of the process that reads histories, by history, by owner and in all."""
+
+    memory_mb: int = 1536
+    """Address space of the process."""
+    cpu_s: int = 300
+    """CPU time of one history."""
+    wall_s: float = 1800.0
+    """How long one history may take: disks may be slow."""
+    answer_bytes: int = 64 << 20
+    """Errors that are reported for one history."""
+    export_bytes: int = 1 << 30
+    """Errors that are reported for one export of profiles, which may be a whole store's."""
+    owner_cpu_s: float = 3600.0
+    """CPU time of the histories of one owner."""
+    all_cpu_s: float = 4 * 3600.0
+    """CPU time of all histories of an import."""
+
+
+LIMITS = Limits()
+
+
+MODULE: Final = "treadle.history.importers.process"
+
+_PACKAGE: Final = Path(__file__).resolve().parents[3]
+_SECRETS: Final = "TREADLE_"
+"""What begins so in the environment, such as the store's URL, is nothing for a process that reads hostile files."""
+
+
+class ReaderProcess(Protocol):
+    """A process that reads histories."""
+
+    def ask(self, request: bytes) -> None:
+        """Send a line.
+
+        Raises:
+            OSError: nobody reads it.
+        """
+
+    def fileno(self) -> int:
+        """Return the descriptor from which its answers are read."""
+
+    def end(self) -> None:
+        """End it."""
+
+    def obituary(self) -> str:
+        """Return why it has ended, once it has."""
+
+
+class Started:
+    """A process of this user's, without what is secret in this one's environment."""
+
+    def __init__(self, limits: Limits) -> None:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_SECRETS)}
+        environment["PYTHONPATH"] = str(_PACKAGE)
+        self._cpu_s = limits.cpu_s
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
+        self.popen = subprocess.Popen(
+            # -P: nothing is imported from the folder in which the command was given
+            [sys.executable, "-P", "-m", MODULE, str(limits.memory_mb), str(limits.cpu_s)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=environment,
+            bufsize=0,
+        )
+
+    def ask(self, request: bytes) -> None:
+        """Send a line."""
+        assert self.popen.stdin is not None
+        self.popen.stdin.write(request)
+
+    def fileno(self) -> int:
+        """Return the descriptor of its standard output."""
+        assert self.popen.stdout is not None
+        return self.popen.stdout.fileno()
+
+    def end(self) -> None:
+        """Kill it and wait for its end."""
+        self.popen.kill()
+        self.popen.wait()
+        for stream in (self.popen.stdin, self.popen.stdout):
+            with suppress(OSError):  # a request that nobody took is still in the buffer
+                if stream is not None:
+                    stream.close()
+        self._errors.close()
+
+    def obituary(self) -> str:
+        """Return why it is dead."""
+        status = self.popen.wait()
+        if status == -signal.SIGXCPU:
+            return f"reading it takes more than {self._cpu_s} s of CPU time"
+        if status < 0:
+            return f"the process that read it was ended by {signal.Signals(-status).name}"
+        self._errors.seek(0)
+        last = self._errors.read()[-1000:].strip().rpartition(b"\n")[2]
+        return f"the process that read it ended with status {status}: {last.decode('utf-8', 'replace')[:500]}"
+
+
+class Reached:
+    """A process of somebody else's behind a connection, with which it ends."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._connected = connected
+
+    def ask(self, request: bytes) -> None:
+        """Send a line."""
+        self._connected.sendall(request)
+
+    def fileno(self) -> int:
+        """Return the connection's descriptor."""
+        return self._connected.fileno()
+
+    def end(self) -> None:
+        """End the connection."""
+        with suppress(OSError):
+            self._connected.shutdown(socket.SHUT_RDWR)
+        self._connected.close()
+
+    def obituary(self) -> str:
+        """Return what is known of its end."""
+        return "the process that read it has ended; its own log says why (journalctl -u 'treadle-histories@*')"
+
+
+def see_owners(source: Source, found: Found) -> None:
+    """Add whose a source's files are as this process sees it.
+
+    The process that read them, which a hostile file may have taken over, is not believed alone.
+    """
+    for path in _files(source.path):
+        seen = path.lstat()
+        found.owners.setdefault(seen.st_uid, path.name)
+        if seen.st_mode & stat.S_IWOTH:
+            found.open_to_all = path.name
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    yield from sorted(entry for entry in path.iterdir() if entry.name.startswith(PART_PREFIX))
+
+
+def doubt(found: Found, run: JobRun) -> str:
+    """Return why the files of a run do not speak for its user; empty if they do."""
+    if found.open_to_all:
+        return f"every user may write {found.open_to_all}"
+    for owner, file in found.owners.items():
+        name = name_of(owner)
+        if storable(name) != run.key.user:
+            return f"{file} is {name}'s, and is of a job of {run.key.user or 'nobody'}"
+    return "" if found.owners else "its files are not known"
+
+
+def doubt_of_export(found: Found) -> str:
+    """Return why an export is not to be believed: another user than root and the one that imports may have written it.
+
+    Empty if it can be believed.
+    """
+    if found.open_to_all:
+        return f"every user may write {found.open_to_all}; copy it to where only you may write"
+    for owner, file in found.owners.items():
+        if owner not in {0, os.geteuid()}:
+            return f"{file} is {name_of(owner)}'s, and an export replaces what is known; copy it if you trust it"
+    return "" if found.owners else "its file is not known"
+
+
+@cache
+def name_of(owner: int) -> str:
+    """Return the name of a user, or a replacement if no user has this number."""
+    try:
+        return pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return f"uid {owner}"
 
 
 class HistoryReader:

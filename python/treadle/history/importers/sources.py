@@ -12,9 +12,8 @@ from typing import Final
 
 from treadle.errors import UserError
 from treadle.history.documents import profile_from_json
-from treadle.history.importers.files import Files, open_regular
 from treadle.history.importers.mapreduce import read_jhist
-from treadle.history.importers.outcome import BrokenHistoryError, Source, lines, mapping
+from treadle.history.importers.outcome import BrokenHistoryError, Files, Source, lines, mapping, open_regular
 from treadle.history.importers.spark import CODECS, FOLDER_PREFIX, read_spark_log
 from treadle.history.importers.tez import read_tez_history
 from treadle.history.profile import JobProfile

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from treadle.errors import UserError, install_extra
-from treadle.history.importers.files import Files
+from treadle.files import Unpacker, UnpackError
 from treadle.history.importers.outcome import (
     BrokenHistoryError,
+    Files,
     UnfinishedError,
     items,
     lines,
@@ -29,7 +30,6 @@ from treadle.history.importers.outcome import (
 )
 from treadle.history.run import JobRun, Measured, SparkStage, StageRun, recurrence_key, stage_runs
 from treadle.history.sketch import DurationSketch
-from treadle.unpacking import Unpacker, UnpackError
 
 FOLDER_PREFIX: Final = "eventlog_v2_"
 PART_PREFIX: Final = "events_"

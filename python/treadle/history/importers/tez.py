@@ -13,8 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from treadle.history.importers.files import Files
-from treadle.history.importers.outcome import LINE_BYTES_MAX, BrokenHistoryError, items, lines, mapping, number, text
+from treadle.history.importers.outcome import (
+    LINE_BYTES_MAX,
+    BrokenHistoryError,
+    Files,
+    items,
+    lines,
+    mapping,
+    number,
+    text,
+)
 from treadle.history.run import JobRun, StageRun, recurrence_key
 from treadle.history.sketch import DurationSketch
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent, StageInputs, TaskInputs
-from treadle.yarn.priorities import MAP
+from treadle.yarn.codes import MAP
 
 HEADER: Final = b"META-SPL"
 VERSION: Final = 1

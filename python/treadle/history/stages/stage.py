@@ -1,4 +1,11 @@
-"""A stage as events change it: containers as attempts at its tasks, and how each ended."""
+"""A stage as events change it: containers as attempts at its tasks, and how each ended.
+
+From request priorities to stages, for each framework.
+
+MapReduce (RMContainerAllocator): 5 maps that are asked for again, 10 reduces, 19 opportunistic maps, 20 maps. Tez: each
+vertex has three priorities of its own, of which two are used. Spark: the number of a resource profile, which says
+nothing of stages; all executors are one.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +15,56 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from treadle.history.run import StageRun
+from treadle.history.run import Measured, StageRun
 from treadle.history.sketch import DurationSketch
-from treadle.history.stages.frameworks import Framework, StageId
-from treadle.yarn import exit_statuses
-from treadle.yarn.priorities import FAILED_MAP
+from treadle.yarn import codes
+from treadle.yarn.codes import FAILED_MAP, MAP, OPPORTUNISTIC_MAP, REDUCE
+
+_MAPREDUCE: Final = {FAILED_MAP: ("map", 0), OPPORTUNISTIC_MAP: ("map", 0), MAP: ("map", 0), REDUCE: ("reduce", 1)}
+
+
+class Framework(StrEnum):
+    """Whose application it is, by YARN's application type."""
+
+    MAPREDUCE = "MAPREDUCE"
+    TEZ = "TEZ"
+    SPARK = "SPARK"
+    OTHER = "OTHER"
+
+    @classmethod
+    def of(cls, type_: str) -> Framework:
+        """Return the framework of an application type."""
+        return cls(type_.upper()) if type_.upper() in set(cls) else cls.OTHER
+
+    @property
+    def measured(self) -> Measured:
+        """What a container's time is the time of: MapReduce starts one for each attempt of a task."""
+        return Measured.TASKS if self is Framework.MAPREDUCE else Measured.CONTAINERS
+
+
+class StageId(NamedTuple):
+    """Which stage of its job; sorts in an order in which parents come first, as far as that is known."""
+
+    position: int
+    name: str
+
+
+def stage_of(framework: Framework, priority: int) -> StageId:
+    """Return the stage that containers of a priority belong to.
+
+    Tez's vertices are distinguished and ordered by the priority of their first asks. With N vertices that of vertex
+    ``id`` is p = 3 ((depth + 1) N + id) - 1, and p - 1 for attempts that are asked for again (DAGScheduler and
+    TaskAttemptImpl, 0.10.5); N is not known here, since a session may run DAGs of several sizes.
+    """
+    if framework is Framework.MAPREDUCE and priority in _MAPREDUCE:
+        name, position = _MAPREDUCE[priority]
+        return StageId(position, name)
+    if framework is Framework.TEZ:
+        first = 3 * -(-priority // 3) - 1
+        return StageId(first, f"priority {first}")
+    if framework is Framework.SPARK:
+        return StageId(0, "executors")
+    return StageId(priority, f"priority {priority}")
 
 
 class Outcome(StrEnum):
@@ -32,21 +84,21 @@ class Outcome(StrEnum):
 
 WELL: Final = frozenset({Outcome.SUCCEEDED, Outcome.RELEASED})
 
-_PREEMPTED: Final = frozenset({exit_statuses.PREEMPTED, exit_statuses.KILLED_BY_CONTAINER_SCHEDULER})
+_PREEMPTED: Final = frozenset({codes.PREEMPTED, codes.KILLED_BY_CONTAINER_SCHEDULER})
 _KILLED: Final = frozenset(
     {
-        exit_statuses.KILLED_BY_APPMASTER,
-        exit_statuses.KILLED_BY_RESOURCEMANAGER,
-        exit_statuses.KILLED_AFTER_APP_COMPLETION,
-        exit_statuses.SIGKILL,
-        exit_statuses.SIGTERM,
+        codes.KILLED_BY_APPMASTER,
+        codes.KILLED_BY_RESOURCEMANAGER,
+        codes.KILLED_AFTER_APP_COMPLETION,
+        codes.SIGKILL,
+        codes.SIGTERM,
     }
 )
 _FAILED: Final = frozenset(
     {
-        exit_statuses.KILLED_EXCEEDED_VMEM,
-        exit_statuses.KILLED_EXCEEDED_PMEM,
-        exit_statuses.KILLED_FOR_EXCESS_LOGS,
+        codes.KILLED_EXCEEDED_VMEM,
+        codes.KILLED_EXCEEDED_PMEM,
+        codes.KILLED_FOR_EXCESS_LOGS,
     }
 )
 
@@ -58,11 +110,11 @@ def outcome_of(framework: Framework, exit_status: int) -> Outcome:
     application master and exits normally. `treadle.history.stages.stage.StageState` recognises those by what is
     asked for next.
     """
-    if exit_status == exit_statuses.SUCCESS:
+    if exit_status == codes.SUCCESS:
         return Outcome.SUCCEEDED
     if exit_status in _PREEMPTED:
         return Outcome.PREEMPTED
-    if exit_status == exit_statuses.ABORTED:
+    if exit_status == codes.ABORTED:
         return Outcome.LOST if framework is Framework.MAPREDUCE else Outcome.RELEASED
     if exit_status in _KILLED:
         return Outcome.KILLED

@@ -17,7 +17,7 @@ from treadle.policy.slearn.estimates import (
 )
 from treadle.policy.slearn.table import MAPS, OPEN, RUNS_PILOTS, THIN, UNKNOWN, is_of_stage
 from treadle.policy.state import UNBOUNDED
-from treadle.yarn.priorities import FAILED_MAP, REDUCE
+from treadle.yarn.codes import FAILED_MAP, REDUCE
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64, I32, Records

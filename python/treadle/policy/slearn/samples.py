@@ -18,7 +18,7 @@ from treadle.model.containers import TaskTable
 from treadle.model.requests import RequestTable
 from treadle.model.tables import ModelError, Table
 from treadle.policy.slearn.table import MAPS, PilotTable, Sampling, belongs_to
-from treadle.yarn.priorities import FAILED_MAP, MAP
+from treadle.yarn.codes import FAILED_MAP, MAP
 
 _COLUMNS: Final = {
     "sampling": "sampling",

@@ -18,8 +18,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.containers import BEGAN, ENDED, ended_well
 from treadle.model.tables import Table, grown
 from treadle.policy.state import AS_OTHERS, IN_TIME, LEFT_OUT, SUMS
-from treadle.yarn.exit_statuses import ABORTED, KILLED_BY_APPMASTER, PREEMPTED
-from treadle.yarn.priorities import FAILED_MAP, MAP, OPPORTUNISTIC_MAP
+from treadle.yarn.codes import ABORTED, FAILED_MAP, KILLED_BY_APPMASTER, MAP, OPPORTUNISTIC_MAP, PREEMPTED
 
 
 class Sampling(IntEnum):

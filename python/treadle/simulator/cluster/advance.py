@@ -27,7 +27,7 @@ from treadle.simulator.cluster.state import (
     TaskState,
 )
 from treadle.simulator.cluster.tasks import fails, stop_task, task_done
-from treadle.yarn.exit_statuses import SUCCESS
+from treadle.yarn.codes import SUCCESS
 
 if TYPE_CHECKING:
     from treadle.simulator.cluster.state import SimulationParameters, State

@@ -26,7 +26,7 @@ from treadle.simulator.cluster.state import (
 )
 from treadle.simulator.cluster.tasks import choose_task, release, start_task, stop_task
 from treadle.simulator.cluster.usage import headroom, set_count, show_row, show_row_and_places
-from treadle.yarn.exit_statuses import ABORTED, KILLED_BY_APPMASTER, SUCCESS
+from treadle.yarn.codes import ABORTED, KILLED_BY_APPMASTER, SUCCESS
 
 if TYPE_CHECKING:
     from treadle.simulator.cluster.state import SimulationParameters, State

@@ -18,7 +18,7 @@ from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import FINISHED, NOW, AppState, EventKind, FrameworkCode, RowKind
 from treadle.simulator.cluster.tasks import release
 from treadle.simulator.cluster.usage import ITSELF, set_count, show_app, show_queue
-from treadle.yarn.exit_statuses import ABORTED, SUCCESS
+from treadle.yarn.codes import ABORTED, SUCCESS
 
 if TYPE_CHECKING:
     from treadle.simulator.cluster.state import SimulationParameters, State

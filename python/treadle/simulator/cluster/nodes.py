@@ -22,7 +22,7 @@ from treadle.simulator.cluster.state import (
 )
 from treadle.simulator.cluster.tasks import exponential, stop_task
 from treadle.simulator.cluster.usage import ITSELF, set_count, show_app, show_node
-from treadle.yarn.exit_statuses import ABORTED
+from treadle.yarn.codes import ABORTED
 
 if TYPE_CHECKING:
     from treadle.simulator.cluster.state import SimulationParameters, State

@@ -23,8 +23,7 @@ from rich.console import Console
 from rich.status import Status
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._options import with_options
-from treadle.cli._results import plot_folder
+from treadle.cli._options import plot_folder, with_options
 from treadle_lab.bench import cluster
 from treadle_lab.bench.backlog import (
     BACKLOG_MODES,

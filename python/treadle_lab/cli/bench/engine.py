@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from treadle.cli._console import console_for_tables, say
-from treadle.cli._results import KeepGoingOption, check_results, write_json
+from treadle.cli._options import KeepGoingOption, check_results, write_json
 
 if TYPE_CHECKING:
     from treadle.config.settings import Settings

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._results import check_results, write_json
+from treadle.cli._options import check_results, write_json
 from treadle_lab.bench import engines
 from treadle_lab.bench import engines as engines_run
 from treadle_lab.bench.engines import PacedLoad, Ratio, Side

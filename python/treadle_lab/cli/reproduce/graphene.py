@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
-from treadle.cli._options import with_options
-from treadle.cli._results import check_results, write_json, writing
-from treadle.cli._runs import ProcessesOption, going_on
+from treadle.cli._console import ProcessesOption, compiling_task, console_for_tables, counted_progress, going_on, say
+from treadle.cli._options import check_results, with_options, write_json, writing
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import SimulatorKind, candidates_of, part_range, playing, show_shortfalls
 from treadle_lab.papers.graphene import paper

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
-from treadle.cli._options import with_options
-from treadle.cli._results import check_results, write_json
-from treadle.cli._runs import CacheOption, ProcessesOption, going_on
+from treadle.cli._console import (
+    CacheOption,
+    ProcessesOption,
+    compiling_task,
+    console_for_tables,
+    counted_progress,
+    going_on,
+    say,
+)
+from treadle.cli._options import check_results, with_options, write_json
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import candidates_of, levels_of, number_of, part_range, whole_of
 

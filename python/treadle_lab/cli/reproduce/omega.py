@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
-from treadle.cli._results import check_results, check_writable, write_json, writing
+from treadle.cli._options import check_results, check_writable, write_json, writing
 from treadle.errors import UserError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._console import console_for_tables, counted_progress
-from treadle.cli._results import check_results, write_json
+from treadle.cli._options import check_results, write_json
 
 app = typer.Typer()
 

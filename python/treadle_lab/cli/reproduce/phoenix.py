@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from rich.console import Console
 
-from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
-from treadle.cli._results import check_results, write_json, writing
-from treadle.cli._runs import going_on
+from treadle.cli._console import compiling_task, console_for_tables, counted_progress, going_on, say
+from treadle.cli._options import check_results, write_json, writing
 from treadle.errors import UserError
 from treadle.words import nearest
 

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._console import console_for_tables
-from treadle.cli._results import check_results, write_json
-from treadle.cli._runs import CacheOption
+from treadle.cli._console import CacheOption, console_for_tables
+from treadle.cli._options import check_results, write_json
 from treadle_lab.cli._experiments import playing, show_shortfalls
 
 app = typer.Typer()

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
-from treadle.cli._options import with_options
-from treadle.cli._results import check_results, write_json, writing
-from treadle.cli._runs import CacheOption, ProcessesOption, going_on
+from treadle.cli._console import (
+    CacheOption,
+    ProcessesOption,
+    compiling_task,
+    console_for_tables,
+    counted_progress,
+    going_on,
+    say,
+)
+from treadle.cli._options import check_results, with_options, write_json, writing
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import SimulatorKind, levels_of, number_of, playing, show_shortfalls
 from treadle_lab.papers.slearn.paper import DAGS, JOBS, LOAD, NODES

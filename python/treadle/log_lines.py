@@ -1,4 +1,7 @@
-"""Bounds what a process logs of others: what they send must not push all other lines out of a bounded log."""
+"""The lines of a log.
+
+What others name neither begins a line, nor commands a terminal, nor pushes out all other lines.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ import logging
 import time
 from collections.abc import Callable
 from threading import Lock
+from typing import Final
+
+from treadle.errors import printable
 
 
 class LineLimit(logging.Filter):
@@ -47,3 +53,24 @@ def limited(name: str, burst: float, per_s: float) -> logging.Logger:
     logger.parent = logging.getLogger(name)
     logger.addFilter(LineLimit(burst, per_s))
     return logger
+
+
+FORMAT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class PrintableFormatter(logging.Formatter):
+    """Writes a record so that only its first line begins at the margin; others, as of a stack trace, are indented."""
+
+    def __init__(self) -> None:
+        super().__init__(FORMAT)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record."""
+        return "\n    ".join(printable(line) for line in super().format(record).split("\n"))
+
+
+def log_to_stderr(level: int = logging.INFO) -> None:
+    """Send all records to standard error, in such lines."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(PrintableFormatter())
+    logging.basicConfig(level=level, handlers=[handler], force=True)

@@ -1,11 +1,39 @@
-"""How processes that others may keep busy leave the processor to the engine, and the sidecar its memory to the host."""
+"""How processes leave a host's processor and memory to the engine, and how much memory one has used."""
 
 from __future__ import annotations
 
+import gc
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+
+RARE_THRESHOLDS: Final = (100_000, 50, 1_000)
+"""When Python looks for garbage where nearly all that is made stays, or is gone without looking."""
+
+
+@contextmanager
+def garbage_sought_rarely() -> Iterator[None]:
+    """Let Python look for garbage rarely while the context lasts."""
+    before = gc.get_threshold()
+    gc.set_threshold(*RARE_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+def peak_memory_mb() -> float:
+    """Return the most memory (MB) that this process has had resident since its program began.
+
+    `getrusage` does not show that: after fork and exec, its `ru_maxrss` begins with what the parent had.
+    """
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise OSError("/proc/self/status has no VmHWM")
+
 
 LISTENER: Final = 10
 """Of who serves application masters, which wait: a tenth of a processor that another one wants too."""

@@ -1,0 +1,284 @@
+"""Quotas of users who are not trusted: what is kept for each, requests and bytes of each, and whose turn it is."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from threading import Condition, Lock
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from treadle.am.protocol import Attempt
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+THING_BYTES: Final = 1_024
+"""What a thing takes at the least, so that their number is bounded too."""
+
+
+class Bounds(NamedTuple):
+    """How many bytes may be kept, and how many things."""
+
+    each: int
+    user: int
+    all: int
+    things: int = 2**31
+
+
+class Keeping(Generic[K, V]):
+    """Things by key, each some user's and some bytes large. Not for several threads at a time."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._things: dict[K, tuple[str, int, V]] = {}
+        self._users: dict[str, OrderedDict[K, None]] = {}
+        """Each user's keys, the one used least recently first."""
+        self._bytes: dict[str, int] = {}
+        self.bytes = 0
+        """Of all things."""
+        self.evicted = 0
+        """Things that made room for others so far."""
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._things
+
+    def get(self, key: K) -> V | None:
+        """Return a thing, which counts as used; None if it is not kept."""
+        found = self._things.get(key)
+        if found is None:
+            return None
+        self._users[found[0]].move_to_end(key)
+        return found[2]
+
+    def put(self, key: K, user: str, value: V, size_bytes: int) -> bool:
+        """Keep a thing in place of what the key had; False, and nothing is kept under the key, if it is too large."""
+        self.pop(key)
+        size_bytes = max(size_bytes, THING_BYTES)
+        if size_bytes > self._bounds.each:
+            return False
+        self._things[key] = (user, size_bytes, value)
+        self._users.setdefault(user, OrderedDict())[key] = None
+        self._bytes[user] = self._bytes.get(user, 0) + size_bytes
+        self.bytes += size_bytes
+        while self._bytes.get(user, 0) > self._bounds.user:
+            self._evict(user)
+        while self.bytes > self._bounds.all or len(self._things) > self._bounds.things:
+            self._evict(max(self._bytes, key=self._bytes.__getitem__))
+        return key in self._things
+
+    def pop(self, key: K) -> V | None:
+        """Forget a thing and return it; None if it is not kept."""
+        found = self._things.pop(key, None)
+        if found is None:
+            return None
+        user, size_bytes, value = found
+        del self._users[user][key]
+        self._bytes[user] -= size_bytes
+        self.bytes -= size_bytes
+        if not self._users[user]:
+            del self._users[user], self._bytes[user]
+        return value
+
+    def things(self) -> list[tuple[K, V]]:
+        """Return all things with their keys, in the order in which they were put."""
+        return [(key, value) for key, (_, _, value) in self._things.items()]
+
+    def users(self) -> set[str]:
+        """Return the users of whom something is kept."""
+        return set(self._users)
+
+    def bytes_of(self, user: str) -> int:
+        """Return how many bytes a user's things take."""
+        return self._bytes.get(user, 0)
+
+    def _evict(self, user: str) -> None:
+        self.evicted += 1
+        self.pop(next(iter(self._users[user])))
+
+
+RATE_PER_S: Final = 4.0
+BURST: Final = 40.0
+"""Requests that an attempt may make at once, and a second in the long run; beyond, the answer is `BUSY`."""
+
+
+class Rate(NamedTuple):
+    """Bytes that may come at once, and in each second in the long run."""
+
+    burst: float
+    per_s: float
+
+
+ATTEMPT_BYTES: Final = Rate(512 << 10, 48 << 10)
+USER_BYTES: Final = Rate(2 << 20, 128 << 10)
+ALL_BYTES: Final = Rate(8 << 20, 512 << 10)
+"""A report of 1,000 tasks that ended is 45,000 bytes."""
+
+ATTEMPTS_MAX: Final = 10_000
+USERS_MAX: Final = 10_000
+"""Attempts and users whose rate is remembered; the one that was heard least recently is forgotten first."""
+
+
+class _Bucket(NamedTuple):
+    requests: float
+    bytes: float
+    at_s: float
+
+
+class Rates:
+    """How many requests and bytes each attempt may bring now. For several threads."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._attempts: OrderedDict[Attempt, _Bucket] = OrderedDict()
+        self._users: OrderedDict[str, _Bucket] = OrderedDict()
+        self._all = _Bucket(0.0, ALL_BYTES.burst, clock_s())
+        self._lock = Lock()
+        self.refused = 0
+        """Requests that were beyond a rate so far."""
+
+    def allows(self, attempt: Attempt, user: str, size_bytes: int) -> bool:
+        """Count a request with a body of some bytes; return whether it is within all rates.
+
+        One that is not is counted as a request of its attempt only.
+        """
+        now_s = self._clock_s()
+        with self._lock:
+            own = _refilled(self._attempts.pop(attempt, None), now_s, ATTEMPT_BYTES)
+            users = _refilled(self._users.pop(user, None), now_s, USER_BYTES)
+            every = _refilled(self._all, now_s, ALL_BYTES)
+            allowed = own.requests >= 1.0 and min(own.bytes, users.bytes, every.bytes) >= size_bytes
+            taken = size_bytes if allowed else 0
+            own = own._replace(requests=own.requests - (1.0 if own.requests >= 1.0 else 0.0), bytes=own.bytes - taken)
+            self._attempts[attempt] = own
+            self._users[user] = users._replace(bytes=users.bytes - taken)
+            self._all = every._replace(bytes=every.bytes - taken)
+            self.refused += not allowed
+            while len(self._attempts) > ATTEMPTS_MAX:
+                self._attempts.popitem(last=False)
+            while len(self._users) > USERS_MAX:
+                self._users.popitem(last=False)
+        return allowed
+
+
+def _refilled(before: _Bucket | None, now_s: float, rate: Rate) -> _Bucket:
+    if before is None:
+        return _Bucket(BURST, rate.burst, now_s)
+    passed_s = max(now_s - before.at_s, 0.0)
+    requests = min(BURST, before.requests + passed_s * RATE_PER_S)
+    return _Bucket(requests, min(rate.burst, before.bytes + passed_s * rate.per_s), now_s)
+
+
+T = TypeVar("T", bound=Hashable)
+
+
+class FairQueue(Generic[T]):
+    """Each thing waits once, however often it is put. Not for several threads at a time."""
+
+    def __init__(self) -> None:
+        self._users: OrderedDict[str, OrderedDict[T, None]] = OrderedDict()
+        """By user, the one whose turn it is first."""
+
+    def __bool__(self) -> bool:
+        return bool(self._users)
+
+    def put(self, user: str, thing: T) -> None:
+        """Let a thing of a user wait, if it does not yet."""
+        self._users.setdefault(user, OrderedDict()).setdefault(thing)
+
+    def pop(self) -> tuple[str, T]:
+        """Return the user whose turn it is and the thing of his that waits longest; it waits no more.
+
+        Raises:
+            KeyError: nothing waits.
+        """
+        user, waiting = self._users.popitem(last=False)
+        thing, _ = waiting.popitem(last=False)
+        if waiting:
+            self._users[user] = waiting
+        return user, thing
+
+    def discard(self, user: str, thing: T) -> None:
+        """Let a thing wait no more."""
+        waiting = self._users.get(user)
+        if waiting is not None:
+            waiting.pop(thing, None)
+            if not waiting:
+                del self._users[user]
+
+    def clear(self) -> None:
+        """Let nothing wait any more."""
+        self._users.clear()
+
+
+HALF_LIFE_S: Final = 60.0
+"""After this time half of what a user had counts."""
+
+
+WAITING_MAX: Final = 4
+"""Requests of a user that may wait; one more is refused at once."""
+
+
+class Turns:
+    """Lets one thread at a time go on. For several threads."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._changed = Condition()
+        self._had: dict[str, tuple[float, float]] = {}
+        """Seconds of each user, and when that was."""
+        self._waiting: dict[int, str] = {}
+        """Users by ticket, in order of their coming."""
+        self._tickets = 0
+        self._busy = False
+
+    @contextmanager
+    def turn(self, user: str, wait_s: float) -> Iterator[bool]:
+        """Wait for a turn of a user's; gives False if there was none in time, and then nobody may go on."""
+        got = self._wait(user, wait_s)
+        began_s = self._clock_s()
+        try:
+            yield got
+        finally:
+            if got:
+                self._end(user, self._clock_s() - began_s)
+
+    def _wait(self, user: str, wait_s: float) -> bool:
+        with self._changed:
+            if list(self._waiting.values()).count(user) >= WAITING_MAX:
+                return False
+            ticket = self._tickets = self._tickets + 1
+            self._waiting[ticket] = user
+            try:
+                got = self._changed.wait_for(lambda: not self._busy and self._next() == ticket, wait_s)
+                self._busy = self._busy or got
+            finally:
+                del self._waiting[ticket]
+                self._changed.notify_all()
+            return got
+
+    def _next(self) -> int:
+        """Return the ticket whose turn it is."""
+        return min(self._waiting, key=lambda ticket: (self.had_s(self._waiting[ticket]), ticket))
+
+    def waiting(self) -> list[str]:
+        """Return the users who wait, as often as they do."""
+        with self._changed:
+            return list(self._waiting.values())
+
+    def had_s(self, user: str) -> float:
+        """Return the seconds that a user had recently, with older ones weighted less."""
+        had_s, at_s = self._had.get(user, (0.0, 0.0))
+        return had_s * float(2.0 ** (-max(self._clock_s() - at_s, 0.0) / HALF_LIFE_S))
+
+    def _end(self, user: str, took_s: float) -> None:
+        with self._changed:
+            self._had[user] = (self.had_s(user) + took_s, self._clock_s())
+            if len(self._had) > USERS_MAX:
+                del self._had[min(self._had, key=self.had_s)]
+            self._busy = False
+            self._changed.notify_all()

@@ -1,0 +1,326 @@
+"""The text of a treadle.yaml.
+
+With every default and its meaning, as conf/treadle.yaml has it; with one section in another's place and all else as it
+was; and its earlier contents, a bounded number of them, in a folder beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from textwrap import wrap
+from typing import Any, Final
+
+import yaml
+from pydantic.fields import FieldInfo
+
+from treadle.config.engines import Entry, Retry, Select
+from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Kind, Parameters, PartRegistry
+from treadle.config.settings import IGNORE_PRIORITY, IGNORES_PRIORITY, SECTIONS
+from treadle.errors import UserError
+from treadle.files import own_as, own_folder, read_regular, write_whole
+
+_WIDTH = 118
+
+
+def default_yaml(parts: PartRegistry = PARTS) -> str:
+    """Return a treadle.yaml with every setting at its default, and the other kinds of parts with theirs as comments."""
+    lines = [
+        *_comment(
+            "Settings of Treadle's engine, each with its default. A file may leave out whatever it does not change."
+        ),
+        *_comment("Check one with `treadle policy check FILE`; `yarn rmadmin -refreshQueues` has it read again."),
+        "",
+        *_comment("How containers are placed: five parts, each of a kind with parameters of its own."),
+        "policy:",
+    ]
+    for part, question in QUESTIONS.items():
+        lines += _comment(question, "  ")
+        lines.append(f"  {part}:")
+        for name, kind in sorted(parts.kinds(part).items(), key=lambda item: (item[0] != DEFAULTS[part], item[0])):
+            lines += _kind(kind, chosen=name == DEFAULTS[part])
+    lines += [*_comment(IGNORES_PRIORITY, "  "), f"  {IGNORE_PRIORITY}: false"]
+    for section, model in SECTIONS.items():
+        lines += ["", *_comment((model.__doc__ or "").partition("\n")[0]), f"{section}:", *_fields(model, "  ")]
+    lines += ["", *_engines()]
+    lines += [
+        "",
+        *_comment("Of whatever is drawn at random: equal seeds and equal events give equal proposals."),
+        "seed: 0",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _engines() -> list[str]:
+    """Return an entry of `engines:` with every default, as a comment: without the section there is one engine."""
+    text = (
+        "Several engines on one cluster (docs/several-engines.md), in order; the first whose select matches an "
+        "application serves it. Names are yours. Sections of this file that stand in an entry are that engine's."
+    )
+    entry = [
+        *_fields(Select, "      "),
+        *_comment("Sections of this file, as policy: {order: {kind: srpt}}", "    "),
+    ]
+    lines = ["engines:", "  service:", "    select:", *entry]
+    for name, field in Entry.keys().items():
+        if name == "retry":
+            lines += [*_comment(field.description or "", "    "), "    retry:", *_fields(Retry, "      ")]
+        elif name != "select":
+            lines += _field(name, field, "    ")
+    lines += [*_comment("The last entry serves all that is left.", "  "), "  batch: {}"]
+    return [*_comment(text), *(f"# {line}" for line in lines)]
+
+
+def _kind(kind: Kind, *, chosen: bool) -> list[str]:
+    summary = _comment(kind.summary, "    ") if kind.summary else []
+    needed = [name for name, field in kind.parameters.keys().items() if field.is_required()]
+    if needed:
+        needs = f"Needs {' and '.join(needed)}; see docs/write-a-policy.md."
+        return [f"    # or kind: {kind.name}", *_comment(kind.summary, "    #   "), *_comment(needs, "    #   ")]
+    fields = _fields(kind.parameters, "    ")
+    if chosen:
+        return [*summary, f"    kind: {kind.name}", *fields]
+    # "or" tells what may stand instead from what is a comment on it.
+    return [f"    # or kind: {kind.name}", *(line.replace("    ", "    #   ", 1) for line in summary + fields)]
+
+
+def _fields(model: type[Parameters], indent: str) -> list[str]:
+    lines: list[str] = []
+    for name, field in model.keys().items():
+        lines += _field(name, field, indent)
+    return lines
+
+
+def _field(name: str, field: FieldInfo, indent: str) -> list[str]:
+    default = field.get_default(call_default_factory=True)
+    plain = list(default) if isinstance(default, tuple) else default
+    value = yaml.safe_dump(plain, default_flow_style=True)
+    line = f"{indent}{name}: {value.removesuffix(chr(10)).removesuffix(chr(10) + '...')}"
+    return [*_comment(field.description or "", indent), line]
+
+
+def _comment(text: str, indent: str = "") -> list[str]:
+    return [f"{indent}# {line}" for line in wrap(text, _WIDTH - len(indent))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Lines of a section, from 0, the end excluded."""
+
+    begin: int
+    end: int
+
+
+def section_values(text: str) -> dict[str, Any]:
+    """Return what is in a text by section; the text must be one that can be read."""
+    value = yaml.safe_load(text)
+    return dict(value) if isinstance(value, dict) else {}
+
+
+def without_section(file: str, text: str, name: str) -> str:
+    """Return a text with empty lines in a section's place, so that all others stand where they stood.
+
+    Args:
+        file: what errors call the text
+        text: the text
+        name: which section
+
+    Raises:
+        UserError: the text is no block of `key: value` lines.
+    """
+    lines = text.splitlines(keepends=True)
+    block = _blocks(file, text).get(name)
+    if block is not None:
+        lines[block.begin : block.end] = ["\n"] * (block.end - block.begin)
+    return "".join(lines)
+
+
+def with_sections(file: str, text: str, other: str, names: Iterable[str]) -> str:
+    """Return a text with some of its sections as they are written in another; a section that it lacks comes last.
+
+    A section that the other text lacks stays as it is, but for ``policy``, which then goes: all its parts are defaults.
+
+    Args:
+        file: what errors call the text
+        text: what is changed
+        other: where the sections are taken from
+        names: which sections
+
+    Raises:
+        UserError: the text is not written in a way that allows it.
+    """
+    names = tuple(names)
+    for name in names:
+        text = _with_section(file, text, other, name)
+    wanted, given = section_values(other), section_values(text)
+    if any(given.get(name) != wanted.get(name) for name in names if name in wanted):
+        raise UserError(f"{file}: its sections cannot be separated; write it as `key: value` lines from the margin on")
+    return text
+
+
+def _with_section(file: str, text: str, other: str, name: str) -> str:
+    new = _lines_of(other, name)
+    if not new and name != "policy":
+        return text
+    blocks = _blocks(file, text)
+    lines = text.splitlines(keepends=True) if blocks or _is_empty(text) else []
+    if name in blocks:
+        lines[blocks[name].begin : blocks[name].end] = new
+        return "".join(lines)
+    at = max((block.end for block in blocks.values()), default=len(lines))
+    if at and not lines[at - 1].endswith("\n"):
+        lines[at - 1] += "\n"
+    return "".join([*lines[:at], *new, *lines[at:]])
+
+
+def _lines_of(text: str, name: str) -> list[str]:
+    """Return the lines of a section, empty if there is none."""
+    try:
+        block = _blocks("", text).get(name)
+    except UserError:  # one line in braces
+        values = section_values(text)
+        written = yaml.safe_dump({name: values[name]}, sort_keys=False) if name in values else ""
+        return written.splitlines(keepends=True)
+    if block is None:
+        return []
+    lines = text.splitlines(keepends=True)[block.begin : block.end]
+    return [*lines[:-1], lines[-1].rstrip("\r\n") + "\n"]
+
+
+def _is_empty(text: str) -> bool:
+    """Say whether there is nothing but comments in a text."""
+    return yaml.compose(text, Loader=yaml.SafeLoader) is None
+
+
+def _blocks(file: str, text: str) -> dict[str, _Block]:
+    """Return where each section is; a text that is only ``null`` has none.
+
+    Raises:
+        UserError: the text is no block of `key: value` lines.
+    """
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    if root is None or (isinstance(root, yaml.ScalarNode) and root.tag == "tag:yaml.org,2002:null"):
+        return {}
+    if not isinstance(root, yaml.MappingNode) or root.flow_style or root.start_mark.column:
+        place = f"{file}:{root.start_mark.line + 1}: " if file else ""
+        raise UserError(
+            f"{place}the sections of a treadle.yaml must be `key: value` lines from the margin on, not in braces"
+        )
+    lines = text.splitlines()
+    found = {}
+    for key, value in root.value:
+        end = max(_last_line(value), key.end_mark.line) + 1
+        found[str(key.value)] = _Block(key.start_mark.line, _with_comments(lines, end))
+    return found
+
+
+def _last_line(node: yaml.Node) -> int:
+    """Return the last line of a node, from 0. A block's own mark stands at whatever comes after it."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style:
+        children = [child for item in node.value for child in (item if isinstance(item, tuple) else (item,))]
+        return max((_last_line(child) for child in children), default=node.start_mark.line)
+    ends = int(node.end_mark.line)
+    return ends - 1 if isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"} else ends
+
+
+def _with_comments(lines: list[str], end: int) -> int:
+    """Return the end with the indented comments after it, which belong to the section above them."""
+    for at in range(end, len(lines)):
+        line = lines[at]
+        if not line.strip():
+            continue
+        if not (line[0].isspace() and line.lstrip().startswith("#")):
+            break
+        end = at + 1
+    return end
+
+
+SUFFIX: Final = ".history"
+"""Appended to the name of a treadle.yaml: the folder of what it was."""
+
+VERSIONS_MAX: Final = 50
+"""The oldest are forgotten first."""
+
+BYTES_MAX: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a treadle.yaml was until something replaced it."""
+
+    number: int
+    """Numbers rise and are not used again."""
+    until: str
+    """When it was replaced: in UTC, ISO 8601."""
+    policy: str
+    """The kinds of its parts."""
+    replaced_by: str
+    """What took its place."""
+    text: str
+
+
+class History:
+    """The history of one treadle.yaml."""
+
+    def __init__(self, target: Path) -> None:
+        """Look at the history of a file; ``target`` has no symbolic link in it."""
+        self.folder = target.with_name(target.name + SUFFIX)
+
+    def versions(self) -> list[Version]:
+        """Return what is kept, oldest first; what is damaged is left out."""
+        found = []
+        for file in self._files():
+            with suppress(OSError, ValueError, TypeError, RecursionError):
+                content = read_regular(file, BYTES_MAX)
+                if len(content) <= BYTES_MAX:
+                    found.append(Version(**json.loads(content)))
+        return sorted(found, key=lambda version: version.number)
+
+    def version(self, number: int | None) -> Version:
+        """Return a version; the newest without a number.
+
+        Raises:
+            UserError: there is none.
+        """
+        versions = self.versions()
+        if not versions:
+            raise UserError(f"{self.folder}: nothing is kept there; `treadle policy use` keeps what it replaces")
+        if number is None:
+            return versions[-1]
+        found = next((version for version in versions if version.number == number), None)
+        if found is None:
+            known = ", ".join(str(version.number) for version in versions)
+            raise UserError(f"there is no version {number}; kept are {known} (`treadle policy history`)")
+        return found
+
+    def keep(self, until: str, policy: str, replaced_by: str, text: str, like: os.stat_result) -> Version:
+        """Keep a content that is about to be replaced, readable by whom the file itself is readable.
+
+        Raises:
+            UserError: a link or a file is in the folder's place.
+            OSError: it cannot be written.
+        """
+        files = self._files()
+        number = 1 + max((int(file.stem) for file in files), default=0)
+        version = Version(number, until, policy, replaced_by, text)
+        content = json.dumps(asdict(version), indent=1)
+        owner = (like.st_uid, like.st_gid)
+        try:
+            with own_folder(self.folder, owner) as folder:
+                write_whole(folder / f"{number:06}.json", content, lambda file: own_as(file, owner))
+                for file in files[: max(len(files) + 1 - VERSIONS_MAX, 0)]:
+                    (folder / file.name).unlink(missing_ok=True)
+        except NotADirectoryError as error:
+            raise UserError(f"{self.folder}: {error.strerror}; move it away") from error
+        return version
+
+    def forget(self, version: Version) -> None:
+        """Forget a version that was kept for a change that did not happen."""
+        (self.folder / f"{version.number:06}.json").unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        return sorted(file for file in self.folder.glob("*.json") if file.stem.isdigit())
