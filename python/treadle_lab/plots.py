@@ -11,9 +11,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
+from treadle.simulate.comparison import interval_of, verdict_of
 from treadle.simulate.plots import STYLE, styles
-from treadle.simulate.statistics import interval_of
-from treadle.simulate.verdicts import verdict_of
 from treadle_lab.rows import Row
 
 DASHES: Final = ("-", "--", ":", "-.")

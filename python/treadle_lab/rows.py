@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from treadle.simulate import statistics
+from treadle.simulate import comparison
 
 DIGITS: Final = 5
 """Significant digits of a kept value."""
@@ -148,12 +148,12 @@ class Interval(NamedTuple):
 
 def interval_of(values: Sequence[float]) -> Interval:
     """Return the interval of one value a seed."""
-    return Interval(*statistics.interval_of(values))
+    return Interval(*comparison.interval_of(values))
 
 
 def ratio_of(parts: Sequence[float], wholes: Sequence[float]) -> Interval:
     """Return the mean of the parts over the mean of the wholes, one of each a seed; NaN if the wholes add up to 0."""
-    return Interval(*statistics.interval_of_ratio(parts, wholes))
+    return Interval(*comparison.interval_of_ratio(parts, wholes))
 
 
 def slope_of(lines: Sequence[Sequence[tuple[float, float]]]) -> Interval | None:
@@ -175,5 +175,5 @@ def slope_of(lines: Sequence[Sequence[tuple[float, float]]]) -> Interval | None:
     degrees = sum(map(len, lines)) - len(lines) - 1
     if degrees < 1:
         return Interval(slope, slope, slope)
-    half = statistics.student(degrees) * sqrt(rest / degrees / below)
+    half = comparison.student(degrees) * sqrt(rest / degrees / below)
     return Interval(slope, slope - half, slope + half)

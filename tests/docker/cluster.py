@@ -15,8 +15,8 @@ import docker
 import requests
 from docker.models.containers import Container
 
-from treadle.yarn.rest import ResourceManagerClient, allocated_containers
 from treadle_lab.minicluster.cluster import wait_for
+from treadle_lab.minicluster.rest import ResourceManagerClient, allocated_containers
 from treadle_lab.minicluster.settings import ClusterError
 
 PROJECT = os.environ.get("TREADLE_DOCKER_PROJECT", "")

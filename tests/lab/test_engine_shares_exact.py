@@ -17,8 +17,7 @@ from tests.engine.sleepers import sharing
 from tests.lab.fairness.trees import trees
 
 from treadle.engine import Engine
-from treadle.fairness.fluid import fill
-from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree, flattened
+from treadle.fairness import HDRF, NAIVE, Group, Leaf, Rule, Tree, fill, flattened
 from treadle_lab.fairness.algorithms import ShareTree
 from treadle_lab.fairness.steps import read_problem
 

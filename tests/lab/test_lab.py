@@ -15,7 +15,7 @@ import pytest
 
 from treadle.cli import main
 from treadle.dag.dag import Dag, Stage
-from treadle.simulate.statistics import FEW
+from treadle.simulate.comparison import FEW
 from treadle.workload.job import Job, arranged
 from treadle.workload.traces.google import google_jobs
 from treadle_lab.gains.cell import (

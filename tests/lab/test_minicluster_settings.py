@@ -8,9 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from treadle.yarn.rest import allocated_containers
 from treadle_lab.minicluster import ClusterError, ClusterSettings, NodeAttribute, NodeLabel, Scheduler, processes, site
 from treadle_lab.minicluster import settings as runtime
+from treadle_lab.minicluster.rest import allocated_containers
 from treadle_lab.minicluster.settings import SHIM_CLASS, STOCK_CLASS, parse_assignments, parse_resources
 from treadle_lab.minicluster.site import Layout, ProcessRecord, free_ports, read_site, write_configuration
 

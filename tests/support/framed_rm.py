@@ -10,9 +10,9 @@ import numpy as np
 from treadle.events import Fate
 from treadle.simulator.build import build
 from treadle.simulator.jobs import jobs_of
-from treadle.simulator.loop import rm_settings
 from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import Scenario
+from treadle.simulator.simulation import rm_settings
 from treadle.wire.answer import Answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from treadle.admin.jars import requirements_jar, shim_jar
-from treadle.yarn.rest import ResourceManagerClient
 from treadle_lab.minicluster.cluster import RM_MAIN, MiniCluster
 from treadle_lab.minicluster.processes import JavaProgram
+from treadle_lab.minicluster.rest import ResourceManagerClient
 from treadle_lab.minicluster.settings import ClusterError, ClusterSettings, Scheduler
 from treadle_lab.minicluster.site import LOG4J, LOOPBACK, METRICS, free_ports, read_site, write_site
 

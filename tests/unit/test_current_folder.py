@@ -44,7 +44,7 @@ def run_script(text: str, folder: Path, tmp_path: Path) -> str:
 
 def test_processes_of_simulations_import_nothing_of_it(planted: Path, tmp_path: Path) -> None:
     text = """\
-from treadle.simulate.processes import processes, submitted
+from treadle.simulate.batch import processes, submitted
 
 if __name__ == "__main__":
     with processes(1, int) as pool:

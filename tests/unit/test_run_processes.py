@@ -12,7 +12,7 @@ from tests.support.mortal import Mortal, live_or_die
 from tests.support.waiting import eventually
 
 from treadle.cli.main import run
-from treadle.sweep.local import run_locally
+from treadle.sweep.runs import run_locally
 
 SCENARIO = """
 cluster: {nodes: [{count: 2, resources: {memory-mb: 4096, vcores: 4}}]}

@@ -20,14 +20,12 @@ from treadle.config.errors import ConfigError
 from treadle.config.reader import read_settings
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
-from treadle.sweep import local
-from treadle.sweep.axes import Range, axis_of, drawn, grid, with_settings
-from treadle.sweep.document import read_sweep
-from treadle.sweep.inputs import Inputs
-from treadle.sweep.kept import Kept
+from treadle.sweep import runs
+from treadle.sweep.document import Range, axis_of, drawn, grid, read_sweep, with_settings
 from treadle.sweep.line import Line, run_line
-from treadle.sweep.plan import Plan, plan_of
+from treadle.sweep.plan import Inputs, Plan, plan_of
 from treadle.sweep.report import pareto
+from treadle.sweep.runs import Kept
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "sweep"
 TINY = """\
@@ -148,7 +146,7 @@ def test_parts_of_a_scenarios_engines_are_read_from_copies(folder: Path, monkeyp
     (folder / "odd.py").write_text(own.replace("return ", "return -"))
     assert planned(folder, text).runs[0].line.key != first.key
     (folder / "odd.py").unlink()
-    (done,) = local.run_locally([first], partial(run_line, files=folder / "kept" / "files"), 1)
+    (done,) = runs.run_locally([first], partial(run_line, files=folder / "kept" / "files"), 1)
     assert not done.failed, done.result
 
 
@@ -165,7 +163,7 @@ def test_a_folder_of_runs_by_a_relative_path_is_in_no_failure(folder: Path, monk
     (folder / "jobs.py").write_text("def jobs(seed):\n    raise RuntimeError(__file__)\n")
     (folder / "tiny.yaml").write_text(TINY.partition("workload:")[0] + "workload: {own: {file: jobs.py}}\n")
     plan = planned(folder, "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 1\n")
-    (done,) = local.run_locally([plan.runs[0].line], partial(run_line, files=Path("kept/files")), 1)
+    (done,) = runs.run_locally([plan.runs[0].line], partial(run_line, files=Path("kept/files")), 1)
     assert str(folder) not in json.loads(done.result)["failure"]
 
 
@@ -177,7 +175,7 @@ def test_a_workload_is_read_from_a_copy(folder: Path) -> None:
     (folder / "tiny.yaml").write_text(TINY.partition("workload:")[0] + "workload: {file: jobs.jsonl}\n")
     plan = planned(folder, "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 1\n")
     jobs.unlink()
-    (done,) = local.run_locally([plan.runs[0].line], partial(run_line, files=folder / "kept" / "files"), 1)
+    (done,) = runs.run_locally([plan.runs[0].line], partial(run_line, files=folder / "kept" / "files"), 1)
     assert not done.failed
     assert json.loads(done.result)["figures"]["tasks"] == 2
 
@@ -369,7 +367,7 @@ def test_a_folder_of_runs_that_others_may_change_is_refused(tmp_path: Path, monk
     with pytest.raises(UserError, match=r"runs/files: others may write to it; .* --cache"):
         Kept(tmp_path / "runs")
     (tmp_path / "runs" / "files").chmod(0o755)
-    monkeypatch.setattr("treadle.sweep.kept.trusted_owners", lambda: frozenset({-1}))
+    monkeypatch.setattr("treadle.sweep.runs.trusted_owners", lambda: frozenset({-1}))
     with pytest.raises(UserError, match=r"runs: belongs to .* --cache"):
         Kept(tmp_path / "runs")
 
@@ -424,7 +422,7 @@ def test_a_process_that_dies_fails_its_run_alone(folder: Path) -> None:
     plan = planned(folder, "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 4\n")
     lines = [each.line for each in plan.runs]
     done = {
-        each.number: each for each in local.run_locally(lines, partial(run_line, files=folder / "kept" / "files"), 2)
+        each.number: each for each in runs.run_locally(lines, partial(run_line, files=folder / "kept" / "files"), 2)
     }
     assert [done[number].failed for number in range(4)] == [False, True, False, False]
     assert "ran out of memory" in json.loads(done[1].result)["failure"]

@@ -134,8 +134,10 @@ def check_queues(file: Path, scenario: Path, *, trust_code: bool) -> None:
     Raises:
         UserError: the scenario cannot be read, a tree names what is no leaf of it, or engines do not go together.
     """
-    from treadle.simulate.batch import settings_of  # only here: it imports numba
-    from treadle.simulate.policy_queues import queue_problems
+    from treadle.simulate.batch import (
+        queue_problems,
+        settings_of,  # only here: it imports numba
+    )
     from treadle.simulate.scenario import Scenario
 
     read = Scenario.read(scenario, trust_code=trust_code)

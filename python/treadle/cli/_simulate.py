@@ -27,17 +27,14 @@ from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.policy.failed import PolicyFailedError
-from treadle.simulate.batch import Line, Outcome, run_line, run_lines, settings_of, with_scenario
-from treadle.simulate.comparison import against_of, as_rows, pairs_of, slowdowns_of
-from treadle.simulate.policy_queues import check_trees
+from treadle.simulate.batch import Line, Outcome, by_whom, check_trees, run_line, run_lines, settings_of, with_scenario
+from treadle.simulate.comparison import FEW, against_of, as_rows, pairs_of, slowdowns_of
 from treadle.simulate.run import Run
-from treadle.simulate.said import by_whom
 from treadle.simulate.scenario import Scenario
-from treadle.simulate.statistics import FEW
 from treadle.simulate.tables import TableFormat, check_parquet, write_tables
-from treadle.simulator.engine_figures import EngineFigures
+from treadle.simulator.engines_simulation import warm_up_all
+from treadle.simulator.measure import EngineFigures
 from treadle.simulator.results import FailedRun, Summary, as_json
-from treadle.simulator.scenario_engines import warm_up_all
 from treadle.tables import empty_table
 from treadle.words import counted
 

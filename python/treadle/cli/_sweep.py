@@ -17,16 +17,13 @@ from rich.table import Table
 from treadle.cli._console import INTERRUPTED, compiling, console_for_tables, counted_progress, progress_console, say
 from treadle.cli._options import check_results, check_writable, write_json, writing
 from treadle.policy.failed import PolicyFailedError
-from treadle.simulate.statistics import FEW, Interval
-from treadle.simulator.scenario_engines import warm_up_all
+from treadle.simulate.comparison import FEW, Interval
+from treadle.simulator.engines_simulation import warm_up_all
 from treadle.sweep.document import read_sweep
-from treadle.sweep.inputs import Inputs
-from treadle.sweep.kept import Kept
 from treadle.sweep.line import Line, run_line
-from treadle.sweep.local import Done, run_locally
-from treadle.sweep.plan import Plan, plan_of
+from treadle.sweep.plan import Inputs, Plan, plan_of
 from treadle.sweep.report import MEAN, Cell, Report, report_of
-from treadle.sweep.runs import Runs
+from treadle.sweep.runs import Done, Kept, Runs, run_locally
 from treadle.sweep.spark import Spark, check_spark
 from treadle.words import counted
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.functions import inner, kernel
+from treadle.planner.construct import group_end, group_of, note, put
 from treadle.planner.problem import OVERFLOW
-from treadle.planner.space_time import group_end, group_of, note, put
 
 if TYPE_CHECKING:
     from treadle.planner.problem import F64, I64, Cluster, Problem, Record, Schedule

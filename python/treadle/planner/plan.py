@@ -1,4 +1,7 @@
-"""A plan: in which order the tasks of one DAG should start."""
+"""A plan: in which order the tasks of one DAG should start.
+
+From ranks to a plan: follow them, place them, return them.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import numpy as np
 from treadle.dag.dag import Dag
 from treadle.planner.bounds import LowerBounds
 from treadle.planner.problem import F64, GROUPS_MAX, I64
+from treadle.planner.workspace import Workspace
 
 
 class Placement(NamedTuple):
@@ -89,3 +93,43 @@ def group_ranks(dag: Dag, key: I64) -> I64:
     ranks = np.zeros(len(sizes), np.int64)
     ranks[order] = np.cumsum(sizes[order]) - sizes[order]
     return ranks
+
+
+class Ranking(NamedTuple):
+    """The result of an algorithm."""
+
+    key: I64
+    """By group: the lowest starts first."""
+    low: I64
+    """By group: the planned start of its first task."""
+    planned: int
+    """Makespan of the planned schedule."""
+    troublesome: tuple[int, ...]
+    """Stages, by place in the DAG."""
+    rows: I64
+    """The planned schedule (`kernel.arrays.Record`), if it was asked for."""
+    executed: int | None = None
+    """Makespan of the algorithm's own rule where that does not follow ranks."""
+
+
+def finish(dag: Dag, work: Workspace, algorithm: str, ranking: Ranking, bounds: LowerBounds, schedules: int) -> Plan:
+    """Return the plan of some ranks; it is followed once."""
+    executed = work.follow(ranking.key) if ranking.executed is None else ranking.executed
+    ids = [stage.id for stage in dag.stages]
+    group_at = work.problem.group_at
+    ranks = group_ranks(dag, ranking.key)
+    return Plan(
+        dag=dag,
+        algorithm=algorithm,
+        makespan=ranking.planned,
+        executed_makespan=executed,
+        bounds=bounds,
+        schedules=schedules,
+        starts={stage: ranking.low[group_at[at] : group_at[at + 1]] for at, stage in enumerate(ids)},
+        ranks={stage: ranks[group_at[at] : group_at[at + 1]] for at, stage in enumerate(ids)},
+        troublesome=frozenset(ids[at] for at in ranking.troublesome),
+        placements=tuple(
+            Placement(start, ids[stage], machine, tasks, times)
+            for start, stage, machine, tasks, times in ranking.rows.tolist()
+        ),
+    )

@@ -8,16 +8,16 @@ docs/simulate-from-python.md is the page. What this package exports stays; what 
 
 from treadle.simulate.batch import simulate as simulate
 from treadle.simulate.batch import simulate_all as simulate_all
+from treadle.simulate.comparison import Interval as Interval
 from treadle.simulate.comparison import Pair as Pair
 from treadle.simulate.comparison import Slowdown as Slowdown
+from treadle.simulate.comparison import interval_of as interval_of
+from treadle.simulate.comparison import interval_of_difference as interval_of_difference
+from treadle.simulate.comparison import interval_of_ratio as interval_of_ratio
 from treadle.simulate.comparison import pairs_of as pairs_of
 from treadle.simulate.comparison import slowdowns_of as slowdowns_of
 from treadle.simulate.run import Run as Run
 from treadle.simulate.scenario import Scenario as Scenario
-from treadle.simulate.statistics import Interval as Interval
-from treadle.simulate.statistics import interval_of as interval_of
-from treadle.simulate.statistics import interval_of_difference as interval_of_difference
-from treadle.simulate.statistics import interval_of_ratio as interval_of_ratio
 from treadle.simulate.tables import write_tables as write_tables
 from treadle.simulator.results import FailedRun as FailedRun
 from treadle.workload.formats import read_workload as read_workload

@@ -1,33 +1,186 @@
 """Runs simulations: one, or all of several policies and seeds, on as many cores as are wanted.
 
 A run is a function of its line alone (`Line`): wherever it runs it gives the same bytes, but for what measures time.
+
+Whether a policy goes with a scenario's queues: what its trees of shares name, beside the leaves that there are.
+
+Processes that run simulations beside the one that wants the results.
+
+Warnings of runs, each as often as it is news.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import index
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from treadle.admin.install import find_policy
+from treadle.config.engines import lost_queues
+from treadle.config.errors import lines_of
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
+from treadle.config.yaml_nodes import YamlDocument
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.policy.failed import PolicyFailedError
-from treadle.simulate.policy_queues import check_trees
-from treadle.simulate.processes import DIED, processes, submitted
+from treadle.policy.shares.tree import TreeNode, TreeParameters
 from treadle.simulate.run import Run, run_of
 from treadle.simulate.scenario import Scenario
-from treadle.simulator.impossible import check_possible, unfinished_warning
-from treadle.simulator.loop import Progress
+from treadle.simulator.engines_simulation import simulation_of, warm_up_all, with_engines
+from treadle.simulator.jobs import leaves_of
 from treadle.simulator.results import FailedRun
-from treadle.simulator.scenario_engines import simulation_of, warm_up_all, with_engines
+from treadle.simulator.scenario import Scenario as Model
+from treadle.simulator.simulation import Progress, check_possible, unfinished_warning
+from treadle.words import nearest
 from treadle.workload.job import Workload
+
+SHOWN_MAX = 20
+
+
+def check_trees(settings: Settings, scenario: Model, file: str) -> None:
+    """See that each tree that a policy shares by names at least one leaf of the scenario.
+
+    Raises:
+        UserError: one names none: it would share nothing, and all queues would get what is left.
+    """
+    leaves = leaf_paths(scenario)
+    for where, names in named_queues(settings):
+        if names and not set(names) & set(leaves):
+            raise UserError(
+                f"{where}: the tree names no leaf queue of {file}, which are {_shown(leaves)}; "
+                f"it names {_shown(names)}; write the leaves' paths"
+            )
+
+
+def queue_problems(settings: Settings, scenario: Model) -> tuple[list[str], list[str]]:
+    """Return what is wrong with what a policy says of a scenario's queues, and of what else to warn."""
+    leaves = leaf_paths(scenario)
+    wrong, warnings = [], []
+    for where, names in named_queues(settings):
+        for name in names:
+            if name not in leaves:
+                hint = nearest(name, leaves) or f"; they are {_shown(leaves)}"
+                wrong.append(f"{where}: {name} is no leaf queue of the scenario{hint}")
+        if names:
+            warnings += [
+                f"{where}: the tree does not name {leaf}, which gets only what the others leave"
+                for leaf in leaves
+                if leaf not in names
+            ]
+    return [*wrong, *_lost(settings, scenario, leaves)], warnings
+
+
+def _lost(settings: Settings, scenario: Model, leaves: list[str]) -> list[str]:
+    """Return which queues of engines' selectors are none of the scenario's."""
+    known = {leaf[: at + 1].removesuffix(".") for leaf in leaves for at in range(len(leaf)) if leaf[at] == "."}
+    found = list(lost_queues(settings.engines, {*leaves, *known}))
+    if settings.source is None or scenario.engines:
+        return [f"{'.'.join(path)}: {text}" for path, text in found]
+    document = YamlDocument(settings.source.file, settings.source.text)
+    return lines_of(document.file, [document.problem(path, text) for path, text in found])
+
+
+def leaf_paths(scenario: Model) -> list[str]:
+    """Return the paths of a scenario's leaves, from ``root`` on."""
+    return [f"root.{leaf}" for leaf in leaves_of(scenario)]
+
+
+def named_queues(settings: Settings) -> Iterator[tuple[str, list[str]]]:
+    """Yield, for each tree of a policy or of its engines' policies, where it stands and the leaves that it names."""
+    file = f"{settings.source.file}: " if settings.source else ""
+    entries: Mapping[str, Settings] = settings.entries or {"": settings}
+    for name, each in entries.items():
+        parameters = each.policy.share.parameters
+        if isinstance(parameters, TreeParameters):
+            at = f"engines.{name}.policy.share.tree" if name else "policy.share.tree"
+            yield f"{file}{at}", list(_leaves(parameters.tree))
+
+
+def _leaves(tree: Mapping[str, TreeNode]) -> Iterator[str]:
+    for name, node in tree.items():
+        if node.children:
+            yield from _leaves(node.children)
+        else:
+            yield node.queue or name
+
+
+def _shown(names: list[str]) -> str:
+    more = ", ..." if len(names) > SHOWN_MAX else ""
+    return ", ".join(names[:SHOWN_MAX]) + more
+
+
+DIED: Final = "look whether the machine ran out of memory, and use a smaller --jobs"
+"""What to do where a process has ended without an answer."""
+
+_SAFE_PATH: Final = "PYTHONSAFEPATH"
+
+R = TypeVar("R")
+
+
+@contextmanager
+def processes(count: int, begin: Callable[..., None], *given: Any) -> Iterator[ProcessPoolExecutor]:
+    """Yield processes for `submitted`; left by an exception, as Ctrl-C is one, they end at once.
+
+    Args:
+        count: how many at most
+        begin: called in each before anything else
+        given: what it is called with
+    """
+    before = set(multiprocessing.active_children())
+    safe_before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"  # each begins by importing modules: none of the current folder
+    # a fork of a process with threads may hang
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), begin, given)
+    whole = False
+    try:
+        yield pool
+        whole = True
+    finally:
+        pool.shutdown(wait=whole, cancel_futures=True)
+        os.environ.pop(_SAFE_PATH)
+        os.environ.update({} if safe_before is None else {_SAFE_PATH: safe_before})
+        if not whole:
+            for child in set(multiprocessing.active_children()) - before:
+                child.terminate()
+
+
+def submitted(pool: ProcessPoolExecutor, call: Callable[..., R], *given: Any) -> Future[R]:
+    """Have a process call a function.
+
+    One that is started for that does not hear of Ctrl-C, not even while it starts: that goes to all processes of a
+    terminal, and the one that waits for these ends them.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return pool.submit(call, *given)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def by_whom(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return who is warned of what, each once; what all of several policies are warned of is the scenario's: of nobody.
+
+    Args:
+        said: of each run its policy and a warning, an empty one if there is none
+    """
+    policies: dict[str, None] = {}
+    found: dict[str, dict[str, None]] = {}
+    for policy, text in said:
+        policies[policy] = None
+        if text:
+            found.setdefault(text, {})[policy] = None
+    every = len(policies) if len(policies) > 1 else -1
+    return [(policy, text) for text, whose in found.items() for policy in ([""] if len(whose) == every else whose)]
+
 
 SEED_MAX: Final = 2**31
 

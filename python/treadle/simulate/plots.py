@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from treadle.compiled.array_types import F64
-from treadle.simulate.figures import SIZES, completion_s, size_classes, slowdown
+from treadle.simulate.run import SIZES, completion_s, size_classes, slowdown
 
 FORMATS: Final = ("png", "pdf", "svg")
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#8C510A")

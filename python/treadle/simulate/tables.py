@@ -12,9 +12,8 @@ import numpy as np
 
 from treadle.compiled.array_types import Records
 from treadle.errors import UserError, install_extra
-from treadle.simulate.comparison import Pair, Slowdown, pairs_of, slowdowns_of
+from treadle.simulate.comparison import Interval, Pair, Slowdown, pairs_of, slowdowns_of
 from treadle.simulate.run import Run
-from treadle.simulate.statistics import Interval
 
 FIGURES: Final = (
     "jobs",

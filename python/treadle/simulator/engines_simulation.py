@@ -2,33 +2,260 @@
 
 Omega (EuroSys 2013), section 3.4. An engine takes up the applications of its queue, looks at the cluster as it is, and
 answers when its decision time is over; until then the others go on.
+
+One of several engines in a simulation: its events, its decisions and how long they take.
+
+Which application each of several engines tries next: queues, and back-off after conflicts.
+
+An application waits in its owner's queue from when it asks for something, for its turn; the engine then decides on it,
+and it is done, or joins the end of the queue again when its back-off is over.
+
+`engines:` of a scenario as settings, and the simulation that runs them.
+
+What changed on the simulated cluster since somebody looked last, for whom steps of containers do not matter.
 """
 
 from __future__ import annotations
 
 import heapq
+import json
 import time
-from collections.abc import Iterable
-from dataclasses import replace
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from math import ceil
+from typing import NamedTuple
 
-from treadle.config.engines import STEADY_MS, lost_queues
+import numpy as np
+
+from treadle.compiled.array_types import I32, I64
+from treadle.config.engines import STEADY_MS, Retry, RosterEngine, lost_queues
+from treadle.config.part_files import in_simulation
+from treadle.config.parts import TASK_ESTIMATES
+from treadle.config.reader import parse_engines
 from treadle.config.settings import Settings
+from treadle.engine import Engine
 from treadle.errors import UserError
-from treadle.policy.stopwatch import PartTimes
+from treadle.policy.failed import insist
+from treadle.policy.stopwatch import PartTimes, Stopwatch
+from treadle.proposals import Proposals
 from treadle.sidecar.roster import Asking, Move, Roster
-from treadle.simulator.attempts import Phase, Waiting
 from treadle.simulator.build import build
-from treadle.simulator.cluster.state import AppState
-from treadle.simulator.engine_figures import EngineFigures
+from treadle.simulator.cluster import state as tables
+from treadle.simulator.cluster.state import AppState, State
+from treadle.simulator.feed import by_table, changed
 from treadle.simulator.invariants import Invariants
-from treadle.simulator.loop import Loop, rm_settings
+from treadle.simulator.measure import EngineCounts, EngineFigures
 from treadle.simulator.resource_manager import SimulatedRM
-from treadle.simulator.runner import Attempt, Deciding, Runner
-from treadle.simulator.scenario import Scenario, ScenarioEngine
+from treadle.simulator.scenario import Decision, EngineDecision, Scenario, ScenarioEngine
+from treadle.simulator.simulation import Loop, Simulation, rm_settings, warm_up
 from treadle.simulator.transactions import Transactions, Verdict
-from treadle.simulator.watcher import Watcher
 from treadle.workload.job import Workload
+
+
+class Phase(IntEnum):
+    """Where an application stands with its engine."""
+
+    IDLE = 0
+    """It asks for nothing, or nobody serves it."""
+    QUEUED = 1
+    DECIDING = 2
+    BACKING_OFF = 3
+
+
+@dataclass(slots=True)
+class Waiting:
+    """An application that is active."""
+
+    asks: int = 0
+    """Containers that it asks for now."""
+    phase: Phase = Phase.IDLE
+    turn: int = 0
+    """Changes with the phase: who remembers an older one comes too late."""
+    asked_ms: int = -1
+    """When it asked first; -1: it has not, or was tried since."""
+    tried: bool = False
+    attempts: int = 0
+    """To get what it asks for now."""
+    conflicts: int = 0
+    """In a row, with nothing placed between them."""
+
+    def enter(self, phase: Phase) -> int:
+        """Go into a phase; return the turn."""
+        self.phase = phase
+        self.turn += 1
+        return self.turn
+
+    def succeeds(self) -> None:
+        """Note that it has got all that it asked for."""
+        self.attempts = self.conflicts = 0
+
+    def conflicted(self, retry: Retry, placed: int) -> int:
+        """Note a conflict; return for how long it backs off, in milliseconds."""
+        self.conflicts = (0 if placed else self.conflicts) + 1
+        doublings = min(self.conflicts - 1, 40)
+        return min(retry.backoff_ms << doublings, retry.backoff_max_ms)
+
+
+class Queue:
+    """Applications of one engine, those first that have waited longest."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, int]] = deque()
+
+    def put(self, application: int, turn: int) -> None:
+        """Put an application at the end; it stays in place as long as its turn does."""
+        self._waiting.append((application, turn))
+
+    def take(self, known: dict[int, Waiting], most: int) -> Iterator[int]:
+        """Take at most ``most`` applications, all if 0, that still wait."""
+        taken = 0
+        while self._waiting and (taken < most or not most):
+            application, turn = self._waiting.popleft()
+            waiting = known.get(application)
+            if waiting is not None and waiting.turn == turn:
+                taken += 1
+                yield application
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What a decision is about for one application."""
+
+    asked: int
+    """Containers, when the decision began."""
+    took_ms: int
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """A decision from its base frame to its commit."""
+
+    made: Proposals
+    sequence: int
+    base: I64
+    attempts: Mapping[int, Attempt]
+    took_ms: int
+    full: bool
+    """Whether the answer had no room for more."""
+
+
+class Runner:
+    """An engine, its feed and its queue."""
+
+    def __init__(
+        self,
+        rm: SimulatedRM,
+        place: int,
+        row: RosterEngine,
+        settings: Settings,
+        costs: EngineDecision,
+        decision: Decision,
+    ) -> None:
+        """Take a place in the roster, which is the engine's number at the simulated RM."""
+        self.place, self.row, self.settings = place, row, settings
+        self.costs, self._decision = costs, decision
+        self.counts = EngineCounts()
+        self.queue = Queue()
+        self.deciding: Deciding | None = None
+        self.alive = True
+        self.next_start_ms = 0
+        self.generation = 0
+        """Changes when it dies: what it decided before is nobody's answer."""
+        self._oracle = TASK_ESTIMATES in settings.policy.estimate.kind.traits.estimates
+        self.warnings = dict.fromkeys(in_simulation(settings, hinted=self._oracle))
+        self._sequence = 0
+        self._open: set[int] = set()
+        """The applications of which it receives the asks."""
+        self._stopwatch = Stopwatch(settings.limits.part_timeout_ms / 1000)
+        self.feed = rm.join_in_part(oracle=self._oracle)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin with an empty model and a snapshot; also after a death."""
+        self.feed.begin_again()
+        self.engine = Engine(self.settings, watch=self._stopwatch)
+
+    def part_times(self) -> PartTimes:
+        """Return what its parts from files took so far."""
+        self._stopwatch.end()
+        return self._stopwatch.times
+
+    @property
+    def max_ms(self) -> int:
+        """How long it may decide before it counts as dead."""
+        return round(1000 * self.row.entry.decision_max_s)
+
+    def serve(self, application: int) -> None:
+        """Own an application from now on, without its asks until it decides on them."""
+        self._open.discard(application)
+        self.feed.hold(application, True)
+
+    def lose(self, application: int) -> None:
+        """Own an application no more."""
+        self._open.discard(application)
+        self.feed.lose(application)
+
+    def decide(
+        self, rm: SimulatedRM, asked: Mapping[int, int], turns: Mapping[int, int], base: I64, at_ms: int
+    ) -> Deciding:
+        """Look at the cluster and decide on applications, given how many containers each asks for.
+
+        Raises:
+            PolicyFailedError: a part of the policy failed.
+        """
+        for app in self._open:
+            self.feed.hold(app, True)
+        self._open = set(asked)
+        for app in asked:
+            self.feed.hold(app, False)
+        self.engine.apply(rm.frame(self.place))
+        self._sequence += 1
+        limit = self._decision.limit
+        self._stopwatch.begin(at_ms)
+        made = self.engine.decide(rm.start_ms + at_ms, limit, sequence=self._sequence)
+        insist(self.engine.failure, f"{self.row.name} at {at_ms / 1000:g} s of simulated time")
+        self.warnings.update(dict.fromkeys(self.engine.warnings()))
+        costs, attempts = self.costs, {}
+        for app, tasks in asked.items():
+            took_ms = ceil(1000 * (costs.t_job_s + costs.t_task_s * tasks) - 1e-6)
+            attempts[app] = Attempt(tasks, took_ms, turns[app])
+        answer_us = self._decision.cost_us + self._decision.cost_per_proposal_us * len(made)
+        took_ms = sum(attempt.took_ms for attempt in attempts.values()) + ceil(answer_us / 1000.0)
+        full = len(made) >= min(limit, self.settings.limits.proposals_max)
+        return Deciding(made, self._sequence, base, attempts, took_ms, full)
+
+
+class Seen(NamedTuple):
+    """Applications in the order in which they changed: in more than what they use, and in what they ask for."""
+
+    themselves: I32
+    asking: I32
+
+
+class Watcher:
+    """How far somebody has looked."""
+
+    def __init__(self) -> None:
+        """Have seen nothing."""
+        self._version = 0
+
+    def look(self, state: State) -> Seen:
+        """Return what changed since the last call."""
+        since, newest = self._version, int(state.clock[tables.VERSION])
+        if newest == since:
+            nobody = np.zeros(0, np.int32)
+            return Seen(nobody, nobody)
+        _, apps, rows, _ = by_table(state, changed(state, since))
+        state.clock[tables.READ] = self._version = newest
+        asking = state.rows["app"][rows]
+        first = np.sort(np.unique(asking, return_index=True)[1])
+        return Seen(apps[state.apps["own_version"][apps] > since], asking[first])
 
 
 class Due(IntEnum):
@@ -353,3 +580,50 @@ def _refuse(scenario: Scenario, settings: Settings) -> None:
         for outage in entry.outages:
             if outage.copy_number > copies:
                 raise UserError(f"engines.{name}.outages: there is no copy {outage.copy_number}, but {copies}")
+
+
+BESIDES = tuple(ScenarioEngine.model_fields)
+"""What an entry has in a scenario alone."""
+
+
+def with_engines(
+    scenario: Scenario, settings: Settings, file: str = "", text: str | None = None, *, trust_code: bool = False
+) -> Settings:
+    """Return settings with a scenario's engines, if it has any.
+
+    Args:
+        scenario: the scenario
+        settings: what its engines follow where their entries say nothing else
+        file: what errors call the scenario
+        text: what is in the file, for the lines of mistakes; without it the scenario's values are all there is
+        trust_code: whether Python files may be run that its engines' policies name
+
+    Raises:
+        ConfigError: an entry is wrong.
+        UserError: the settings have engines of their own.
+    """
+    if not scenario.engines:
+        return settings
+    if settings.engines:
+        raise UserError("engines: are in the scenario and in the policy's file; take them out of one")
+    if text is None:
+        text = json.dumps({"engines": {name: entry.model_extra for name, entry in scenario.engines.items()}})
+    return parse_engines(file, text, settings, BESIDES, trust_code=trust_code)
+
+
+def simulation_of(
+    scenario: Scenario, workload: Workload, settings: Settings, seed: int, *, check: bool = True
+) -> Simulation | EnginesSimulation:
+    """Return a simulation of one engine, or of several if the settings have them; arguments as of `Simulation`."""
+    kind = EnginesSimulation if settings.engines else Simulation
+    return kind(scenario, workload, settings, seed, check=check)
+
+
+def warm_up_all(settings: Settings) -> None:
+    """Compile what a simulation with these settings needs, or read it from the cache.
+
+    Raises:
+        PolicyFailedError: a part of a policy failed on a small cluster.
+    """
+    for each in settings.entries.values() or (settings,):
+        warm_up(each)

@@ -1,4 +1,10 @@
-"""Results of a simulation: a few numbers for a table, and the columns behind them for plots."""
+"""Results of a simulation: a few numbers for a table, and the columns behind them for plots.
+
+The history of each job, task, node and queue, as tables of numpy: a row each, the same rows under every policy.
+
+Times are milliseconds from the simulation's start; -1 is never. All columns of a table are described where its type
+stands; `pandas.DataFrame(table)` takes one as it is.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +15,228 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.compiled.array_types import F64, I64, Records
-from treadle.simulator.cluster.state import AppState
-from treadle.simulator.engine_figures import EngineFigures
-from treadle.simulator.loop import Run
-from treadle.simulator.measure import Window
-from treadle.simulator.records import job_records, path_of, window_shares
+from treadle.dag.dag import Dag
+from treadle.simulator.cluster.state import AppState, RowKind, TaskState
+from treadle.simulator.measure import EngineFigures, Window
+from treadle.simulator.simulation import Run
+
+JOB: Final = np.dtype(
+    [
+        ("id", "O"),  # of the workload; unique
+        ("name", "O"),
+        ("queue", "O"),  # the leaf's path without `root.`
+        ("user", "O"),
+        ("type", "O"),  # mapreduce, tez or spark
+        ("tags", "O"),  # a tuple of texts
+        ("priority", "i8"),  # YARN's, of the application
+        ("arrival_ms", "i8"),
+        ("start_ms", "i8"),  # its first task
+        ("end_ms", "i8"),
+        ("state", "O"),  # done, failed (a task failed too often), running, waiting (nothing of it ran), ahead
+        ("tasks", "i8"),
+        ("tasks_done", "i8"),
+        ("containers", "i8"),  # that it ever had
+        ("work_ms", "i8"),  # how long its tasks take together, by the workload
+        ("ran_ms", "i8"),  # how long those that ended well ran
+        ("ideal_ms", "i8"),  # no scheduler is quicker: its longest way, or its work on the whole cluster alone
+    ]
+)
+
+TASK: Final = np.dtype(
+    [
+        ("job", "i8"),  # the place in the table of jobs
+        ("stage", "i8"),  # its id in the job's DAG
+        ("index", "i8"),  # among the stage's tasks
+        ("duration_ms", "i8"),  # by the workload
+        ("start_ms", "i8"),  # of its latest attempt
+        ("end_ms", "i8"),
+        ("node", "i8"),  # of its latest attempt: the place in the table of nodes
+        ("failures", "i8"),
+        ("state", "O"),  # done, running, early (in a container, its input is missing), waiting, hidden
+    ]
+)
+
+NODE: Final = np.dtype(
+    [
+        ("name", "O"),
+        ("rack", "O"),
+        ("failures", "i8"),
+        ("tasks_done", "i8"),  # whose latest attempt was here
+        ("ran_ms", "i8"),  # how long those ran
+    ]
+)
+
+QUEUE: Final = np.dtype(
+    [
+        ("queue", "O"),  # the path without `root.`; `root` is the cluster
+        ("leaf", "?"),
+        ("begin_ms", "i8"),  # of the window
+        ("end_ms", "i8"),
+        ("share", "f8"),  # dominant share of the cluster that it used on average in the window, as it is plotted
+        ("guaranteed", "f8"),  # share of the cluster that it is guaranteed
+    ]
+)
+"""And a column ``used RESOURCE`` for each resource: what it used on average in the window."""
+
+
+def job_records(run: Run) -> Records:
+    """Return the jobs in order of arrival, shape (jobs,), of the type `JOB`."""
+    built, state = run.built, run.built.state
+    jobs, apps, rows = built.workload.jobs, state.apps, state.rows
+    table = np.zeros(len(jobs), JOB)
+    table["id"] = [job.id for job in jobs]
+    table["name"] = [job.name for job in jobs]
+    table["queue"] = [path_of(run, int(queue)) for queue in apps["queue"]]
+    table["user"] = [job.user or "user" for job in jobs]
+    table["type"] = [job.framework.value for job in jobs]
+    table["tags"] = _objects([job.tags for job in jobs])
+    table["priority"] = [job.priority for job in jobs]
+    table["arrival_ms"] = apps["arrival_ms"]
+    table["start_ms"] = apps["started_ms"]
+    table["end_ms"] = apps["finish_ms"]
+    table["state"] = _job_states(run)
+    table["tasks"] = [job.dag.tasks for job in jobs]
+    table["tasks_done"] = _sums(rows["done"], rows["app"], len(jobs))
+    table["containers"] = apps["containers_ever"]
+    table["work_ms"] = [_work_ms(job.dag) for job in jobs]
+    table["ran_ms"] = _sums(rows["ended_ms"], rows["app"], len(jobs))
+    table["ideal_ms"] = np.maximum([path_ms(job.dag) for job in jobs], _whole_cluster_ms(run))
+    return table
+
+
+def task_records(run: Run) -> Records:
+    """Return all tasks, job by job and stage by stage, shape (tasks,), of the type `TASK`."""
+    state = run.built.state
+    tasks, rows = state.tasks, state.rows
+    row = tasks["row"]
+    table = np.zeros(len(tasks), TASK)
+    table["job"] = rows["app"][row]
+    table["stage"] = _stage_ids(run)[row]
+    table["index"] = np.arange(len(tasks)) - rows["first_task"][row]
+    table["duration_ms"] = tasks["duration_ms"]
+    begun = tasks["node"] >= 0
+    table["start_ms"] = np.where(begun, tasks["begin_ms"], -1)
+    for name in ("end_ms", "node", "failures"):
+        table[name] = tasks[name]
+    table["state"] = np.array([each.name.lower() for each in TaskState], object)[tasks["state"]]
+    return table
+
+
+def node_records(run: Run) -> Records:
+    """Return the nodes, shape (nodes,), of the type `NODE`."""
+    built = run.built
+    nodes, tasks = built.state.nodes, built.state.tasks
+    done = tasks[tasks["state"] == TaskState.DONE]
+    table = np.zeros(len(nodes), NODE)
+    table["name"] = built.node_names
+    table["rack"] = [built.rack_names[rack] for rack in nodes["rack"]]
+    table["failures"] = nodes["failures"]
+    table["tasks_done"] = np.bincount(done["node"], minlength=len(nodes))
+    table["ran_ms"] = _sums(done["end_ms"] - done["begin_ms"], done["node"], len(nodes))
+    return table
+
+
+def queue_records(run: Run) -> Records:
+    """Return the queues, window by window, shape (windows times queues,), of the type `QUEUE` and what each used."""
+    built, windows = run.built, run.measurements.windows
+    queues, tree = len(built.tree.paths), built.tree
+    used = [(f"used {name}", "f8") for name in built.resources]
+    table = np.zeros(len(windows) * queues, np.dtype([*QUEUE.descr, *used]))
+    shares = window_shares(run)
+    names = [path_of(run, queue) for queue in range(queues)]
+    leaf = np.isin(np.arange(queues), tree.leaves)
+    for at, window in enumerate(windows):
+        part = table[at * queues : (at + 1) * queues]
+        part["queue"], part["leaf"] = names, leaf
+        part["begin_ms"], part["end_ms"] = window.begin_ms, window.end_ms
+        part["share"], part["guaranteed"] = shares[at], tree.shares
+        for r, (name, _) in enumerate(used):
+            part[name] = window.used[:, r]
+    return table
+
+
+def window_shares(run: Run) -> F64:
+    """Return the dominant share of the cluster that each queue used in each window, shape (windows, queues)."""
+    windows, built = run.measurements.windows, run.built
+    if not windows:
+        return np.zeros((0, len(built.tree.paths)))
+    used = np.array([window.used for window in windows])
+    shares: F64 = (used / np.maximum(built.total, 1)).max(axis=2)
+    return shares
+
+
+def path_of(run: Run, queue: int) -> str:
+    """Return a queue's path as users write it, without `root.`."""
+    return run.built.tree.paths[queue].removeprefix("root.")
+
+
+def path_ms(dag: Dag) -> int:
+    """Return how long the longest way through a DAG is, by the durations of its tasks: with any number of machines."""
+    ends: dict[int, I64] = {}
+    for stage in dag.stages:
+        begin: Any = np.zeros(1, np.int64)
+        for parent in stage.parents:
+            before = ends[parent]
+            begin = np.maximum(begin, before if parent in stage.one_to_one else before.max())
+        # A stage without tasks hands on what is before it.
+        ends[stage.id] = stage.durations() + begin if stage.tasks else begin.max(keepdims=True)
+    return max((int(end.max()) for end in ends.values()), default=0)
+
+
+def _whole_cluster_ms(run: Run) -> I64:
+    """Return how long the whole cluster needs for each job's work in the resource that it needs most, shape (jobs,)."""
+    state, total = run.built.state, run.built.total
+    counts = (state.counted == 1) & (total > 0)
+    durations = np.zeros(len(state.rows))
+    np.add.at(durations, state.tasks["row"], state.tasks["duration_ms"])
+    work = np.zeros((len(state.apps), int(counts.sum())))
+    np.add.at(work, state.rows["app"], durations[:, None] * state.capability[:, counts])
+    return np.rint((work / total[counts]).max(axis=1, initial=0.0)).astype(np.int64)
+
+
+def _stage_ids(run: Run) -> I64:
+    """Return the id of the stage that each row is, shape (rows,); -1 for rows that are none."""
+    state = run.built.state
+    ids = np.full(len(state.rows), -1, np.int64)
+    rows = np.flatnonzero(np.isin(state.rows["kind"], (RowKind.TASKS, RowKind.INSIDE)))
+    # A job's stages that have tasks are its rows of these kinds, in the same order (`treadle.simulator.flatten`).
+    ids[rows] = [stage.id for job in run.built.workload.jobs for stage in job.dag.stages if stage.tasks]
+    return ids
+
+
+def _work_ms(dag: Dag) -> int:
+    return sum(int(stage.durations().sum()) for stage in dag.stages)
+
+
+def _job_states(run: Run) -> list[str]:
+    names = {
+        AppState.AHEAD: "ahead",
+        AppState.PENDING: "waiting",
+        AppState.STARTING: "waiting",
+        AppState.RUNNING: "running",
+        AppState.FINISHED: "done",
+    }
+    apps = run.built.state.apps
+    found = []
+    for state, failed, started_ms in zip(apps["state"], apps["failed"], apps["started_ms"], strict=True):
+        name = "failed" if failed else names[AppState(int(state))]
+        found.append("waiting" if name == "running" and started_ms < 0 else name)
+    return found
+
+
+def _sums(values: Any, places: Any, count: int) -> I64:
+    """Return the sums of values by place, exactly."""
+    found = np.zeros(count, np.int64)
+    np.add.at(found, places, values.astype(np.int64))
+    return found
+
+
+def _objects(values: list[Any]) -> Records:
+    """Return a column of objects, tuples among them as they are."""
+    column = np.empty(len(values), object)
+    for at, value in enumerate(values):
+        column[at] = value
+    return column
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +289,7 @@ class Summary:
     total: dict[str, int] = field(default_factory=dict)
     """What all nodes have of each resource."""
     job_records: dict[str, list[Any]] = field(default_factory=dict)
-    """Every job, those that failed or have not ended too, by column (`treadle.simulator.records`)."""
+    """Every job, those that failed or have not ended too, by column (`treadle.simulator.results`)."""
     leaf_shares: dict[str, list[float]] = field(default_factory=dict)
     """Each leaf's dominant share in each of ``windows``."""
     parts_s: float = 0.0

@@ -2,15 +2,20 @@
 
 docs/scenarios.md has the format with examples. Every field has its bounds; `parse_scenario` names file, line, field
 and remedy of all that is wrong at once.
+
+The ordering policies that a queue of a scenario may have.
+
+What YARN's CapacityScheduler would do otherwise with a scenario's queues.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_origin
+from typing import Annotated, Any, Final, Literal, get_origin
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from treadle.compiled.array_types import I64
 from treadle.config.errors import ConfigError, Problem, unknown
@@ -18,8 +23,28 @@ from treadle.config.trust import untrusted
 from treadle.config.yaml_nodes import NO_NAME, YamlDocument, holder_of_key
 from treadle.constraints.expression import ExpressionError, parse
 from treadle.errors import UserError
-from treadle.simulator.ordering_policies import OrderingPolicy
 from treadle.workload.own_code import place_of
+
+NAMES: Final = (
+    "fifo",
+    "fair",
+    "fifo-with-partitions",
+    "fifo-for-pending-apps",
+    "utilization",
+    "priority-utilization",
+)
+"""YARN's names, for leaves and for parents."""
+
+
+def _known(value: str) -> str:
+    if "." not in value and value not in NAMES:
+        raise ValueError(f"{unknown(value, NAMES)}; write one of these, or a class with its package")
+    return value
+
+
+OrderingPolicy = Annotated[str, AfterValidator(_known)]
+"""One of YARN's names, or the name of a class."""
+
 
 Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
 Amounts = dict[str, Amount]
@@ -498,3 +523,31 @@ def _capacities(path: str, children: dict[str, Queue]) -> dict[str, float]:
         raise UserError(f"queues: the capacities below {path} are {100 - left:g} together; lower them to 100")
     silent = len(children) - len(given)
     return {name: given.get(name, max(left, 0.0) / max(silent, 1)) for name in children}
+
+
+WITHIN: Final = 0.05
+"""Percent that a sum may be off, as Hadoop has it."""
+
+
+def queue_warnings(queues: Mapping[str, Queue], path: str = "root") -> list[str]:
+    """Return what a CapacityScheduler would do otherwise with these queues, a line each.
+
+    Its legacy queue mode, the default, refuses percentages of siblings that are neither 100 nor 0 together, within
+    `WITHIN` (``AbstractParentQueue.setChildQueues``). It accepts a capacity above the maximum, which then counts.
+    """
+    lines = []
+    given = [queue.capacity for queue in queues.values() if queue.capacity is not None]
+    if len(given) == len(queues) and WITHIN < sum(given) < 100 - WITHIN:
+        lines.append(
+            f"queues: the capacities below {path} are {sum(given):g} together, and nobody is guaranteed the rest; "
+            "YARN's CapacityScheduler refuses that in its legacy queue mode, the default: let them be 100"
+        )
+    for name, queue in queues.items():
+        below = f"{path}.{name}"
+        if queue.capacity is not None and queue.capacity > queue.maximum_capacity:
+            lines.append(
+                f"queues: {below} has capacity {queue.capacity:g} and maximum_capacity {queue.maximum_capacity:g}: it "
+                "never has what it is guaranteed; raise the maximum"
+            )
+        lines += queue_warnings(queue.children, below)
+    return lines

@@ -1,32 +1,243 @@
-"""One run: the engine of the live system and the simulated RM, tick by tick."""
+"""One run: the engine of the live system and the simulated RM, tick by tick.
+
+The loop of every simulation: step by step through time until all jobs are done or nothing can happen any more.
+
+Jobs that can never run: an ask of theirs fits on no node, be it empty, or is more than their queue may have.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
+from typing import Final
 
+import numpy as np
+
+from treadle.compiled.array_types import I64
 from treadle.config.part_files import in_simulation
 from treadle.config.parts import TASK_ESTIMATES
 from treadle.config.settings import Settings
+from treadle.constraints.tags import unread_tags
 from treadle.dag.dag import Dag
 from treadle.engine import Engine
 from treadle.errors import UserError
+from treadle.events import Fate
 from treadle.planner.online import PlanSource
 from treadle.policy.failed import insist
 from treadle.policy.stopwatch import PartTimes, Stopwatch
-from treadle.simulator.build import build
+from treadle.process_limits import garbage_sought_rarely
+from treadle.simulator.build import Built, build
 from treadle.simulator.cluster import state as tables
+from treadle.simulator.cluster.state import RowKind
 from treadle.simulator.feed import JobHints
 from treadle.simulator.invariants import Invariants
 from treadle.simulator.jobs import jobs_of
-from treadle.simulator.loop import Loop, rm_settings
+from treadle.simulator.measure import EngineFigures, Measurements
 from treadle.simulator.plans import plans_of
 from treadle.simulator.resource_manager import SimulatedRM
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.scenario import Scenario, queue_warnings
 from treadle.simulator.situation import Situation
+from treadle.words import counted
 from treadle.workload.job import Workload
+
+STALLED_MS: Final = 3_600_000
+"""With asks that nothing serves and nothing to come a simulation ends after this long."""
+
+PROGRESS_STEPS: Final = 64
+"""Progress is reported once in this many steps."""
+
+Progress = Callable[[int, int, int], None]
+"""Called with (finished jobs, all jobs, time in ms) now and then."""
+
+
+@dataclass
+class Profile:
+    """CPU time by what it was spent on, in seconds: other programs on the machine do not count."""
+
+    events: float = 0.0
+    frames: float = 0.0
+    apply: float = 0.0
+    decide: float = 0.0
+    commit: float = 0.0
+    check: float = 0.0
+    measure: float = 0.0
+
+    def total(self) -> float:
+        """Return the sum."""
+        return float(sum(vars(self).values()))
+
+
+@dataclass
+class Run:
+    """The result of a simulation."""
+
+    built: Built
+    measurements: Measurements
+    end_ms: int
+    decides: int
+    proposals: int
+    fates: dict[str, int]
+    counts: dict[str, int]
+    profile: Profile
+    unfinished: int
+    wall_s: float
+    cpu_s: float
+    warnings: tuple[str, ...]
+    """What is to be known of the queues, then what the engine said of the policy on this cluster, each once."""
+    engines: tuple[EngineFigures, ...] = ()
+    """Of each of several engines; empty if there was one."""
+    stalled: bool = False
+    """Did it end with jobs that wait for what nothing would ever give them?"""
+
+    @property
+    def ended(self) -> str:
+        """How it ended: done; limit, at ``duration_limit_s``; stalled."""
+        return "done" if not self.unfinished else "stalled" if self.stalled else "limit"
+
+    parts: PartTimes = field(default_factory=PartTimes)
+    """What parts from files took by the clock: the one thing that depends on the machine, beside ``wall_s``."""
+
+
+class Loop(ABC):
+    """A scenario on a simulated ResourceManager. A subclass adds its engine or engines: what happens at a step."""
+
+    def __init__(self, scenario: Scenario, built: Built, rm: SimulatedRM, begin_ms: int = 0) -> None:
+        self._scenario = scenario
+        self.built = built
+        self.rm = rm
+        self.measurements = Measurements(built, scenario)
+        self.profile = Profile()
+        self.sequence = 0
+        """Decisions so far."""
+        self.fates: dict[int, int] = {}
+        """Proposals by their fates."""
+        self._begin_ms = begin_ms
+        self._last_progress_ms = begin_ms
+        """The latest step that brought the jobs forward; a subclass keeps it up to date."""
+
+    @abstractmethod
+    def step(self, at_ms: int) -> None:
+        """Let time go on to an instant, and all happen that is due then.
+
+        Raises:
+            PolicyFailedError: a part of a policy failed.
+        """
+
+    @abstractmethod
+    def _next(self, at_ms: int) -> int:
+        """Return the time of the step after the one at ``at_ms``, or -1 if nothing can happen any more."""
+
+    @abstractmethod
+    def _warned(self) -> tuple[str, ...]:
+        """Return the engines' warnings."""
+
+    @abstractmethod
+    def _part_times(self) -> PartTimes:
+        """Return what parts from files took; called once, at the end."""
+
+    def _engine_figures(self) -> tuple[EngineFigures, ...]:
+        """Return the figures of each of several engines."""
+        return ()
+
+    def _may_stall(self) -> bool:
+        """Return whether nothing but the cluster can bring the jobs forward."""
+        return True
+
+    def run(self, progress: Progress | None = None, after_step: Callable[[], None] | None = None) -> Run:
+        """Run to the end: all jobs done, the time limit reached, or nothing that could ever happen.
+
+        Args:
+            progress: called now and then with the part that is done
+            after_step: is called after each step, and may look at ``rm``
+
+        Raises:
+            PolicyFailedError: a part of a policy failed, so that another one would go on.
+        """
+        with garbage_sought_rarely():  # a step leaves none, and a twentieth of its time went into looking for it
+            return self._run(progress, after_step)
+
+    def _run(self, progress: Progress | None, after_step: Callable[[], None] | None) -> Run:
+        began, began_cpu = time.perf_counter(), time.thread_time()
+        limit_ms = round(1000 * self._scenario.duration_limit_s)
+        jobs, at, steps = len(self.built.workload.jobs), self._begin_ms, 0
+        while True:
+            self.step(at)
+            steps += 1
+            if after_step is not None:
+                after_step()
+            if progress is not None and steps % PROGRESS_STEPS == 0:
+                progress(self._finished(), jobs, at)
+            after = self._next(at)
+            if self._finished() == jobs:
+                break  # nodes go on failing and coming back for nobody
+            idle = after - self._last_progress_ms > STALLED_MS and self.rm.next_time() < 0
+            if after < 0 or after > limit_ms or (idle and self._may_stall()):
+                break
+            at = after
+        if after > limit_ms and self._finished() < jobs:
+            # What runs across the limit is used up to it. A decision that took time may have gone beyond already.
+            self.rm.advance(max(self.rm.now_ms, limit_ms))
+        parts = self._part_times()
+        self.measurements.finish(self.rm)
+        unfinished = jobs - self._finished()
+        return Run(
+            built=self.built,
+            measurements=self.measurements,
+            end_ms=self.rm.now_ms,
+            decides=self.sequence,
+            proposals=sum(self.fates.values()),
+            fates={Fate(fate).name: count for fate, count in sorted(self.fates.items())},
+            counts=_counts_of(self.rm),
+            profile=self.profile,
+            unfinished=unfinished,
+            wall_s=time.perf_counter() - began,
+            cpu_s=time.thread_time() - began_cpu,
+            warnings=(
+                *queue_warnings(self._scenario.queues),
+                *unread_tags(job.tags for job in self.built.workload.jobs),
+                *self._warned(),
+            ),
+            engines=self._engine_figures(),
+            stalled=unfinished > 0 and after <= limit_ms,
+            parts=parts,
+        )
+
+    def _finished(self) -> int:
+        return int(self.rm.state.clock[tables.FINISHED])
+
+    def _count_fates(self, fates: Iterable[int]) -> None:
+        for fate in fates:
+            self.fates[fate] = self.fates.get(fate, 0) + 1
+
+
+def _counts_of(rm: SimulatedRM) -> dict[str, int]:
+    """Return what the RM has counted."""
+    counts = {
+        "tasks_done": tables.TASKS_DONE,
+        "tasks_failed": tables.TASKS_FAILED,
+        "tasks_killed": tables.TASKS_KILLED,
+        "tasks_lost": tables.TASKS_LOST,
+        "containers": tables.CONTAINERS_EVER,
+        "containers_unused": tables.UNUSED,
+        "events": tables.HANDLED,
+    }
+    return {name: int(rm.state.clock[place]) for name, place in counts.items()}
+
+
+def rm_settings(scenario: Scenario) -> dict[str, str]:
+    """Return the RM's settings as engines receive them."""
+    return {
+        "node-locality-delay": str(scenario.decision.node_locality_delay),
+        "rack-locality-additional-delay": str(scenario.decision.rack_locality_additional_delay),
+        "nm-heartbeat-ms": str(scenario.cluster.heartbeat_ms or 1000),
+        "resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
+        "preemption-monitor": "false",
+        "mode": "enforce",
+    }
 
 
 def warm_up(settings: Settings) -> None:
@@ -164,3 +375,75 @@ class Simulation(Loop):
     def _part_times(self) -> PartTimes:
         self._stopwatch.end()
         return self._stopwatch.times
+
+
+SHOWN_MAX: Final = 5
+WHAT: Final = {RowKind.MASTER: "its application master", RowKind.EXECUTORS: "an executor"}
+
+
+def check_possible(built: Built) -> None:
+    """See that each job can run on this cluster, if it gets its turn.
+
+    Raises:
+        UserError: one cannot; names the first few and why.
+    """
+    found = impossible_jobs(built)
+    if found:
+        more = len(found) - SHOWN_MAX
+        lines = [*found[:SHOWN_MAX], *([f"... and {more} more"] if more > 0 else [])]
+        raise UserError(
+            f"{counted(len(found), 'job')} of {len(built.workload.jobs)} can never run:\n  "
+            + "\n  ".join(lines)
+            + "\nLet them ask for less, add larger nodes, raise maximum_capacity; or use --allow-impossible"
+        )
+
+
+def impossible_jobs(built: Built) -> list[str]:
+    """Return why, for each job that can never run, in order of arrival."""
+    state = built.state
+    counts = (state.counted == 1).astype(bool)
+    asks = np.flatnonzero(state.rows["kind"] != RowKind.INSIDE)
+    wanted: I64 = state.capability[asks]
+    shapes, shape_of = np.unique(wanted, axis=0, return_inverse=True) if len(wanted) else (wanted, np.zeros(0, int))
+    nodes = np.unique(state.node_total, axis=0)
+    fits = np.array([bool((shape[counts] <= nodes[:, counts]).all(axis=1).any()) for shape in shapes], bool)
+    queues = state.apps["queue"][state.rows["app"][asks]]
+    over_queue = (wanted[:, counts] > state.queue_maximum[queues][:, counts]).any(axis=1)
+    too_large = ~fits[shape_of.reshape(-1)] if len(shapes) else np.zeros(0, bool)
+    reasons: dict[int, str] = {}
+    for at in np.flatnonzero(too_large | over_queue).tolist():
+        app = int(state.rows["app"][asks[at]])
+        if app not in reasons:
+            reasons[app] = _why(built, int(asks[at]), app, too_large=bool(too_large[at]))
+    return [reasons[app] for app in sorted(reasons)]
+
+
+def _why(built: Built, row: int, app: int, *, too_large: bool) -> str:
+    state, job = built.state, built.workload.jobs[app]
+    path = built.tree.paths[int(state.apps["queue"][app])].removeprefix("root.")
+    what = WHAT.get(RowKind(int(state.rows["kind"][row])), "a task")
+    asked = _amounts(built, state.capability[row])
+    if too_large:
+        most = _amounts(built, state.node_total.max(axis=0))
+        return f"{job.id} (queue {path}): {what} asks for {asked}; no node has that, the most of each are {most}"
+    most = _amounts(built, state.queue_maximum[int(state.apps["queue"][app])])
+    return f"{job.id} (queue {path}): {what} asks for {asked}; the queue may have at most {most}"
+
+
+def _amounts(built: Built, amounts: I64) -> str:
+    """Return amounts of the resources that count, in the simulation's whole units."""
+    pairs = zip(built.resources, amounts.tolist(), built.state.counted.tolist(), strict=True)
+    return ", ".join(f"{name} {amount}" for name, amount, counts in pairs if counts)
+
+
+def unfinished_warning(run: Run) -> str:
+    """Return what a user must know of the jobs that have not ended; empty if all have."""
+    if not run.unfinished:
+        return ""
+    jobs = counted(run.unfinished, "job")
+    if run.stalled:
+        return (
+            f"{jobs} of {len(run.built.workload.jobs)} wait for what they never get; look for a gate that never opens, "
+            "a queue without capacity or an ask that fits nowhere; or use --allow-impossible"
+        )
+    return f"{jobs} of {len(run.built.workload.jobs)} had not ended by duration_limit_s"

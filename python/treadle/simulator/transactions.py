@@ -15,8 +15,8 @@ from treadle.events import Fate, Fates
 from treadle.proposals import Proposals
 from treadle.sidecar.roster import Roster
 from treadle.simulator.build import Built
+from treadle.simulator.cluster.commit import OVER_CLAIM, TO_JUDGE, commit_transactions
 from treadle.simulator.cluster.state import SimulationParameters, State
-from treadle.simulator.cluster.transactions import OVER_CLAIM, TO_JUDGE, commit_transactions
 from treadle.simulator.invariants import InvariantError
 from treadle.simulator.resource_manager import SimulatedRM
 

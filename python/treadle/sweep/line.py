@@ -24,11 +24,11 @@ from treadle.simulate import batch
 from treadle.simulate.run import Run
 from treadle.simulate.scenario import Scenario
 from treadle.simulate.tables import FIGURES
+from treadle.simulator.engines_simulation import with_engines
 from treadle.simulator.results import FailedRun
 from treadle.simulator.scenario import parse_scenario
-from treadle.simulator.scenario_engines import with_engines
 from treadle.sources import digest
-from treadle.sweep.kept import result_bytes
+from treadle.sweep.runs import result_bytes
 from treadle.sweep.worker import RUNS, libraries
 
 

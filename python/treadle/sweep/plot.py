@@ -9,8 +9,8 @@ from typing import Any, Final
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from treadle.simulate.comparison import Interval
 from treadle.simulate.plots import STYLE, styles
-from treadle.simulate.statistics import Interval
 from treadle.sweep.report import MEAN, Cell, Report
 
 MARKERS: Final = "osD^vP*X"

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.simulate.said import by_whom
-from treadle.simulate.statistics import Interval, interval_of, interval_of_ratio
+from treadle.simulate.batch import by_whom
+from treadle.simulate.comparison import Interval, interval_of, interval_of_ratio
 from treadle.sweep.document import Sweep
 from treadle.sweep.plan import Plan
 

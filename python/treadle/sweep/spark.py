@@ -20,9 +20,8 @@ from typing import Any, Final
 import treadle
 from treadle.errors import UserError, install_extra
 from treadle.sweep import worker
-from treadle.sweep.kept import has_content, write_at_once
 from treadle.sweep.line import Line
-from treadle.sweep.local import Done, died
+from treadle.sweep.runs import Done, died, has_content, write_at_once
 
 THREADS_MAX: Final = 512
 AHEAD: Final = 2

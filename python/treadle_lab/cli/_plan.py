@@ -15,7 +15,7 @@ from rich.progress import Progress
 
 from treadle.cli._console import printable
 from treadle.cli._options import check_results, plot_folder, write_json, writing
-from treadle.dag import json_format
+from treadle.dag import reading
 from treadle.dag.dag import Instance, TimeUnit
 from treadle.planner import baselines
 from treadle.planner.candidates import Budget, Objective, Schedules, Until
@@ -64,7 +64,7 @@ def plan(
 
 
 def _read(file: Path, psplib_files: bool, machines: int | None) -> Iterator[Instance]:
-    return planning.read_instances(file) if psplib_files else json_format.read_instances(file, machines)
+    return planning.read_instances(file) if psplib_files else reading.read_instances(file, machines)
 
 
 def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ import typer
 from treadle.cli._options import writing
 from treadle.dag.dag import MACHINES_MAX, Instance
 from treadle.dag.generate import Shape, generate
-from treadle.dag.json_format import write_instances
+from treadle.dag.reading import write_instances
 from treadle.errors import UserError
 
 app = typer.Typer(no_args_is_help=True)

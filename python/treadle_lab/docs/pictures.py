@@ -13,7 +13,7 @@ import numpy as np
 
 import treadle
 from treadle.dag.generate import Shape, generate
-from treadle.fairness.tree import Group, Leaf, Tree
+from treadle.fairness import Group, Leaf, Tree
 from treadle.planner import baselines
 from treadle.planner.candidates import Objective, Schedules
 from treadle.planner.graphene import Options

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from treadle.fairness.fluid import fill
-from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree, TreeError, flattened
+from treadle.fairness import HDRF, NAIVE, Group, Leaf, Rule, Tree, TreeError, fill, flattened
 
 __all__ = ["ServerClass", "WholeTasks", "allocate_whole", "total_capacity"]
 

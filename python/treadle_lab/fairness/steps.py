@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 import yaml
 
-from treadle.fairness.tree import MAX_DEPTH, Group, Leaf, Tree, TreeError
+from treadle.fairness import MAX_DEPTH, Group, Leaf, Tree, TreeError
 from treadle.words import nearest
 from treadle_lab.fairness.algorithms import (
     AS_TASKS_END,

@@ -18,10 +18,8 @@ from treadle.config.settings import Settings
 from treadle.errors import UserError
 from treadle.simulate import Scenario
 from treadle.simulate.batch import Line, run_line, settings_of
-from treadle.simulate.figures import completion_s, figures_of
-from treadle.simulate.run import Run
-from treadle.simulator.records import path_ms
-from treadle.simulator.results import FailedRun
+from treadle.simulate.run import Run, completion_s, figures_of
+from treadle.simulator.results import FailedRun, path_ms
 from treadle.sweep.line import engine_digest
 from treadle.workload.job import Job, Workload, job_work, loads
 from treadle_lab.gains import workloads

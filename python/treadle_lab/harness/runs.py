@@ -18,13 +18,10 @@ from treadle import __version__
 from treadle.compiled.array_types import F64
 from treadle.errors import UserError
 from treadle.simulator.cluster.state import AppState
-from treadle.simulator.loop import Run
-from treadle.simulator.simulation import Simulation
+from treadle.simulator.simulation import Run, Simulation
 from treadle.sources import digest as code_digest
-from treadle.sweep.kept import Kept, result_bytes
 from treadle.sweep.line import raised
-from treadle.sweep.local import OnProgress, run_locally, tell
-from treadle.sweep.runs import Runs
+from treadle.sweep.runs import Kept, OnProgress, Runs, result_bytes, run_locally, tell
 from treadle.sweep.worker import libraries
 
 __all__ = ["Asked", "RunTask", "digest_of", "run_all", "tell"]

@@ -21,10 +21,10 @@ import requests
 
 from treadle.admin.jars import requirements_jar, shim_jar
 from treadle.files import write_whole
-from treadle.yarn.rest import ResourceManagerClient, allocated_containers
 from treadle.yarn.web import why_refused
 from treadle_lab.minicluster import processes
 from treadle_lab.minicluster.processes import JavaProgram, uninterrupted
+from treadle_lab.minicluster.rest import ResourceManagerClient, allocated_containers
 from treadle_lab.minicluster.settings import SHIM_CLASS, ClusterError, ClusterSettings, Scheduler, build_folder, gather
 from treadle_lab.minicluster.site import FRUGAL, Layout, make_anew, read_site, write_configuration
 

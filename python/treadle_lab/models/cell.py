@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I32, I64, U8
 from treadle.policy.mapreduce_workers import WorkerPolicy
-from treadle.simulator.event_queue import event_columns
 from treadle_lab.models.cell_state import CellState, Total
 from treadle_lab.models.cell_transactions import (
     NOTHING_RUNS,
@@ -22,6 +21,7 @@ from treadle_lab.models.cell_transactions import (
     run_offers,
     run_shared_state,
 )
+from treadle_lab.models.event_queue import event_columns
 
 DAY_S: Final = 86_400.0
 

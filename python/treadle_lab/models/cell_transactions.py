@@ -9,7 +9,6 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.policy.mapreduce_workers import WorkerPolicy
-from treadle.simulator.event_queue import schedule
 from treadle_lab.models.cell_state import (
     EventKind,
     Mode,
@@ -25,6 +24,7 @@ from treadle_lab.models.cell_state import (
     put_back,
     use,
 )
+from treadle_lab.models.event_queue import schedule
 from treadle_lab.models.kernels import inner, kernel
 
 if TYPE_CHECKING:

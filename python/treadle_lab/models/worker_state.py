@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I32, I64, U8
 from treadle.compiled.structs import tables
-from treadle.simulator.event_queue import Queued
 from treadle.workload.traces.eagle import eagle_jobs
 from treadle.workload.traces.google import google_jobs
 from treadle.workload.traces.reading import Progress, WorkloadError
+from treadle_lab.models.event_queue import Queued
 from treadle_lab.models.kernels import inner
 
 

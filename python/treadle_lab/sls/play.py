@@ -16,7 +16,7 @@ import numpy as np
 from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.sources import digest
-from treadle.sweep.kept import Kept, result_bytes
+from treadle.sweep.runs import Kept, result_bytes
 from treadle.yarn.codes import MAP, REDUCE
 from treadle_lab.harness.runs import digest_of
 from treadle_lab.sls.load import FIRST_ADDRESS, MODES, BenchError, Files, Kind, Mode, Workload, own_jars, treadle_under

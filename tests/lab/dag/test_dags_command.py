@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle.cli.main import run
-from treadle.dag.json_format import read_instances
+from treadle.dag.reading import read_instances
 from treadle.workload.formats import read_workload
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.history.conftest import NOW_MS, make_run
 
 from treadle.cli.main import run
-from treadle.dag.json_format import read_instances
+from treadle.dag.reading import read_instances
 from treadle.history.store import open_store
 
 DATA = Path(__file__).resolve().parents[2] / "data"

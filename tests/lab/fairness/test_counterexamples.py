@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.fairness.fluid import fill
-from treadle.fairness.tree import HDRF, NAIVE, Rule, Tree
+from treadle.fairness import HDRF, NAIVE, Rule, Tree, fill
 from treadle_lab.fairness.algorithms import ServerClass, ShareTree, WholeTasks, allocate_whole, churn
 from treadle_lab.fairness.steps import compute_steps, read_problem
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from scipy.optimize import linprog
 from tests.lab.fairness.trees import trees
 
-from treadle.fairness.tree import Tree, flattened
+from treadle.fairness import Tree, flattened
 from treadle_lab.fairness.algorithms import allocate_fluid
 
 

@@ -5,8 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from treadle.fairness.fluid import fill
-from treadle.fairness.tree import HDRF, Group, Leaf, Tree, TreeError
+from treadle.fairness import HDRF, Group, Leaf, Tree, TreeError, fill
 from treadle_lab.fairness.algorithms import ALGORITHMS, allocate_fluid
 
 ONE = Fraction(1)

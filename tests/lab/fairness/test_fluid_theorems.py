@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab.fairness.trees import amounts, dominant_shares, guarantees, trees, uses, without_demand
 
-from treadle.fairness.fluid import fill
-from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree, flattened
+from treadle.fairness import HDRF, NAIVE, Group, Leaf, Rule, Tree, fill, flattened
 from treadle_lab.fairness.algorithms import ShareTree
 
 RULES = pytest.mark.parametrize("rule", [HDRF, NAIVE], ids=["dynamic", "static"])

@@ -9,8 +9,7 @@ from fractions import Fraction
 import pytest
 from tests.lab.fairness.trees import dominant_shares, guarantees, random_tree
 
-from treadle.fairness.fluid import fill
-from treadle.fairness.tree import HDRF, NAIVE, Leaf, Tree
+from treadle.fairness import HDRF, NAIVE, Leaf, Tree, fill
 from treadle_lab.fairness.algorithms import churn
 
 TREES = 400

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.lab.fairness import paper_algorithms as paper
 from tests.lab.fairness.trees import trees
 
-from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree
+from treadle.fairness import HDRF, NAIVE, Group, Leaf, Rule, Tree
 from treadle_lab.fairness.algorithms import ShareTree
 
 

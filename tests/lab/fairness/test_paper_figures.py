@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.fairness.fluid import fill
-from treadle.fairness.tree import HDRF, NAIVE
+from treadle.fairness import HDRF, NAIVE, fill
 from treadle_lab.fairness.algorithms import WholeTasks, allocate_fluid, churn
 from treadle_lab.fairness.steps import Problem, Step, compute_steps, read_problem
 

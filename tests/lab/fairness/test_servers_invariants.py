@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab.fairness.trees import RESOURCES, amounts
 
-from treadle.fairness.tree import HDRF, NAIVE, Group, Leaf, Rule, Tree
+from treadle.fairness import HDRF, NAIVE, Group, Leaf, Rule, Tree
 from treadle_lab.fairness.algorithms import ServerClass, WholeTasks, total_capacity
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from treadle.fairness.tree import Group, Leaf, Tree, TreeError
+from treadle.fairness import Group, Leaf, Tree, TreeError
 from treadle_lab.fairness.algorithms import ALGORITHMS, MAX_SERVERS, ServerClass, allocate_whole, total_capacity
 
 

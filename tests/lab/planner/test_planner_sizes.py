@@ -11,7 +11,7 @@ from tests.property.planner.schedules import check, check_ranks
 
 from treadle.cli.main import run
 from treadle.dag.dag import Dag, DagError, Stage
-from treadle.dag.json_format import read_instances
+from treadle.dag.reading import read_instances
 from treadle.planner.baselines import NAMES, baseline
 from treadle.planner.graphene import plan
 from treadle.planner.plan import Plan

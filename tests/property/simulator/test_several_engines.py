@@ -12,10 +12,9 @@ from tests.support.examples import few
 
 from treadle.config.settings import default_settings
 from treadle.simulator.cluster.state import AppState
-from treadle.simulator.engines_simulation import EnginesSimulation
+from treadle.simulator.engines_simulation import EnginesSimulation, with_engines
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.scenario_engines import with_engines
 
 SECONDS = st.sampled_from([0.0, 0.05, 0.4, 3.0])
 

@@ -11,10 +11,9 @@ from pydantic import ValidationError
 from treadle.config.settings import default_settings
 from treadle.errors import UserError
 from treadle.simulator.jobs import jobs_of
-from treadle.simulator.loop import Run
 from treadle.simulator.results import completion_s
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.simulation import Simulation
+from treadle.simulator.simulation import Run, Simulation
 
 NAMES = ("memory", "network")
 

@@ -17,13 +17,12 @@ from treadle.config.settings import Settings, default_settings, with_parts
 from treadle.errors import UserError
 from treadle.events import ApplicationState, Fate
 from treadle.simulator.cluster.state import AppState
-from treadle.simulator.engine_figures import EngineFigures
-from treadle.simulator.engines_simulation import EnginesSimulation
+from treadle.simulator.engines_simulation import EnginesSimulation, with_engines
 from treadle.simulator.feed import Feed
 from treadle.simulator.jobs import jobs_of
-from treadle.simulator.loop import Run
+from treadle.simulator.measure import EngineFigures
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.scenario_engines import with_engines
+from treadle.simulator.simulation import Run
 
 TASK = {"memory-mb": 1024, "vcores": 1}
 

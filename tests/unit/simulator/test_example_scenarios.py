@@ -9,7 +9,7 @@ import pytest
 from treadle.admin.install import ready_made
 from treadle.simulate import Scenario
 from treadle.simulator.build import build
-from treadle.simulator.impossible import check_possible
+from treadle.simulator.simulation import check_possible
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs" / "examples" / "simulate"

@@ -14,8 +14,7 @@ from treadle.dag.dag import Dag, Stage
 from treadle.events import Event
 from treadle.simulate import Scenario as Written
 from treadle.simulator.cluster.usage import renew
-from treadle.simulator.cursor import Cursor
-from treadle.simulator.feed import Feed
+from treadle.simulator.feed import Cursor, Feed
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation

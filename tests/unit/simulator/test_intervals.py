@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
-from treadle.simulate.statistics import interval_of, interval_of_difference, interval_of_ratio, student
+from treadle.simulate.comparison import interval_of, interval_of_difference, interval_of_ratio, student
 
 
 def test_a_single_seed_has_no_interval() -> None:

@@ -10,11 +10,18 @@ import pytest
 
 from treadle.config.settings import default_settings
 from treadle.simulator.jobs import jobs_of
-from treadle.simulator.loop import Run
-from treadle.simulator.records import job_records, node_records, path_ms, queue_records, task_records
-from treadle.simulator.results import as_json, completion_s, summarise
+from treadle.simulator.results import (
+    as_json,
+    completion_s,
+    job_records,
+    node_records,
+    path_ms,
+    queue_records,
+    summarise,
+    task_records,
+)
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.simulation import Simulation
+from treadle.simulator.simulation import Run, Simulation
 
 SLOT = {"memory-mb": 1024, "vcores": 1}
 

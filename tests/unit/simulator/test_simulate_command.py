@@ -9,11 +9,9 @@ import pytest
 
 from treadle.cli.main import run
 from treadle.config.errors import ConfigError
-from treadle.simulate.batch import Line, Outcome, run_line
-from treadle.simulate.said import by_whom
-from treadle.simulator.loop import Progress
-from treadle.simulator.queue_warnings import queue_warnings
-from treadle.simulator.scenario import Queue, parse_scenario
+from treadle.simulate.batch import Line, Outcome, by_whom, run_line
+from treadle.simulator.scenario import Queue, parse_scenario, queue_warnings
+from treadle.simulator.simulation import Progress
 
 SMALL = """
 cluster:

@@ -15,11 +15,10 @@ from treadle.config.settings import Settings
 from treadle.dag.dag import Dag, Stage
 from treadle.dag.generate import Shape, generate
 from treadle.planner.online import Group, machines_of, plan_online
-from treadle.simulator.loop import Run
 from treadle.simulator.measure import Window
 from treadle.simulator.results import as_json, summarise
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.simulation import Simulation
+from treadle.simulator.simulation import Run, Simulation
 from treadle.workload.job import Framework, Job, Workload, arranged
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -9,10 +9,9 @@ import pytest
 
 from treadle.config.settings import Settings, default_settings, with_parts
 from treadle.policy.mapreduce_workers import finish_s
-from treadle.simulator.engines_simulation import EnginesSimulation
+from treadle.simulator.engines_simulation import EnginesSimulation, with_engines
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.scenario_engines import with_engines
 from treadle.simulator.simulation import Simulation
 
 SLOT = {"memory-mb": 1024, "vcores": 1}

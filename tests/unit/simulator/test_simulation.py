@@ -12,10 +12,9 @@ from treadle.config.reader import parse_settings
 from treadle.config.settings import default_settings
 from treadle.dag.dag import Dag, Stage
 from treadle.simulator.jobs import jobs_of
-from treadle.simulator.loop import Run
 from treadle.simulator.results import Summary, completion_s, summarise
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.simulation import Simulation
+from treadle.simulator.simulation import Run, Simulation
 from treadle.workload.job import Framework, Job, arranged
 
 SLOT = {"memory-mb": 1024, "vcores": 1}

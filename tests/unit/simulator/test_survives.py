@@ -14,9 +14,8 @@ from treadle.config.parts import PARTS, Part
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
 from treadle.simulator.jobs import jobs_of
-from treadle.simulator.loop import Run
 from treadle.simulator.scenario import Scenario, parse_scenario
-from treadle.simulator.simulation import Simulation
+from treadle.simulator.simulation import Run, Simulation
 
 SHARES = ["capacity", "hdrf", "deficit"]
 

@@ -10,9 +10,8 @@ import pytest
 from treadle.config.reader import read_settings
 from treadle.config.settings import default_settings
 from treadle.simulator.jobs import jobs_of
-from treadle.simulator.loop import Run
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.simulation import Simulation
+from treadle.simulator.simulation import Run, Simulation
 from treadle.workload.formats import read_workload
 
 SLOT = {"memory-mb": 1024, "vcores": 1}

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from treadle.cli.main import run
-from treadle.simulate.figures import figures_of
-from treadle.simulate.statistics import student
-from treadle.simulate.verdicts import lateness, verdict_of
+from treadle.simulate.comparison import lateness, student, verdict_of
+from treadle.simulate.run import figures_of
 
 SCENARIO = """\
 cluster:

@@ -1,7 +1,7 @@
 """The RM's accounting: what is used, what is asked for, and when each row of a table changed.
 
 A row that changes gets a version, the next number of one counter. A reader of the tables remembers the newest version
-that there was, and reads next time what is newer (`treadle.simulator.cursor`), so that there may be any number of
+that there was, and reads next time what is newer (`treadle.simulator.feed`), so that there may be any number of
 readers.
 """
 

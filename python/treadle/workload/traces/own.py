@@ -11,8 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from treadle.dag.dag import Dag, DagError, Stage, ordered
-from treadle.dag.json_format import DagLine
-from treadle.dag.reading import Amounts, Line, Text, TwiceError, Whole, checked, each_once
+from treadle.dag.reading import Amounts, DagLine, Line, Text, TwiceError, Whole, checked, each_once
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle.workload.traces.reading import MS_MAX, TASKS_MAX, Progress, WorkloadError, read_lines, wrong
 

@@ -192,7 +192,7 @@ def _simulating(
 
 
 def _show(tables: Sequence[str], figures: dict[str, Any], seeds: int, json_file: Path | None, console: Console) -> None:
-    from treadle.simulate.statistics import FEW
+    from treadle.simulate.comparison import FEW
     from treadle_lab.docs.tables import show_tables
 
     show_tables(figures, tables, console)

@@ -15,8 +15,7 @@ from typing import Final
 from treadle.dag.dag import Dag
 from treadle.dag.generate import Shape, generate
 from treadle.errors import UserError
-from treadle.sweep.kept import result_bytes
-from treadle.sweep.local import run_locally
+from treadle.sweep.runs import result_bytes, run_locally
 from treadle.workload.generate import Shape as JobShape
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle_lab.harness.runs import Asked, tell

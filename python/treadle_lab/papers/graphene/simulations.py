@@ -21,11 +21,10 @@ from treadle.planner.bounds import structure
 from treadle.planner.graphene import Options, plan
 from treadle.planner.online import PlanSource
 from treadle.planner.problem import compile_problem
-from treadle.simulator.loop import Run
 from treadle.simulator.plans import planned_machines
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.simulation import Simulation
-from treadle.sweep.kept import Kept, result_bytes
+from treadle.simulator.simulation import Run, Simulation
+from treadle.sweep.runs import Kept, result_bytes
 from treadle.workload.job import Workload
 from treadle_lab.harness.runs import digest_of, run_to_the_end
 from treadle_lab.papers.graphene.jobs import OVERBOOKABLE, Mix, Scheme

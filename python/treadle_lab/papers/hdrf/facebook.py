@@ -17,7 +17,7 @@ from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.simulate import Run, Scenario, simulate
-from treadle.simulate.statistics import Interval, interval_of, interval_of_ratio
+from treadle.simulate.comparison import Interval, interval_of, interval_of_ratio
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle.workload.traces.swim import DEFAULT_MODEL, swim_jobs
 from treadle_lab.harness.runs import digest_of

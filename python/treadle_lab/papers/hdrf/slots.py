@@ -15,7 +15,7 @@ import numpy as np
 
 from treadle.errors import UserError
 from treadle.simulate import Scenario, simulate
-from treadle.simulate.statistics import Interval, interval_of, interval_of_ratio
+from treadle.simulate.comparison import Interval, interval_of, interval_of_ratio
 from treadle.workload.job import Workload
 from treadle_lab.harness.runs import digest_of
 from treadle_lab.papers.hdrf.facebook import (

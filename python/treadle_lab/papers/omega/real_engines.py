@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from treadle.config.settings import Settings, default_settings, with_parts
 from treadle.dag.dag import Dag, Stage
-from treadle.simulator.engines_simulation import EnginesSimulation
+from treadle.simulator.engines_simulation import EnginesSimulation, with_engines
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.scenario_engines import with_engines
 from treadle.workload.job import Framework, Job, Workload
 from treadle_lab.models.cell import (
     ARCHITECTURES,

@@ -19,9 +19,8 @@ from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.simulate.scenario import NOBODY
-from treadle.simulator.loop import Run
 from treadle.simulator.scenario import Scenario
-from treadle.simulator.simulation import Simulation, warm_up
+from treadle.simulator.simulation import Run, Simulation, warm_up
 from treadle.workload.job import Framework, Job, Workload
 from treadle_lab.harness.runs import Asked, digest_of, run_all, tell
 from treadle_lab.models.kernels import Progress

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64
-from treadle.compiled.simulator import inner
+from treadle_lab.models.kernels import inner
 
 
 class Tables(Protocol):
