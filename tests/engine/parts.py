@@ -13,9 +13,8 @@ from treadle.config.parts import PARTS, QUESTIONS
 from treadle.config.settings import Hold, Settings, default_settings, with_parts
 from treadle.engine import Engine
 from treadle.events import ContainerEvent
-from treadle.policy.share_state import AIM
-from treadle.policy.slearn.keeper import PilotKeeper
-from treadle.policy.slearn.table import PilotTable
+from treadle.policy.shares.tree import AIM
+from treadle.policy.slearn.table import PilotKeeper, PilotTable
 
 
 def any_parts() -> st.SearchStrategy[dict[str, str]]:

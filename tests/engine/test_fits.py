@@ -14,7 +14,7 @@ from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.engine import Engine
 from treadle.events import Event
-from treadle.policy.loop.candidates import FEW, LOOKS_MAX
+from treadle.policy.loop import FEW, LOOKS_MAX
 from treadle.policy.state import LOOKED
 
 

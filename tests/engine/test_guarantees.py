@@ -9,7 +9,7 @@ from tests.engine.fake_rm import FakeRM
 from treadle.config.engines import Entry, RosterEngine
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
-from treadle.engine.guarantees import LAPSES_MS
+from treadle.engine.several import LAPSES_MS
 
 OWN = RosterEngine("batch", "batch", 0, Entry(), "")
 

@@ -12,9 +12,8 @@ from treadle.events import ApplicationState, Fate
 from treadle.explain.application import explain_application
 from treadle.explain.causes import Explanation
 from treadle.explain.situation import Situation
-from treadle.model import turned_down
-from treadle.model.in_flight import PROPOSAL
-from treadle.model.turned_down import TurnedDown
+from treadle.model import in_flight
+from treadle.model.in_flight import PROPOSAL, TurnedDown
 
 
 def explained(engine: Engine, application: int) -> Explanation:
@@ -76,7 +75,7 @@ def test_it_outlives_a_snapshot_and_goes_with_the_application(rm: FakeRM) -> Non
 
 
 def test_so_many_applications_are_kept_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turned_down, "APPLICATIONS_MAX", 3)
+    monkeypatch.setattr(in_flight, "APPLICATIONS_MAX", 3)
     counts = TurnedDown()
     batch = np.zeros(5, PROPOSAL)
     batch["application"] = range(5)

@@ -19,7 +19,7 @@ from treadle.policy.fits.rules import RULES as FITS
 from treadle.policy.orders.rules import RULES as ORDERS
 from treadle.policy.orders.rules import follows_use
 from treadle.policy.shares.rules import RULES as SHARES
-from treadle.policy.slearn.carry import LEARNED as OF_PILOTS
+from treadle.policy.slearn.table import LEARNED as OF_PILOTS
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = (ROOT / "docs" / "policy-parts.md").read_text("utf-8")

@@ -7,14 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from treadle.compiled.one_at_a_time import locked
+from treadle.compiled.functions import locked
 
 SLOW = """
 import sys, time
 from numba import config
 config.CACHE_DIR = sys.argv[1]
 from numba import njit
-from treadle.compiled.one_at_a_time import compiled_once
+from treadle.compiled.functions import compiled_once
 import kernels
 kernel = njit(cache=True)(kernels.kernel)
 compiled_once(kernel, sys.argv[1])

@@ -17,8 +17,7 @@ import treadle.compiled
 import treadle.model
 import treadle.policy
 from treadle.compiled.array_types import I32, I64
-from treadle.compiled.functions import inner, kernel
-from treadle.compiled.inner_code import InnerLibrary
+from treadle.compiled.functions import InnerLibrary, inner, kernel
 from treadle.compiled.pair_map import find, remove
 from treadle.compiled.structs import tables
 from treadle.config.settings import default_settings

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle.cli.main import run
-from treadle.policy.stopwatch import Stopwatch
+from treadle.policy.watchdog import Stopwatch
 
 SLOW = """
 import time

@@ -26,7 +26,7 @@ from treadle.cli._options import check_results, make_folder, write_json, writing
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
-from treadle.policy.failed import PolicyFailedError
+from treadle.policy.user_parts import PolicyFailedError
 from treadle.simulate.batch import Line, Outcome, by_whom, check_trees, run_line, run_lines, settings_of, with_scenario
 from treadle.simulate.comparison import FEW, against_of, as_rows, pairs_of, slowdowns_of
 from treadle.simulate.run import Run

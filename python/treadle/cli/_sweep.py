@@ -16,7 +16,7 @@ from rich.table import Table
 
 from treadle.cli._console import INTERRUPTED, compiling, console_for_tables, counted_progress, progress_console, say
 from treadle.cli._options import check_results, check_writable, write_json, writing
-from treadle.policy.failed import PolicyFailedError
+from treadle.policy.user_parts import PolicyFailedError
 from treadle.simulate.comparison import FEW, Interval
 from treadle.simulator.engines_simulation import warm_up_all
 from treadle.sweep.document import read_sweep

@@ -3,26 +3,111 @@
 numba keeps compiled code until the file of the function changes, but not when one that it calls changes, in another
 file. So what is kept lies in a folder named after the code of all files that kernels are made of: another version
 never runs old code.
+
+How functions that only kernels call are compiled: to what LLVM optimises with the kernel, and no further.
+
+numba optimises each function with all that it calls and makes machine code of it, on its own, and does both again for
+its caller. What kernels call is never called by itself, so one pass over each kernel is
+enough; it saves a third of the time.
+
+Of several processes that need the same kernel one compiles it; the others wait, and find what it has kept.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from numba import config, njit
+from numba import _dynfunc, config, njit
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import types
 
 import treadle
 from treadle.compiled.cache_folder import kept_in
-from treadle.compiled.inner_code import InnerCompiler
-from treadle.compiled.one_at_a_time import compiled_once
-from treadle.files import write_whole
+from treadle.files import hold, write_whole
 from treadle.sources import DECISION, digest
+
+
+class InnerLibrary(JITCodeLibrary):
+    """Code to be linked into that of kernels."""
+
+    def _optimize_final_module(self) -> None:
+        """Leave that to the kernel: here only what is within one function has been simplified."""
+
+    def _finalize_final_module(self) -> None:
+        """Make no machine code."""
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+
+class InnerCompiler(Compiler):
+    """Compiles a function that only kernels call."""
+
+    def compile_extra(self, func: Any) -> Any:
+        """Return what numba keeps of a compiled function; its entry point represents it, but cannot be called."""
+        state = self.state
+        state.flags.no_compile = True
+        state.library = InnerLibrary(state.targetctx.codegen(), func.__qualname__)
+        result = super().compile_extra(func)
+        result.library.finalize()
+        described = result.fndesc
+        entry = _dynfunc.make_function(
+            described.lookup_module(), func.__name__, "code for kernels", 0, result.environment, (result.library,)
+        )
+        state.targetctx.insert_user_function(entry, described, [result.library])
+        return result._replace(entry_point=entry)
+
+
+WAIT_S: Final = 300.0
+"""How long a process waits for another one, which may be stopped; then it compiles by itself."""
+_POLL_S: Final = 0.1
+
+
+def compiled_once(dispatcher: Any, folder: str) -> None:
+    """Let one process at a time compile a function of numba's, whose code is kept in a folder.
+
+    numba's own lock, which is for threads, is taken first: so a thread that waits for another process blocks no
+    thread of its own process.
+    """
+    compile_alone = dispatcher.compile
+    lock = Path(folder) / f"{dispatcher.py_func.__module__}.{dispatcher.py_func.__name__}.lock"
+
+    def compile_once(signature: Any) -> Any:
+        with global_compiler_lock, locked(lock):
+            return compile_alone(signature)
+
+    dispatcher.compile = compile_once
+
+
+@contextmanager
+def locked(file: Path, wait_s: float = WAIT_S) -> Iterator[bool]:
+    """Hold the lock of a file while the context lasts; False where it could not be had in time, or not be made."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle = file.open("a")
+    except OSError:  # no folder may be written
+        yield False
+        return
+    with handle:
+        yield _acquired(handle, wait_s)
+
+
+def _acquired(handle: Any, wait_s: float) -> bool:
+    deadline = time.monotonic() + wait_s
+    while not hold(handle.fileno()):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -151,7 +151,7 @@ class Plans(Parameters):
 
 
 KINDS: Final = ("cpu", "mem", "disk", "os", "clock", "net", "other")
-"""The dimensions of Phoenix's vector (`treadle.constraints.kinds`)."""
+"""The dimensions of Phoenix's vector (`treadle.constraints.expression`)."""
 
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
 

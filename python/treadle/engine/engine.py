@@ -11,10 +11,9 @@ import numpy as np
 
 from treadle.config.engines import lost_queues
 from treadle.config.settings import Choice, Settings, default_settings, with_parts
-from treadle.constraints.tags import GANG
-from treadle.engine.attempts import Attempts, Divided
-from treadle.engine.guarantees import Guarantees
+from treadle.constraints.choices import GANG
 from treadle.engine.invented_cluster import small_cluster, small_events
+from treadle.engine.several import Attempts, Divided, Guarantees
 from treadle.engine.starved import Starved
 from treadle.events import (
     Event,

@@ -14,7 +14,7 @@ from treadle.compiled.pair_map import find
 from treadle.events import ApplicationState, NodeState
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, GUARANTEED, LIMIT, MAX_PARTITIONS, MAXIMUM, TOTAL, USED, View
-from treadle.policy.share_state import FROM_QUEUE, Shares
+from treadle.policy.shares.tree import FROM_QUEUE, Shares
 from treadle.words import STARVED
 
 LASTS_MS: Final = 120_000

@@ -32,7 +32,7 @@ class TaskEstimates:
 class TaskClaims(TaskEstimates):
     """What an application itself says of the tasks behind its request keys: like `TaskEstimates`, and less believed.
 
-    No claim counts below what the RM sees (`treadle.policy.claims`).
+    No claim counts below what the RM sees (`treadle.policy.work`).
     """
 
 

@@ -28,8 +28,8 @@ from treadle.explain.obstacles import (
 )
 from treadle.explain.situation import Decided, Situation
 from treadle.model.tables import ASSUMED, GUARANTEED, MAXIMUM, TOTAL, USED
-from treadle.policy.share_state import AIM, AIMS, STEP
 from treadle.policy.shares.aims import turn
+from treadle.policy.shares.tree import AIM, AIMS, STEP
 from treadle.policy.state import FIFO, KEYED
 from treadle.words import counted
 

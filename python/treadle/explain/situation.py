@@ -63,7 +63,7 @@ class Decided(NamedTuple):
     tags: OwnTags
     share_nodes: Records
     aims: F64
-    """These two of the tree that the policy shares by (`treadle.policy.share_state.Shares`); empty without one."""
+    """These two of the tree that the policy shares by (`treadle.policy.shares.tree.Shares`); empty without one."""
 
 
 @dataclass(frozen=True, slots=True)

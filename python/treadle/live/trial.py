@@ -125,7 +125,7 @@ def _slow(settings: Settings, where: tuple[str, ...]) -> list[Any]:
     """
     from treadle.engine import Engine
     from treadle.live.live_settings import has_file_parts
-    from treadle.policy.stopwatch import Stopwatch
+    from treadle.policy.watchdog import Stopwatch
 
     if not has_file_parts(settings):
         return []

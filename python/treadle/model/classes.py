@@ -3,28 +3,32 @@
 A class is a set of nodes that asks are bound to: those that meet one of some conjunctions of predicates, in most cases
 one. Events only note what has changed; `Classes.sync` works it out before a decide. A cluster without constraints costs
 nothing.
+
+What parts of the model read of the whole of it, `treadle.model.cluster.Cluster`, which is made of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from treadle import events
 from treadle.compiled.array_types import I32, I64, U8
-from treadle.constraints.choices import NO_WISH, Choice, Wish, choice, wish
+from treadle.constraints.choices import NO_WISH, Choice, Wish, choice, misread, wish
 from treadle.constraints.expression import Conjunction, Predicate
 from treadle.constraints.nodes import NodeFacts, NodeTable
 from treadle.constraints.placement import Understood, understand
-from treadle.constraints.tags import misread
-from treadle.model.tables import TOTAL, grown
+from treadle.model.applications import ApplicationTable
+from treadle.model.nodes import AllocationTags, Attributes, Constraints
+from treadle.model.nodes import NodeTable as Nodes
+from treadle.model.requests import RequestTable
+from treadle.model.tables import TOTAL, Names, grown
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from treadle.model.mirror import Mirror
 
 CLASSES_MAX: Final = 4_096
 """What constraints beyond that demand is left to the ResourceManager; what tags beyond that require, nobody serves."""
@@ -478,3 +482,19 @@ def _widened(table: npt.NDArray[A], width: int) -> npt.NDArray[A]:
     wide = np.zeros((table.shape[0], width), table.dtype)
     wide[:, : table.shape[1]] = table
     return wide
+
+
+class Mirror(Protocol):
+    """Nodes and applications with what is said of them, as far as requirements of nodes go by it."""
+
+    names: Names
+    types: events.ResourceTypes
+    nodes: Nodes
+    apps: ApplicationTable
+    requests: RequestTable
+    attributes: Attributes
+    constraints: Constraints
+    own_tags: AllocationTags
+
+    def tags(self, application: int) -> list[str]:
+        """Return the tags of an application."""

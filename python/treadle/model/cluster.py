@@ -12,17 +12,14 @@ from treadle.compiled.array_types import I32, U8, Records
 from treadle.compiled.pair_map import PairMap
 from treadle.events import ApplicationState, Event, Replaces
 from treadle.model.applications import APPLICATION, ApplicationTable
-from treadle.model.attributes import Attributes, Constraints
 from treadle.model.classes import TAG, Classes
 from treadle.model.containers import TaskTable
 from treadle.model.hints import HintTable
-from treadle.model.in_flight import Assumed, Rejections
-from treadle.model.nodes import NodeTable
-from treadle.model.own_tags import AllocationTags
+from treadle.model.in_flight import Assumed, Rejections, TurnedDown
+from treadle.model.nodes import AllocationTags, Attributes, Constraints, NodeTable
 from treadle.model.queues import LimitTable, QueueTable, UserTable
 from treadle.model.requests import RequestTable
 from treadle.model.tables import ModelError, Names, View, own
-from treadle.model.turned_down import TurnedDown
 
 REQUESTS: Final = int(Replaces.REQUESTS)
 BLACKLIST: Final = int(Replaces.BLACKLIST)

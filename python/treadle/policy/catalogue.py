@@ -21,22 +21,19 @@ from treadle.config.parts import (
     PartRegistry,
     Traits,
 )
-from treadle.policy.estimates import HintsEstimate, HintsParameters, NoEstimate, ObservedEstimate, ObservedParameters
 from treadle.policy.fits.packing import Packing, PackingParameters, Tetris, TetrisParameters
 from treadle.policy.fits.plain import FirstFit, FirstFitParameters, RandomFit
 from treadle.policy.gates import AllGate
 from treadle.policy.mapreduce_gate import WorkersGate, WorkersParameters
-from treadle.policy.negotiation import PhoenixGate, PhoenixGateParameters
 from treadle.policy.orders.fair import FairOrder, FairParameters
 from treadle.policy.orders.levels import MlfqOrder, MlfqParameters
-from treadle.policy.orders.phoenix import PhoenixOrder, PhoenixOrderParameters
 from treadle.policy.orders.plain import FifoOrder, LasOrder, QueueOrder, SrptOrder
+from treadle.policy.phoenix import PhoenixGate, PhoenixGateParameters, PhoenixOrder, PhoenixOrderParameters
 from treadle.policy.shares.capacity import CapacityShare
 from treadle.policy.shares.deficit import DeficitParameters, DeficitShare
 from treadle.policy.shares.hdrf import DrfShare, HdrfParameters, HdrfShare
 from treadle.policy.shares.none import NoShare
 from treadle.policy.shares.tree import TreeParameters
-from treadle.policy.slearn.carry import LEARNED
 from treadle.policy.slearn.estimates import (
     CombinedEstimate,
     CombinedParameters,
@@ -44,8 +41,9 @@ from treadle.policy.slearn.estimates import (
     PilotsEstimateParameters,
 )
 from treadle.policy.slearn.gate import PilotsGate, PilotsParameters
-from treadle.policy.slearn.keeper import PilotKeeper
+from treadle.policy.slearn.table import LEARNED, PilotKeeper
 from treadle.policy.user_parts import FileEstimate, FileFit, FileGate, FileOrder, FileShare
+from treadle.policy.work import HintsEstimate, HintsParameters, NoEstimate, ObservedEstimate, ObservedParameters
 
 
 @dataclass(frozen=True, slots=True)

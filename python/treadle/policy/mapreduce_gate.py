@@ -1,18 +1,258 @@
-"""The gate of an engine that serves MapReduce: how many containers of a job run at a time (Omega, section 6)."""
+"""The gate of an engine that serves MapReduce: how many containers of a job run at a time (Omega, section 6).
+
+What a gate knows of running MapReduce jobs, and how many workers each should have (Omega, EuroSys 2013, section 6).
+
+A worker is a container that runs maps or reduces. Unmodified MapReduce asks for all its maps at once: how many of them
+run at a time is for the scheduler to say.
+"""
 
 from __future__ import annotations
 
-from typing import Final, Literal
+import heapq
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from treadle.compiled.array_types import Records
 from treadle.config.parts import Parameters
+from treadle.constraints.choices import WORKERS
+from treadle.events import ApplicationState
 from treadle.model.cluster import Cluster
-from treadle.model.tables import View
-from treadle.policy.mapreduce_jobs import WORKERS_MAX, MapReduceJob, give_workers, jobs_of
-from treadle.policy.mapreduce_workers import WorkerPolicy
+from treadle.model.tables import ASSUMED, FREE, PENDING, TOTAL, View
+from treadle.policy.mapreduce_workers import (
+    GLOBAL_CAP_PERCENT,
+    RELATIVE_SIZE_MAX,
+    WorkerPolicy,
+    finish_s,
+    useful_workers,
+)
 from treadle.policy.parts import PlainGate
+from treadle.yarn.codes import REDUCE
+
+if TYPE_CHECKING:
+    from treadle.compiled.array_types import I64
+
+
+WORKERS_MAX: Final = 1_000_000
+NOT_ASKED: Final = -1
+"""The priority of a hint for a stage that was not asked for yet."""
+STEPS_MAX: Final = 1024
+"""Maximum number of steps in which spare room is given away."""
+
+
+def workers_of(tags: Collection[str]) -> int:
+    """Return how many workers a tag asks for, the most of several; 0 without one, and for what is no number."""
+    wanted = [tag.removeprefix(WORKERS) for tag in tags if tag.startswith(WORKERS)]
+    return max((min(int(each), WORKERS_MAX) for each in wanted if each.isascii() and each.isdigit()), default=0)
+
+
+@dataclass(slots=True)
+class MapReduceJob:
+    """A job whose master runs."""
+
+    application: int
+    base: int
+    """The workers that it has whatever the policy says."""
+    maps: int = 0
+    """Left: those that are asked for and those that run."""
+    reduces: int = 0
+    map_s: float = 0.0
+    reduce_s: float = 0.0
+    running: int = 0
+    """Workers that it has, proposed ones among them."""
+    open: int = 0
+    """Containers that it asks for and that are not proposed."""
+    row: int = -1
+    """The first of its asks."""
+    workers: int = 0
+    """How many it may have."""
+
+    def left_s(self, workers: int) -> float:
+        """Predict how long the job lasts from now on; nothing that is known of it counts as one map."""
+        if self.maps == 0 and self.reduces > 0:
+            return float(finish_s(max(workers, 1), self.reduces, self.reduce_s, 0, 0.0))
+        return float(finish_s(max(workers, 1), max(self.maps, 1), self.map_s, self.reduces, self.reduce_s))
+
+    def gain_s(self) -> float:
+        """Return how much sooner it ends with one worker more."""
+        return self.left_s(self.workers) - self.left_s(self.workers + 1)
+
+
+def jobs_of(cluster: Cluster, view: View, default_workers: int, default_s: float) -> list[MapReduceJob]:
+    """Return the MapReduce jobs that run, in the order of their ids; one whose master waits is none yet."""
+    mapreduce = cluster.names.index_of("MAPREDUCE")
+    apps = view.apps[: cluster.apps.size]
+    runs = (apps["type"] == mapreduce) & (apps["state"] == int(ApplicationState.ACTIVE)) & (apps["awaiting_am"] == 0)
+    if mapreduce < 0 or not runs.any():
+        return []
+    found = {
+        app: MapReduceJob(app, workers_of(cluster.tags(app)) or default_workers)
+        for app in sorted(
+            np.flatnonzero(runs).tolist(), key=lambda app: (int(apps["cluster_timestamp"][app]), int(apps["id"][app]))
+        )
+    }
+    seen = _add_tasks(cluster, view, found, default_s)
+    _add_asks(cluster, view, found)
+    _add_hints(cluster, view, found, seen)
+    for job in found.values():
+        # what the RM counts, its master among them, if that is more
+        job.running = max(job.running, int(apps[job.application]["containers"]) - 1)
+        job.running += int(apps[job.application]["assumed_count"])
+    return list(found.values())
+
+
+def _add_tasks(
+    cluster: Cluster, view: View, jobs: dict[int, MapReduceJob], default_s: float
+) -> Collection[tuple[int, bool]]:
+    """Add what runs, and the means of what has ended; return of which jobs any map (False) or reduce (True) has."""
+    groups = view.groups[: cluster.tasks.size]
+    ended: dict[tuple[int, bool], tuple[int, int]] = {}
+    for group in groups[_of_jobs(groups, jobs) & (groups["priority"] > 0)]:
+        job = jobs[int(group["application"])]
+        reduces, running = int(group["priority"]) == REDUCE, int(group["running"])
+        job.running += running
+        if reduces:
+            job.reduces += running
+        else:
+            job.maps += running
+        count, total_ms = ended.get((job.application, reduces), (0, 0))
+        ended[job.application, reduces] = count + int(group["ended"]), total_ms + int(group["ended_ms"])
+    for job in jobs.values():
+        means = []
+        for reduces in (False, True):
+            count, total_ms = ended.get((job.application, reduces), (0, 0))
+            means.append(total_ms / count / 1000 if count else default_s)
+        job.map_s, job.reduce_s = means
+    return {which for which, (count, _) in ended.items() if count}
+
+
+def _add_asks(cluster: Cluster, view: View, jobs: dict[int, MapReduceJob]) -> None:
+    rows = view.rows[: cluster.requests.size]
+    for at in np.flatnonzero(_of_jobs(rows, jobs) & (rows["count"] > 0)).tolist():
+        row = rows[at]
+        job = jobs[int(row["application"])]
+        if int(row["priority"]) == REDUCE:
+            job.reduces += int(row["count"])
+        else:
+            job.maps += int(row["count"])
+        job.open += max(int(row["count"]) - int(row["assumed"]), 0)
+        if job.row < 0 or int(row["priority"]) < int(rows[job.row]["priority"]):
+            job.row = at
+
+
+def _add_hints(cluster: Cluster, view: View, jobs: dict[int, MapReduceJob], seen: Collection[tuple[int, bool]]) -> None:
+    """Take what a profile knows of tasks: of how many are left, and how long one takes where none has ended yet.
+
+    A task's own time, which a profile knows, leaves out how long its container waits for the master and starts. What
+    was not asked for yet, and has no priority for that reason, are reduces: maps come first.
+    """
+    hints = view.hints[: cluster.hints.size]
+    for hint in hints[_of_jobs(hints, jobs)]:
+        job = jobs[int(hint["application"])]
+        duration_s, tasks = int(hint["duration_ms"]) / 1000, int(hint["tasks"])
+        reduces = int(hint["priority"]) in (REDUCE, NOT_ASKED)
+        counts = duration_s > 0 and (job.application, reduces) not in seen
+        if reduces:
+            job.reduces = max(job.reduces, tasks)
+            job.reduce_s = duration_s if counts else job.reduce_s
+        else:
+            job.maps = max(job.maps, tasks)
+            job.map_s = duration_s if counts else job.map_s
+
+
+def _of_jobs(records: Records, jobs: Collection[int]) -> NDArray[np.bool_]:
+    """Say which records are of these applications; -1 is none."""
+    return np.isin(records["application"], np.fromiter(jobs, np.int32, len(jobs)))
+
+
+class Room:
+    """What is free of the default partition, and what is wanted of it."""
+
+    def __init__(self, cluster: Cluster, view: View) -> None:
+        nodes = view.nodes[: cluster.nodes.size]
+        here = (nodes["state"] == 1) & (nodes["partition"] == 0)
+        amounts = view.node_amounts[: cluster.nodes.size][here]
+        self.counted = np.asarray(view.counted, bool)
+        self.total: I64 = amounts[:, TOTAL].sum(axis=0)
+        self.free: I64 = (amounts[:, FREE] - amounts[:, ASSUMED]).sum(axis=0)
+
+    def take(self, capability: I64, count: int) -> None:
+        """Take room off; what is not there is not taken."""
+        self.free = np.maximum(self.free - capability * count, 0)
+
+    def fits(self, capability: I64, count: int, percent: int = 100) -> bool:
+        """Say whether there is room for this many, and no more than a part of the partition is used then."""
+        left = self.free - capability * count
+        least = self.total * (100 - percent) // 100
+        return bool((left >= least)[self.counted].all())
+
+
+def give_workers(cluster: Cluster, view: View, jobs: Sequence[MapReduceJob], policy: WorkerPolicy) -> None:
+    """Say how many workers each job may have.
+
+    Each has its base width. What is free beyond that, and beyond what all others ask for, goes a worker after the other
+    to the job that it lets end soonest, as far as the policy allows; workers that a job has stay until they end.
+    """
+    room = Room(cluster, view)
+    capability = view.capability
+    for job in jobs:
+        job.workers = min(job.base, useful_workers(job.maps, job.reduces))
+        if job.row >= 0:
+            room.take(capability[job.row], min(max(job.workers - job.running, 0), job.open))
+        job.workers = max(job.workers, job.running)
+    if policy is WorkerPolicy.AS_REQUESTED:
+        return
+    _take_others(cluster, view, jobs, room)
+    asking = [job for job in jobs if job.row >= 0 and view.rows[job.row]["partition"] == 0]
+    _give_spare(room, capability, asking, policy)
+
+
+def _take_others(cluster: Cluster, view: View, jobs: Sequence[MapReduceJob], room: Room) -> None:
+    """Leave what others ask for: what is pending in the queues besides these jobs' asks, or what this engine sees."""
+    rows = view.rows[: cluster.requests.size]
+    count = np.maximum(rows["count"].astype(np.int64) - rows["assumed"], 0)
+    count[rows["application"] < 0] = 0
+    of_mine = _of_jobs(rows, [job.application for job in jobs])
+    capability = view.capability[: cluster.requests.size]
+    others = (capability * np.where(of_mine, 0, count)[:, None]).sum(axis=0)
+    own = (capability * np.where(of_mine, count, 0)[:, None]).sum(axis=0)
+    queues = cluster.queues.at[: cluster.queues.size]
+    roots = np.flatnonzero((queues["exists"] == 1) & (queues["parent"] < 0))
+    if len(roots):
+        pending = view.limit_amounts[roots[0], 0, PENDING]
+        others = np.maximum(others, pending - own)
+    room.take(others, 1)
+
+
+def _give_spare(room: Room, capability: I64, jobs: Sequence[MapReduceJob], policy: WorkerPolicy) -> None:
+    percent = GLOBAL_CAP_PERCENT if policy is WorkerPolicy.GLOBAL_CAP else 100
+
+    def most(job: MapReduceJob) -> int:
+        allowed = min(useful_workers(job.maps, job.reduces), job.running + job.open)
+        return min(allowed, RELATIVE_SIZE_MAX * job.base) if policy is WorkerPolicy.RELATIVE_JOB_SIZE else allowed
+
+    bounds = {job.application: most(job) for job in jobs}
+    step = max(1, sum(max(bounds[job.application] - job.workers, 0) for job in jobs) // STEPS_MAX)
+    heap = [(-job.gain_s(), at) for at, job in enumerate(jobs) if job.workers < bounds[job.application]]
+    heapq.heapify(heap)
+    while heap:
+        _, at = heapq.heappop(heap)
+        job = jobs[at]
+        count = min(step, bounds[job.application] - job.workers)
+        # a step that does not fit whole may fit in part
+        while count > 0 and not room.fits(capability[job.row], count, percent):
+            count //= 2
+        if count == 0:
+            continue
+        room.take(capability[job.row], count)
+        job.workers += count
+        if job.workers < bounds[job.application]:
+            heapq.heappush(heap, (-job.gain_s(), at))
+
 
 POLICIES: Final = {policy.name.lower(): policy for policy in WorkerPolicy}
 

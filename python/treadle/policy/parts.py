@@ -21,7 +21,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.tables import View
 from treadle.policy.contention import Contention
 from treadle.policy.node_sets import NodeSets
-from treadle.policy.share_state import Shares, no_tree
+from treadle.policy.shares.tree import Shares, no_tree
 from treadle.policy.work import Jobs
 
 NEVER: Final = 1 << 62

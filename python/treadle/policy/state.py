@@ -1,22 +1,74 @@
-"""What the inner loop keeps while it makes one answer, and the numbers that steer it."""
+"""What the inner loop keeps while it makes one answer, and the numbers that steer it.
+
+What a decide keeps of each application and of each request row: begun anew, keys put in by parts.
+
+Applications that have ended are left as they are. There may be many times as many of them, and nobody looks at them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf, isnan
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64, U8, Records
+from treadle.compiled.functions import kernel
 from treadle.compiled.structs import tables
 from treadle.model.applications import ApplicationTable
 from treadle.model.cluster import Cluster
 from treadle.model.queues import FAIR as FAIR
 from treadle.model.queues import FIFO as FIFO
 from treadle.model.tables import ASSUMED, FREE, TOTAL
-from treadle.policy.marks import begin_marks
 from treadle.policy.own_tags import OwnTags, no_tags
-from treadle.policy.share_state import Shares
+from treadle.policy.shares.tree import Shares
+
+
+@kernel
+def begin_marks(apps: Records, which: I32, listed: I32) -> None:
+    """Begin the records (`treadle.policy.state.APPLICATION`) of some applications; ``listed`` has the ranked ones."""
+    for app in which:
+        apps[app].key = 0.0
+        apps[app].work = 0.0
+        apps[app].share = 0.0
+        apps[app].part = 1.0
+        apps[app].level = -1
+        apps[app].rank = 0
+        apps[app].band = 0
+        apps[app].done = 0
+        apps[app].ahead = 0
+    for rank in range(len(listed)):
+        apps[listed[rank]].rank = rank
+
+
+@kernel
+def begin_rows(rows: Records, quota: int) -> None:
+    """Begin the records of all rows (`treadle.policy.state.ROW`): none may be served, each as far as ``quota``."""
+    for row in range(len(rows)):
+        rows[row].quota = quota
+        rows[row].may = 0
+        rows[row].done = 0
+        rows[row].nearest = 0
+        rows[row].held = 0
+        rows[row].random = 0
+
+
+@kernel
+def set_bands(apps: Records, which: I32, model: Records, orders: U8) -> None:
+    """Set the bands of some applications: priority comes first where the queue's own ordering policy is fifo."""
+    for app in which:
+        queue = model[app].queue
+        if queue >= 0 and orders[queue] == FIFO:
+            apps[app].band = -model[app].priority
+
+
+@kernel
+def take_keys(apps: Records, which: I32, key: F64) -> None:
+    """Put the keys of some applications into their records; what is no number comes last."""
+    for app in which:
+        apps[app].key = inf if isnan(key[app]) else key[app]
+
 
 BIG_ROWS: Final = 64
 """Maximum number of rows that fit no free node and are remembered in a decide, as candidates for a reserved node."""

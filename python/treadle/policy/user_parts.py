@@ -3,6 +3,8 @@
 Such a class is written in plain Python and numpy. It is asked for numbers before the inner loop runs, and again after
 as many containers as its settings say, each time with a `ClusterView`; the loop compares the numbers. It is chosen by
 ``kind: file``; see docs/write-a-policy.md.
+
+Where a policy is measured, a part of it that fails must not go unnoticed: what runs after it is another policy.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from treadle.config.part_files import (
     interrupts,
     where,
 )
+from treadle.errors import UserError
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
 from treadle.policy.cluster_view import ClusterView
@@ -281,3 +284,21 @@ class FileEstimate(_FromFile):
         }
         for at, key in enumerate(zip(groups["application"].tolist(), groups["priority"].tolist(), strict=True)):
             groups_ms[at] = found.get(key, np.nan)
+
+
+class PolicyFailedError(UserError):
+    """A part of the policy that is measured has failed: from there on figures would be those of another policy."""
+
+    def __init__(self, failure: PartFailure, when: str) -> None:
+        super().__init__(f"{failure}, {when}; put the part right: what would run instead is another policy")
+        self.failure = failure
+
+
+def insist(failure: PartFailure | None, when: str) -> None:
+    """Do nothing if there is no failure.
+
+    Raises:
+        PolicyFailedError: there is one; ``when`` says when it was seen.
+    """
+    if failure is not None:
+        raise PolicyFailedError(failure, when) from failure

@@ -1,4 +1,9 @@
-"""Work left and service attained, by application."""
+"""Work left and service attained, by application.
+
+What applications say of their own tasks, as far as it is believed.
+
+Estimates of how long tasks run: none, observed means, hints.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
+from pydantic import Field
 
 from treadle.compiled.array_types import F64, I32, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
 from treadle.compiled.structs import tables
+from treadle.config.parts import NoParameters, Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.containers import group_key
 from treadle.model.tables import ASSUMED, TOTAL, USED, View
@@ -448,3 +455,103 @@ class Jobs:
     def _sizes(self) -> tuple[int, int, int]:
         """Return how many request rows, hints and groups of tasks there are."""
         return self.cluster.requests.size, self.cluster.hints.size, self.cluster.tasks.size
+
+
+@inner
+def seen_ms(view: View, more: Records, group: int, default_ms: float, now_ms: int) -> float:
+    """Return how long containers of a group live in the mean, as far as the RM has seen.
+
+    One that runs counts at least ``default_ms``: it has shown nothing yet. So does a group without any.
+    """
+    if group < 0 or ended_of(view, more, group) + view.groups[group].running == 0:
+        return default_ms
+    ended, running = ended_of(view, more, group), view.groups[group].running
+    lived_ms = float(ended_ms_of(view, more, group))
+    if running > 0:
+        lived_ms += max(float(running * now_ms - view.groups[group].created_ms), running * default_ms)
+    return lived_ms / (ended + running)
+
+
+@kernel
+def floor_claims(view: View, more: Records, keys: int, now_ms: int, default_ms: float, part: float) -> None:
+    """Let no claim count below what the RM sees.
+
+    The tasks of a key are no fewer than what is asked for and what runs at its priority, the duration of one no shorter
+    than a ``part`` of the life of a container: one that is used again has had several tasks. ``keys`` is how many keys
+    something is known, ``more`` what has ended besides what the model counts (`Scratch.ended`).
+    """
+    for at in range(keys):
+        if view.hints[at].application < 0:
+            continue
+        group = hint_group(view, at)
+        if view.hints[at].claimed_tasks >= 0:
+            row = view.hints[at].row
+            there = view.groups[group].running if group >= 0 else 0
+            there += view.rows[row].count if row >= 0 else 0
+            view.hints[at].tasks = max(view.hints[at].claimed_tasks, there)
+        if view.hints[at].claimed_ms >= 0:
+            least_ms = part * seen_ms(view, more, group, default_ms, now_ms)
+            view.hints[at].duration_ms = max(view.hints[at].claimed_ms, int(least_ms))
+
+
+class NoEstimate:
+    """Nothing is known of how long anything takes: all tasks count alike."""
+
+    default_ms = 1000.0
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass
+
+    def durations(
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
+    ) -> None:
+        """Leave all durations unknown."""
+
+
+class ObservedParameters(Parameters):
+    """What can be set."""
+
+    default_ms: int = Field(
+        default=30_000,
+        ge=1,
+        le=2**40,
+        description="How long a task is taken to run of an application none of whose tasks has ended.",
+    )
+
+
+class ObservedEstimate:
+    """The mean duration of the application's tasks of the same priority that ended, else of all its tasks that did."""
+
+    def __init__(self, parameters: ObservedParameters) -> None:
+        self.default_ms = float(parameters.default_ms)
+
+    def durations(
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
+    ) -> None:
+        """Set the means."""
+        observed_durations(view, ended, cluster.requests.size, cluster.tasks.size, rows_ms, groups_ms)
+
+
+class HintsParameters(Parameters):
+    """What can be set."""
+
+    default_ms: int = Field(
+        default=30_000, ge=1, le=2**40, description="How long a task is taken to run for which there is no hint."
+    )
+
+    def needs(self) -> tuple[str, ...]:
+        """Return the event sources of durations: the store of earlier runs, or application masters."""
+        return ("profiles.store", "listener.address")
+
+
+class HintsEstimate:
+    """Hints of a profile store, of AMs or of the simulator's oracle (`treadle.events.TaskEstimates`)."""
+
+    def __init__(self, parameters: HintsParameters) -> None:
+        self.default_ms = float(parameters.default_ms)
+
+    def durations(
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
+    ) -> None:
+        """Set the hints."""
+        hinted_durations(view, cluster.hints.size, rows_ms, groups_ms)

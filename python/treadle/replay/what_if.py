@@ -21,7 +21,7 @@ import numpy as np
 
 from treadle.config.settings import Settings
 from treadle.errors import UserError
-from treadle.policy.failed import PolicyFailedError
+from treadle.policy.user_parts import PolicyFailedError
 from treadle.proposals import Proposals
 from treadle.record.reader import open_all
 from treadle.replay.model import Reduced, reduce

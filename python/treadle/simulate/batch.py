@@ -31,8 +31,8 @@ from treadle.config.settings import Settings, default_settings
 from treadle.config.yaml_nodes import YamlDocument
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
-from treadle.policy.failed import PolicyFailedError
 from treadle.policy.shares.tree import TreeNode, TreeParameters
+from treadle.policy.user_parts import PolicyFailedError
 from treadle.simulate.run import Run, run_of
 from treadle.simulate.scenario import Scenario
 from treadle.simulator.engines_simulation import simulation_of, warm_up_all, with_engines

@@ -37,8 +37,8 @@ from treadle.config.reader import parse_engines
 from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.errors import UserError
-from treadle.policy.failed import insist
-from treadle.policy.stopwatch import PartTimes, Stopwatch
+from treadle.policy.user_parts import insist
+from treadle.policy.watchdog import PartTimes, Stopwatch
 from treadle.proposals import Proposals
 from treadle.sidecar.roster import Asking, Move, Roster
 from treadle.simulator.build import build

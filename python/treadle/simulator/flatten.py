@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import I32, I64, Records
-from treadle.constraints.choices import wish
-from treadle.constraints.tags import miscounted
+from treadle.constraints.choices import miscounted, wish
 from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.simulator.cluster import state as tables

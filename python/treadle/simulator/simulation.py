@@ -21,14 +21,14 @@ from treadle.compiled.array_types import I64
 from treadle.config.part_files import in_simulation
 from treadle.config.parts import TASK_ESTIMATES
 from treadle.config.settings import Settings
-from treadle.constraints.tags import unread_tags
+from treadle.constraints.choices import unread_tags
 from treadle.dag.dag import Dag
 from treadle.engine import Engine
 from treadle.errors import UserError
 from treadle.events import Fate
 from treadle.planner.online import PlanSource
-from treadle.policy.failed import insist
-from treadle.policy.stopwatch import PartTimes, Stopwatch
+from treadle.policy.user_parts import insist
+from treadle.policy.watchdog import PartTimes, Stopwatch
 from treadle.process_limits import garbage_sought_rarely
 from treadle.simulator.build import Built, build
 from treadle.simulator.cluster import state as tables

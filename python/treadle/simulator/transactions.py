@@ -10,7 +10,7 @@ import numpy as np
 
 from treadle.compiled.array_types import I32, I64, U8
 from treadle.config.engines import GANG_MAX, RosterEngine
-from treadle.constraints.tags import gang_of
+from treadle.constraints.choices import gang_of
 from treadle.events import Fate, Fates
 from treadle.proposals import Proposals
 from treadle.sidecar.roster import Roster

@@ -23,7 +23,7 @@ from treadle.engine import Engine
 from treadle.events import Event
 from treadle.live.session import Session
 from treadle.policy.catalogue import register_parts
-from treadle.policy.failed import PolicyFailedError, insist
+from treadle.policy.user_parts import PolicyFailedError, insist
 from treadle.process_limits import peak_memory_mb
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader

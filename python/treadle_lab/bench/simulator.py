@@ -11,7 +11,7 @@ from typing import Any, Final
 from rich.table import Table
 
 from treadle.config.settings import Settings
-from treadle.policy.failed import PolicyFailedError
+from treadle.policy.user_parts import PolicyFailedError
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation, warm_up

@@ -19,11 +19,10 @@ from pydantic import Field
 from treadle.compiled.functions import inner
 from treadle.model.cluster import Cluster
 from treadle.policy.parts import PlainShare
-from treadle.policy.share_state import BLOCKED, UNITS, VIRTUAL_TIME, WEIGHTS, Shares
 from treadle.policy.shares.hdrf import STEPS, first_child, weigh_children
 from treadle.policy.shares.none import begin as begin_heads
 from treadle.policy.shares.none import first_leaf, replay_head
-from treadle.policy.shares.tree import ShareTree, TreeParameters
+from treadle.policy.shares.tree import BLOCKED, UNITS, VIRTUAL_TIME, WEIGHTS, Shares, ShareTree, TreeParameters
 from treadle.policy.state import PARTITION
 
 if TYPE_CHECKING:

@@ -22,9 +22,19 @@ from treadle.compiled.functions import inner
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, GUARANTEED, USED
 from treadle.policy.parts import PlainShare
-from treadle.policy.share_state import AIMS_AT, BLOCKED, FROM_QUEUE, LAST, OWED, PART, USE, Shares
 from treadle.policy.shares.aims import aims_there, begin_aims, find_aims, is_due, nearest, replay_aim
-from treadle.policy.shares.tree import ShareTree, TreeParameters
+from treadle.policy.shares.tree import (
+    AIMS_AT,
+    BLOCKED,
+    FROM_QUEUE,
+    LAST,
+    OWED,
+    PART,
+    USE,
+    Shares,
+    ShareTree,
+    TreeParameters,
+)
 from treadle.policy.state import PARTITION
 
 if TYPE_CHECKING:

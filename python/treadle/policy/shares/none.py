@@ -9,8 +9,7 @@ from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
 from treadle.policy.orders.leaf import next_application
 from treadle.policy.parts import PlainShare
-from treadle.policy.share_state import BLOCKED, OWED, Shares
-from treadle.policy.shares.tree import ShareTree, TreeParameters
+from treadle.policy.shares.tree import BLOCKED, OWED, Shares, ShareTree, TreeParameters
 from treadle.policy.state import FIFO
 
 if TYPE_CHECKING:

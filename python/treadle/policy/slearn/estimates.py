@@ -17,8 +17,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.containers import group_key
 from treadle.model.tables import View
 from treadle.policy.parts import Keeper
-from treadle.policy.slearn.keeper import PilotKeeper
-from treadle.policy.slearn.table import NONE, PilotTable, Sampled, is_of_stage
+from treadle.policy.slearn.table import NONE, PilotKeeper, PilotTable, Sampled, is_of_stage
 from treadle.policy.state import UNBOUNDED
 from treadle.policy.work import hinted_durations, observed_durations
 

@@ -1,25 +1,487 @@
-"""The gate that lets pilots of a job run first, and how many they are (SLearn)."""
+"""The gate that lets pilots of a job run first, and how many they are (SLearn).
+
+Who is sampled, how many pilots are still wanted, when the gate opens (SLearn, NSDI 2022, section 5.1.2).
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, Literal, Protocol
+from math import sqrt
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import numpy as np
 from pydantic import Field
 
 from treadle.compiled.array_types import F64, I32, Records
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pair_map import find
 from treadle.config.parts import Parameters
 from treadle.events import ApplicationState
 from treadle.model.cluster import Cluster
+from treadle.model.containers import GONE, group_key
 from treadle.model.tables import View
 from treadle.policy.gates import hold_masters, let_masters_start
 from treadle.policy.parts import NEVER, Keeper
-from treadle.policy.slearn import pilots as kernel
-from treadle.policy.slearn.estimates import Confidence, HistoryQuota
-from treadle.policy.slearn.keeper import PilotKeeper
-from treadle.policy.slearn.table import PilotTable
+from treadle.policy.slearn.estimates import (
+    Confidence,
+    HistoryQuota,
+    is_confident,
+    level_by_history,
+    level_by_now,
+    tasks_within_quota,
+    widest_ahead,
+)
+from treadle.policy.slearn.table import MAPS, OPEN, RUNS_PILOTS, THIN, UNKNOWN, PilotKeeper, PilotTable, is_of_stage
+from treadle.policy.state import UNBOUNDED
 from treadle.policy.work import add_up_nodes
+from treadle.yarn.codes import FAILED_MAP, REDUCE
+
+if TYPE_CHECKING:
+    from treadle.policy.slearn.table import Sampled
+
+
+ACTIVE: Final = 1
+"""`treadle.events.ApplicationState.ACTIVE`."""
+
+HUNG_AGAIN_MS: Final = 1000
+"""How often it is looked whether more pilots hang, once one may."""
+
+VARIATION: Final = 0.5
+"""How much tasks of one stage vary, as far as nothing is known of it.
+
+As `treadle_lab.estimators.VARIATION`.
+"""
+VARIATION_DEGREES: Final = 2.0
+"""As how many degrees of freedom that counts (`treadle_lab.estimators.VARIATION_DEGREES`)."""
+
+
+@kernel
+def take_ended(apps: Records, jobs: Records, which: I32, now_ms: int, percents: F64, normalised: F64) -> int:
+    """List the ratios of those that are gone of some sampled applications, and their normalised completion times.
+
+    Returns how many these are.
+    """
+    count = 0
+    for app in which:
+        if apps[app].state != GONE or jobs[app].sampling == UNKNOWN:
+            continue
+        if jobs[app].pilot_percent > 0.0 and apps[app].container_ms > 0.0:
+            percents[count] = jobs[app].pilot_percent
+            normalised[count] = max(now_ms - apps[app].submit_time_ms, 0) / apps[app].container_ms
+            count += 1
+        jobs[app].sampling = UNKNOWN
+        jobs[app].width = jobs[app].pilots = jobs[app].replacements = 0
+        jobs[app].pilots_running = jobs[app].pilots_ended = 0
+        jobs[app].pilots_ms = jobs[app].pilots_squares = jobs[app].pilot_percent = 0.0
+        jobs[app].sized = jobs[app].failures = jobs[app].ended_badly = 0
+        jobs[app].sized_ms = jobs[app].sized_bytes = jobs[app].sized_squares = 0.0
+        jobs[app].sized_products = jobs[app].sized_duration_squares = 0.0
+        jobs[app].pilot_mean_ms = -1.0
+        jobs[app].sampling_level = -1
+    return count
+
+
+@inner
+def first_stage(view: View, app: int, mapreduce: int) -> int:
+    """Return the stage to be sampled: MapReduce's maps, of Tez's the stage with the lowest priorities asked for."""
+    if view.apps[app].type == mapreduce:
+        return MAPS
+    stage, row = 1 << 30, view.apps[app].first_row
+    while row >= 0:
+        if view.rows[row].count > 0:
+            stage = min(stage, (view.rows[row].priority + 2) // 3)
+        row = view.rows[row].next
+    return stage
+
+
+@inner
+def begun_of(view: View, sampled: Sampled, app: int) -> int:
+    """Return how many tasks of the stage run or have ended well."""
+    begun, group = 0, view.apps[app].first_group
+    while group >= 0:
+        if is_of_stage(sampled.jobs[app].sampled_stage, view.groups[group].priority):
+            begun += view.groups[group].running + view.groups[group].ended + sampled.ended[group].ended
+        group = view.groups[group].next
+    return begun
+
+
+@inner
+def pending_of(view: View, sampled: Sampled, app: int) -> int:
+    """Return how many containers of the stage are asked for."""
+    pending, row = 0, view.apps[app].first_row
+    while row >= 0:
+        if is_of_stage(sampled.jobs[app].sampled_stage, view.rows[row].priority):
+            pending += view.rows[row].count
+        row = view.rows[row].next
+    return pending
+
+
+@inner
+def asked_again(view: View, sampled: Sampled, app: int) -> int:
+    """Return how many maps are made again that ended as if they were done: by what is asked for, runs or has run."""
+    count, row = 0, view.apps[app].first_row
+    while row >= 0:
+        if view.rows[row].priority == FAILED_MAP:
+            count += view.rows[row].count
+        row = view.rows[row].next
+    group = find(view.group_index, group_key(app, FAILED_MAP))
+    count += view.groups[group].running + view.groups[group].ended if group >= 0 else 0
+    return count - sampled.jobs[app].ended_badly
+
+
+@inner
+def take_back_failed(view: View, sampled: Sampled, app: int) -> None:
+    """Discard one pilot measurement for each map that is asked for again.
+
+    A map that fails may end as one that is done does, with status 0: only the ask that follows shows it. Which pilot it
+    was is not known, so the others' mean stays; if all have failed, nothing has been said.
+    """
+    failures = asked_again(view, sampled, app)
+    more = min(failures - sampled.jobs[app].failures, sampled.jobs[app].pilots_ended)
+    sampled.jobs[app].failures = max(failures, sampled.jobs[app].failures)
+    if more <= 0:
+        return
+    left = (sampled.jobs[app].pilots_ended - more) / sampled.jobs[app].pilots_ended
+    sampled.jobs[app].pilots_ended -= more
+    sampled.jobs[app].pilots_ms *= left
+    sampled.jobs[app].pilots_squares *= left
+    if sampled.jobs[app].pilots_ended == 0:
+        sampled.jobs[app].pilot_mean_ms = -1.0
+        sampled.jobs[app].sized = 0
+        sampled.jobs[app].sized_ms = sampled.jobs[app].sized_bytes = sampled.jobs[app].sized_squares = 0.0
+        sampled.jobs[app].sized_products = sampled.jobs[app].sized_duration_squares = 0.0
+
+
+@inner
+def may_be_sampled(view: View, sampled: Sampled, app: int, mapreduce: int, tez: int) -> bool:
+    """Return whether an application's tasks may be sampled, and note its stage; failed maps are discounted for all."""
+    known = view.apps[app].type == mapreduce or view.apps[app].type == tez
+    if not known or view.apps[app].state != ACTIVE or view.apps[app].awaiting_am:
+        return False
+    if sampled.jobs[app].sampling == UNKNOWN:
+        if view.apps[app].pending == 0:
+            return False
+        sampled.jobs[app].sampled_stage = first_stage(view, app, mapreduce)
+    elif view.apps[app].type == mapreduce:
+        take_back_failed(view, sampled, app)
+    return bool(sampled.jobs[app].sampling != OPEN)
+
+
+@kernel
+def find_new(
+    view: View,
+    sampled: Sampled,
+    which: I32,
+    mapreduce: int,
+    tez: int,
+    thin_limit: int,
+    confidence: Confidence,
+    new: I32,
+) -> int:
+    """Note how wide some jobs are, which are thin and known; list those that are to be sampled, return how many.
+
+    ``mapreduce`` and ``tez`` are the names of the types of applications that may be sampled, -1 for none. A job may
+    seem thin when its first asks come, and be found wide before it has begun more tasks than pilots. It is as wide as
+    its widest stage, as far as hints say how wide that is.
+    """
+    count = 0
+    for app in which:
+        if not may_be_sampled(view, sampled, app, mapreduce, tez):
+            continue
+        phase = sampled.jobs[app].sampling
+        pending, begun = pending_of(view, sampled, app), begun_of(view, sampled, app)
+        sampled.jobs[app].width = max(sampled.jobs[app].width, pending + begun - max(sampled.jobs[app].failures, 0))
+        if pending == 0:
+            continue
+        if phase == RUNS_PILOTS:
+            # A live history is looked up beside the decisions and comes a tick after the first asks.
+            if is_confident(view, sampled, app, confidence):
+                sampled.jobs[app].sampling = OPEN
+                sampled.jobs[app].pilot_percent = 0.0
+            continue
+        if max(sampled.jobs[app].width, widest_ahead(view, app)) < thin_limit:
+            sampled.jobs[app].sampling = THIN
+        elif begun > 1 and phase == THIN:
+            continue
+        elif is_confident(view, sampled, app, confidence):
+            sampled.jobs[app].sampling = OPEN
+        else:
+            new[count] = app
+            count += 1
+    return count
+
+
+@kernel
+def begin_sampling(view: View, sampled: Sampled, new: I32, percents: F64, now_ms: int) -> None:
+    """Begin to sample these applications, each at its ratio; tasks that run already are their first pilots.
+
+    Where more have begun than are wanted, as when a sidecar starts anew, nothing is held back.
+    """
+    for at in range(len(new)):
+        app = new[at]
+        sampled.jobs[app].sampling = RUNS_PILOTS
+        sampled.jobs[app].sampled_since_ms = now_ms
+        sampled.jobs[app].pilot_percent = percents[at]
+        sampled.jobs[app].pilots = pilots_of(sampled.jobs[app].width, percents[at])
+        begun, group = 0, view.apps[app].first_group
+        while group >= 0:
+            task = view.groups[group].first
+            while task >= 0 and is_of_stage(sampled.jobs[app].sampled_stage, view.groups[group].priority):
+                sampled.pilot[task] = 1
+                begun += 1
+                task = view.tasks[task].next
+            group = view.groups[group].next
+        sampled.jobs[app].pilots_running = begun
+        if begun_of(view, sampled, app) > sampled.jobs[app].pilots:
+            sampled.jobs[app].sampling = OPEN
+            sampled.jobs[app].pilot_percent = 0.0
+
+
+@inner
+def pilots_of(width: int, percent: float) -> int:
+    """Return how many of a number of tasks are pilots: that part of them, rounded down, and at least one."""
+    return max(1, int(width * percent / 100.0 + 1e-9))
+
+
+@inner
+def count_hung(view: View, sampled: Sampled, app: int, now_ms: int, pilot_timeout_ms: int) -> int:
+    """Return how many pilots have run for longer than they may."""
+    hung, group = 0, view.apps[app].first_group
+    while group >= 0:
+        task = view.groups[group].first
+        while task >= 0:
+            hung += sampled.pilot[task] and now_ms - view.tasks[task].created_ms >= pilot_timeout_ms
+            task = view.tasks[task].next
+        group = view.groups[group].next
+    return hung
+
+
+@inner
+def age_of_pilots(view: View, sampled: Sampled, app: int, now_ms: int) -> float:
+    """Return how long the pilots that run have run together."""
+    age, group = 0.0, view.apps[app].first_group
+    while group >= 0:
+        task = view.groups[group].first
+        while task >= 0:
+            if sampled.pilot[task]:
+                age += max(now_ms - view.tasks[task].created_ms, 0)
+            task = view.tasks[task].next
+        group = view.groups[group].next
+    return age
+
+
+@inner
+def scale_to_inputs(view: View, sampled: Sampled, app: int, left: float) -> None:
+    """Replace the mean of the pilots by what their inputs say of a task with a mean input, where these are known.
+
+    The ratio estimator of survey sampling: durations over inputs of the pilots, times the mean input of all tasks. Its
+    standard error is that of a mean, with what durations differ from the ratio times the inputs in place of what they
+    differ from their mean. Pilots are not a random sample where an application hands out its largest inputs first.
+    """
+    count, total = sampled.jobs[app].sized, sampled.jobs[app].sized_bytes
+    if count == 0 or total <= 0.0 or view.apps[app].input_bytes <= 0.0 or sampled.jobs[app].sized_ms <= 0.0:
+        return
+    ratio = sampled.jobs[app].sized_ms / total
+    mean_ms = sampled.jobs[app].sized_ms / count
+    squares = sampled.jobs[app].sized_duration_squares - 2.0 * ratio * sampled.jobs[app].sized_products
+    squares += ratio * ratio * sampled.jobs[app].sized_squares
+    spread = VARIATION_DEGREES * VARIATION * VARIATION + max(squares, 0.0) / (mean_ms * mean_ms)
+    sampled.jobs[app].pilot_mean_ms = ratio * view.apps[app].input_bytes
+    sampled.jobs[app].pilot_error = sqrt(spread / (count - 1 + VARIATION_DEGREES) * left / count)
+
+
+@inner
+def open_gate(view: View, sampled: Sampled, app: int, more_ms: float, more: int) -> None:
+    """Let all of an application through, and note its pilots' measurements.
+
+    The standard error of their mean is s / sqrt(m) * sqrt(1 - m / width); s is estimated from the pilots together with
+    how much tasks vary in general, as by `treadle_lab.estimators.Pilots`. Pilots that have not ended
+    have run for ``more_ms`` together and count as if they ended now.
+    """
+    sampled.jobs[app].sampling = OPEN
+    ended = sampled.jobs[app].pilots_ended
+    count = ended + more
+    total_ms = sampled.jobs[app].pilots_ms + more_ms
+    if count == 0 or total_ms <= 0.0:
+        return
+    sampled.jobs[app].pilot_mean_ms = total_ms / count
+    spread = VARIATION_DEGREES * VARIATION * VARIATION
+    if ended > 0 and sampled.jobs[app].pilots_ms > 0.0:
+        mean_ms = sampled.jobs[app].pilots_ms / ended
+        spread += max(sampled.jobs[app].pilots_squares / (mean_ms * mean_ms) - ended, 0.0)
+    variance = spread / (max(ended - 1, 0) + VARIATION_DEGREES)
+    left = max(0.0, 1.0 - count / max(sampled.jobs[app].width, 1))
+    sampled.jobs[app].pilot_error = sqrt(variance * left / count)
+    scale_to_inputs(view, sampled, app, left)
+
+
+@inner
+def is_made_again(priority: int, mapreduce: bool) -> bool:
+    """Say whether containers of a priority are for attempts at tasks that have failed before."""
+    return bool(priority == FAILED_MAP if mapreduce else priority % 3 == 1)
+
+
+@inner
+def missing_pilots(view: View, sampled: Sampled, app: int, mapreduce: bool) -> int:
+    """Return how many pilots are still to begin; those that are proposed have begun."""
+    wanted = sampled.jobs[app].pilots + sampled.jobs[app].replacements
+    missing = wanted - sampled.jobs[app].pilots_running - sampled.jobs[app].pilots_ended
+    row = view.apps[app].first_row
+    while row >= 0:
+        if is_of_stage(sampled.jobs[app].sampled_stage, view.rows[row].priority):
+            # What is made again counts for a pilot that it may become.
+            again = is_made_again(view.rows[row].priority, mapreduce)
+            missing -= view.rows[row].count if again else view.rows[row].assumed
+        row = view.rows[row].next
+    return missing
+
+
+@inner
+def proposed_of(view: View, sampled: Sampled, app: int) -> int:
+    """Return how many containers of the stage are proposed."""
+    proposed, row = 0, view.apps[app].first_row
+    while row >= 0:
+        if is_of_stage(sampled.jobs[app].sampled_stage, view.rows[row].priority):
+            proposed += view.rows[row].assumed
+        row = view.rows[row].next
+    return proposed
+
+
+@inner
+def apply_quota(view: View, sampled: Sampled, app: int, missing: int, history_quota: HistoryQuota, now_ms: int) -> bool:
+    """Set the level at which a job runs its pilots, and say whether other tasks may run beside them."""
+    level = level_by_history(view, sampled, app, history_quota)
+    if level >= 0:
+        so_far_ms = sampled.jobs[app].pilots_ms + age_of_pilots(view, sampled, app, now_ms)
+        level = max(level, level_by_now(view, sampled, app, so_far_ms, history_quota))
+    has_quota = level >= 0 and missing <= 0
+    sampled.jobs[app].sampling_level = level if has_quota else min(level, history_quota.sampling_level)
+    return has_quota
+
+
+@inner
+def hold_rows(
+    view: View,
+    sampled: Sampled,
+    rows: Records,
+    app: int,
+    mapreduce: bool,
+    missing: int,
+    has_quota: bool,
+    history_quota: HistoryQuota,
+) -> None:
+    """Let as many containers of the stage through as pilots are missing, and nothing that comes after the stage.
+
+    Of a job with a quota by history as many as that allows, those that run or have ended among them.
+    """
+    stage = sampled.jobs[app].sampled_stage
+    given = begun_of(view, sampled, app) + proposed_of(view, sampled, app) if has_quota else 0
+    row = view.apps[app].first_row
+    while row >= 0:
+        priority = view.rows[row].priority
+        if is_of_stage(stage, priority):
+            if not is_made_again(priority, mapreduce):
+                quota = max((tasks_within_quota(view, row, history_quota) if has_quota else missing) - given, 0)
+                rows[row].quota = quota
+                rows[row].held = 1
+                rows[row].random = not has_quota
+                given += max(min(quota, view.rows[row].count - view.rows[row].assumed), 0)
+        elif (mapreduce and priority == REDUCE) or (not mapreduce and (priority + 2) // 3 > stage):
+            rows[row].may = 0
+        row = view.rows[row].next
+
+
+@inner
+def hold_reduces(view: View, rows: Records, app: int) -> None:
+    """Let no reduce through: maps of the application wait.
+
+    Reduces have the better request priority, and those that run take the room of maps. An application master that has
+    maps waiting and none running kills its own reduces to make room (``preemptReducesIfNeeded``).
+    """
+    row = view.apps[app].first_row
+    while row >= 0:
+        if view.rows[row].priority == REDUCE:
+            rows[row].may = 0
+        row = view.rows[row].next
+
+
+@kernel
+def hold_back(
+    view: View,
+    sampled: Sampled,
+    rows: Records,
+    which: I32,
+    now_ms: int,
+    mapreduce: int,
+    pilot_timeout_ms: int,
+    hold_timeout_ms: int,
+    history_quota: HistoryQuota,
+) -> int:
+    """Open the gate for those of some jobs that have been sampled, and hold back the others that are to be.
+
+    Other tasks run within ``history_quota``. Returns when to look again though nothing happens, `NEVER`
+    if that is never.
+    """
+    due_ms = NEVER
+    for app in which:
+        if sampled.jobs[app].sampling == UNKNOWN or view.apps[app].state != ACTIVE:
+            continue
+        if view.apps[app].type == mapreduce and pending_of(view, sampled, app) > 0:
+            hold_reduces(view, rows, app)
+        if sampled.jobs[app].sampling != RUNS_PILOTS:
+            continue
+        wanted = pilots_of(sampled.jobs[app].width, sampled.jobs[app].pilot_percent)
+        sampled.jobs[app].pilots = max(sampled.jobs[app].pilots, wanted)
+        # A clock that stepped back must not hold a job for longer.
+        since_ms = min(sampled.jobs[app].sampled_since_ms, now_ms)
+        sampled.jobs[app].sampled_since_ms = since_ms
+        if now_ms - since_ms >= pilot_timeout_ms:
+            sampled.jobs[app].replacements = max(
+                sampled.jobs[app].replacements, count_hung(view, sampled, app, now_ms, pilot_timeout_ms)
+            )
+        pending = pending_of(view, sampled, app)
+        if sampled.jobs[app].pilots_ended >= sampled.jobs[app].pilots or (
+            pending == 0 and not runs_any(view, sampled, app)
+        ):
+            open_gate(view, sampled, app, 0.0, 0)
+        elif now_ms - since_ms >= hold_timeout_ms:
+            open_gate(view, sampled, app, age_of_pilots(view, sampled, app, now_ms), sampled.jobs[app].pilots_running)
+        else:
+            is_mapreduce = view.apps[app].type == mapreduce
+            missing = missing_pilots(view, sampled, app, is_mapreduce)
+            has_quota = apply_quota(view, sampled, app, missing, history_quota, now_ms)
+            if pending > 0:
+                hold_rows(view, sampled, rows, app, is_mapreduce, missing, has_quota, history_quota)
+            again_ms = max(since_ms, now_ms - pilot_timeout_ms) + pilot_timeout_ms
+            if again_ms <= now_ms:
+                again_ms = now_ms + HUNG_AGAIN_MS
+            due_ms = min(due_ms, again_ms, since_ms + hold_timeout_ms)
+    return due_ms
+
+
+@inner
+def runs_any(view: View, sampled: Sampled, app: int) -> bool:
+    """Say whether a task of the stage runs."""
+    group = view.apps[app].first_group
+    while group >= 0:
+        if view.groups[group].running > 0 and is_of_stage(sampled.jobs[app].sampled_stage, view.groups[group].priority):
+            return True
+        group = view.groups[group].next
+    return False
+
+
+@kernel
+def release_held(rows: Records) -> int:
+    """Let through what was held back and nothing else; return how many rows these are."""
+    count = 0
+    for row in range(len(rows)):
+        rows[row].may = rows[row].held
+        if rows[row].held:
+            rows[row].quota = UNBOUNDED
+            rows[row].done = rows[row].random = 0
+            count += 1
+    return count
+
 
 START: Final = (3.0, 2.0, 4.0)
 """Percent of the first T jobs, the second and the third."""
@@ -200,13 +662,13 @@ class PilotsGate:
         tez = cluster.names.index_of("TEZ") if chosen.tez else -1
         rows["may"] = 1
         new = np.empty(len(which), np.int32)
-        count = kernel.find_new(view, sampled, which, mapreduce, tez, chosen.thin_limit, self._confidence, new)
+        count = find_new(view, sampled, which, mapreduce, tez, chosen.thin_limit, self._confidence, new)
         percents = np.array([self._ratio.next_percent() for _ in range(count)], np.float64)
-        kernel.begin_sampling(view, sampled, new[:count], percents, now_ms)
+        begin_sampling(view, sampled, new[:count], percents, now_ms)
         history_quota = self._history_quota._replace(totals=np.zeros(len(view.counted)))
         add_up_nodes(view, history_quota.totals)
         timeouts_ms = chosen.pilot_timeout_ms, chosen.hold_timeout_ms
-        self.due_ms = int(kernel.hold_back(view, sampled, rows, which, now_ms, mapreduce, *timeouts_ms, history_quota))
+        self.due_ms = int(hold_back(view, sampled, rows, which, now_ms, mapreduce, *timeouts_ms, history_quota))
         self.waits_for = "pilots" if _holds_back(view, rows) else ""
         if chosen.masters_starting > 0:
             self.due_ms = min(self.due_ms, self._start_masters(cluster, view, now_ms, rows))
@@ -219,7 +681,7 @@ class PilotsGate:
 
     def open_for_idle(self, rows: Records) -> bool:
         """Let only through what was held back."""
-        return self._parameters.work_conserving and bool(kernel.release_held(rows))
+        return self._parameters.work_conserving and bool(release_held(rows))
 
     def _start_masters(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> int:
         """Limit how many application masters start at a time, first come first served; return when to look again."""
@@ -239,7 +701,7 @@ class PilotsGate:
     def _learn(self, apps: Records, jobs: Records, which: I32, now_ms: int) -> None:
         """Report the ratio of those of some jobs that have ended."""
         percents, normalised = np.empty(len(which)), np.empty(len(which))
-        count = kernel.take_ended(apps, jobs, which, now_ms, percents, normalised)
+        count = take_ended(apps, jobs, which, now_ms, percents, normalised)
         for percent, score in zip(percents[:count].tolist(), normalised[:count].tolist(), strict=True):
             self._ratio.ended(percent, score)
 

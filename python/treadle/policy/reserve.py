@@ -10,19 +10,21 @@ node is chosen again, another one if the first still lacks as much.
 
 A reserved node idles in part, so only a share of the nodes may be reserved. Where the shares of a tree are compared
 there is no such bound, since the application that is served next is owed the node.
+
+Puts back what proposals have changed that nobody will commit (`observe_only`): they charge nobody.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from treadle.compiled.array_types import I32, I64
+from treadle.compiled.array_types import I32, I64, Records
 from treadle.compiled.functions import kernel
 from treadle.config.settings import Hold
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, TOTAL, View
 from treadle.policy.node_search import is_wanted, level_of
-from treadle.policy.state import BIG_COUNT, NOT_THERE, DecideParameters, Scratch
+from treadle.policy.state import BIG_COUNT, BUNDLE, CURSOR, NOT_THERE, OFFERS, SCORED, DecideParameters, Scratch
 
 
 @kernel
@@ -131,3 +133,32 @@ class Holds:
         held = view.nodes["partition"][list(self._missing)]
         nodes = np.bincount(usable, minlength=MAX_PARTITIONS)
         return np.maximum((share * nodes).astype(np.int64), 1) - np.bincount(held, minlength=MAX_PARTITIONS)
+
+
+_COUNTERS = [OFFERS, CURSOR, BUNDLE, SCORED]
+
+
+class Uncommitted:
+    """What is kept from decide to decide, as it was before one. Assumed allocations are restored elsewhere."""
+
+    def __init__(self, view: View, scratch: Scratch) -> None:
+        """Remember it."""
+        self._counters = scratch.counters[_COUNTERS]
+        self._averages = scratch.averages.copy()
+        self._deficits = scratch.shares.deficits.copy()
+        self._waiting_ms = view.rows["waiting_since_ms"].copy()
+        self._waiting_offers = view.rows["waiting_since_offers"].copy()
+        self._held_for = view.nodes["hold_row"].copy()
+        self._holds = view.rows["hold_node"].copy()
+
+    def put_back(self, view: View, scratch: Scratch, proposed: Records) -> None:
+        """Put it back; of rows that wait for a nearer node only those that were ``proposed``: the others wait on."""
+        scratch.counters[_COUNTERS] = self._counters
+        scratch.averages[:] = self._averages
+        if scratch.shares.deficits.shape == self._deficits.shape:  # else another policy took over meanwhile
+            scratch.shares.deficits[:] = self._deficits
+        rows = proposed["row"]
+        view.rows["waiting_since_ms"][rows] = self._waiting_ms[rows]
+        view.rows["waiting_since_offers"][rows] = self._waiting_offers[rows]
+        view.nodes["hold_row"] = self._held_for
+        view.rows["hold_node"] = self._holds

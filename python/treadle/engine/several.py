@@ -1,8 +1,4 @@
-"""How one of several engines tries to place what an application asks for, where others may have taken the room.
-
-What an application gets in one answer is a transaction. Those that must be whole go into the answer as a whole, or not
-at all. After a conflict the application is left alone for a while, and given up after too many; nodes are not.
-"""
+"""What one of several engines does: it tries again where others took the room, and leaves queues what they are owed."""
 
 from __future__ import annotations
 
@@ -11,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from treadle.compiled.array_types import I32, U8, Records
+from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.config.engines import GANG_MAX, RosterEngine
-from treadle.constraints.tags import gang_of
+from treadle.constraints.choices import gang_of
 from treadle.events import CONFLICTS, ApplicationState, Fate
 from treadle.model.cluster import Cluster
 from treadle.model.in_flight import Batch
-from treadle.model.tables import View
+from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, PENDING, USED, View
 
 _WAITS: Final = frozenset({Fate.TRANSACTION, Fate.CLAIM})
 _DOUBLINGS_MAX: Final = 40
@@ -233,3 +229,73 @@ class Attempts:
             (app, f"Treadle's engine {self._engine.name} {rule}; this needs {need}: ask for fewer at a time")
             for app, need in named
         )
+
+
+LAPSES_MS: Final = 60_000
+"""How long a queue's unused guarantee is left to it while it gets nothing: nobody may be able to serve its asks."""
+
+
+class Guarantees:
+    """What is left to others now."""
+
+    def __init__(self) -> None:
+        """Leave nothing yet."""
+        self._cluster: Cluster | None = None
+        self._since: dict[tuple[int, int], tuple[tuple[int, ...], int]] = {}
+        """Of each queue and partition that is owed something what it uses, and since when."""
+        self.leaves = False
+        """Whether anything is left."""
+
+    def leave(self, cluster: Cluster, view: View, now_ms: int) -> None:
+        """Work out what must be left in the next decide, for the kernels to go by."""
+        if self._cluster is not cluster:
+            self._cluster, self._since = cluster, {}
+        amounts = view.limit_amounts
+        lacks = np.maximum(amounts[:, :, GUARANTEED] - amounts[:, :, USED] - amounts[:, :, ASSUMED], 0)
+        owed = np.minimum(np.maximum(amounts[:, :, PENDING] - self._own_asks(view), 0), lacks)
+        owed[(view.queues["exists"][: len(owed)] == 0) | (view.queues["parent"][: len(owed)] < 0)] = 0
+        self._let_lapse(owed, amounts[:, :, USED], now_ms)
+        self.leaves = bool(owed.any())
+        amounts[:, :, BESIDE] = 0
+        if self.leaves:
+            has_parent = np.flatnonzero((view.queues["exists"] == 1) & (view.queues["parent"] >= 0))
+            parent = view.queues["parent"][has_parent]
+            below = np.zeros_like(owed)
+            np.add.at(below, parent, owed[has_parent])
+            amounts[has_parent, :, BESIDE] = below[parent] - owed[has_parent]
+
+    def stop(self, cluster: Cluster) -> None:
+        """Leave nothing from now on: there is one engine."""
+        cluster.limits.amounts[:, :, BESIDE] = 0
+        self.leaves = False
+
+    @staticmethod
+    def _own_asks(view: View) -> I64:
+        """Return what the engine's applications ask for by queue and partition; of a queue with what is below it."""
+        amounts = view.limit_amounts
+        own: I64 = np.zeros((len(amounts), amounts.shape[1], amounts.shape[3]), np.int64)
+        row = np.flatnonzero(view.rows["count"] > 0)
+        app = view.rows["application"][row]
+        mine = (view.apps["state"][app] == ApplicationState.ACTIVE) | (
+            view.apps["state"][app] == ApplicationState.WAITING
+        )
+        row, app = row[mine], app[mine]
+        queue = view.apps["queue"][app]
+        asked = view.rows["count"][row][:, None] * view.capability[row]
+        while len(row):
+            there = queue >= 0
+            row, queue, asked = row[there], queue[there], asked[there]
+            np.add.at(own, (queue, view.rows["partition"][row]), asked)
+            queue = view.queues["parent"][queue]
+        return own
+
+    def _let_lapse(self, owed: I64, used: I64, now_ms: int) -> None:
+        """Owe nothing to a queue that has got nothing for long."""
+        before, self._since = self._since, {}
+        for queue, partition in np.argwhere(owed.any(axis=2)).tolist():
+            now = tuple(used[queue, partition].tolist())
+            was, since_ms = before.get((queue, partition), (now, now_ms))
+            since_ms = since_ms if was == now else now_ms
+            self._since[queue, partition] = now, since_ms
+            if now_ms - since_ms >= LAPSES_MS:
+                owed[queue, partition] = 0

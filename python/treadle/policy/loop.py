@@ -1,0 +1,589 @@
+"""The inner loop: leaf, application, ask, node, proposal.
+
+The share picks a leaf, the order an application of it; that application and those after it bring forward rows, the
+candidates (`treadle.policy.loop`). As long as one of them fits on the node that was chosen last, the best
+of those goes there. Then a node is chosen for the first candidate, as without competition.
+
+Which rows compete for a node, and which of them has the best perfScore there (Tetris; Graphene, section 5).
+
+How the loop follows the share of a policy: begin, pick the next leaf, note a proposal, update, end.
+
+What a share does in each of these steps is in its file; `treadle.policy.shares.rules` finds the one that was chosen.
+
+A reserved node idles, so only applications that would have been served get one. In a tree that shares are compared in,
+such an application has, at some level, a lower weighted share than the sibling that was served. Where order alone or
+queues' guarantees decide, any later placement overtakes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from treadle.compiled.functions import inner, kernel
+from treadle.model.in_flight import assume
+from treadle.policy.asks import (
+    asks_here,
+    drop_application,
+    drop_row,
+    drop_saturated,
+    find_headroom,
+    give_up_application,
+    is_over_limit,
+    note_big,
+    user_of,
+    within_headroom,
+)
+from treadle.policy.fits.packing import dot_product, locality_factor
+from treadle.policy.node_search import (
+    NO_NODE,
+    WAIT,
+    choose_node,
+    close_node,
+    count_anew,
+    fits,
+    headroom_needed,
+    is_wanted,
+    level_of,
+    place_of,
+)
+from treadle.policy.open_asks import begin_resources, count_all_asks, survey_asks, survey_headroom, survey_nodes
+from treadle.policy.orders.leaf import application_after, least_ask, next_application, wants
+from treadle.policy.own_tags import count_proposed
+from treadle.policy.shares import capacity, rules
+from treadle.policy.shares.aims import STEPS
+from treadle.policy.shares.tree import AIMS_AT, BLOCKED, SATURATED, SERVED
+from treadle.policy.state import (
+    ASKS,
+    BIG_COUNT,
+    BUNDLE,
+    CLUSTER,
+    LEAF_HEADROOM,
+    LOOKED,
+    NODE_LOCAL,
+    NOT_THERE,
+    OFF_SWITCH,
+    OFFERS,
+    PACKED,
+    PLACED,
+    RACK_LOCAL,
+    SCORED,
+    WORK,
+)
+
+if TYPE_CHECKING:
+    from treadle.compiled.array_types import I64, Records
+    from treadle.model.tables import View
+    from treadle.policy.shares.tree import Shares
+    from treadle.policy.state import DecideParameters, Scratch
+
+
+LOOKS_MAX: Final = 4_000_000
+"""Nodes, applications and rows that a decide looks at before it lets only `FEW` rows compete: some 0.3 s."""
+FEW: Final = 16
+"""As many compete then: the default."""
+
+MEMORY: Final = 1000
+"""The averages are over about this many of the latest proposals."""
+
+
+@inner
+def plan_score(view: View, row: int) -> float:
+    """Return how early the plan wants a row: 1 first, 0 last; 1 without a plan."""
+    hint = view.rows[row].hint
+    return view.hints[hint].score if hint >= 0 else 1.0
+
+
+@inner
+def is_ranked(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> bool:
+    """Has a plan said when the row's tasks are wanted, or the order, or does any row compete?"""
+    if parameters.all_priorities:
+        return True
+    hint = view.rows[row].hint
+    return len(scratch.ask_keys) > 0 or (hint >= 0 and view.hints[hint].ranked == 1)
+
+
+@inner
+def add_candidates(
+    view: View,
+    scratch: Scratch,
+    parameters: DecideParameters,
+    app: int,
+    user: int,
+    leaf: int,
+    partition: int,
+    candidates: int,
+    most: int,
+) -> int:
+    """Add an application's rows that may compete to the candidates, up to ``most``; return how many there are.
+
+    Those of its first request priority that has any; rows that a plan or the order ranked compete whatever their
+    priority. Of the latter the one with the least key comes first.
+    """
+    first, begin = -1, candidates
+    row = view.apps[app].first_row
+    while row >= 0 and candidates < most:
+        if asks_here(view, scratch, parameters, row, partition):
+            if not within_headroom(view, scratch.asks[LEAF_HEADROOM], app, row, user):
+                scratch.rows[row].done = 1
+                drop_row(view, scratch, leaf, row)
+            elif (
+                first < 0
+                or view.rows[row].priority == view.rows[first].priority
+                or is_ranked(view, scratch, parameters, row)
+            ):
+                if first < 0:
+                    first = row
+                scratch.candidates[candidates] = row
+                if len(scratch.ask_keys) > 0 and scratch.ask_keys[row] < scratch.ask_keys[scratch.candidates[begin]]:
+                    scratch.candidates[candidates] = scratch.candidates[begin]
+                    scratch.candidates[begin] = row
+                candidates += 1
+        row = view.rows[row].next
+    return candidates
+
+
+@inner
+def gather_leaf(
+    view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int, candidates: int, count: int
+) -> int:
+    """Add up to ``count`` rows of a leaf that compete, the next application's first; return how many candidates are.
+
+    Only applications of the band of the next one compete. Applications without any that may be served are done. At most
+    four times as many applications are looked at as rows may compete.
+    """
+    at, most = 0, candidates + count
+    first = application_after(scratch, leaf, 0)
+    while candidates < most and at < 4 * count:
+        app = application_after(scratch, leaf, at)
+        if app < 0:
+            break
+        at += 1
+        if view.apps[app].awaiting_am or not wants(view, scratch, app):
+            continue
+        if scratch.apps[app].band != scratch.apps[first].band:
+            continue
+        user = user_of(view, parameters, app, leaf, partition)
+        before = candidates
+        if user < 0 or not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
+            candidates = add_candidates(view, scratch, parameters, app, user, leaf, partition, candidates, most)
+        if candidates == before:
+            give_up_application(view, scratch, parameters, app, partition)
+    scratch.counters[LOOKED] += at
+    return candidates
+
+
+@inner
+def gather_others(
+    view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int, candidates: int
+) -> int:
+    """Add the rows that compete of all leaves but one, as many of each; return how many candidates there are.
+
+    A leaf whose next application is of a later band is left out, and one whose next application awaits its master:
+    the master comes first, when it is the leaf's turn.
+    """
+    band = scratch.apps[view.rows[scratch.candidates[0]].application].band
+    scratch.counters[LOOKED] += len(view.queues)
+    for other in range(len(view.queues)):
+        at = scratch.shares.leaf_node[other]
+        if other == leaf or at < 0 or scratch.shares.nodes[at].kind == BLOCKED or scratch.shares.nodes[at].asks <= 0:
+            continue
+        asks = scratch.shares.nodes[at].asks
+        find_headroom(view, scratch, parameters, other, partition)
+        app = next_application(view, scratch, parameters, other)
+        if app >= 0 and not view.apps[app].awaiting_am and scratch.apps[app].band <= band:
+            candidates = gather_leaf(view, scratch, parameters, other, partition, candidates, parameters.candidates)
+        if scratch.shares.nodes[at].asks != asks:
+            rules.update(view, scratch, parameters, at, partition)
+    find_headroom(view, scratch, parameters, leaf, partition)
+    return candidates
+
+
+@inner
+def gather(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> int:
+    """List the rows that compete, those of the leaf first; return how many.
+
+    A decide that has looked at `LOOKS_MAX` nodes, applications and rows goes on with the first `FEW` rows of the leaf
+    that is served: else it would last as long as rows times containers take.
+    """
+    scarce = scratch.counters[LOOKED] >= LOOKS_MAX
+    count = min(parameters.candidates, FEW) if scarce else parameters.candidates
+    candidates = gather_leaf(view, scratch, parameters, leaf, partition, 0, count)
+    across = candidates > 0 and parameters.across_queues and not scarce
+    if across and rules.lets_order_decide(view, scratch, parameters):
+        candidates = gather_others(view, scratch, parameters, leaf, partition, candidates)
+    scratch.counters[LOOKED] += candidates
+    return candidates
+
+
+@inner
+def best_candidate(view: View, scratch: Scratch, parameters: DecideParameters, candidates: int, node: int) -> int:
+    """Return the candidate with the highest perfScore on a node, or -1 if none fits there.
+
+    perfScore is packing score x plan score - eta x work left; eta makes the averages of both terms equal, times the
+    weight that is set.
+    """
+    eta = 0.0
+    if scratch.averages[WORK] > 0.0:
+        eta = parameters.srpt_weight * scratch.averages[PACKED] / scratch.averages[WORK]
+    best, best_score = -1, 0.0
+    for at in range(candidates):
+        row = scratch.candidates[at]
+        if not fits(view, scratch, row, node) or not is_wanted(view, scratch, parameters, row, node):
+            continue
+        level = level_of(view, row, node)
+        if level == NOT_THERE or (parameters.remote_penalty < 0.0 and level > 0 and view.rows[row].localities > 0):
+            continue
+        value = dot_product(view, scratch, row, node) * locality_factor(view, parameters, row, level)
+        value = value * plan_score(view, row) - eta * scratch.apps[view.rows[row].application].work
+        if best < 0 or value > best_score:
+            best, best_score = row, value
+    return best
+
+
+@inner
+def learn(view: View, scratch: Scratch, row: int, node: int) -> None:
+    """Take a proposal into the averages."""
+    scratch.counters[SCORED] += 1
+    share = 1.0 / min(scratch.counters[SCORED], MEMORY)
+    packed = dot_product(view, scratch, row, node) * plan_score(view, row)
+    work = scratch.apps[view.rows[row].application].work
+    scratch.averages[PACKED] += share * (packed - scratch.averages[PACKED])
+    scratch.averages[WORK] += share * (work - scratch.averages[WORK])
+
+
+NOBODY = -1.0
+"""As `served_rank`: no child was served."""
+
+FIRST = 2.0 * STEPS
+"""What a leaf that has nothing waits for, if a container takes it beyond its aim."""
+
+BEYOND = 1e299
+"""A leaf was served that is not below its aim."""
+
+
+@inner
+def forget_served(shares: Shares) -> None:
+    """Begin anew: nobody was served."""
+    for at in range(len(shares.nodes)):
+        shares.nodes[at].served_rank = NOBODY
+    shares.clock[SERVED] = NOBODY
+
+
+@inner
+def note_served(scratch: Scratch, leaf: int) -> None:
+    """Remember with what ranks a leaf of the tree and the groups above it were served."""
+    if scratch.counters[BIG_COUNT] == 0:
+        return
+    shares, nodes, at = scratch.shares, scratch.shares.nodes, leaf
+    shares.clock[SERVED] = max(shares.clock[SERVED], nodes[leaf].wait if shares.counters[AIMS_AT] else BEYOND)
+    while at > 0 and not shares.counters[AIMS_AT]:
+        parent = nodes[at].parent
+        nodes[parent].served_rank = max(nodes[parent].served_rank, nodes[at].rank)
+        at = parent
+
+
+@inner
+def comes_before_served(shares: Shares, leaf: int) -> bool:
+    """Has the leaf, or a group above it, a lower share than a sibling that was served?
+
+    Where leaves have aims: has it a lower part of its aim, of which the next container is a part or the first?
+    """
+    if len(shares.aims) > 0:
+        return bool(shares.nodes[leaf].wait <= FIRST and shares.nodes[leaf].wait < shares.clock[SERVED])
+    at = leaf
+    while at > 0:
+        parent = shares.nodes[at].parent
+        if shares.nodes[at].weight > 0.0 and shares.nodes[at].rank < shares.nodes[parent].served_rank:
+            return True
+        at = parent
+    return False
+
+
+@inner
+def mark_overtaken(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
+    """Mark the rows that fit no node of the partition and were overtaken, by the shares as they are now."""
+    for at in range(scratch.counters[BIG_COUNT]):
+        row = scratch.big[at].row
+        if view.rows[row].partition != partition or scratch.counters[PLACED] <= scratch.big[at].placed:
+            continue
+        if parameters.compares_shares:
+            leaf = scratch.shares.leaf_node[view.apps[view.rows[row].application].queue]
+            if leaf < 0 or not comes_before_served(scratch.shares, leaf):
+                continue
+        scratch.big[at].overtaken = 1
+    if parameters.compares_shares:
+        forget_served(scratch.shares)
+
+
+@inner
+def begin_shares(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
+    """Work out what every queue is owed in the partition."""
+    if not parameters.walks_queues:
+        forget_served(scratch.shares)
+        begin_resources(view, scratch, parameters, partition)
+        count_all_asks(view, scratch, parameters, partition)
+        scratch.shares.counters[SATURATED] = 0
+        rules.aim(view, scratch, parameters, partition)
+    rules.begin(view, scratch, parameters, partition)
+
+
+@inner
+def end_shares(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> None:
+    """Keep what goes on when all is computed anew, in this decide or the next."""
+    mark_overtaken(view, scratch, parameters, partition)
+    rules.end(view, scratch, parameters, partition)
+
+
+@inner
+def pick_leaf(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> int:
+    """Return the leaf that is owed most of those that may still get something, or -1 if there is none."""
+    if not parameters.walks_queues and scratch.shares.counters[SATURATED]:
+        drop_saturated(view, scratch, parameters, partition)
+        end_shares(view, scratch, parameters, partition)
+        scratch.shares.counters[SATURATED] = 0
+        rules.begin(view, scratch, parameters, partition)
+    return rules.pick(view, scratch, parameters, partition)
+
+
+@inner
+def take_resources(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
+    """Follow a container on a node; say whether that has saturated a resource."""
+    resources, found = scratch.shares.resources, False
+    for r in range(len(resources)):
+        left, least = scratch.available[node, r], headroom_needed(scratch, node, r, resources[r].least)
+        if left < least <= left + view.capability[row, r]:
+            resources[r].nodes -= 1
+            if resources[r].nodes == 0 and view.counted[r]:
+                resources[r].saturated = 1
+                resources[r].counts = resources[r].counts and not parameters.rescales
+                found = True
+    return found
+
+
+@inner
+def note_placed(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, row: int, node: int) -> None:
+    """Follow a container that was just proposed for a leaf."""
+    partition = view.nodes[node].partition
+    if parameters.walks_queues:
+        rules.note(view, scratch, parameters, leaf, row, partition)
+        return
+    app, at = view.rows[row].application, scratch.shares.leaf_node[leaf]
+    scratch.shares.nodes[at].asks -= 1
+    if view.apps[app].awaiting_am:
+        drop_application(view, scratch, parameters, app, partition)
+    rules.note(view, scratch, parameters, leaf, row, partition)
+    if parameters.compares_shares:
+        note_served(scratch, at)
+    if take_resources(view, scratch, parameters, row, node):
+        scratch.shares.counters[SATURATED] = 1  # all must be computed anew before the next leaf is picked
+    else:
+        rules.update(view, scratch, parameters, at, partition)
+
+
+@inner
+def give_up(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> None:
+    """Leave a leaf alone for the rest of the decide: nothing of it can be placed."""
+    if parameters.walks_queues:
+        capacity.give_up(view, scratch, parameters, leaf)
+        return
+    at = scratch.shares.leaf_node[leaf]
+    scratch.shares.nodes[at].asks = 0
+    rules.update(view, scratch, parameters, at, partition)
+
+
+@inner
+def propose(
+    view: View,
+    scratch: Scratch,
+    parameters: DecideParameters,
+    out: Records,
+    asked: I64,
+    app: int,
+    row: int,
+    node: int,
+    user: int,
+) -> None:
+    """Write a proposal and assume it."""
+    i = scratch.counters[PLACED]
+    scratch.counters[PLACED] += 1
+    scratch.counters[OFFERS] += 1
+    scratch.rows[row].quota -= 1
+    level = level_of(view, row, node)
+    out[i].application = app
+    out[i].key = view.rows[row].key
+    out[i].node = node
+    out[i].row = row
+    out[i].queue = view.apps[app].queue
+    out[i].user = user
+    out[i].partition = view.nodes[node].partition
+    out[i].node_place = place_of(view, row, view.nodes[node].name) if level == NODE_LOCAL else -1
+    out[i].rack_place = place_of(view, row, view.nodes[node].rack) if level <= RACK_LOCAL else -1
+    out[i].open = 1
+    for r in range(len(view.counted)):
+        asked[i, r] = view.capability[row, r]
+    assume(view, out, asked, i, parameters.decide)
+    for r in range(len(view.counted)):
+        scratch.available[node, r] -= asked[i, r]
+    if len(scratch.tags.row_tags) > 0:
+        count_proposed(scratch.tags, row, node)
+    if level < OFF_SWITCH:
+        count_anew(view, scratch, parameters, row, level)
+    if view.rows[row].hold_node == node:
+        view.rows[row].hold_node = -1
+        view.nodes[node].hold_row = -1
+    elif scratch.open_nodes[node].open:
+        close_node(view, scratch, node)
+
+
+@inner
+def choose_candidate(
+    view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int, candidates: int
+) -> int:
+    """Return the row to place on the node ``scratch.counters[BUNDLE]``, -1 if the first candidate has no node now."""
+    node = scratch.counters[BUNDLE]
+    if 0 <= node < len(view.nodes) and scratch.open_nodes[node].open:
+        row = best_candidate(view, scratch, parameters, candidates, node)
+        if row >= 0:
+            return row
+    first = scratch.candidates[0]
+    app = view.rows[first].application
+    node = choose_node(view, scratch, parameters, first)
+    if node < 0:
+        if node == WAIT:
+            give_up_application(view, scratch, parameters, app, partition)
+        else:
+            note_big(view, scratch, first)
+            scratch.rows[first].done = 1
+            drop_row(view, scratch, leaf, first)
+        return -1
+    scratch.counters[BUNDLE] = node
+    if view.nodes[node].hold_row == first:
+        return first
+    row = best_candidate(view, scratch, parameters, candidates, node)
+    return row if row >= 0 else first
+
+
+@inner
+def propose_best(
+    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, app: int, partition: int
+) -> bool:
+    """Propose one container for the best of the leaf's candidates; False if a row or application has had its turn."""
+    leaf = view.apps[app].queue
+    candidates = gather(view, scratch, parameters, leaf, partition)
+    if candidates == 0:
+        if not scratch.apps[app].done:
+            give_up_application(view, scratch, parameters, app, partition)
+        return False
+    row = choose_candidate(view, scratch, parameters, leaf, partition, candidates)
+    if row < 0:
+        return False
+    node = scratch.counters[BUNDLE]
+    learn(view, scratch, row, node)
+    app = view.rows[row].application
+    user = user_of(view, parameters, app, view.apps[app].queue, partition)
+    propose(view, scratch, parameters, out, asked, app, row, node, user)
+    return True
+
+
+@inner
+def serve_row(
+    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, row: int, leaf: int, user: int
+) -> int:
+    """Propose one container for an ask and return its node; `WAIT` if it waits, `NO_NODE` if it is given up."""
+    app = view.rows[row].application
+    if within_headroom(view, scratch.asks[LEAF_HEADROOM], app, row, user):
+        node = choose_node(view, scratch, parameters, row)
+        if node >= 0:
+            propose(view, scratch, parameters, out, asked, app, row, node, user)
+            return node
+        if node == WAIT:
+            return WAIT
+        note_big(view, scratch, row)
+    scratch.rows[row].done = 1
+    drop_row(view, scratch, leaf, row)
+    return NO_NODE
+
+
+@inner
+def serve_ask(
+    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, app: int, partition: int
+) -> bool:
+    """Propose one container for the application's ask with the least key; False if ask or application had its turn."""
+    leaf = view.apps[app].queue
+    row, user = least_ask(view, scratch, parameters, app), user_of(view, parameters, app, leaf, partition)
+    if row >= 0 and (user < 0 or not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition)):
+        node = serve_row(view, scratch, parameters, out, asked, row, leaf, user)
+        if node != WAIT:
+            return node >= 0
+    give_up_application(view, scratch, parameters, app, partition)
+    return False
+
+
+@inner
+def serve_application(
+    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, app: int, partition: int
+) -> bool:
+    """Propose one container for the application's first row that fits somewhere; False if there is none.
+
+    A row that waits for a nearer node ends the application's turn, as in YARN; one that fits nowhere does not.
+    """
+    leaf = view.apps[app].queue
+    user = user_of(view, parameters, app, leaf, partition)
+    if user >= 0 and is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
+        return False
+    row = view.apps[app].first_row
+    while row >= 0:
+        if asks_here(view, scratch, parameters, row, partition):
+            node = serve_row(view, scratch, parameters, out, asked, row, leaf, user)
+            if node != NO_NODE:
+                return node >= 0
+        row = view.rows[row].next
+    return False
+
+
+@inner
+def serve_leaf(
+    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, leaf: int, partition: int
+) -> bool:
+    """Propose one container for the leaf's next application that can be served; False if there is none."""
+    find_headroom(view, scratch, parameters, leaf, partition)
+    while True:
+        app = next_application(view, scratch, parameters, leaf)
+        if app < 0:
+            return False
+        if parameters.candidates > 0 and not view.apps[app].awaiting_am:
+            served = propose_best(view, scratch, parameters, out, asked, app, partition)
+        elif scratch.queues[leaf].order == ASKS and not view.apps[app].awaiting_am:
+            served = serve_ask(view, scratch, parameters, out, asked, app, partition)
+        else:
+            served = serve_application(view, scratch, parameters, out, asked, app, partition)
+            if not served:
+                give_up_application(view, scratch, parameters, app, partition)
+        if served:
+            last = out[scratch.counters[PLACED] - 1]
+            note_placed(view, scratch, parameters, last.queue, last.row, last.node)
+            return True
+
+
+@kernel
+def place(
+    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, partition: int, limit: int
+) -> int:
+    """Propose containers in a partition until there are ``limit`` or nothing more fits; return how many there are.
+
+    What cannot be placed once cannot be placed later in the same decide, since room only shrinks: each leaf,
+    application and row is given up at most once, which bounds the loop.
+    """
+    if not survey_asks(view, scratch, parameters, partition):
+        return scratch.counters[PLACED]
+    survey_nodes(view, scratch, parameters, partition)
+    survey_headroom(view, scratch, parameters, partition)
+    begin_shares(view, scratch, parameters, partition)
+    while scratch.counters[PLACED] < limit:
+        leaf = pick_leaf(view, scratch, parameters, partition)
+        if leaf < 0:
+            break
+        if not serve_leaf(view, scratch, parameters, out, asked, leaf, partition):
+            give_up(view, scratch, parameters, leaf, partition)
+    end_shares(view, scratch, parameters, partition)
+    return scratch.counters[PLACED]
