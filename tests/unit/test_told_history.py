@@ -312,7 +312,7 @@ def test_the_samples_of_a_job_that_has_ended_are_forgotten(store: str) -> None:
         assert opened.samples() == {}
 
 
-@pytest.mark.parametrize("reason", [Unusable.FULL, Unusable.READ_ONLY, Unusable.CORRUPTED, Unusable.NEWER])
+@pytest.mark.parametrize("reason", [Unusable.FULL, Unusable.READ_ONLY, Unusable.CORRUPTED, Unusable.OTHER_RELEASE])
 def test_a_store_that_cannot_be_used_costs_what_it_knows_and_nothing_else(store: str, reason: Unusable) -> None:
     def refuse(location: str, _: Retention) -> ProfileStore:
         raise StoreError(location, reason)

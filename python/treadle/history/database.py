@@ -13,7 +13,7 @@ import errno
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import (
-    BLOB,
     URL,
     BigInteger,
     Column,
@@ -36,18 +35,15 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    cast,
     create_engine,
     delete,
     event,
     func,
     insert,
     inspect,
-    literal,
     make_url,
     select,
     text,
-    update,
 )
 from sqlalchemy.dialects.mysql import MEDIUMTEXT
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
@@ -62,8 +58,7 @@ class Unusable(StrEnum):
     FULL = "its disk or its size limit is full; free space, or lower what is kept (docs/profiles.md)"
     READ_ONLY = "it is read-only; let this user write the file and its folder"
     CORRUPTED = "it is corrupted; move the file away and a new one is begun, or restore a copy of it"
-    NEWER = "a newer Treadle has changed its tables; run that version, or name another store"
-    OLDER = "an older Treadle made its tables; start the sidecar or import into it once, which brings it up to date"
+    OTHER_RELEASE = "another release of Treadle made its tables; run that release, or name another store"
     FOREIGN = "it holds tables that are not Treadle's; name another store"
     BUSY = "another process has kept it locked; end that process or try again later"
     MISSING = "it is not there; check its path"
@@ -135,6 +130,9 @@ def explained(store: str, error: Exception) -> StoreError:
 
 _LONG: Final = Text().with_variant(MEDIUMTEXT(), "mysql", "mariadb")
 
+VERSION: Final = 3
+"""Of the tables; a store with another one is refused."""
+
 METADATA: Final = MetaData()
 
 SCHEMA: Final = Table("treadle_schema", METADATA, Column("version", Integer, nullable=False))
@@ -157,9 +155,8 @@ PROFILES: Final = Table(
     Column("application", String(64), nullable=False, server_default=""),  # the last to change it: YARN's id, or empty
     Index("treadle_profiles_by_user", "user_digest", "last_seen_ms"),
     Index("treadle_profiles_by_age", "last_seen_ms"),
+    Index("treadle_profiles_by_application", "application"),
 )
-
-BY_APPLICATION: Final = Index("treadle_profiles_by_application", PROFILES.c.application)
 
 ROW_BYTES: Final = 100
 """What a row takes beside its texts, about."""
@@ -189,77 +186,27 @@ SAMPLES: Final = Table(
 )
 
 
-def _first(connection: Connection) -> None:
-    METADATA.create_all(connection, tables=[PROFILES, STAGES])
+def make_tables(connection: Connection) -> None:
+    """Make the tables of an empty store, within the connection's transaction."""
+    METADATA.create_all(connection)
+    connection.execute(insert(SCHEMA).values(version=VERSION))
 
 
-def _samples(connection: Connection) -> None:
-    METADATA.create_all(connection, tables=[SAMPLES])
-
-
-def _sizes(connection: Connection) -> None:
-    """Count what the profiles of each user and application take; a store that was just made has the columns."""
-    known = {column["name"] for column in inspect(connection).get_columns(PROFILES.name)}
-    for column, default in ((PROFILES.c.bytes, "0"), (PROFILES.c.application, "''")):
-        if column.name not in known:
-            type_ = column.type.compile(connection.dialect)
-            added = f"ALTER TABLE {PROFILES.name} ADD COLUMN {column.name} {type_} DEFAULT {default} NOT NULL"
-            connection.execute(text(added))
-    if BY_APPLICATION.name not in {index["name"] for index in inspect(connection).get_indexes(PROFILES.name)}:
-        BY_APPLICATION.create(connection)
-    texts = ("user_name", "queue", "type", "name", "recent")
-    own: ColumnElement[int] = sum((_octets(connection, PROFILES.c[name]) for name in texts), literal(ROW_BYTES))
-    stages = select(func.coalesce(func.sum(_octets(connection, STAGES.c.document) + ROW_BYTES), 0))
-    theirs = stages.where(STAGES.c.profile == PROFILES.c.id).scalar_subquery()
-    connection.execute(update(PROFILES).values(bytes=own + theirs))
-
-
-def _octets(connection: Connection, column: ColumnElement[str]) -> ColumnElement[int]:
-    """Return how many bytes a text has: SQLite counts characters except of a blob."""
-    return func.length(cast(column, BLOB)) if connection.dialect.name == "sqlite" else func.octet_length(column)
-
-
-MIGRATIONS: list[Callable[[Connection], None]] = [_first, _samples, _sizes]
-"""Step k brings a store from version k to version k + 1. A step that has been released is never changed.
-
-Steps make tables as they are today, so a later one finds in a new store what it would add to an older one.
-"""
-
-
-def migrate(connection: Connection, store: str) -> None:
-    """Bring a store up to date, or make its tables, within the connection's transaction.
+def has_tables(connection: Connection, store: str) -> bool:
+    """Return whether a store has this release's tables; if not, it is empty.
 
     Raises:
-        StoreError: a newer version made it, or the tables are not ours.
-    """
-    version = stored_version(connection, store)
-    if version is None:
-        SCHEMA.create(connection)
-        connection.execute(insert(SCHEMA).values(version=0))
-        version = 0
-    for step in MIGRATIONS[version:]:
-        step(connection)
-    if version < len(MIGRATIONS):
-        connection.execute(update(SCHEMA).values(version=len(MIGRATIONS)))
-
-
-def stored_version(connection: Connection, store: str) -> int | None:
-    """Return how many steps a store has behind it; None if it is empty.
-
-    Raises:
-        StoreError: as `migrate`.
+        StoreError: another release made its tables, or they are not Treadle's.
     """
     tables = set(inspect(connection).get_table_names())
     if SCHEMA.name not in tables:
         if tables & {PROFILES.name, STAGES.name}:
             raise StoreError(store, Unusable.FOREIGN)
-        return None
+        return False
     version = connection.execute(select(SCHEMA.c.version)).scalar()
-    if not isinstance(version, int) or version < 0:
-        raise StoreError(store, Unusable.CORRUPTED, f"its version is {version!r}")
-    if version > len(MIGRATIONS):
-        raise StoreError(store, Unusable.NEWER, f"version {version}, this Treadle knows {len(MIGRATIONS)}")
-    return version
+    if version != VERSION:
+        raise StoreError(store, Unusable.OTHER_RELEASE, f"version {version!r}, not {VERSION}")
+    return True
 
 
 _HEAD: Final = b"SQLite format 3\0"

@@ -220,7 +220,7 @@ def profile_from_json(document: object) -> JobProfile:
 
 
 def stages_from_json(documents: Sequence[object]) -> tuple[StageProfile, ...]:
-    """Return the stages of `stage_documents`, or of older ones, which named parents.
+    """Return the stages of `stage_documents`.
 
     Raises:
         ValueError: as `profile_from_json`.
@@ -235,8 +235,7 @@ def _stage(fields: Mapping[str, Any], name: str, names: Sequence[str]) -> StageP
     if len(demand) > RESOURCES_MAX:
         raise ValueError(f"demand has more than {RESOURCES_MAX} resources")
     parents = list_of(fields, "parents", PARENTS_MAX)
-    # documents from before this field have no such edge
-    single = list_of(fields, "one_to_one", PARENTS_MAX) if "one_to_one" in fields else []
+    single = list_of(fields, "one_to_one", PARENTS_MAX)
     measured = fields.get("measured")
     if measured not in set(Measured):
         raise ValueError(f"measured must be one of {', '.join(Measured)}, not {measured!r}")
@@ -265,11 +264,9 @@ def _job_run(row: object) -> tuple[int, str, int]:
 
 
 def _stage_run(row: object) -> RecentRun:
-    # documents from before live estimates and attempt counts lack the last fields
-    least, most = len(RecentRun._fields) - len(RecentRun._field_defaults), len(RecentRun._fields)
-    if not isinstance(row, list) or not least <= len(row) <= most:
+    if not isinstance(row, list) or len(row) != len(RecentRun._fields):
         raise ValueError(f"a recent run of a stage is a list of {', '.join(RecentRun._fields)}")
-    ended_ms, run, width, mean_ms, input_bytes, hint_ms, retried, speculative = [*row, -1, -1, -1][:most]
+    ended_ms, run, width, mean_ms, input_bytes, hint_ms, retried, speculative = row
     return RecentRun(
         is_number(ended_ms, "the end of a run"),
         is_run(run),

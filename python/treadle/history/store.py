@@ -20,7 +20,6 @@ from treadle.events import Samples
 from treadle.history.database import (
     DAY_MS,
     MIB,
-    MIGRATIONS,
     PROFILE_BYTES_MAX,
     PROFILES,
     READS,
@@ -35,11 +34,11 @@ from treadle.history.database import (
     connect,
     explained,
     file_of,
-    migrate,
+    has_tables,
+    make_tables,
     prune,
     prune_samples,
     shown,
-    stored_version,
     used_bytes,
 )
 from treadle.history.documents import compact, stage_documents, stages_from_json
@@ -373,12 +372,10 @@ def open_store(location: str, retention: Retention | None = None, *, read_only: 
         with engine.begin() as connection:
             if engine.dialect.name == "sqlite":
                 _check(connection, name)
-            if not read_only:
-                migrate(connection, name)
-            elif (version := stored_version(connection, name)) is None:
-                raise StoreError(name, Unusable.MISSING, "the database is empty")
-            elif version < len(MIGRATIONS):
-                raise StoreError(name, Unusable.OLDER, f"version {version}, this Treadle has {len(MIGRATIONS)}")
+            if not has_tables(connection, name):
+                if read_only:
+                    raise StoreError(name, Unusable.MISSING, "the database is empty")
+                make_tables(connection)
     except Exception as error:
         engine.dispose()
         raise explained(name, error) from error

@@ -79,9 +79,6 @@ class Opened(NamedTuple):
 class Composition:
     """Five parts; any goes with any."""
 
-    # A default, as recordings that were made before this setting existed have none.
-    _keeps_headroom: bool = False
-
     def __init__(
         self, settings: Settings, calls: Calls, keeper: Keeper | None = None, contention: Contention | None = None
     ) -> None:
