@@ -9,7 +9,7 @@ from tests.engine.fake_rm import Amounts, FakeRM
 
 from treadle import events
 from treadle.constraints.expression import parse
-from treadle.constraints.nodes import NodeFacts, eligible
+from treadle.constraints.placement import NodeFacts, eligible
 from treadle.engine.invented_cluster import rows
 from treadle.events import Event
 

@@ -11,7 +11,7 @@ import sys
 from typing import Any, Final
 
 from treadle.constraints.expression import ExpressionError, parse
-from treadle.constraints.nodes import NodeFacts, eligible
+from treadle.constraints.placement import NodeFacts, eligible
 
 SEED: Final = 18
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from tests.support.expressions import NODES, RIGHT, WRONG, facts_of, written
 
-from treadle.constraints import nodes
+from treadle.constraints import placement
 from treadle.constraints.expression import ExpressionError, Predicate, conditions, parse
-from treadle.constraints.nodes import NodeFacts, NodeTable, eligible, eligible_nodes
+from treadle.constraints.placement import NodeFacts, NodeTable, eligible, eligible_nodes
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "expressions.json"
 
@@ -85,7 +85,7 @@ def test_a_table_of_nodes_follows_what_they_are() -> None:
 
 
 def test_what_nodes_have_is_kept_for_so_many_names_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes, "COLUMNS_MAX", 2)
+    monkeypatch.setattr(placement, "COLUMNS_MAX", 2)
     table = NodeTable([NodeFacts({"rm.yarn.io/a": "1", "rm.yarn.io/b": "2", "rm.yarn.io/c": "3"})])
     for text in ("a=1", "b=1", "c=3", "a=1", "b=2", "c=1"):
         (predicate,) = parse(text).predicates

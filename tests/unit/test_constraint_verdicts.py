@@ -10,8 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from treadle.constraints.nodes import NodeFacts, eligible
-from treadle.constraints.placement import Opaque, TagCount, understand
+from treadle.constraints.placement import NodeFacts, Opaque, TagCount, eligible, understand
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "constraints.json"
 

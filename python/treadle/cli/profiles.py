@@ -174,7 +174,7 @@ def import_(
     from treadle.config.trust import connect as connect_to
     from treadle.history.database import KEEP_ALL
     from treadle.history.importers import importing as imports
-    from treadle.history.importers.history_server import HistoryServer
+    from treadle.history.importers.importing import HistoryServer
     from treadle.history.importers.reader import HistoryReader
     from treadle.history.importers.sources import find_sources
 

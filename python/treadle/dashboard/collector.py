@@ -20,9 +20,8 @@ from threading import Event, Thread
 from typing import Any, Final
 
 from treadle.dashboard.history import Conditions, History, Trouble
-from treadle.dashboard.metrics import exposition
 from treadle.dashboard.reading import COUNTERS, Decisions, HeldNode, Job, Nodes, Queue, Reader, held_of
-from treadle.dashboard.views import EVENTS_SHOWN_MAX, PARTS, Board, Estimates, View, documents, overview
+from treadle.dashboard.views import EVENTS_SHOWN_MAX, PARTS, Board, Estimates, View, documents, exposition, overview
 from treadle.errors import UserError, printable
 from treadle.words import STARVED
 from treadle.yarn import pages

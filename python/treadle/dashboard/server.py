@@ -47,9 +47,8 @@ from treadle.dashboard.access import (
 )
 from treadle.dashboard.collector import Collector
 from treadle.dashboard.history import LEVELS, SERIES_MAX, History
-from treadle.dashboard.metrics import CONTENT_TYPE
 from treadle.dashboard.reading import Reader
-from treadle.dashboard.views import PARTS, Board
+from treadle.dashboard.views import CONTENT_TYPE, PARTS, Board
 from treadle.errors import UserError
 from treadle.log_lines import limited
 

@@ -14,7 +14,7 @@ from treadle.config.settings import Choice, Settings, default_settings, with_par
 from treadle.constraints.choices import GANG
 from treadle.engine.invented_cluster import small_cluster, small_events
 from treadle.engine.several import Attempts, Divided, Guarantees
-from treadle.engine.starved import Starved
+from treadle.engine.unserved import Starved, asks_still, too_large
 from treadle.events import (
     Event,
     Fate,
@@ -33,7 +33,6 @@ from treadle.model.carry import carry
 from treadle.model.classes import CLASSES_MAX, UNMET_NAMED_MAX, Unmet
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ModelError
-from treadle.model.too_large import asks_still, too_large
 from treadle.policy.catalogue import register_parts
 from treadle.policy.policy import Policy
 from treadle.policy.state import Scratch

@@ -18,8 +18,7 @@ from treadle import events
 from treadle.compiled.array_types import I32, I64, U8
 from treadle.constraints.choices import NO_WISH, Choice, Wish, choice, misread, wish
 from treadle.constraints.expression import Conjunction, Predicate
-from treadle.constraints.nodes import NodeFacts, NodeTable
-from treadle.constraints.placement import Understood, understand
+from treadle.constraints.placement import NodeFacts, NodeTable, Understood, understand
 from treadle.model.applications import ApplicationTable
 from treadle.model.nodes import AllocationTags, Attributes, Constraints
 from treadle.model.nodes import NodeTable as Nodes

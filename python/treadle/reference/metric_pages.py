@@ -7,9 +7,8 @@ from typing import Any, Final
 from prometheus_client.parser import text_string_to_metric_families
 
 from treadle.dashboard.history import Condition
-from treadle.dashboard.metrics import exposition
 from treadle.dashboard.reading import Decisions, Nodes, Queue
-from treadle.dashboard.views import View
+from treadle.dashboard.views import View, exposition
 from treadle.reference.markdown import code, table
 
 HEAD: Final = """\

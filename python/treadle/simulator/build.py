@@ -11,8 +11,7 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64, U8, Records
 from treadle.constraints.expression import parse
-from treadle.constraints.nodes import NodeFacts, NodeTable
-from treadle.constraints.placement import DEFAULT_PREFIX
+from treadle.constraints.placement import DEFAULT_PREFIX, NodeFacts, NodeTable
 from treadle.errors import UserError
 from treadle.events import NodeState
 from treadle.simulator.cluster import state as tables

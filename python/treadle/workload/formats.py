@@ -10,17 +10,13 @@ from typing import Any, Final
 
 from treadle.workload.job import Workload
 from treadle.workload.own_code import READERS, Function, function_of_file, made, offered, offered_function, place_of
-from treadle.workload.traces.alibaba import COLUMNS, read_alibaba
-from treadle.workload.traces.alibaba import TASKS_FILE as TASKS_CSV
-from treadle.workload.traces.eagle import read_eagle
-from treadle.workload.traces.google import TASKS_FILE, TASKS_HEADER, read_google
-from treadle.workload.traces.omega import START, TABLES, read_omega
+from treadle.workload.traces.clusters import BATCH_TASKS_FILE as TASKS_CSV
+from treadle.workload.traces.clusters import COLUMNS, TASKS_FILE, TASKS_HEADER, read_alibaba, read_google
+from treadle.workload.traces.hadoop import read_rumen, read_sls, read_synth
 from treadle.workload.traces.own import HEADER, read_dags, read_own
 from treadle.workload.traces.reading import SAMPLE_CHARACTERS, Progress, WorkloadError, find_file, read_text, wrong
-from treadle.workload.traces.rumen import read_rumen
-from treadle.workload.traces.sls import read_sls
+from treadle.workload.traces.simulators import START, TABLES, read_eagle, read_omega
 from treadle.workload.traces.swim import read_swim
-from treadle.workload.traces.synth import read_synth
 from treadle.workload.traces.tpch import PROFILES_HEADER, read_tpch
 
 _FIELD: Final = re.compile(r'"([^"\\]+)"\s*:')

@@ -14,8 +14,7 @@ from tests.unit.history.test_importers import JSON, _Served
 
 from treadle.cli.main import run
 from treadle.history.documents import compact, profile_json
-from treadle.history.importers.history_server import HistoryServer
-from treadle.history.importers.importing import REPORTED_MAX, Import
+from treadle.history.importers.importing import REPORTED_MAX, HistoryServer, Import
 from treadle.history.importers.reader import HistoryReader, doubt, doubt_of_export, name_of
 from treadle.history.importers.sources import Found, find_sources
 from treadle.history.profile import predicted

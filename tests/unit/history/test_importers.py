@@ -13,8 +13,7 @@ import requests
 from tests.unit.history.conftest import NOW_MS
 
 from treadle.errors import UserError
-from treadle.history.importers.history_server import HistoryServer, spread
-from treadle.history.importers.importing import Import
+from treadle.history.importers.importing import HistoryServer, Import, spread
 from treadle.history.importers.mapreduce import JobHistory, read_jhist
 from treadle.history.importers.outcome import BrokenHistoryError, Source, UnfinishedError
 from treadle.history.importers.reader import HistoryReader

@@ -14,7 +14,7 @@ from requests.auth import AuthBase
 
 from treadle.cli.main import run
 from treadle.errors import install_extra
-from treadle.history.importers import history_server
+from treadle.history.importers import importing
 from treadle.yarn import web
 
 TICKET = "Negotiate dGlja2V0"
@@ -63,7 +63,7 @@ def test_the_server_is_asked_with_the_user_s_tickets(
         session.auth = _Ticket()
         return session
 
-    monkeypatch.setattr(history_server, "open_session", with_ticket)
+    monkeypatch.setattr(importing, "open_session", with_ticket)
     assert _import(address, tmp_path) == 0
     assert "0 histories" in capsys.readouterr().out
 
@@ -78,7 +78,7 @@ def test_without_tickets_it_says_what_is_missing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(web, "can_negotiate", lambda: installed)
-    monkeypatch.setattr(history_server, "open_session", lambda _: requests.Session())
+    monkeypatch.setattr(importing, "open_session", lambda _: requests.Session())
     assert _import(address, tmp_path) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert "the server wants Kerberos" in said

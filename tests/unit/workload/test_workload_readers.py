@@ -14,9 +14,9 @@ from treadle.dag.dag import Stage
 from treadle.workload.formats import FORMATS, read_workload, recognised
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, Workload
-from treadle.workload.traces.google import google_jobs
+from treadle.workload.traces.clusters import google_jobs
+from treadle.workload.traces.hadoop import Sample
 from treadle.workload.traces.reading import WorkloadError
-from treadle.workload.traces.synth import Sample
 
 DATA = Path(__file__).parents[2] / "data" / "workload"
 FILES = {

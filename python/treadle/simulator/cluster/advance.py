@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING
 from treadle.compiled.simulator import inner, kernel
 from treadle.events import NodeState
 from treadle.simulator.cluster import tasks as chance
-from treadle.simulator.cluster.application_masters import (
+from treadle.simulator.cluster.applications import (
+    arrive,
     container_is_through,
     executor_ready,
     fill_executor,
     fill_executors,
+    finish,
+    has_master,
+    heartbeat,
+    started,
     wake,
 )
-from treadle.simulator.cluster.applications import arrive, finish, has_master, heartbeat, started
 from treadle.simulator.cluster.containers import FAILED, changed, free_container, reported
 from treadle.simulator.cluster.event_queue import is_due, pop, schedule
 from treadle.simulator.cluster.state import (

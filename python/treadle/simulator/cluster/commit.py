@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.simulator import inner, kernel
 from treadle.events import Fate, NodeState
-from treadle.simulator.cluster.application_masters import may_go, wake
+from treadle.simulator.cluster.applications import may_go, wake
 from treadle.simulator.cluster.containers import LAUNCHED, allocate, log_step, take_places
 from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import NOW, PENDING, AppState, ContainerState, EventKind, RowKind

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from treadle.compiled.simulator import inner, kernel
-from treadle.simulator.cluster.application_masters import wake
-from treadle.simulator.cluster.applications import activate, put_off, registered
+from treadle.simulator.cluster.applications import activate, put_off, registered, wake
 from treadle.simulator.cluster.containers import allocate
 from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import (

@@ -15,7 +15,7 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.errors import UserError
-from treadle.workload.traces.google import google_jobs, google_left_s
+from treadle.workload.traces.clusters import google_jobs, google_left_s
 from treadle_lab.models.cell import (
     ARCHITECTURES,
     DAY_S,

@@ -20,7 +20,7 @@ from treadle.history.sketch import DurationSketch
 from treadle.simulator.feed import JobHints
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, JobFeatures, JobRecord, Workload, arranged, scaled_to_window_load
-from treadle.workload.traces.google import GoogleJob, google_job, google_jobs
+from treadle.workload.traces.clusters import GoogleJob, google_job, google_jobs
 from treadle.workload.traces.reading import Progress, WorkloadError, wrong
 from treadle_lab.estimators import (
     THIN_LIMIT,
