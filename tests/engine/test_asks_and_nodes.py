@@ -16,7 +16,7 @@ from treadle.config.settings import Hold, Settings
 from treadle.engine import Engine
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
-from treadle.policy.fits.plain import FirstFit
+from treadle.policy.fits import FirstFit
 from treadle.policy.node_sets import NodeSets, may_use
 from treadle.policy.own_tags import no_tags
 from treadle.policy.parts import PlainGate, PlainOrder

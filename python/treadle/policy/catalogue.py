@@ -1,7 +1,7 @@
 """Treadle's own parts of a policy: a line each, with what a program must know of them.
 
 They are listed here and nowhere else: a program that reads a treadle.yaml calls `register_parts`, and then knows all of
-them, whatever it has imported besides. A part with ``steps`` is followed by `python -m treadle.policy.dispatch`.
+them, whatever it has imported besides. A share, order or fit with ``steps`` has a number in ``RULES``.
 """
 
 from __future__ import annotations
@@ -21,13 +21,27 @@ from treadle.config.parts import (
     PartRegistry,
     Traits,
 )
-from treadle.policy.fits.packing import Packing, PackingParameters, Tetris, TetrisParameters
-from treadle.policy.fits.plain import FirstFit, FirstFitParameters, RandomFit
+from treadle.policy.fits import (
+    FirstFit,
+    FirstFitParameters,
+    Packing,
+    PackingParameters,
+    RandomFit,
+    Tetris,
+    TetrisParameters,
+)
 from treadle.policy.gates import AllGate
 from treadle.policy.mapreduce_gate import WorkersGate, WorkersParameters
-from treadle.policy.orders.fair import FairOrder, FairParameters
-from treadle.policy.orders.levels import MlfqOrder, MlfqParameters
-from treadle.policy.orders.plain import FifoOrder, LasOrder, QueueOrder, SrptOrder
+from treadle.policy.orders import (
+    FairOrder,
+    FairParameters,
+    FifoOrder,
+    LasOrder,
+    MlfqOrder,
+    MlfqParameters,
+    QueueOrder,
+    SrptOrder,
+)
 from treadle.policy.phoenix import PhoenixGate, PhoenixGateParameters, PhoenixOrder, PhoenixOrderParameters
 from treadle.policy.shares.capacity import CapacityShare
 from treadle.policy.shares.deficit import DeficitParameters, DeficitShare

@@ -33,7 +33,7 @@ from treadle.policy.asks import (
     user_of,
     within_headroom,
 )
-from treadle.policy.fits.packing import dot_product, locality_factor
+from treadle.policy.fits import dot_product, locality_factor
 from treadle.policy.node_search import (
     NO_NODE,
     WAIT,
@@ -47,7 +47,7 @@ from treadle.policy.node_search import (
     place_of,
 )
 from treadle.policy.open_asks import begin_resources, count_all_asks, survey_asks, survey_headroom, survey_nodes
-from treadle.policy.orders.leaf import application_after, least_ask, next_application, wants
+from treadle.policy.orders import application_after, least_ask, next_application, wants
 from treadle.policy.own_tags import count_proposed
 from treadle.policy.shares import capacity, rules
 from treadle.policy.shares.aims import STEPS

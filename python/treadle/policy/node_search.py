@@ -8,7 +8,7 @@ import numpy as np
 
 from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
-from treadle.policy.fits.rules import score
+from treadle.policy.fits import score
 from treadle.policy.node_sets import counts_own, in_set, is_restricted, may_use, set_of
 from treadle.policy.state import (
     CURSOR,

@@ -34,7 +34,7 @@ from treadle.policy.node_search import (
     remember_nowhere,
 )
 from treadle.policy.node_sets import is_restricted, set_of
-from treadle.policy.orders.leaf import begin_leaf
+from treadle.policy.orders import begin_leaf
 from treadle.policy.shares.capacity import add_live
 from treadle.policy.shares.tree import CHECKS_LEFT, WITNESS
 from treadle.policy.state import (

@@ -163,7 +163,7 @@ class Order(Protocol):
         """Set ``leaves["order"]`` by queue: `FIFO`, `FAIR`, `KEYED` or `LEVELS` of `treadle.policy.state`.
 
         Before, it is `KEYED`, `ASKS` if it ranks asks, or that of the order's compiled step if it has one
-        (`treadle.policy.orders.rules`). For `FAIR` also ``leaves["sized"]``: with size-based weight or not. The rows of
+        (`treadle.policy.orders`). For `FAIR` also ``leaves["sized"]``: with size-based weight or not. The rows of
         parents do not matter.
         """
 

@@ -21,10 +21,10 @@ from treadle.model.in_flight import PROPOSAL, Batch
 from treadle.model.tables import View
 from treadle.policy.cluster_view import ClusterView
 from treadle.policy.contention import Contention
-from treadle.policy.fits.rules import RULES as FITS
+from treadle.policy.fits import RULES as FITS
 from treadle.policy.loop import place
 from treadle.policy.node_sets import sets_for
-from treadle.policy.orders.rules import RULES as ORDERS
+from treadle.policy.orders import RULES as ORDERS
 from treadle.policy.own_tags import own_tags
 from treadle.policy.parts import NEVER, Fit, Gate, Keeper, NodeChooser, Order, Share, UsesKeeper, WeighsClasses
 from treadle.policy.reserve import Holds, Uncommitted

@@ -129,7 +129,7 @@ class DecideParameters(NamedTuple):
     heartbeat_ms: int
     node_delay: int
     rack_delay: int  # -1: as many opportunities as asks x share of the cluster's nodes and racks that they name
-    fit: int  # which fit's compiled step (`treadle.policy.fits.rules`), -1 for none
+    fit: int  # which fit's compiled step (`treadle.policy.fits`), -1 for none
     draws: bool  # nodes are drawn
     goes_round: bool  # a search begins after the node found last
     window: int

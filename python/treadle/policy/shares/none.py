@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from treadle.compiled.functions import inner
 from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
-from treadle.policy.orders.leaf import next_application
+from treadle.policy.orders import next_application
 from treadle.policy.parts import PlainShare
 from treadle.policy.shares.tree import BLOCKED, OWED, Shares, ShareTree, TreeParameters
 from treadle.policy.state import FIFO

@@ -1,4 +1,4 @@
-"""The compiled steps of the share that was chosen. Written by `python -m treadle.policy.dispatch`."""
+"""The compiled steps of the share that was chosen; numba keeps compiled code only of what is in a file."""
 
 from __future__ import annotations
 

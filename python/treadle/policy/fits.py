@@ -1,4 +1,11 @@
-"""Fits by packing score: the dot product of what is asked for and what is free (Tetris, Graphene)."""
+"""Fits: which of the nodes found for an ask is taken, and the compiled step of the one that was chosen.
+
+Fits that need nothing compiled: any node on which an ask fits will do.
+
+The fit of a class of a user's: scores that it has given before the loop began.
+
+Fits by packing score: the dot product of what is asked for and what is free (Tetris, Graphene).
+"""
 
 from __future__ import annotations
 
@@ -7,13 +14,44 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field, field_validator
 
 from treadle.compiled.functions import inner
-from treadle.config.parts import Parameters
+from treadle.config.parts import NoParameters, Parameters
 from treadle.policy.parts import PlainFit
 from treadle.policy.state import LARGEST, NODE_LOCAL
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
     from treadle.policy.state import DecideParameters, Scratch
+
+
+class FirstFitParameters(Parameters):
+    """What can be set."""
+
+    scarcity: bool = Field(
+        default=False,
+        description="Of the nodes on which the ask fits, take the first of those that contended classes need least.",
+    )
+
+
+class FirstFit(PlainFit):
+    """The first node on which the ask fits, in the order of the RM's nodes."""
+
+    def __init__(self, parameters: FirstFitParameters) -> None:
+        self.scarcity = parameters.scarcity
+
+
+class RandomFit(PlainFit):
+    """Any node on which the ask fits, drawn with the seed."""
+
+    draws = True
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass
+
+
+@inner
+def keyed_score(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int, level: int) -> float:
+    """Return the score of a node, by itself or for the ask."""
+    return scratch.scores[row if len(scratch.scores) > 1 else 0, node]
 
 
 ALL: Final = 1 << 30
@@ -39,7 +77,7 @@ def locality_factor(view: View, parameters: DecideParameters, row: int, level: i
 
 
 @inner
-def score(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int, level: int) -> float:
+def packing_score(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int, level: int) -> float:
     """Return the packing score of an ask on a node on which there is room, less the penalty on a remote one."""
     return dot_product(view, scratch, row, node) * locality_factor(view, parameters, row, level)
 
@@ -137,3 +175,17 @@ class Tetris(PlainFit):
         self.remote_penalty = parameters.remote_penalty
         self.srpt_weight = parameters.srpt_weight
         self.overbook = parameters.overbook
+
+
+RULES: Final = {"keyed": 0, "packing": 1}
+"""The number of each fit with a compiled step."""
+
+
+@inner
+def score(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int, level: int) -> float:
+    """Return how well an ask fits on a node with room."""
+    if parameters.fit == 0:
+        return keyed_score(view, scratch, parameters, row, node, level)
+    if parameters.fit == 1:
+        return packing_score(view, scratch, parameters, row, node, level)
+    return 0.0

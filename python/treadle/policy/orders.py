@@ -1,19 +1,128 @@
-"""Which application of a leaf comes next: first in, first out, from a heap of keys, or from levels."""
+"""Which application of a leaf comes next: first in, first out, from a heap of keys, or from levels.
+
+Orders that need nothing compiled: the queues' own, and those by keys that are worked out once a decide.
+
+YARN's fair ordering policy: the application that uses least comes first.
+
+Levels by size that share a leaf by weights (multi-level feedback queue).
+"""
 
 from __future__ import annotations
 
-from math import inf
-from typing import TYPE_CHECKING
+from math import inf, log, log1p
+from typing import TYPE_CHECKING, Final, Literal
 
+import numpy as np
+from pydantic import Field
+
+from treadle.compiled.array_types import F64, Records
 from treadle.compiled.functions import inner
+from treadle.config.parts import NoParameters, Parameters
+from treadle.model.cluster import Cluster
+from treadle.model.queues import FAIR
 from treadle.model.tables import ASSUMED, USED
 from treadle.policy.asks import asks_here
-from treadle.policy.orders.rules import follows_use, key
+from treadle.policy.parts import PlainOrder
 from treadle.policy.state import ASKS, CLUSTER, FIFO, LEVELS, SERVES
+from treadle.policy.work import Jobs
 
 if TYPE_CHECKING:
     from treadle.model.tables import View
     from treadle.policy.state import DecideParameters, Scratch
+
+
+class FifoOrder(PlainOrder):
+    """The application with the highest priority first, then the one that came first."""
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass
+
+    def orders(self, cluster: Cluster, leaves: Records) -> None:
+        """Serve every leaf so."""
+        leaves["order"] = FIFO
+
+    def keys(self, jobs: Jobs, key: F64) -> None:
+        """Set nothing."""
+
+
+class LasOrder(PlainOrder):
+    """The application that has used the least so far: dominant share of the cluster x time."""
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass
+
+    def keys(self, jobs: Jobs, key: F64) -> None:
+        """Set the service attained when the decide begins."""
+        key[:] = jobs.service_ms()
+
+
+class QueueOrder(PlainOrder):
+    """Applications come in the order of their leaf's own ordering-policy: fifo, or fair, by size or not."""
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass
+
+    def orders(self, cluster: Cluster, leaves: Records) -> None:
+        """Copy what the queues say."""
+        leaves["order"] = cluster.queues.at["order"]
+        leaves["sized"] = cluster.queues.at["sized"]
+
+    def keys(self, jobs: Jobs, key: F64) -> None:
+        """Set nothing: both orders have keys of their own."""
+
+
+class SrptOrder(PlainOrder):
+    """The application with the least work left: over its remaining tasks the sum of duration x demands."""
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass
+
+    def keys(self, jobs: Jobs, key: F64) -> None:
+        """Set the work left when the decide begins; of what the gate holds back for now, nothing."""
+        here = jobs.cluster.apps.in_use()
+        key[here] = jobs.work()[here] * jobs.part()[here]
+
+
+RULES: Final = {"fair": FAIR}
+"""The number of each order whose keys follow what is used as containers are placed."""
+
+
+@inner
+def follows_use(order: int) -> bool:
+    """Say whether keys follow what is used as containers are placed: `key` has them."""
+    return order == FAIR
+
+
+@inner
+def key(view: View, scratch: Scratch, leaf: int, app: int) -> float:
+    """Return memory used; with size-based weight over log2(1 + used and asked for) (YARN's FairOrderingPolicy)."""
+    magnitude = float(view.app_amounts[app, USED, 0] + view.app_amounts[app, ASSUMED, 0])
+    if scratch.queues[leaf].sized and magnitude != 0.0:
+        pending = max(view.apps[app].demand - view.app_amounts[app, ASSUMED, 0], 0)
+        magnitude /= log1p(magnitude + pending) / log(2.0)
+    return magnitude
+
+
+class FairParameters(Parameters):
+    """What can be set."""
+
+    size_based_weight: bool = Field(
+        default=False, description="Divide the memory used by log2(1 + the memory used and asked for)."
+    )
+
+
+class FairOrder(PlainOrder):
+    """The application that uses the least memory first, as YARN's FairOrderingPolicy."""
+
+    def __init__(self, parameters: FairParameters) -> None:
+        self._sized = parameters.size_based_weight
+
+    def orders(self, cluster: Cluster, leaves: Records) -> None:
+        """Say of every leaf whether the weight is size-based."""
+        leaves["sized"] = self._sized
+
+    def keys(self, jobs: Jobs, key: F64) -> None:
+        """Set nothing: the loop follows what is used as it places."""
 
 
 @inner
@@ -268,3 +377,54 @@ def application_after(scratch: Scratch, leaf: int, at: int) -> int:
         place = scratch.levels[leaf * count + level].cursor + at
         return scratch.list[place].heap if place < scratch.levels[leaf * count + level].end else -1
     return scratch.list[base + at].heap if at < scratch.queues[leaf].heap_size else -1
+
+
+class MlfqParameters(Parameters):
+    """What can be set; the defaults are those of SLearn."""
+
+    levels: int = Field(default=10, ge=1, le=64, description="How many levels there are.")
+    first_threshold_ms: int = Field(
+        default=1_000_000, ge=1, le=2**53, description="The largest size, in task time, of the first level."
+    )
+    threshold_factor: float = Field(
+        default=10.0, gt=1.0, le=1e6, description="Each further level's largest size is larger by this factor."
+    )
+    weight_factor: float = Field(
+        default=10.0, ge=1.0, le=1e6, description="Each further level's weight is smaller by this factor."
+    )
+    size: Literal["estimated", "whole", "attained"] = Field(
+        default="estimated",
+        description="What counts as size: the time that all tasks took and will take; the estimate of one times how "
+        "many there are; or only what they took so far.",
+    )
+    sampling_level: int = Field(
+        default=1, ge=0, le=63, description="The level, from 0, of jobs whose pilots have not ended (gate: pilots)."
+    )
+
+    def goes_by_estimates(self) -> bool:
+        """What jobs took so far is known without an estimate."""
+        return self.size != "attained"
+
+
+class MlfqOrder(PlainOrder):
+    """Applications in levels by size: first in, first out within one, levels share the leaf by weights."""
+
+    def __init__(self, parameters: MlfqParameters) -> None:
+        levels = np.arange(parameters.levels)
+        self.weights = tuple(float(weight) for weight in parameters.weight_factor ** -levels.astype(float))
+        self.thresholds_ms = parameters.first_threshold_ms * parameters.threshold_factor ** levels[:-1].astype(float)
+        self._size = parameters.size
+        self.sampling_level = min(parameters.sampling_level, parameters.levels - 1)
+
+    def orders(self, cluster: Cluster, leaves: Records) -> None:
+        """Serve every leaf by levels."""
+        leaves["order"] = LEVELS
+
+    def keys(self, jobs: Jobs, key: F64) -> None:
+        """Set each application's level."""
+        here = jobs.cluster.apps.in_use()
+        size_ms = (jobs.whole_ms() if self._size == "whole" else jobs.container_ms())[here]
+        if self._size == "estimated":
+            size_ms = size_ms + jobs.left_ms()[here]
+        level = jobs.level()[here]
+        key[here] = np.where(level < 0, np.searchsorted(self.thresholds_ms, size_ms), level)
