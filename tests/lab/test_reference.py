@@ -10,10 +10,7 @@ from pathlib import Path
 import pytest
 
 from treadle.events import Fate
-from treadle.reference.command_pages import command_paths
-from treadle.reference.markdown import meanings, table
-from treadle.reference.pages import PAGES, written
-from treadle.reference.reason_pages import metric_of
+from treadle_lab.docs.reference import PAGES, command_paths, meanings, metric_of, table, written
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
@@ -27,7 +24,8 @@ METRICS = ROOT / "java-shim/shim/src/main/java/io/treadle/shim/metrics"
 )
 def test_the_page_is_what_the_code_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")  # whatever the terminal
-    assert (FOLDER / name).read_text("utf-8") == written(PAGES[name]), "run python -m treadle.reference docs/reference"
+    remedy = "run python -m treadle_lab.docs.reference docs/reference"
+    assert (FOLDER / name).read_text("utf-8") == written(PAGES[name]), remedy
 
 
 def test_the_folder_has_no_page_that_nothing_writes() -> None:

@@ -1,1 +1,0 @@
-"""The pages of docs/reference, written from the code: settings, commands, metrics and reasons."""

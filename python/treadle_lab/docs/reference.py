@@ -1,0 +1,438 @@
+"""The pages of docs/reference: commands, settings, metrics and reasons, from the code.
+
+`python -m treadle_lab.docs.reference docs/reference` writes the pages of that folder again.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import io
+import os
+import re
+import sys
+import textwrap
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final, Literal, get_args, get_origin
+
+import yaml
+from annotated_types import Ge, Gt, Le, Lt, MaxLen
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic.fields import FieldInfo
+
+from treadle.cli import main
+from treadle.config.engines import Entry, Retry, Select
+from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Kind, Parameters
+from treadle.config.settings import IGNORE_PRIORITY, IGNORES_PRIORITY, SECTIONS
+from treadle.dashboard.history import Condition
+from treadle.dashboard.reading import Decisions, Nodes, Queue
+from treadle.dashboard.views import View, exposition
+from treadle.events import Fate
+from treadle.explain.causes import Cause, Verdict, Why
+from treadle.explain.obstacles import REASONS, WORDS
+from treadle.policy.catalogue import register_parts
+from treadle.wire.fates import MEANINGS
+
+
+def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table; a ``|`` in a cell stays one."""
+    lines = [list(heading), ["---"] * len(heading), *(list(row) for row in rows)]
+    return "".join(f"| {' | '.join(map(cell, line))} |\n" for line in lines)
+
+
+def cell(text: str) -> str:
+    """Return a text as one line of a table has it; its code in single backquotes, as Markdown has it."""
+    plain = re.sub(r"\s+", " ", text.replace("``", "`")).strip()
+    return plain.replace("|", r"\|")
+
+
+def code(text: str) -> str:
+    """Return a text as code."""
+    return f"`{text}`"
+
+
+def meanings(kind: type[Enum]) -> dict[str, str]:
+    """Return what the source of an enumeration says below each member, by the member's name.
+
+    Raises:
+        ValueError: of a member nothing is said.
+    """
+    (defined,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(defined, ast.ClassDef)
+    found = {}
+    for line, after in zip(defined.body, [*defined.body[1:], None], strict=True):
+        if isinstance(line, ast.Assign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            (target,) = line.targets
+            assert isinstance(target, ast.Name)
+            found[target.id] = cell(str(after.value.value))
+    missing = [member.name for member in kind if member.name not in found]
+    if missing:
+        raise ValueError(f"{kind.__name__}: nothing says what {', '.join(missing)} means; write a docstring below it")
+    return found
+
+
+COLUMNS: Final = 100
+"""Of the terminal; Typer uses 80 of them at most."""
+
+COMMANDS_HEAD: Final = """\
+# Commands
+
+Every command of `treadle`, as `treadle COMMAND --help` describes it. Exit codes: 0, done; 1, what the command looked at
+is not as it should be; 2, a mistake, or nobody could be asked, with a text on standard error.
+
+"""
+
+
+def commands_page() -> str:
+    """Return the page in Markdown."""
+    chapters = [f"## `treadle {' '.join(path)}`\n\n```text\n{help_of(path)}```\n" for path in command_paths()]
+    return COMMANDS_HEAD + "\n".join(chapters)
+
+
+def command_paths() -> list[tuple[str, ...]]:
+    """Return the words of each command, groups left out: the product's, then the laboratory's."""
+    return [path for folder in main.sources().values() for name in main.commands(folder) for path in _below((name,))]
+
+
+def _below(path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    inside = getattr(_found(path), "commands", None)
+    if inside is None:
+        yield path
+        return
+    for name in inside:
+        yield from _below((*path, name))
+
+
+def _found(path: tuple[str, ...]) -> Any:
+    from typer.main import get_command
+
+    command: Any = get_command(main.application(path))
+    for word in path:
+        command = command.commands[word]
+    return command
+
+
+def help_of(path: tuple[str, ...]) -> str:
+    """Return what a command prints with --help, whatever terminal and user this is run for."""
+    printed, columns = io.StringIO(), os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(COLUMNS)
+    try:
+        with contextlib.redirect_stdout(printed):
+            code = main.run([*path, "--help"])
+    finally:
+        os.environ.pop("COLUMNS")
+        os.environ.update({} if columns is None else {"COLUMNS": columns})
+    if code != 0:
+        raise ValueError(f"treadle {' '.join(path)} --help ends with exit code {code}")
+    text = printed.getvalue().replace(str(Path.home()), "~")
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+
+METRICS_HEAD: Final = """\
+# Metrics
+
+What `treadle dashboard` shows Prometheus at `/metrics`, of the latest look at the ResourceManager.
+[dashboard.md](../dashboard.md#prometheus) has what Prometheus needs to read it, and what is missing while the
+ResourceManager is lost or on standby. `curl` shows it too:
+
+```
+curl -H "Authorization: Bearer $(cat ~/.local/state/treadle/dashboard/token)" http://127.0.0.1:8190/metrics
+```
+
+"""
+
+TAIL: Final = """
+The ResourceManager has more: attributes of JMX beans, and Hadoop's metrics2 for its own sinks:
+
+| what | page |
+| --- | --- |
+| the bean `Treadle`: state, decisions, traffic, trouble | [watch.md](../watch.md#watch-it) |
+| its attribute `Engines`, of several engines | [several engines](../run-several-engines.md#watch-it) |
+| `Rejected<Reason>`, a counter for each reason | [reasons.md](reasons.md#fates-of-proposals) |
+| records `TreadleAgreement` of mode `observe_only` | [observe.md](../observe.md) |
+"""
+
+
+def metrics_page() -> str:
+    """Return the page in Markdown."""
+    rows = [
+        (code(_name(family)), family.type, ", ".join(map(code, _labels(family))), family.documentation)
+        for family in text_string_to_metric_families(exposition(_example()).decode())
+    ]
+    return METRICS_HEAD + table(("metric", "type", "labels", "meaning"), rows) + TAIL
+
+
+def _name(family: Any) -> str:
+    return f"{family.name}_total" if family.type == "counter" else str(family.name)
+
+
+def _labels(family: Any) -> list[str]:
+    return sorted({label for sample in family.samples for label in sample.labels})
+
+
+def _example() -> View:
+    """Return a look that has one of everything, so that every metric and label is there."""
+    queue = Queue(
+        path="root",
+        depth=0,
+        leaf=True,
+        state="RUNNING",
+        guaranteed=1.0,
+        maximum=1.0,
+        used=0.0,
+        pending=0.0,
+        reserved=0.0,
+        running=0,
+        waiting=0,
+        containers=0,
+    )
+    engines = [{"engine": "first", "committed": 0, "lives": True}]
+    return View(
+        rm="",
+        state="ACTIVE",
+        heard_s=1.0,
+        decisions=Decisions("", {}, {}, {"NODE_FULL": 0}, engines),
+        nodes=Nodes(name=["node1"], state=["RUNNING"]),
+        queues=[queue],
+        conditions=(Condition("wrong", "warning", "", 1.0),),
+    )
+
+
+REASONS_HEAD: Final = """\
+# Reasons
+
+Why the ResourceManager turned a proposal down, and why `treadle explain` says that an ask waits.
+
+```
+treadle observe --json         # would_reject: by fate, repeats left out
+treadle explain APPLICATION    # verdicts, causes, nodes
+```
+
+"""
+
+FATES: Final = """\
+## Fates of proposals
+
+The fate of a proposal. Metrics are attributes of the bean `Hadoop:service=ResourceManager,name=Treadle`
+([watch.md](../watch.md#watch-it)), codes those of the [wire](../wire-format.md#fates).
+
+"""
+
+CAUSES: Final = """\
+## Why an ask waits
+
+`treadle explain` gives an ask every cause that holds
+([explain.md](../explain.md)). The gravest is its verdict:
+
+"""
+
+NODES: Final = """\
+## Why not on a node
+
+Each node of the partition has one reason, the first of these that holds.
+
+"""
+
+
+def reasons_page() -> str:
+    """Return the page in Markdown."""
+    verdicts, causes = meanings(Verdict), meanings(Why)
+    return "".join(
+        [
+            REASONS_HEAD,
+            FATES,
+            table(("code", "fate", "metric", "meaning"), _fates()),
+            "\n",
+            CAUSES,
+            table(("verdict", "meaning"), ((code(one.value), verdicts[one.name]) for one in Verdict)),
+            "\n",
+            table(("cause", "verdict", "meaning"), _causes(causes)),
+            "\n",
+            NODES,
+            table(("reason", "meaning"), ((code(one), _sentence(WORDS[one])) for one in REASONS)),
+        ]
+    )
+
+
+def metric_of(fate: Fate) -> str:
+    """Return the attribute of the bean that counts a fate, as the shim names it; empty for what it never gives."""
+    if fate in (Fate.NOT_OWNER, Fate.CHANGED, Fate.CLAIM):
+        return ""
+    if fate in (Fate.COMMITTED, Fate.OBSERVED):
+        return fate.name.capitalize()
+    return "Rejected" + "".join(word.capitalize() for word in fate.name.split("_"))
+
+
+def _fates() -> Iterator[tuple[str, ...]]:
+    for fate in Fate:
+        yield str(fate.value), code(fate.name), code(metric_of(fate)) if metric_of(fate) else "", MEANINGS[fate]
+
+
+def _causes(said: dict[str, str]) -> Iterator[tuple[str, ...]]:
+    verdicts = list(Verdict)
+    for why in sorted(Why, key=lambda one: verdicts.index(Cause(one, "").verdict)):
+        yield code(why.value), code(Cause(why, "").verdict.value), said[why.name]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+HEADING: Final = ("key", "default", "values", "meaning")
+
+SETTINGS_HEAD: Final = """\
+# Settings
+
+Every setting of treadle.yaml, the engine's file, with its default and bounds. A file leaves out what it does not
+change. `treadle policy check FILE` checks one, `treadle policy defaults` prints one with all defaults;
+[conf/treadle.yaml](../../conf/treadle.yaml) is that.
+
+The ResourceManager's own settings, `yarn.scheduler.treadle.*` in yarn-site.xml, have
+[a page of their own](../shim-settings.md).
+
+```yaml
+# treadle.yaml
+policy:
+  share: {kind: hdrf, weights: guaranteed}
+  order: {kind: fair}
+limits: {proposals_max: 2048}
+```
+
+"""
+
+
+POLICY: Final = """\
+## `policy`
+
+How containers are placed: five parts, each of a kind with parameters of its own ([the parts](../policy-parts.md)).
+"""
+
+ENGINES: Final = """\
+## `engines`
+
+Several engines on one cluster, each an entry by a name of yours ([several-engines.md](../several-engines.md)). Sections
+of this page may stand in an entry; they are then that engine's. An entry's other keys:
+
+"""
+
+
+def settings_page() -> str:
+    """Return the page in Markdown."""
+    register_parts()
+    return SETTINGS_HEAD + "\n".join([*_policy(), *_sections(), _engines(), _seed()])
+
+
+def _policy() -> Iterator[str]:
+    yield POLICY
+    for part, question in QUESTIONS.items():
+        yield f"### `policy.{part}`\n\n{question}\n"
+        kinds = PARTS.kinds(part)
+        names = sorted(kinds, key=lambda name, part=part: (name != DEFAULTS[part], name))  # type: ignore[misc]
+        yield table(("kind", "meaning"), ((_named(part, name), kinds[name].summary) for name in names))
+        for name in names:
+            if kinds[name].parameters.keys():
+                yield _parameters(part, kinds[name])
+    yield f"### `policy.{IGNORE_PRIORITY}`\n"
+    yield table(HEADING, [(code(IGNORE_PRIORITY), code("false"), "true or false", IGNORES_PRIORITY)])
+
+
+def _named(part: str, name: str) -> str:
+    return f"{code(name)} (default)" if name == DEFAULTS[part] else code(name)
+
+
+def _parameters(part: str, kind: Kind) -> str:
+    return f"Parameters of {part} {code(kind.name)}:\n\n{_fields(kind.parameters)}"
+
+
+def _sections() -> Iterator[str]:
+    for name, model in SECTIONS.items():
+        yield f"## {code(name)}\n\n{(model.__doc__ or '').partition(chr(10))[0]}\n\n{_fields(model)}"
+
+
+def _engines() -> str:
+    entry = {key: field for key, field in Entry.keys().items() if key not in {"select", "retry"}}
+    rows = [
+        *_rows(Select.keys(), "select."),
+        *_rows(entry),
+        *_rows(Retry.keys(), "retry."),
+    ]
+    return ENGINES + table(HEADING, rows)
+
+
+def _seed() -> str:
+    row = (
+        "`seed`",
+        "`0`",
+        "whole number",
+        "Of whatever is drawn at random: equal seeds and events give equal proposals.",
+    )
+    return f"## `seed`\n\n{table(HEADING, [row])}"
+
+
+def _fields(model: type[Parameters]) -> str:
+    return table(HEADING, _rows(model.keys()))
+
+
+def _rows(fields: dict[str, FieldInfo], prefix: str = "") -> Iterator[tuple[str, ...]]:
+    for name, field in fields.items():
+        yield code(prefix + name), _default(field), _values(field), field.description or ""
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "must be given"
+    default = field.get_default(call_default_factory=True)
+    plain = list(default) if isinstance(default, tuple) else default
+    return code(yaml.safe_dump(plain, default_flow_style=True).removesuffix("\n").removesuffix("\n..."))
+
+
+def _values(field: FieldInfo) -> str:
+    bounds = [bound for bound in map(_bound, field.metadata) if bound]
+    return ", ".join([_kind(field.annotation), " and ".join(bounds)] if bounds else [_kind(field.annotation)])
+
+
+def _kind(annotation: Any) -> str:
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return ", ".join(code(str(value)) for value in get_args(annotation))
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_kind(one) for one in get_args(annotation))
+    plain = {bool: "`true`, `false`", int: "whole number", float: "number", str: "text", dict: "mapping", tuple: "list"}
+    return plain[origin or annotation]
+
+
+def _bound(metadata: object) -> str:
+    for kind, key, words in ((Ge, "ge", "at least"), (Gt, "gt", "above"), (Le, "le", "at most"), (Lt, "lt", "below")):
+        if isinstance(metadata, kind):
+            return f"{words} {getattr(metadata, key):,}"
+    if isinstance(metadata, MaxLen):
+        return f"at most {metadata.max_length:,}"
+    pattern = getattr(metadata, "pattern", None)
+    return f"`{pattern}`" if pattern else ""
+
+
+NOTE: Final = "<!-- printed by python -m treadle_lab.docs.reference docs/reference: change the code, not this page -->"
+
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    "settings.md": settings_page,
+    "commands.md": commands_page,
+    "metrics.md": metrics_page,
+    "reasons.md": reasons_page,
+}
+
+
+def written(page: Callable[[], str]) -> str:
+    """Return a page as its file has it: with a note of where it comes from."""
+    return f"{NOTE}\n\n{page()}"
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, page in PAGES.items():
+        (folder / name).write_text(written(page), "utf-8")
