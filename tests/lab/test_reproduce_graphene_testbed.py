@@ -11,11 +11,11 @@ import yaml
 
 from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
-from treadle.history.dags import dag_of_profile
 from treadle.history.run import recurrence_key
 from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
 from treadle.policy.catalogue import register_parts
+from treadle_lab.dags_of_jobs import dag_of_profile
 from treadle_lab.docs.tables import TABLES
 from treadle_lab.papers.graphene import sls as testbed
 from treadle_lab.papers.graphene.sls import (

@@ -120,6 +120,7 @@ ALLOWED["cli"] = EVERYTHING | {"tables"}
 
 LAB_TOOLS = {"minicluster", "harness", "models", "fairness", "planning", "estimators", "plots", "rows"}
 LABORATORY = {
+    "dags_of_jobs": set(),
     "minicluster": set(),
     "models": set(),
     "planning": set(),

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from treadle.dag import tez_plan
 from treadle.dag.dag import Dag, DagError
-from treadle.dag.tez_plan import read_tez_plan
 from treadle.errors import UserError, install_extra
-from treadle.history.dags import dag_of_profile, dag_of_run, dag_of_tez_plan, runs_alike
 from treadle.history.importers.sources import find_sources, read_source
 from treadle.history.profile import JobProfile, with_run
 from treadle.history.run import JobRun, Measured, RecurrenceKey, StageRun
 from treadle.history.sketch import DurationSketch
+from treadle_lab import dags_of_jobs
+from treadle_lab.dags_of_jobs import dag_of_profile, dag_of_run, dag_of_tez_plan, read_tez_plan, runs_alike
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 KEY = RecurrenceKey("ann", "default", "TEZ", "load")
@@ -197,7 +196,7 @@ def test_a_broken_plan_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_missing_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    tez_plan.plan_class.cache_clear()
+    dags_of_jobs.plan_class.cache_clear()
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
     with pytest.raises(UserError, match=re.escape(f"a tez-dag.pb needs protobuf; {install_extra('history')}")):
         read_tez_plan(DATA / "dags" / "tez-dag.pb")
