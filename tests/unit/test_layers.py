@@ -18,6 +18,15 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "treadle"
 LAB = ROOT / "python" / "treadle_lab"
 LINES_MAX = 800
+LINES_ALONE = 80
+"""A module with fewer lines and one importer is a part of that importer."""
+ALONE = {
+    "treadle.wire.fates": "meanings of the wire's codes, which the reference shows",
+    "treadle.wire.runs": "columns that frames pack, without the frames",
+    "treadle.workload.plot": "plots need matplotlib",
+    "treadle_lab.papers.phoenix.blind": "a baseline of its own",
+}
+"""Such modules that are files of their own, and why. Commands are each a file."""
 
 BASE = {
     "errors",
@@ -285,6 +294,23 @@ def test_no_two_modules_name_each_other_not_even_for_types_or_within_functions()
     files = modules()
     needs = {name: named(ast.walk(ast.parse(file.read_bytes())), files.keys()) for name, file in files.items()}
     TopologicalSorter(needs).prepare()  # raises CycleError, with the modules of the circle
+
+
+def test_no_small_module_has_one_importer() -> None:
+    files = modules()
+    importers = dict.fromkeys(files, 0)
+    for file in files.values():
+        for name in named(ast.walk(ast.parse(file.read_bytes())), files.keys()):
+            importers[name] += 1
+    small = {
+        name
+        for name, file in files.items()
+        if importers[name] == 1 and ".cli." not in name and file.name != "__init__.py"
+        if len(file.read_bytes().splitlines()) < LINES_ALONE
+    }
+    assert sum(importers.values()) > 1000
+    assert small - ALONE.keys() == set(), "put these into the modules that import them, or say why not in ALONE"
+    assert ALONE.keys() - small == set(), "these are not small, or have several importers: take them out of ALONE"
 
 
 def test_a_circle_of_imports_is_found(tmp_path: Path) -> None:
