@@ -14,8 +14,7 @@ from pydantic import Field
 from treadle.dag.dag import Dag, DagError, Instance, Stage, TimeUnit, ordered
 from treadle.dag.reading import Line, Text, Whole, checked, json_lines
 from treadle.errors import UserError
-from treadle.planner.bounds import LowerBounds, structure
-from treadle.planner.plan import Plan, Ranking, finish
+from treadle.planner.plan import LowerBounds, Plan, Ranking, finish, structure
 from treadle.planner.problem import F64, I64, Problem, compile_problem
 from treadle.planner.workspace import Workspace
 

@@ -28,14 +28,13 @@ from unittest.mock import patch
 import numpy as np
 from tests.support.framed_rm import ANSWER_BYTES, ANSWER_ROWS, FramedRM
 
-from treadle.config.engines import RosterEngine
 from treadle.config.reader import read_roster
+from treadle.config.settings import RosterEngine
 from treadle.events import Fate, Fates
 from treadle.live import engine_child
 from treadle.sidecar import child, roster
-from treadle.sidecar.child import ChildProcess
+from treadle.sidecar.child import ChildProcess, Work
 from treadle.sidecar.hub import Hub
-from treadle.sidecar.work import Work
 from treadle.simulator.scenario import Scenario
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import FrameDecoder

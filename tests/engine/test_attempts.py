@@ -9,8 +9,7 @@ import numpy as np
 from tests.engine.fake_rm import FakeRM, assumed
 
 from treadle import events
-from treadle.config.engines import GANG_MAX, Entry, Retry, RosterEngine
-from treadle.config.settings import default_settings
+from treadle.config.settings import GANG_MAX, Entry, Retry, RosterEngine, default_settings
 from treadle.engine import Engine
 from treadle.events import Fate
 from treadle.proposals import Proposals

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from tests.engine.fake_rm import FakeRM
 
-from treadle.config.engines import Entry, RosterEngine
-from treadle.config.settings import default_settings
+from treadle.config.settings import Entry, RosterEngine, default_settings
 from treadle.engine import Engine
 from treadle.engine.several import LAPSES_MS
 

@@ -16,7 +16,7 @@ from tests.engine.parts import pilot_table, settings_with
 from treadle import events
 from treadle.dag.dag import Dag, Stage
 from treadle.engine import Engine
-from treadle.history.stages.splits import Split, SplitFollower, SplitOrder
+from treadle.history.splits import Split, SplitFollower, SplitOrder
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
 from treadle.workload.job import Framework, Job, arranged

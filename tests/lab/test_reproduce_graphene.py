@@ -11,8 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from treadle.config.settings import default_settings
-from treadle.dag.dag import Dag, Stage
-from treadle.dag.generate import Shape
+from treadle.dag.dag import Dag, Shape, Stage
 from treadle.errors import UserError
 from treadle.workload.job import Job, Workload, arranged
 from treadle_lab.cli.reproduce.graphene import app

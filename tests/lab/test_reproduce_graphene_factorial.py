@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from treadle.dag.generate import Shape, generate
+from treadle.dag.dag import Shape, generate
 from treadle.errors import UserError
 from treadle.simulator.plans import planned_machines
 from treadle_lab.cli.reproduce.graphene_factorial import app

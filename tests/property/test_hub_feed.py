@@ -15,8 +15,7 @@ from treadle import events
 from treadle.events import ApplicationState, ContainerEvent, Event, Replaces, filled
 from treadle.model.cluster import Cluster
 from treadle.model.tables import FREE, HEADROOM, LIMIT, TOTAL, USED
-from treadle.sidecar.feed import Feed
-from treadle.sidecar.mirror import Mirror
+from treadle.sidecar.mirror import Feed, Mirror
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
 

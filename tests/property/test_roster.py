@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.config.engines import STEADY_MS, Entry, RosterEngine, Select, engines_of, problems
+from treadle.config.settings import STEADY_MS, Entry, RosterEngine, Select, engines_of, problems
 from treadle.constraints.choices import gang_of
 from treadle.sidecar.roster import NEVER, Asking, Move, Roster, matches
 

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.history.shown import FAILED_MAP, MAP, REDUCE, Shown
 
-from treadle.history.stages.stage import RECENT_MAX, Outcome
-from treadle.history.stages.tracker import LINGER_MS
+from treadle.history.stages import LINGER_MS, RECENT_MAX, Outcome
 
 PRIORITIES = (MAP, REDUCE, FAILED_MAP, 19)
 STEPS = st.lists(

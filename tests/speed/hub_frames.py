@@ -25,8 +25,8 @@ from rich.console import Console
 from rich.table import Table
 from tests.support.framed_rm import ANSWER_BYTES, ANSWER_ROWS, FramedRM
 
-from treadle.config.engines import RosterEngine
 from treadle.config.reader import read_roster
+from treadle.config.settings import RosterEngine
 from treadle.live.door import Close, close_all
 from treadle.sidecar.child import ChildProcess
 from treadle.sidecar.hub import Hub

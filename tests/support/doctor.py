@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from treadle.admin.doctor.checks import Facts
+from treadle.admin.doctor.hadoop import Facts
 from treadle.admin.doctor.run import chosen_checks, examine
 
 

@@ -10,13 +10,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from treadle.config.engines import Entry, RosterEngine, engines_of
+from treadle.config.settings import Entry, RosterEngine, engines_of
 from treadle.engine.invented_cluster import small_cluster
 from treadle.events import Fates, Settings
 from treadle.proposals import Proposals
-from treadle.sidecar.child import ChildProcess
+from treadle.sidecar.child import ChildProcess, EventSource, Work
 from treadle.sidecar.hub import Hub
-from treadle.sidecar.work import EventSource, Work
 from treadle.wire.answer import Answer, decode_answer, encode_answer
 from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag

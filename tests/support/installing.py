@@ -12,9 +12,8 @@ import pytest
 
 from treadle.admin.host import install
 from treadle.admin.host.environment import Contents
-from treadle.admin.host.install import carry_out, plan_of
+from treadle.admin.host.install import carry_out, plan_of, plan_removal, remove
 from treadle.admin.host.plan import Options, Plan
-from treadle.admin.host.uninstall import plan_removal, remove
 
 SITE = b"""<?xml version="1.0"?>
 <!-- Ours. Ask Ann. -->

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from treadle.am.listener import PlanService
 from treadle.am.protocol import Attempt
 from treadle.am.record import Claims
 from treadle.am.registries import Amounts
-from treadle.am.service import PlanService
 
 
 class LocalPlans:

@@ -22,7 +22,7 @@ from treadle import __version__
 from treadle.admin.doctor import bundle, hadoop
 from treadle.admin.doctor import run as host
 from treadle.admin.doctor.bundle import Redactor
-from treadle.admin.doctor.checks import Facts
+from treadle.admin.doctor.hadoop import Facts
 from treadle.admin.doctor.run import CHECKS, chosen_checks
 from treadle.admin.host.plan import CLASS, CLASS_KEY
 from treadle.cli.main import run

@@ -17,8 +17,9 @@ from tests.support.decoys import RESOURCE_MANAGER, decoy
 from tests.support.doctor import findings, write_site
 
 from treadle import __version__
-from treadle.admin.doctor import hadoop, managers
-from treadle.admin.doctor.checks import Facts
+from treadle.admin.doctor import hadoop
+from treadle.admin.doctor import run as managers
+from treadle.admin.doctor.hadoop import Facts
 from treadle.admin.host.plan import CLASS, CLASS_KEY
 from treadle.admin.host.site_files import REQUIREMENTS, with_jar
 from treadle.cli.main import run

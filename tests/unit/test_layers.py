@@ -36,7 +36,6 @@ BASE = {
     "process_limits",
     "proposals",
     "sources",
-    "words",
     "__init__",
 }
 
@@ -45,7 +44,6 @@ ALLOWED = {
     "__main__": {"cli"},
     "errors": set(),
     "files": set(),
-    "words": set(),
     "events": set(),
     "log_lines": {"errors"},
     "process_limits": set(),

@@ -16,8 +16,7 @@ from treadle.events import Names
 from treadle.live import policies as live_policies
 from treadle.live.plan_link import PlanLink
 from treadle.live.plan_source import PlanEventSource
-from treadle.live.policies import LivePolicies
-from treadle.live.policy_memory import PolicyMemory
+from treadle.live.policies import LivePolicies, PolicyMemory
 from treadle.live.session import Session
 from treadle.record.files import segments
 from treadle.replay.verify import verify

@@ -17,8 +17,7 @@ from treadle.am.record import History
 from treadle.am.registries import MACHINE_STAGES_MAX, PlanRegistry, PlanSources
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag, Stage
-from treadle.history.run import JobRun, StageRun, recurrence_key
-from treadle.history.sketch import DurationSketch
+from treadle.history.run import DurationSketch, JobRun, StageRun, recurrence_key
 from treadle.planner.online import Machines
 
 

@@ -13,8 +13,8 @@ from tests.support.plan_side import LocalPlans
 from tests.unit.test_plan_listener import DAG, KEY, ONE, dag, report, vertex
 
 from treadle import events
+from treadle.am.listener import PlanService
 from treadle.am.protocol import Attempt, Header, Kind, Status
-from treadle.am.service import PlanService
 from treadle.config.settings import Plans
 from treadle.history.run import JobRun
 from treadle.live.plan_source import PlanEventSource

@@ -26,14 +26,13 @@ from tests.unit.test_plan_listener import DAG, KEY, ONE, OTHER, OTHER_KEY, dag, 
 from tests.unit.test_stage_reports import report as stage_report
 from tests.unit.test_stage_reports import stage
 
+from treadle.am.listener import PlanService
 from treadle.am.protocol import CHALLENGE_BYTES, NONCE_BYTES, Attempt, Header, Kind, Status, request
 from treadle.am.record import CLAIM, Claims, read_claims
 from treadle.am.record import DURATION_MAX_MS as CLAIM_DURATION_MAX_MS
 from treadle.am.registries import application_of
-from treadle.am.service import PlanService
 from treadle.config.settings import Listener, Plans, default_settings
-from treadle.history.run import NUMBER_MAX, JobRun, StageRun, recurrence_key
-from treadle.history.sketch import DURATION_MAX_MS, DurationSketch
+from treadle.history.run import DURATION_MAX_MS, NUMBER_MAX, DurationSketch, JobRun, StageRun, recurrence_key
 from treadle.live import plan_link
 from treadle.live.history_writer import StagesOf
 from treadle.live.plan_child import MEMORY_MAX, RUNS, RUNS_OF_USER, TRIMMED_BYTES, TRIMMED_EVERY_S, Memory, Runs

@@ -20,8 +20,7 @@ from treadle.am.quotas import Bounds
 from treadle.am.registries import StageRegistry, application_of, read_stage, read_stage_report, runs_of
 from treadle.events import Event, Names, Snapshot
 from treadle.history.profile import StageProfile
-from treadle.history.run import Measured, StageRun
-from treadle.history.sketch import DurationSketch
+from treadle.history.run import DurationSketch, Measured, StageRun
 from treadle.history.store import open_store
 from treadle.live.history_writer import ProfileRecorder
 from treadle.wire.frames import FrameEncoder, FrameHeader

@@ -13,12 +13,11 @@ from tests.unit.history.test_split_meta import content
 
 from treadle.am.quotas import Keeping
 from treadle.events import Event, Snapshot
-from treadle.history.run import JobRun, StageRun, size_of_run
-from treadle.history.sketch import DurationSketch
-from treadle.history.stages import splits as split_meta
-from treadle.history.stages.splits import BYTES_MAX, Split, SplitOrder
-from treadle.history.stages.tracker import StageTracker
-from treadle.live.hints import ALL_BYTES_PER_S, USER_BYTES_PER_S, WAITING, JobSplits, StagedSplits
+from treadle.history import splits as split_meta
+from treadle.history.run import DurationSketch, JobRun, StageRun, size_of_run
+from treadle.history.splits import BYTES_MAX, Split, SplitOrder
+from treadle.history.stages import StageTracker
+from treadle.live.event_source import ALL_BYTES_PER_S, USER_BYTES_PER_S, WAITING, JobSplits, StagedSplits
 from treadle.live.history_writer import HINTS, SPLITS, WAITING_RUNS, ProfileRecorder
 from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag
@@ -121,7 +120,7 @@ def test_files_that_are_none_count_too(cluster: Cluster) -> None:
         return before(stream)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("treadle.live.hints.read_splits", counted)
+        patch.setattr("treadle.live.event_source.read_splits", counted)
         for _ in range(10):
             assert cluster.look(1) == []
     assert reads == 1

@@ -21,18 +21,16 @@ from treadle.config.settings import Profiles, Settings
 from treadle.engine import Engine
 from treadle.engine.invented_cluster import resource_types
 from treadle.events import ContainerEvent, Event, Samples, Snapshot, StageInputs, TaskEstimates, TaskInputs
+from treadle.history import splits as split_meta
 from treadle.history.database import Retention, StoreError, Unusable
 from treadle.history.profile import JobProfile
-from treadle.history.run import JobRun, RecurrenceKey, StageRun
-from treadle.history.sketch import DurationSketch
-from treadle.history.stages import splits as split_meta
-from treadle.history.stages.splits import Split
+from treadle.history.run import DurationSketch, JobRun, RecurrenceKey, StageRun
+from treadle.history.splits import Split
 from treadle.history.store import ProfileStore, Sample, open_store
-from treadle.live.event_source import HistorySource
-from treadle.live.hints import AHEAD_KEY
+from treadle.live.event_source import AHEAD_KEY, HistorySource
 from treadle.live.history_writer import ProfileRecorder
 from treadle.live.session import Session
-from treadle.sidecar.work import EventSource
+from treadle.sidecar.child import EventSource
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
@@ -188,7 +186,7 @@ def test_a_job_that_nobody_has_seen_is_sampled(store: str) -> None:
 
 
 def test_more_jobs_than_are_followed_are_said(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.history.stages.tracker.JOBS_MAX", 2)
+    monkeypatch.setattr("treadle.history.stages.JOBS_MAX", 2)
     live = Live(store, settings_with(estimate="hints"))
     for _ in range(2):
         live.job(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from treadle.words import counted, nearest
+from treadle.errors import counted, nearest
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,7 @@ from treadle.am.quotas import Bounds, Keeping
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag, Stage, ordered
 from treadle.history.profile import JobProfile, Prediction, predicted, with_run
-from treadle.history.run import NUMBER_MAX, JobRun, Measured, RecurrenceKey, StageRun
-from treadle.history.sketch import DurationSketch
+from treadle.history.run import NUMBER_MAX, DurationSketch, JobRun, Measured, RecurrenceKey, StageRun
 from treadle.planner.online import NO_PLAN, SEEN_MIN, PlannedJob, Progress
 from treadle.planner.problem import GROUPS_MAX
 

@@ -138,7 +138,7 @@ def check_queues(file: Path, scenario: Path, *, trust_code: bool) -> None:
         queue_problems,
         settings_of,  # only here: it imports numba
     )
-    from treadle.simulate.scenario import Scenario
+    from treadle.simulate.run import Scenario
 
     read = Scenario.read(scenario, trust_code=trust_code)
     wrong, warnings = queue_problems(settings_of(file, read)[1], read.model)

@@ -24,19 +24,25 @@ from treadle.admin.install import find_policy
 from treadle.cli._console import INTERRUPTED, compiling, console_for_tables, counted_progress, say
 from treadle.cli._options import check_results, make_folder, write_json, writing
 from treadle.config.settings import Settings, default_settings
-from treadle.errors import UserError
+from treadle.errors import UserError, counted
 from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PolicyFailedError
 from treadle.simulate.batch import Line, Outcome, by_whom, check_trees, run_line, run_lines, settings_of, with_scenario
-from treadle.simulate.comparison import FEW, against_of, as_rows, pairs_of, slowdowns_of
-from treadle.simulate.run import Run
-from treadle.simulate.scenario import Scenario
-from treadle.simulate.tables import TableFormat, check_parquet, write_tables
+from treadle.simulate.comparison import (
+    FEW,
+    TableFormat,
+    against_of,
+    as_rows,
+    check_parquet,
+    pairs_of,
+    slowdowns_of,
+    write_tables,
+)
+from treadle.simulate.run import Run, Scenario
 from treadle.simulator.engines_simulation import warm_up_all
 from treadle.simulator.measure import EngineFigures
 from treadle.simulator.results import FailedRun, Summary, as_json
 from treadle.tables import empty_table
-from treadle.words import counted
 
 
 def comparison_tables(summaries: Sequence[Summary], *, details: bool) -> Iterator[Table]:

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from treadle.cli._console import INTERRUPTED, compiling, console_for_tables, counted_progress, progress_console, say
 from treadle.cli._options import check_results, check_writable, write_json, writing
+from treadle.errors import counted
 from treadle.policy.user_parts import PolicyFailedError
 from treadle.simulate.comparison import FEW, Interval
 from treadle.simulator.engines_simulation import warm_up_all
@@ -25,7 +26,6 @@ from treadle.sweep.plan import Inputs, Plan, plan_of
 from treadle.sweep.report import MEAN, Cell, Report, report_of
 from treadle.sweep.runs import Done, Kept, Runs, run_locally
 from treadle.sweep.spark import Spark, check_spark
-from treadle.words import counted
 
 FAILURES_SHOWN = 10
 ROWS_SHOWN = 40

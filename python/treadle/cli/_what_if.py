@@ -15,7 +15,7 @@ from rich.table import Table
 from treadle.cli._console import say
 from treadle.errors import UserError
 from treadle.record.files import segments
-from treadle.replay.histories import Histories, cluster_of, reduce_histories
+from treadle.replay.model import Histories, cluster_of, reduce_histories
 from treadle.replay.verify import Report
 from treadle.replay.what_if import OBSERVED, Outcome, as_recorded, error, open_recording, outcomes_of, replayed
 from treadle.wire.schema import WireError

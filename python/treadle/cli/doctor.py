@@ -62,7 +62,7 @@ def doctor(
     ca: CaOption = None,
 ) -> None:
     """Look at the host, Hadoop's settings, files and ResourceManagers. Exit code 1: a check has failed."""
-    from treadle.admin.doctor.checks import Facts
+    from treadle.admin.doctor.hadoop import Facts
     from treadle.admin.doctor.run import chosen_checks, examine
     from treadle.admin.host.manifest import installed_conf
     from treadle.admin.host.plan import found_prefix

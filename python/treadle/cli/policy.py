@@ -10,7 +10,7 @@ import typer
 from treadle.cli._console import console_for_tables
 from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, confirm, read_bean
 from treadle.cli._options import TrustOption
-from treadle.words import counted
+from treadle.errors import counted
 
 if TYPE_CHECKING:
     from treadle.cli._policy_use import Change

@@ -16,9 +16,8 @@ import typer
 
 from treadle.cli._console import console_for_tables, printable
 from treadle.cli._jmx import CaOption
-from treadle.errors import UserError
+from treadle.errors import UserError, counted
 from treadle.files import write_whole
-from treadle.words import counted
 
 if TYPE_CHECKING:
     from treadle.history.database import Retention

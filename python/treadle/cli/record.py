@@ -13,7 +13,7 @@ from treadle.cli._console import console_for_tables, say
 from treadle.cli._jmx import JsonOption
 
 if TYPE_CHECKING:
-    from treadle.record.summary import Summary
+    from treadle.record.reader import Summary
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -35,7 +35,7 @@ def show(place: PlaceArgument, as_json: JsonOption = False) -> None:
     The exit code is 1 if a segment is damaged or frames are missing. The last one may still be written.
     """
     from treadle.record.files import segments
-    from treadle.record.summary import summarise
+    from treadle.record.reader import summarise
 
     found = summarise(segments(place))
     if as_json:

@@ -18,9 +18,8 @@ from rich.table import Table
 
 from treadle.cli._console import console_for_tables, say
 from treadle.cli._options import check_plotting, writing
-from treadle.errors import UserError
+from treadle.errors import UserError, counted
 from treadle.tables import empty_table
-from treadle.words import counted
 from treadle.workload.formats import FORMATS, read_workload, recognised
 from treadle.workload.job import Workload, loads
 from treadle.workload.summary import QUANTILES, Summary, summarise

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from treadle.errors import UserError
-from treadle.words import nearest
+from treadle.errors import UserError, nearest
 
 
 class Problem(NamedTuple):

@@ -23,8 +23,8 @@ from pydantic import Field, PrivateAttr
 from treadle.config.parts import DURATIONS, QUESTIONS, Parameters, Part
 from treadle.config.settings import Policy, Settings
 from treadle.config.trust import reason_against
+from treadle.errors import nearest
 from treadle.files import read_regular
-from treadle.words import nearest
 
 BYTES_MAX: Final = 1 << 20
 """No part's file is longer than this."""

@@ -11,7 +11,6 @@ from typing import Any, TypeVar, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from treadle.config.engines import Entry, RosterEngine, engines_of, problems, unused
 from treadle.config.errors import ConfigError, Problem, lines_of, unknown
 from treadle.config.part_files import BYTES_MAX as PART_BYTES_MAX
 from treadle.config.part_files import FilePart, PartFileError
@@ -22,12 +21,17 @@ from treadle.config.settings import (
     OWN_KEYS,
     SECTIONS,
     SEED_MAX,
+    Entry,
     Kernels,
     Policy,
     Profiles,
+    RosterEngine,
     Settings,
     Source,
     default_settings,
+    engines_of,
+    problems,
+    unused,
 )
 from treadle.config.trust import reason_against, untrusted
 from treadle.config.yaml_nodes import NO_NAME, Path, YamlDocument, text_of

@@ -18,9 +18,8 @@ from typing import Any, Final
 import yaml
 from pydantic.fields import FieldInfo
 
-from treadle.config.engines import Entry, Retry, Select
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Kind, Parameters, PartRegistry
-from treadle.config.settings import IGNORE_PRIORITY, IGNORES_PRIORITY, SECTIONS
+from treadle.config.settings import IGNORE_PRIORITY, IGNORES_PRIORITY, SECTIONS, Entry, Retry, Select
 from treadle.errors import UserError
 from treadle.files import own_as, own_folder, read_regular, write_whole
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from treadle.constraints.expression import ANY, Conjunction, ExpressionError, Predicate, conditions, conjunction
 from treadle.constraints.placement import ALTERNATIVES_MAX, Alternative, Understood
-from treadle.words import counted, nearest
+from treadle.errors import counted, nearest
 
 REQUIRE: Final = "treadle:require="
 PREFER: Final = "treadle:prefer="

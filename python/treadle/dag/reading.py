@@ -18,7 +18,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from pydantic_core.core_schema import no_info_plain_validator_function
 
 from treadle.dag.dag import MACHINES_MAX, DagError, Instance, Stage, check_fits, ordered
-from treadle.words import nearest
+from treadle.errors import nearest
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 WHOLE_MAX: Final = 2**40

@@ -22,8 +22,7 @@ from typing import Any, Final
 from treadle.dashboard.history import Conditions, History, Trouble
 from treadle.dashboard.reading import COUNTERS, Decisions, HeldNode, Job, Nodes, Queue, Reader, held_of
 from treadle.dashboard.views import EVENTS_SHOWN_MAX, PARTS, Board, Estimates, View, documents, exposition, overview
-from treadle.errors import UserError, printable
-from treadle.words import STARVED
+from treadle.errors import STARVED, UserError, printable
 from treadle.yarn import pages
 from treadle.yarn.pages import active_of
 

@@ -9,8 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from treadle.config.engines import lost_queues
-from treadle.config.settings import Choice, Settings, default_settings, with_parts
+from treadle.config.settings import Choice, Settings, default_settings, lost_queues, with_parts
 from treadle.constraints.choices import GANG
 from treadle.engine.invented_cluster import small_cluster, small_events
 from treadle.engine.several import Attempts, Divided, Guarantees

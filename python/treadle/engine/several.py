@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from treadle.compiled.array_types import I32, I64, U8, Records
-from treadle.config.engines import GANG_MAX, RosterEngine
+from treadle.config.settings import GANG_MAX, RosterEngine
 from treadle.constraints.choices import gang_of
 from treadle.events import CONFLICTS, ApplicationState, Fate
 from treadle.model.cluster import Cluster

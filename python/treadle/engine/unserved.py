@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I64, Records
 from treadle.compiled.pair_map import find
+from treadle.errors import STARVED
 from treadle.events import ApplicationState, NodeState
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, GUARANTEED, LIMIT, MAX_PARTITIONS, MAXIMUM, TOTAL, USED, View
 from treadle.policy.shares.tree import FROM_QUEUE, Shares
-from treadle.words import STARVED
 
 LASTS_MS: Final = 120_000
 """So long a queue is below before that is a condition."""

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I32, I64
+from treadle.errors import counted
 from treadle.events import ApplicationState, Fate, NodeState
 from treadle.explain.causes import ORDER, AskExplained, Cause, Explanation, Verdict, Way, Why
 from treadle.explain.obstacles import (
@@ -31,7 +32,6 @@ from treadle.model.tables import ASSUMED, GUARANTEED, MAXIMUM, TOTAL, USED
 from treadle.policy.shares.aims import turn
 from treadle.policy.shares.tree import AIM, AIMS, STEP
 from treadle.policy.state import FIFO, KEYED
-from treadle.words import counted
 
 AIMING: Final = (
     "goes first: it has {has:.1%} of the {goal:.1%} that the share aims at, {own} {own_has:.1%} of {own_goal:.1%}"

@@ -20,8 +20,7 @@ from treadle.history.profile import (
     RecentRun,
     StageProfile,
 )
-from treadle.history.run import NUMBER_MAX, RUN_ID, JobRun, Measured, RecurrenceKey, StageRun, storable
-from treadle.history.sketch import DurationSketch
+from treadle.history.run import NUMBER_MAX, RUN_ID, DurationSketch, JobRun, Measured, RecurrenceKey, StageRun, storable
 
 
 def mapping_of(value: object, what: str) -> Mapping[str, Any]:

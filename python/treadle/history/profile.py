@@ -12,8 +12,7 @@ from math import log, sqrt
 from statistics import median, median_low
 from typing import Final, NamedTuple
 
-from treadle.history.run import JobRun, Measured, RecurrenceKey, StageRun, application_of_run
-from treadle.history.sketch import DurationSketch
+from treadle.history.run import DurationSketch, JobRun, Measured, RecurrenceKey, StageRun, application_of_run
 
 RECENT_MAX: Final = 20
 """Runs that are remembered one by one, so that an estimator can weigh the latest more."""

@@ -22,9 +22,8 @@ from treadle.errors import UserError
 from treadle.live.door import Close, close_all
 from treadle.live.process import EXIT_MISTAKE, kernel_cache, loading
 from treadle.log_lines import log_to_stderr
-from treadle.sidecar.child import READY
+from treadle.sidecar.child import LISTENS, READY, Work
 from treadle.sidecar.hub import LEASE_MS
-from treadle.sidecar.work import LISTENS, Work
 
 _log = logging.getLogger(__name__)
 

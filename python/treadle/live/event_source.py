@@ -2,22 +2,296 @@
 
 Looking up is done elsewhere (`treadle.live.history_writer`); here is only taken over what is there, on the thread that
 decides. Every hint is an event, so a run can be repeated from its frames and these events.
+
+Hints about jobs beside frames: earlier runs and input splits.
+
+What is there is the users': each gets his turn, and what is read a second is bounded, by user and in all. A job whose
+turn has not come by the time that its AM has a container is sampled without its splits, as one without any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from treadle.events import Applications, ApplicationState, Event, Samples, TaskEstimates, filled
+from treadle import events
+from treadle.am.quotas import Bounds, Keeping
+from treadle.events import INDEX_MAX, KEYS_AHEAD, Applications, ApplicationState, Event, Samples, TaskEstimates, filled
 from treadle.history.database import SAMPLES_MAX
-from treadle.history.stages.splits import SplitFollower
+from treadle.history.profile import JobProfile, predicted
+from treadle.history.run import Measured, RecurrenceKey
+from treadle.history.splits import (
+    BYTES_MAX,
+    Places,
+    SplitFollower,
+    SplitMetaError,
+    SplitOrder,
+    open_staged,
+    read_splits,
+)
+from treadle.history.stages import Framework, JobState, StageTracker
 from treadle.history.store import Sample, sample_at, samples_event
-from treadle.live.hints import JobSplits, KeyHint, SnapshotId
-from treadle.sidecar.work import EventSource
+from treadle.sidecar.child import EventSource
 from treadle.wire.frames import Frame
+
+_log = logging.getLogger(__name__)
+
+WAITING: Final = Bounds(1024, 100 << 10, 1000 << 10, things=1000)
+"""Jobs whose splits are not read yet: 100 of a user, 1,000 in all; the user that has most loses the oldest."""
+
+ALL_BYTES_PER_S: Final = 1 << 20
+USER_BYTES_PER_S: Final = 256 << 10
+"""How fast splits are read in the long run; parsing takes about a sixth of a second a MiB."""
+READ_BYTES_MIN: Final = 16 << 10
+"""What a file counts for at least, also one that is none."""
+_PAUSE_MS_MAX: Final = 60_000
+"""A clock that was set back is waited for no longer."""
+_USERS_MAX: Final = 1_000
+
+
+class JobSplits(NamedTuple):
+    """The splits of a job, arranged for the nodes of the cluster."""
+
+    application: int
+    """The shim's index."""
+    order: SplitOrder
+
+
+class StagedSplits:
+    """A folder in which jobs' clients leave their splits."""
+
+    def __init__(self) -> None:
+        self._places = Places()
+        self._waiting: Keeping[int, str] = Keeping(WAITING)
+        """Users of the jobs whose turn has not come, by application."""
+        self._had: set[int] = set()
+        """Applications that run and had their turn: being reported again is no reason for another one."""
+        self._again_ms: dict[str, int] = {}
+        """When more is read of a user; of all under the empty name."""
+
+    def look(self, frame: Frame, tracker: StageTracker, staging: str, pending: Collection[str]) -> list[JobSplits]:
+        """Return the splits of MapReduce jobs whose AMs have no container yet, as many as there is time for.
+
+        Args:
+            frame: what is new
+            tracker: has been given it
+            staging: as `treadle.config.settings.Profiles.staging`; empty: nothing is read
+            pending: users of whom there are splits that nobody has taken yet: theirs wait
+        """
+        for event in frame.events:
+            self._places.follow(event)
+        if not staging or frame.header.snapshot:
+            # which splits the maps that run have is not known
+            self._waiting, self._had = Keeping(WAITING), set()
+            return []
+        for event in frame.events:
+            if isinstance(event, events.Applications):
+                self._applications(event, tracker)
+        return self._read_some(tracker, staging, set(pending), frame.header.rm_time_ms)
+
+    def _applications(self, event: events.Applications, tracker: StageTracker) -> None:
+        self._had.difference_update(event.application[event.state == ApplicationState.GONE].tolist())
+        waits = (event.state != ApplicationState.GONE) & (event.awaiting_am == 1) & (event.attempt == 1)
+        for application in event.application[waits].tolist():
+            job = tracker.job(application)
+            if job is not None and job.framework is Framework.MAPREDUCE and application not in self._had:
+                self._had.add(application)
+                self._waiting.put(application, job.user, job.user, 0)
+
+    def _read_some(self, tracker: StageTracker, staging: str, pending: set[str], now_ms: int) -> list[JobSplits]:
+        found = []
+        for application, user in self._waiting.things():
+            job = tracker.job(application)
+            if job is None or not job.awaiting_am:
+                self._waiting.pop(application)
+            elif not self._may_read("", now_ms):
+                break
+            elif user not in pending and self._may_read(user, now_ms):
+                self._waiting.pop(application)
+                order = self._read(staging, job, now_ms)
+                if order is not None:
+                    pending.add(user)
+                    found.append(JobSplits(application, order))
+        return found
+
+    def _read(self, staging: str, job: JobState, now_ms: int) -> SplitOrder | None:
+        size = READ_BYTES_MIN
+        try:
+            with open_staged(staging, job.user, job.id) as stream:
+                size = max(size, stream.seek(0, 2))
+                stream.seek(0)
+                splits = read_splits(stream)
+        except (OSError, SplitMetaError) as error:
+            _log.info("%s is sampled without its splits: %s", job.id, error)
+            return None
+        finally:
+            self._charge(job.user, size, now_ms)
+        return SplitOrder(splits, self._places.racks()) if any(split.bytes for split in splits) else None
+
+    def _may_read(self, user: str, now_ms: int) -> bool:
+        left_ms = self._again_ms.get(user, now_ms) - now_ms
+        return left_ms <= 0 or left_ms > _PAUSE_MS_MAX
+
+    def _charge(self, user: str, size: int, now_ms: int) -> None:
+        size = min(size, BYTES_MAX)
+        if len(self._again_ms) > _USERS_MAX:
+            self._again_ms = {name: time_ms for name, time_ms in self._again_ms.items() if time_ms > now_ms}
+        self._again_ms[user] = now_ms + 1000 * size // USER_BYTES_PER_S
+        self._again_ms[""] = now_ms + 1000 * size // ALL_BYTES_PER_S
+
+
+KEYS_MAX: Final = 1_000_000
+"""Request keys that are looked at; beyond it there are no hints until the next snapshot."""
+
+KEYS_KEPT: Final = 4096
+"""The shim uses higher indices of request keys again, so that no hint is given for them."""
+
+AHEAD_KEY: Final = INDEX_MAX - 1
+"""Hints for stages that are not asked for yet have request keys from here down: the shim counts from 0 up."""
+STAGES_AHEAD_MAX: Final = KEYS_AHEAD
+"""Stages of a job that get hints before they are asked for."""
+
+FindProfile = Callable[[RecurrenceKey], JobProfile | None]
+
+
+class SnapshotId(NamedTuple):
+    """A snapshot, by which indices of applications and of request keys are counted."""
+
+    epoch: int
+    sequence: int
+
+
+class KeyHint(NamedTuple):
+    """What earlier runs say of the tasks of a request key; a row of `treadle.events.TaskEstimates`."""
+
+    application: int
+    key: int
+    duration_ms: int
+    deviation_ms: int
+    tasks: int = -1
+    """How many have not ended, of a stage that is not asked for yet; -1: what is asked for says it."""
+
+
+class HistoryLookup:
+    """Looks up each job once, when it first asks for containers, and gives a hint for each of its request keys once.
+
+    With the first come hints for the job's other stages, and how wide they were; these are taken back
+    when they are asked for.
+    """
+
+    def __init__(self, tracker: StageTracker, find: FindProfile) -> None:
+        """Look up jobs that a tracker follows.
+
+        Args:
+            tracker: is given each frame before `look` is
+            find: the profile of a key, None if there is none
+        """
+        self._tracker = tracker
+        self._find = find
+        self._profiles: dict[int, JobProfile | None] = {}
+        """By application, of those that have asked for containers."""
+        self._asked: dict[int, set[int]] = {}
+        """The request keys that were looked at, by application."""
+        self._keys = 0
+        self._known: set[int] = set()
+        """Applications with hints."""
+        self._ahead: dict[int, dict[str, int]] = {}
+        """Of each application the keys of stages that it has not asked for yet."""
+        self.snapshot = SnapshotId(0, 0)
+        """Which snapshot the indices of what was returned last count by."""
+
+    def look(self, frame: Frame) -> list[KeyHint]:
+        """Return hints for what a frame asks for and had none since the last snapshot, in its order."""
+        if frame.header.snapshot:
+            self.snapshot = SnapshotId(frame.header.epoch, frame.header.sequence)
+            self._profiles.clear()
+            self._asked.clear()
+            self._keys = 0
+            self._known.clear()
+            self._ahead.clear()
+        found: list[KeyHint] = []
+        for event in frame.events:
+            if isinstance(event, events.Applications):
+                gone = event.application[event.state == ApplicationState.GONE]
+                for application in gone.tolist():
+                    self._forget(application)
+            elif isinstance(event, events.Requests):
+                rows = (event.application, event.key, event.priority, event.count)
+                for row in zip(*(column.tolist() for column in rows), strict=True):
+                    found += self._look_up(*row)
+        return found
+
+    def summary(self) -> str:
+        """Return in a few words how many jobs are known by earlier runs."""
+        return f"{len(self._known)} of {len(self._profiles)} jobs by earlier runs"
+
+    def _look_up(self, application: int, key: int, priority: int, count: int) -> list[KeyHint]:
+        job = self._tracker.job(application)
+        if job is None or not count or job.awaiting_am or self._keys >= KEYS_MAX or key >= KEYS_KEPT:
+            return []  # the only container of a job that awaits its AM is the AM's
+        keys = self._asked.setdefault(application, set())
+        if key in keys:
+            return []
+        keys.add(key)
+        self._keys += 1
+        name = job.stage(priority).name
+        if application not in self._profiles:
+            self._profiles[application] = _measured_as(self._find(job.key()), job.framework.measured)
+            found = self._tell_ahead(job, application, name)
+        else:
+            ahead = self._ahead.get(application, {}).pop(name, None)
+            found = [KeyHint(application, ahead, -1, -1, 0)] if ahead is not None else []
+        asked = self._tell(job, application, key, priority)
+        return [*found, asked] if asked is not None else found
+
+    def _tell_ahead(self, job: JobState, application: int, first: str) -> list[KeyHint]:
+        """Return what is known of stages that come after the first one asked for, under keys of their own."""
+        profile = self._profiles[application]
+        stages = () if profile is None else profile.stages
+        position = next((stage.position for stage in stages if stage.name == first), None)
+        if position is None:
+            return []
+        found: list[KeyHint] = []
+        for at, stage in enumerate(stages[:STAGES_AHEAD_MAX]):
+            if stage.position <= position or stage.measured is not job.framework.measured:
+                continue
+            estimate = predicted(stage, stage.demand)
+            if estimate is not None:
+                key = AHEAD_KEY - at  # the same after the next snapshot, whatever is asked for by then
+                self._ahead.setdefault(application, {})[stage.name] = key
+                found.append(KeyHint(application, key, estimate.duration_ms, estimate.deviation_ms, stage.width))
+        return found
+
+    def _tell(self, job: JobState, application: int, key: int, priority: int) -> KeyHint | None:
+        profile = self._profiles[application]
+        name = job.stage(priority).name
+        stage = None if profile is None else next((one for one in profile.stages if one.name == name), None)
+        if stage is None or stage.measured is not job.framework.measured:
+            return None
+        estimate = predicted(stage, job.demand(priority))
+        if estimate is None:
+            return None
+        job.note_hint(name, estimate.duration_ms)
+        self._known.add(application)
+        return KeyHint(application, key, estimate.duration_ms, estimate.deviation_ms)
+
+    def _forget(self, application: int) -> None:
+        self._profiles.pop(application, None)
+        self._known.discard(application)
+        self._ahead.pop(application, None)
+        self._keys -= len(self._asked.pop(application, ()))
+
+
+def _measured_as(profile: JobProfile | None, measured: Measured) -> JobProfile | None:
+    """Return a profile with those stages alone for which there can be hints, which are few: it is kept by job."""
+    if profile is None:
+        return None
+    return replace(profile, stages=tuple(stage for stage in profile.stages if stage.measured is measured))
+
 
 ROWS_MAX: Final = 5_000
 """Hints given at once; the others wait for the next frame."""

@@ -15,15 +15,15 @@ from itertools import count
 from threading import Condition, Thread
 from typing import Final, TypeVar
 
+from treadle.am.listener import SPARK
 from treadle.am.quotas import Bounds, Keeping
-from treadle.am.service import SPARK
 from treadle.config.settings import Profiles, Settings
 from treadle.history.database import SAMPLES_MAX, Retention, StoreError
 from treadle.history.profile import JobProfile
 from treadle.history.run import JobRun, RecurrenceKey, StageRun, size_of_run
-from treadle.history.stages.tracker import StageTracker
+from treadle.history.stages import StageTracker
 from treadle.history.store import ProfileStore, Sample, open_store
-from treadle.live.hints import HistoryLookup, JobSplits, KeyHint, SnapshotId, StagedSplits
+from treadle.live.event_source import HistoryLookup, JobSplits, KeyHint, SnapshotId, StagedSplits
 from treadle.live.session import FrameObserver
 from treadle.live.stored_profiles import retention_of
 from treadle.wire.frames import Frame, FrameDecoder, read_frame_header

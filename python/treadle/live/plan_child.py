@@ -22,9 +22,9 @@ from typing import Any, Final
 
 import psutil
 
+from treadle.am.listener import PlanService
 from treadle.am.protocol import Attempt
 from treadle.am.quotas import Rate
-from treadle.am.service import PlanService
 from treadle.config.settings import Listener, Plans, Profiles
 from treadle.errors import UserError
 from treadle.history.run import JobRun

@@ -34,10 +34,9 @@ from treadle.am.record import CLAIM, CLAIMS_MAX, Claims, read_claims
 from treadle.am.registries import Amounts, runs_of
 from treadle.config.settings import Profiles, Settings
 from treadle.config.trust import connect
-from treadle.errors import printable
+from treadle.errors import counted, printable
 from treadle.history.run import JobRun, StageRun
 from treadle.live.plan_words import Said, line, read_frame, run_from_bytes, stages_from_bytes
-from treadle.words import counted
 
 COMMAND: Final = (sys.executable, "-P", "-m", "treadle.live.plan_child")
 

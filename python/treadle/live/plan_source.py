@@ -15,19 +15,19 @@ from typing import Any, Final
 import numpy as np
 
 from treadle import events
+from treadle.am.listener import TYPES
 from treadle.am.protocol import Attempt
 from treadle.am.quotas import FairQueue
 from treadle.am.record import CLAIM, Claims
 from treadle.am.registries import Amounts
-from treadle.am.service import TYPES
 from treadle.config.settings import Settings
+from treadle.errors import counted
 from treadle.events import ApplicationState, Event, NodeState, PlanRanks, Replaces, TaskClaims
 from treadle.history.run import JobRun
 from treadle.live.history_writer import StagesOf
 from treadle.live.plan_link import PlanLink, PlanSide
-from treadle.sidecar.work import EventSource
+from treadle.sidecar.child import EventSource
 from treadle.wire.frames import Frame
-from treadle.words import counted
 
 _log = logging.getLogger(__name__)
 

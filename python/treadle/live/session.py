@@ -25,8 +25,8 @@ from treadle.engine import Engine
 from treadle.events import Applications, ApplicationState, AttemptKeys, Event, PolicySwitch, Requests
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
+from treadle.sidecar.child import EventSource
 from treadle.sidecar.merge import REPORT_INTERVAL_MS
-from treadle.sidecar.work import EventSource
 from treadle.wire.answer import Answer, Status, encode_answer, rows_within
 from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_header, without_keys
 from treadle.wire.schema import TooManyError, VersionError, WireError

@@ -13,10 +13,9 @@ from typing import Final
 import numpy as np
 
 from treadle.dag.dag import Dag
-from treadle.planner.bounds import Structure, path_lengths, structure
 from treadle.planner.candidates import Objective, part_groups, part_problem
 from treadle.planner.construct import FORWARD, SCP
-from treadle.planner.plan import Plan, Ranking, finish
+from treadle.planner.plan import Plan, Ranking, Structure, finish, path_lengths, structure
 from treadle.planner.problem import I64, Problem, compile_problem
 from treadle.planner.workspace import Workspace
 

@@ -18,8 +18,8 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from treadle.planner.bounds import Structure
 from treadle.planner.construct import CHILDREN, CSP, PARENTS, PSC, SCP, SIBLINGS, SPC, TROUBLESOME
+from treadle.planner.plan import Structure
 from treadle.planner.problem import F64, I64, U8, Problem
 from treadle.planner.workspace import Workspace
 

@@ -23,8 +23,6 @@ import numpy as np
 
 from treadle.dag.dag import Dag, Stage
 from treadle.planner.baselines import labels, levels
-from treadle.planner.bounds import LowerBounds, Structure, path_lengths, structure
-from treadle.planner.breed import FOLLOWED, IN_SPACE
 from treadle.planner.candidates import (
     Best,
     Budget,
@@ -43,7 +41,8 @@ from treadle.planner.candidates import (
     schedules_of,
 )
 from treadle.planner.construct import CSP, PSC, SCP, SPC
-from treadle.planner.plan import Plan, Ranking, finish
+from treadle.planner.follow import FOLLOWED, IN_SPACE
+from treadle.planner.plan import LowerBounds, Plan, Ranking, Structure, finish, path_lengths, structure
 from treadle.planner.problem import I64, Problem, compile_problem, reversed_problem
 from treadle.planner.workspace import Workspace
 

@@ -8,9 +8,8 @@ from typing import Final
 import numpy as np
 
 from treadle.planner import problem as arrays
-from treadle.planner.breed import IN_SPACE, breed
 from treadle.planner.construct import construct, justify_list
-from treadle.planner.follow import follow_plan
+from treadle.planner.follow import IN_SPACE, breed, follow_plan
 from treadle.planner.problem import F64, I64, U64, Problem, reversed_problem
 
 _NO_RATES: Final = np.zeros(0, np.float64)

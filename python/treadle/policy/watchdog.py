@@ -3,7 +3,7 @@
 Python code is stopped by an exception that a thread of the watchdog's raises in it. Code that does not come back to
 the interpreter (a call into C that never returns, with or without the interpreter's lock) cannot be stopped so: then
 the process ends, by a timer in C that needs no lock, after writing to a file where it was. The ResourceManager starts
-the sidecar again, which finds the file (`treadle.live.policy_memory`).
+the sidecar again, which finds the file (`treadle.live.policies`).
 
 How long parts from files take where nobody stops them: in a trial, and in a simulation.
 """

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent, NodeState
-from treadle.history.stages.stage import Framework, StageId, stage_of
+from treadle.history.stages import Framework, StageId, stage_of
 from treadle.record.files import RecordingError
 from treadle.record.reader import NOT_FROM_START, open_all
 from treadle.record.ticks import SettingsText

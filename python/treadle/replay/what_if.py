@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 
 from treadle.config.settings import Settings
-from treadle.errors import UserError
+from treadle.errors import UserError, counted
 from treadle.policy.user_parts import PolicyFailedError
 from treadle.proposals import Proposals
 from treadle.record.reader import open_all
@@ -35,7 +35,6 @@ from treadle.simulator.simulation import Simulation
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import read_frame_header
 from treadle.wire.schema import WireError
-from treadle.words import counted
 
 _ROWS_MAX: Final = 1 << 30
 

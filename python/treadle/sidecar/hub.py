@@ -14,17 +14,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.config.engines import GANG_MAX, RosterEngine
 from treadle.config.errors import ConfigError
+from treadle.config.settings import GANG_MAX, RosterEngine
 from treadle.errors import printable
 from treadle.events import Applications, ApplicationState, ContainerEvent, Containers, Event, Fates, Snapshot
 from treadle.proposals import Proposals
-from treadle.sidecar.child import ChildProcess
-from treadle.sidecar.feed import Feed
+from treadle.sidecar.child import ChildProcess, EventSource, Work
 from treadle.sidecar.merge import REPORT_INTERVAL_MS, Bidder, Merge, Offer, Report, check_answer, merge_into
-from treadle.sidecar.mirror import Mirror
+from treadle.sidecar.mirror import Feed, Mirror
 from treadle.sidecar.roster import NEVER, Asking, Move, Roster
-from treadle.sidecar.work import EventSource, Work
 from treadle.wire.answer import Answer, Status, decode_answer, encode_answer, rows_within
 from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader, read_frame_header
 from treadle.wire.schema import FrameFlag, WireError

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
-from treadle.config.engines import GANG_MAX, RosterEngine
+from treadle.config.settings import GANG_MAX, RosterEngine
 from treadle.events import CONFLICTS, Fate, Fates
 from treadle.proposals import Proposals
 from treadle.sidecar.mirror import Mirror

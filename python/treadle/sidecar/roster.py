@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from treadle.config.engines import STEADY_MS, RosterEngine, Select
+from treadle.config.settings import STEADY_MS, RosterEngine, Select
 
 NEVER: Final = -1
 

@@ -16,9 +16,9 @@ from treadle.simulate.comparison import interval_of_difference as interval_of_di
 from treadle.simulate.comparison import interval_of_ratio as interval_of_ratio
 from treadle.simulate.comparison import pairs_of as pairs_of
 from treadle.simulate.comparison import slowdowns_of as slowdowns_of
+from treadle.simulate.comparison import write_tables as write_tables
 from treadle.simulate.run import Run as Run
-from treadle.simulate.scenario import Scenario as Scenario
-from treadle.simulate.tables import write_tables as write_tables
+from treadle.simulate.run import Scenario as Scenario
 from treadle.simulator.results import FailedRun as FailedRun
 from treadle.workload.formats import read_workload as read_workload
 from treadle.workload.job import Framework as Framework

@@ -24,23 +24,20 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from treadle.admin.install import find_policy
-from treadle.config.engines import lost_queues
 from treadle.config.errors import lines_of
 from treadle.config.reader import read_settings
-from treadle.config.settings import Settings, default_settings
+from treadle.config.settings import Settings, default_settings, lost_queues
 from treadle.config.yaml_nodes import YamlDocument
-from treadle.errors import UserError
+from treadle.errors import UserError, nearest
 from treadle.policy.catalogue import register_parts
 from treadle.policy.shares.tree import TreeNode, TreeParameters
 from treadle.policy.user_parts import PolicyFailedError
-from treadle.simulate.run import Run, run_of
-from treadle.simulate.scenario import Scenario
+from treadle.simulate.run import Run, Scenario, run_of
 from treadle.simulator.engines_simulation import simulation_of, warm_up_all, with_engines
 from treadle.simulator.jobs import leaves_of
 from treadle.simulator.results import FailedRun
 from treadle.simulator.scenario import Scenario as Model
 from treadle.simulator.simulation import Progress, check_possible, unfinished_warning
-from treadle.words import nearest
 from treadle.workload.job import Workload
 
 SHOWN_MAX = 20

@@ -30,11 +30,10 @@ from typing import NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import I32, I64
-from treadle.config.engines import STEADY_MS, Retry, RosterEngine, lost_queues
 from treadle.config.part_files import in_simulation
 from treadle.config.parts import TASK_ESTIMATES
 from treadle.config.reader import parse_engines
-from treadle.config.settings import Settings
+from treadle.config.settings import STEADY_MS, Retry, RosterEngine, Settings, lost_queues
 from treadle.engine import Engine
 from treadle.errors import UserError
 from treadle.policy.user_parts import insist

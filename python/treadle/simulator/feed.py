@@ -18,10 +18,9 @@ from treadle import events
 from treadle.compiled.array_types import I32, I64, Records
 from treadle.constraints.expression import conditions
 from treadle.events import ApplicationState, ContainerEvent, Event, QueueState, Replaces, filled
-from treadle.simulator.build import Built
+from treadle.simulator.build import Bound, Built
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import AppState, ContainerState, RowKind, State
-from treadle.simulator.flatten import Bound
 from treadle.simulator.plans import FollowedPlans
 
 

@@ -11,10 +11,9 @@ from treadle.dag.dag import ordered
 from treadle.simulator.scenario import Distribution, Generator, InlineJob, OwnGenerator, Scenario
 from treadle.workload import generate as distributions
 from treadle.workload import generate as shapes
-from treadle.workload.formats import read_workload
+from treadle.workload.formats import GENERATORS, function_of_file, made, offered_function, place_of, read_workload
 from treadle.workload.generate import poisson
 from treadle.workload.job import Framework, Job, Workload, arranged, dealt, scaled_to_load
-from treadle.workload.own_code import GENERATORS, function_of_file, made, offered_function, place_of
 
 
 def capacity_of(scenario: Scenario) -> dict[str, float]:

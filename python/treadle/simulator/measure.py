@@ -14,8 +14,7 @@ from treadle.compiled.array_types import F64, I64
 from treadle.fairness import HDRF, Group, Leaf, Tree, fill
 from treadle.simulator.build import Built
 from treadle.simulator.cluster import state as tables
-from treadle.simulator.cluster.state import AppState, State
-from treadle.simulator.cluster.usage import integrate_all
+from treadle.simulator.cluster.state import AppState, State, integrate_all
 from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import QueueTree, Scenario
 

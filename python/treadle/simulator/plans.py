@@ -23,9 +23,9 @@ from treadle.planner.online import (
     critical_path_order,
     machines_of,
 )
+from treadle.simulator.build import StageOrder
 from treadle.simulator.cluster import state as tables
 from treadle.simulator.cluster.state import AppState, RowKind, State
-from treadle.simulator.flatten import StageOrder
 from treadle.simulator.scenario import Scenario
 from treadle.workload.job import Framework, Workload
 

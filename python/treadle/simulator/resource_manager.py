@@ -10,7 +10,7 @@ from treadle import events
 from treadle.compiled.array_types import I64, U8
 from treadle.events import Event, filled
 from treadle.proposals import Proposals
-from treadle.sidecar import feed as sidecar
+from treadle.sidecar import mirror as sidecar
 from treadle.sidecar.mirror import Mirror
 from treadle.simulator.build import Built, with_room
 from treadle.simulator.cluster import state as tables

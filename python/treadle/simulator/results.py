@@ -199,7 +199,7 @@ def _stage_ids(run: Run) -> I64:
     state = run.built.state
     ids = np.full(len(state.rows), -1, np.int64)
     rows = np.flatnonzero(np.isin(state.rows["kind"], (RowKind.TASKS, RowKind.INSIDE)))
-    # A job's stages that have tasks are its rows of these kinds, in the same order (`treadle.simulator.flatten`).
+    # A job's stages that have tasks are its rows of these kinds, in the same order (`treadle.simulator.build`).
     ids[rows] = [stage.id for job in run.built.workload.jobs for stage in job.dag.stages if stage.tasks]
     return ids
 

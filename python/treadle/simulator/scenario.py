@@ -23,7 +23,7 @@ from treadle.config.trust import untrusted
 from treadle.config.yaml_nodes import NO_NAME, YamlDocument, holder_of_key
 from treadle.constraints.expression import ExpressionError, parse
 from treadle.errors import UserError
-from treadle.workload.own_code import place_of
+from treadle.workload.formats import place_of
 
 NAMES: Final = (
     "fifo",

@@ -24,7 +24,7 @@ from treadle.config.settings import Settings
 from treadle.constraints.choices import unread_tags
 from treadle.dag.dag import Dag
 from treadle.engine import Engine
-from treadle.errors import UserError
+from treadle.errors import UserError, counted
 from treadle.events import Fate
 from treadle.planner.online import PlanSource
 from treadle.policy.user_parts import insist
@@ -41,7 +41,6 @@ from treadle.simulator.plans import plans_of
 from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import Scenario, queue_warnings
 from treadle.simulator.situation import Situation
-from treadle.words import counted
 from treadle.workload.job import Workload
 
 STALLED_MS: Final = 3_600_000

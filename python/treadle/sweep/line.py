@@ -21,9 +21,8 @@ from treadle.config.settings import Settings
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.simulate import batch
-from treadle.simulate.run import Run
-from treadle.simulate.scenario import Scenario
-from treadle.simulate.tables import FIGURES
+from treadle.simulate.comparison import FIGURES
+from treadle.simulate.run import Run, Scenario
 from treadle.simulator.engines_simulation import with_engines
 from treadle.simulator.results import FailedRun
 from treadle.simulator.scenario import parse_scenario

@@ -37,7 +37,7 @@ from treadle.record.files import segments
 from treadle.replay.model import reduce
 from treadle.replay.seen import look
 from treadle.simulate.batch import check_trees
-from treadle.simulate.scenario import Scenario
+from treadle.simulate.run import Scenario
 from treadle.simulator.engines_simulation import with_engines
 from treadle.simulator.scenario import Scenario as Model
 from treadle.simulator.scenario import parse_scenario
@@ -45,8 +45,7 @@ from treadle.sweep.document import Axis, Point, Search, Sweep, VariedScenario, d
 from treadle.sweep.line import Line
 from treadle.sweep.runs import has_content, write_at_once
 from treadle.wire.schema import WireError
-from treadle.workload.formats import FORMATS, recognised
-from treadle.workload.own_code import GENERATORS, READERS, offered, place_of
+from treadle.workload.formats import FORMATS, GENERATORS, READERS, offered, place_of, recognised
 from treadle.workload.traces.own import write_own
 
 BESIDE: Final = ("google", "tpch", "omega")

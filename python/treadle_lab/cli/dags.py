@@ -12,8 +12,7 @@ from typing import Annotated
 import typer
 
 from treadle.cli._options import writing
-from treadle.dag.dag import MACHINES_MAX, Instance
-from treadle.dag.generate import Shape, generate
+from treadle.dag.dag import MACHINES_MAX, Instance, Shape, generate
 from treadle.dag.reading import write_instances
 from treadle.errors import UserError
 

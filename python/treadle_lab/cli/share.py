@@ -11,9 +11,8 @@ from rich.table import Table
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._options import check_plotting, writing
-from treadle.errors import UserError
+from treadle.errors import UserError, counted
 from treadle.tables import empty_table
-from treadle.words import counted
 from treadle_lab.fairness.algorithms import ALGORITHMS
 from treadle_lab.fairness.steps import Event, Problem, Step, compute_steps, read_problem, steps_json
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 import treadle
-from treadle.dag.generate import Shape, generate
+from treadle.dag.dag import Shape, generate
 from treadle.fairness import Group, Leaf, Tree
 from treadle.planner import baselines
 from treadle.planner.candidates import Objective, Schedules

@@ -26,9 +26,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic.fields import FieldInfo
 
 from treadle.cli import main
-from treadle.config.engines import Entry, Retry, Select
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Kind, Parameters
-from treadle.config.settings import IGNORE_PRIORITY, IGNORES_PRIORITY, SECTIONS
+from treadle.config.settings import IGNORE_PRIORITY, IGNORES_PRIORITY, SECTIONS, Entry, Retry, Select
 from treadle.dashboard.history import Condition
 from treadle.dashboard.reading import Decisions, Nodes, Queue
 from treadle.dashboard.views import View, exposition

@@ -11,8 +11,8 @@ from typing import Final, NoReturn
 
 import yaml
 
+from treadle.errors import nearest
 from treadle.fairness import MAX_DEPTH, Group, Leaf, Tree, TreeError
-from treadle.words import nearest
 from treadle_lab.fairness.algorithms import (
     AS_TASKS_END,
     Allocation,

@@ -10,8 +10,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from treadle.dag.dag import Dag, Stage
-from treadle.dag.generate import Shape, generate
+from treadle.dag.dag import Dag, Shape, Stage, generate
 from treadle.workload.formats import read_workload
 from treadle.workload.generate import BoundedPareto, Lognormal, bag, poisson
 from treadle.workload.job import Framework, Job, Workload, arranged, job_work, scaled_to_load

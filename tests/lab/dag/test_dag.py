@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from treadle.dag.dag import Dag, DagError, Stage, ordered
-from treadle.dag.generate import Shape, generate
+from treadle.dag.dag import Dag, DagError, Shape, Stage, generate, ordered
 from treadle.planner.baselines import _reduced, levels
-from treadle.planner.bounds import structure
+from treadle.planner.plan import structure
 from treadle.planner.problem import compile_problem
 from treadle_lab.planning import draw_dag, label_of
 

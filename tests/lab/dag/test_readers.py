@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from treadle.dag import reading
-from treadle.dag.dag import DagError
-from treadle.dag.generate import Shape, generate
+from treadle.dag.dag import DagError, Shape, generate
 from treadle_lab import planning
 
 DATA = Path(__file__).resolve().parents[2] / "data"

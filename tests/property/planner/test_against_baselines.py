@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treadle.dag.dag import Instance
-from treadle.dag.generate import Shape, generate
+from treadle.dag.dag import Instance, Shape, generate
 from treadle.planner.baselines import NAMES, baseline
 from treadle.planner.graphene import plan
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from treadle.history.importers.reader import HistoryReader
-from treadle.history.run import JobRun, RecurrenceKey, StageRun
-from treadle.history.sketch import DurationSketch
+from treadle.history.run import DurationSketch, JobRun, RecurrenceKey, StageRun
 from treadle.history.store import ProfileStore, open_store
 
 DAY_MS = 86_400_000

@@ -13,7 +13,7 @@ from tests.unit.history.views import Stage, stages_of
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent
 from treadle.events.columns import array_fields
-from treadle.history.stages.tracker import StageTracker
+from treadle.history.stages import StageTracker
 
 CLUSTER = 1_700_000_000_000
 MAP, REDUCE, FAILED_MAP = 20, 10, 5

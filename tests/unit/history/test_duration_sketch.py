@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.history.sketch import DURATION_MAX_MS, RELATIVE_ACCURACY, DurationSketch
+from treadle.history.run import DURATION_MAX_MS, RELATIVE_ACCURACY, DurationSketch
 
 DURATIONS = st.lists(st.integers(0, DURATION_MAX_MS), min_size=1, max_size=60)
 

@@ -20,8 +20,7 @@ from treadle.history.importers.reader import HistoryReader
 from treadle.history.importers.sources import find_sources, read_source
 from treadle.history.importers.spark import Application, read_spark_log
 from treadle.history.importers.tez import read_tez_history
-from treadle.history.run import JobRun, Measured
-from treadle.history.sketch import DurationSketch
+from treadle.history.run import DurationSketch, JobRun, Measured
 from treadle.history.store import ProfileStore
 
 DATA = Path(__file__).parents[2] / "data" / "histories"

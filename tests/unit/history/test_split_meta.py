@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.history.stages import splits as split_meta
-from treadle.history.stages.splits import BYTES_MAX, HEADER, HOSTS_KEPT, Split, SplitMetaError, open_staged, read_splits
+from treadle.history import splits as split_meta
+from treadle.history.splits import BYTES_MAX, HEADER, HOSTS_KEPT, Split, SplitMetaError, open_staged, read_splits
 
 
 def vlong(value: int) -> bytes:

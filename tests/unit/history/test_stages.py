@@ -10,8 +10,16 @@ from tests.unit.history.views import Stage, stages_of
 
 from treadle.events import ApplicationState
 from treadle.history.run import Measured
-from treadle.history.stages.stage import RECENT_MAX, SETTLE_MS, Framework, Outcome, outcome_of, stage_of
-from treadle.history.stages.tracker import LINGER_MS, StageTracker
+from treadle.history.stages import (
+    LINGER_MS,
+    RECENT_MAX,
+    SETTLE_MS,
+    Framework,
+    Outcome,
+    StageTracker,
+    outcome_of,
+    stage_of,
+)
 
 DATA = Path(__file__).parents[2] / "data" / "stages" / "three-jobs.json"
 

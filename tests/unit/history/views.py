@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from copy import copy, deepcopy
 from dataclasses import dataclass
 
-from treadle.history.run import Measured
-from treadle.history.sketch import DurationSketch
-from treadle.history.stages.stage import Attempt, Outcome, StageId, StageState
-from treadle.history.stages.tracker import StageTracker
+from treadle.history.run import DurationSketch, Measured
+from treadle.history.stages import Attempt, Outcome, StageId, StageState, StageTracker
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,13 +26,12 @@ from tests.support.installing import (
 )
 
 import treadle
-from treadle.admin.host import install, plan, uninstall
+from treadle.admin.host import install, plan
 from treadle.admin.host.environment import needed_distributions
-from treadle.admin.host.install import carry_out, plan_of
+from treadle.admin.host.install import carry_out, plan_of, plan_removal, remove
 from treadle.admin.host.manifest import Manifest, put
 from treadle.admin.host.plan import CLASS, CLASS_KEY, DEFAULT_PREFIX, Plan, found_prefix, installed_user, sidecar_users
 from treadle.admin.host.site_files import REQUIREMENTS, jar_in, with_jar
-from treadle.admin.host.uninstall import plan_removal, remove
 from treadle.cli.main import run
 from treadle.errors import UserError
 
@@ -84,7 +83,7 @@ def test_a_second_run_changes_nothing_and_reports_that(
     assert run(words) == 0
     assert "nothing to do" in capsys.readouterr().out
     assert snapshot(tmp_path) == before
-    monkeypatch.setattr(uninstall, "processes_below", lambda _: [])
+    monkeypatch.setattr(install, "processes_below", lambda _: [])
     assert run(["uninstall", "--prefix", str(tmp_path / "opt"), "--dry-run"]) == 0
     assert snapshot(tmp_path) == before
     assert run(["uninstall", "--prefix", str(tmp_path / "opt")]) == 0
@@ -333,7 +332,7 @@ def test_a_process_that_runs_from_the_prefix_is_seen(tmp_path: Path) -> None:
     child = subprocess.Popen(["sleep", "600"], executable="/bin/sleep")
     script = subprocess.Popen(["sh", "-c", f'cat "$0"; exit; : {tmp_path}/opt/x', "/dev/stdin"], stdin=subprocess.PIPE)
     try:
-        found = uninstall.processes_below(tmp_path / "opt")
+        found = install.processes_below(tmp_path / "opt")
         assert [line.split()[0] for line in found] == [str(script.pid)]
     finally:
         for each in (child, script):
@@ -413,7 +412,7 @@ def test_an_installation_below_another_prefix_is_found_by_what_it_wrote(
     monkeypatch.undo()
     use_small_environment(monkeypatch)
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
-    monkeypatch.setattr(uninstall, "processes_below", lambda _: [])
+    monkeypatch.setattr(install, "processes_below", lambda _: [])
     run(["doctor", "--hadoop-conf", str(conf), "--only", "installation"])
     assert f"in {prefix / treadle.__version__}" in " ".join(capsys.readouterr().out.split())
     assert run(["uninstall", "--hadoop-conf", str(conf)]) == 0

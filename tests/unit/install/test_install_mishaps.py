@@ -22,12 +22,11 @@ from tests.support.installing import (
 )
 
 import treadle
-from treadle.admin.host import install, uninstall
+from treadle.admin.host import install
 from treadle.admin.host.environment import RECORD
-from treadle.admin.host.install import plan_of
+from treadle.admin.host.install import plan_of, plan_removal
 from treadle.admin.host.manifest import BYTES_MAX, Manifest, content_of
 from treadle.admin.host.plan import CLASS, CLASS_KEY, Options, _unit
-from treadle.admin.host.uninstall import plan_removal
 from treadle.cli.main import run
 from treadle.errors import UserError
 from treadle.files import write_whole
@@ -153,7 +152,7 @@ def test_a_release_that_cannot_be_removed_is_named_and_the_rest_can_be_done_agai
         real(folder, *more, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(shutil, "rmtree", busy)
-    monkeypatch.setattr(uninstall, "processes_below", lambda _: [])
+    monkeypatch.setattr(install, "processes_below", lambda _: [])
     assert run(["uninstall", "--prefix", str(tmp_path / "opt")]) == 2
     said = capsys.readouterr().err
     assert f"{release.name}: Device or resource busy" in said
@@ -239,7 +238,7 @@ def test_a_unit_of_the_resource_managers_user_says_nothing_of_another(conf: Path
 def test_the_last_word_says_whether_something_is_left(
     conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(uninstall, "processes_below", lambda _: [])
+    monkeypatch.setattr(install, "processes_below", lambda _: [])
     put_in_place(conf)
     assert run(["uninstall", "--prefix", str(tmp_path / "opt")]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("uninstalled. A ResourceManager")
@@ -258,7 +257,7 @@ def test_a_dry_run_tells_what_keeps_the_environment(
     conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put_in_place(conf)
-    monkeypatch.setattr(uninstall, "processes_below", lambda _: ["17 (java, of yarn)"])
+    monkeypatch.setattr(install, "processes_below", lambda _: ["17 (java, of yarn)"])
     assert run(["uninstall", "--prefix", str(tmp_path / "opt"), "--dry-run"]) == 0
     said = capsys.readouterr().out
     assert "17 (java, of yarn)" in said
@@ -268,7 +267,7 @@ def test_a_dry_run_tells_what_keeps_the_environment(
 def test_a_prefix_that_cannot_be_locked_is_reported_by_uninstall(
     conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(uninstall, "processes_below", lambda _: [])
+    monkeypatch.setattr(install, "processes_below", lambda _: [])
     put_in_place(conf)
     (tmp_path / "opt" / ".lock").mkdir()
     before = snapshot(tmp_path)

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from treadle.dag.dag import Dag, DagError, Stage
-from treadle.dag.generate import Shape, generate
+from treadle.dag.dag import Dag, DagError, Shape, Stage, generate
 from treadle.planner import online
 from treadle.planner.online import (
     NO_PLAN,

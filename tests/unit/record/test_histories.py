@@ -12,8 +12,8 @@ import pytest
 from treadle.cli.main import run
 from treadle.history.documents import run_from_json, run_json
 from treadle.history.importers.mapreduce import read_jhist
-from treadle.history.sketch import DurationSketch
-from treadle.replay.histories import Histories, cluster_of, reduce_histories
+from treadle.history.run import DurationSketch
+from treadle.replay.model import Histories, cluster_of, reduce_histories
 
 HISTORIES = Path(__file__).parents[2] / "data" / "histories"
 SLEEP = next(HISTORIES.glob("job_*_0001-*Sleep*.jhist"))

@@ -25,8 +25,7 @@ from treadle.live.recorder import ASK_S, LiveRecorder, SegmentWriter
 from treadle.proposals import Proposals
 from treadle.record import files
 from treadle.record.files import RecordingError, segments
-from treadle.record.reader import RecordedSegment, open_segment
-from treadle.record.summary import summarise
+from treadle.record.reader import RecordedSegment, open_segment, summarise
 from treadle.record.ticks import Tick, read_cost
 from treadle.wire.answer import Answer, encode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader

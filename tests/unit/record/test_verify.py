@@ -19,8 +19,7 @@ from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings
 from treadle.proposals import Proposals
 from treadle.record.files import FILE_HEADER, MAGIC, VERSION, ChunkReader, ChunkWriter, RecordingError, segments
-from treadle.record.reader import RecordedSegment, open_segment
-from treadle.record.summary import summarise
+from treadle.record.reader import RecordedSegment, open_segment, summarise
 from treadle.record.ticks import Body, Tick, segment_record, settings_record, tick_record
 from treadle.replay import verify as verifying
 from treadle.replay.verify import verify

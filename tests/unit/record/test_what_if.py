@@ -12,9 +12,9 @@ from tests.support.make_recordings import POLICIES, SCENARIO, record
 
 from treadle.cli import _what_if
 from treadle.cli.main import run
-from treadle.history.stages.stage import Framework, StageId
+from treadle.history.stages import Framework, StageId
 from treadle.record.files import segments
-from treadle.record.summary import summarise
+from treadle.record.reader import summarise
 from treadle.replay.model import _early, parents_of, reduce
 from treadle.replay.seen import Seen, SeenContainer, SeenJob, SeenStage, look
 from treadle.replay.verify import counted_to

@@ -20,11 +20,10 @@ from tests.support.hub import Manager
 from tests.support.waiting import eventually
 
 from treadle import events
-from treadle.config.engines import RosterEngine
+from treadle.config.settings import RosterEngine
 from treadle.engine.invented_cluster import Texts, rows
 from treadle.sidecar import child
-from treadle.sidecar.child import ChildProcess
-from treadle.sidecar.work import Work
+from treadle.sidecar.child import ChildProcess, Work
 
 COMMAND = (sys.executable, "-m", "tests.support.hub_child")
 ROOT = Path(__file__).parents[3]
@@ -169,7 +168,7 @@ HUB = """
 import sys, time
 from threading import Condition
 from treadle.sidecar.child import ChildProcess
-from treadle.sidecar.work import Work
+from treadle.sidecar.child import Work
 children = [ChildProcess(name, (sys.executable, "-m", "tests.support.hub_child", sys.argv[1], name), Condition())
             for name in ("one", "two")]
 while not all(child.starts for child in children):

@@ -11,12 +11,12 @@ import pytest
 from tests.support.hub import Manager, PlainChild, Row, roster, rows_of
 
 from treadle import events
-from treadle.config.engines import GANG_MAX, STEADY_MS
+from treadle.config.settings import GANG_MAX, STEADY_MS
 from treadle.engine.invented_cluster import Texts, request, rows
 from treadle.events import ApplicationState, Fate
+from treadle.sidecar.child import EventSource
 from treadle.sidecar.hub import FAILURES_MAX
 from treadle.sidecar.merge import FIGURES
-from treadle.sidecar.work import EventSource
 from treadle.wire.answer import Status
 from treadle.wire.schema import FrameFlag
 

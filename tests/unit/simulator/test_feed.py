@@ -8,8 +8,7 @@ from treadle import events
 from treadle.events import NodeState
 from treadle.simulate import Scenario
 from treadle.simulator.build import build
-from treadle.simulator.cluster.state import State
-from treadle.simulator.cluster.usage import renew
+from treadle.simulator.cluster.state import State, renew
 from treadle.simulator.feed import Feed
 from treadle.simulator.jobs import jobs_of
 

@@ -13,7 +13,7 @@ from treadle.config.settings import default_settings
 from treadle.dag.dag import Dag, Stage
 from treadle.events import Event
 from treadle.simulate import Scenario as Written
-from treadle.simulator.cluster.usage import renew
+from treadle.simulator.cluster.state import renew
 from treadle.simulator.feed import Cursor, Feed
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario

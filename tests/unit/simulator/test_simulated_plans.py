@@ -12,8 +12,7 @@ import pytest
 
 from treadle.config.reader import parse_settings, read_settings
 from treadle.config.settings import Settings
-from treadle.dag.dag import Dag, Stage
-from treadle.dag.generate import Shape, generate
+from treadle.dag.dag import Dag, Shape, Stage, generate
 from treadle.planner.online import Group, machines_of, plan_online
 from treadle.simulator.measure import Window
 from treadle.simulator.results import as_json, summarise

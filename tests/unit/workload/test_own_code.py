@@ -11,7 +11,7 @@ import pytest
 
 from treadle.cli.main import run
 from treadle.simulate import Scenario
-from treadle.workload import own_code
+from treadle.workload import formats
 from treadle.workload.formats import FORMATS, read_workload
 from treadle.workload.traces.reading import WorkloadError
 
@@ -81,8 +81,8 @@ def test_the_figures_of_what_an_own_reader_reads(
     printed = capsys.readouterr().out
     assert "mine.py:read: a reader of your own" in printed
     assert "memory-mb" in printed
-    offered = EntryPoints((EntryPoint("lines", "mine:read", own_code.READERS),))
-    monkeypatch.setattr(own_code, "entry_points", lambda group: offered.select(group=group))
+    offered = EntryPoints((EntryPoint("lines", "mine:read", formats.READERS),))
+    monkeypatch.setattr(formats, "entry_points", lambda group: offered.select(group=group))
     monkeypatch.syspath_prepend(str(code.parent))
     try:
         assert run(["workload", "show", "jobs.txt", "--format", "lines"]) == 0
@@ -95,12 +95,12 @@ def test_a_package_offers_readers_and_generators(code: Path, monkeypatch: pytest
     monkeypatch.syspath_prepend(code.parent)
     offered = EntryPoints(
         [
-            EntryPoint("lines", "mine:read", own_code.READERS),
-            EntryPoint("steps", "mine:jobs", own_code.GENERATORS),
-            EntryPoint("lost", "mine_lost:jobs", own_code.GENERATORS),
+            EntryPoint("lines", "mine:read", formats.READERS),
+            EntryPoint("steps", "mine:jobs", formats.GENERATORS),
+            EntryPoint("lost", "mine_lost:jobs", formats.GENERATORS),
         ]
     )
-    monkeypatch.setattr(own_code, "entry_points", lambda group: offered.select(group=group))
+    monkeypatch.setattr(formats, "entry_points", lambda group: offered.select(group=group))
     assert [job.dag.tasks for job in read_workload(code.parent / "jobs.txt", "lines").jobs] == [3, 5]
     assert len(Scenario.of(CLUSTER | {"workload": {"own": {"entry_point": "steps"}}}).jobs(1).jobs) == 3
     sys.modules.pop("mine", None)

@@ -28,10 +28,8 @@ import psutil
 import yaml
 
 from treadle import __version__
-from treadle.admin.doctor.checks import Facts, set_in_scripts
-from treadle.admin.doctor.hadoop import BY_RESERVATIONS, KEYS, PREFIX
-from treadle.admin.doctor.managers import managers_of
-from treadle.admin.doctor.run import Result
+from treadle.admin.doctor.hadoop import BY_RESERVATIONS, KEYS, PREFIX, Facts, set_in_scripts
+from treadle.admin.doctor.run import Result, managers_of
 from treadle.admin.host.environment import needed_distributions
 from treadle.admin.host.plan import CLASS_KEY
 from treadle.admin.host.running import sidecars

@@ -37,8 +37,7 @@ from treadle.history.importers.outcome import (
 )
 from treadle.history.importers.reader import HistoryReader, doubt, doubt_of_export
 from treadle.history.importers.sources import Found
-from treadle.history.run import JobRun, StageRun, recurrence_key
-from treadle.history.sketch import DurationSketch
+from treadle.history.run import DurationSketch, JobRun, StageRun, recurrence_key
 from treadle.history.store import ProfileStore
 from treadle.yarn.web import open_session, refusal_of, why_failed
 

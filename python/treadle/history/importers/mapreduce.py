@@ -36,8 +36,7 @@ from treadle.history.importers.outcome import (
     tags_of,
     text,
 )
-from treadle.history.run import JobRun, StageRun, recurrence_key
-from treadle.history.sketch import DurationSketch
+from treadle.history.run import DurationSketch, JobRun, StageRun, recurrence_key
 
 DEPTH_MAX: Final = 32
 """Of types within types; Hadoop's are 12 deep."""

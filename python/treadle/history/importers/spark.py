@@ -28,8 +28,7 @@ from treadle.history.importers.outcome import (
     tags_of,
     text,
 )
-from treadle.history.run import JobRun, Measured, SparkStage, StageRun, recurrence_key, stage_runs
-from treadle.history.sketch import DurationSketch
+from treadle.history.run import DurationSketch, JobRun, Measured, SparkStage, StageRun, recurrence_key, stage_runs
 
 FOLDER_PREFIX: Final = "eventlog_v2_"
 PART_PREFIX: Final = "events_"

@@ -23,8 +23,7 @@ from treadle.history.importers.outcome import (
     number,
     text,
 )
-from treadle.history.run import JobRun, StageRun, recurrence_key
-from treadle.history.sketch import DurationSketch
+from treadle.history.run import DurationSketch, JobRun, StageRun, recurrence_key
 
 _END = b"\x01"
 _ID = re.compile(r"(?:dag|vertex|task|attempt)_(\d+_\d+_\d+)(?:_(\d+))?(?:_(\d+))?(?:_(\d+))?")

@@ -26,6 +26,7 @@ from treadle.simulator.cluster.containers import FAILED, changed, free_container
 from treadle.simulator.cluster.event_queue import is_due, pop, schedule
 from treadle.simulator.cluster.state import (
     HANDLED,
+    ITSELF,
     NOW,
     TASKS_DONE,
     TASKS_FAILED,
@@ -36,9 +37,11 @@ from treadle.simulator.cluster.state import (
     FrameworkCode,
     RowKind,
     TaskState,
+    set_count,
+    show_app,
+    show_node,
 )
 from treadle.simulator.cluster.tasks import exponential, fails, stop_task, task_done
-from treadle.simulator.cluster.usage import ITSELF, set_count, show_app, show_node
 from treadle.yarn.codes import ABORTED, SUCCESS
 
 if TYPE_CHECKING:

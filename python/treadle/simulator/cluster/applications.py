@@ -17,6 +17,7 @@ from treadle.simulator.cluster.containers import next_beat as beat_after
 from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import (
     FINISHED,
+    ITSELF,
     NOW,
     TASKS_KILLED,
     UNUSED,
@@ -26,10 +27,6 @@ from treadle.simulator.cluster.state import (
     FrameworkCode,
     RowKind,
     TaskState,
-)
-from treadle.simulator.cluster.tasks import choose_task, release, start_task, stop_task
-from treadle.simulator.cluster.usage import (
-    ITSELF,
     headroom,
     set_count,
     show_app,
@@ -37,6 +34,7 @@ from treadle.simulator.cluster.usage import (
     show_row,
     show_row_and_places,
 )
+from treadle.simulator.cluster.tasks import choose_task, release, start_task, stop_task
 from treadle.yarn.codes import ABORTED, KILLED_BY_APPMASTER, SUCCESS
 
 if TYPE_CHECKING:

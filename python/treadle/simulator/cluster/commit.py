@@ -15,8 +15,18 @@ from treadle.events import Fate, NodeState
 from treadle.simulator.cluster.applications import may_go, wake
 from treadle.simulator.cluster.containers import LAUNCHED, allocate, log_step, take_places
 from treadle.simulator.cluster.event_queue import schedule
-from treadle.simulator.cluster.state import NOW, PENDING, AppState, ContainerState, EventKind, RowKind
-from treadle.simulator.cluster.usage import ITSELF, fits_queues, show_app, show_row
+from treadle.simulator.cluster.state import (
+    ITSELF,
+    NOW,
+    PENDING,
+    AppState,
+    ContainerState,
+    EventKind,
+    RowKind,
+    fits_queues,
+    show_app,
+    show_row,
+)
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import I32, I64, U8

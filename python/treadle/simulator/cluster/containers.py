@@ -25,8 +25,9 @@ from treadle.simulator.cluster.state import (
     EventKind,
     RowKind,
     TaskState,
+    show_row_and_places,
+    use,
 )
-from treadle.simulator.cluster.usage import show_row_and_places, use
 
 if TYPE_CHECKING:
     from treadle.simulator.cluster.state import SimulationParameters, State

@@ -14,6 +14,7 @@ from treadle.simulator.cluster.event_queue import schedule
 from treadle.simulator.cluster.state import (
     CONTAINERS_EVER,
     FINISHED,
+    ITSELF,
     NOW,
     TASKS_DONE,
     AppState,
@@ -21,9 +22,10 @@ from treadle.simulator.cluster.state import (
     EventKind,
     RowKind,
     TaskState,
+    set_count,
+    show_app,
 )
 from treadle.simulator.cluster.tasks import dequeue, release, task_done
-from treadle.simulator.cluster.usage import ITSELF, set_count, show_app
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import Records

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from treadle.dag.dag import Dag, Stage
-from treadle.words import counted
+from treadle.errors import counted
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle.workload.traces.reading import MS_MAX, TASKS_MAX, Progress, checked, read_values, wrong

@@ -12,8 +12,7 @@ from rich.console import Console
 
 from treadle.cli._console import compiling_task, console_for_tables, counted_progress, going_on, say
 from treadle.cli._options import check_results, write_json, writing
-from treadle.errors import UserError
-from treadle.words import nearest
+from treadle.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from treadle_lab.harness.runs import Asked

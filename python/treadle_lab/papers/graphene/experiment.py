@@ -12,8 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from treadle.dag.dag import Dag
-from treadle.dag.generate import Shape, generate
+from treadle.dag.dag import Dag, Shape, generate
 from treadle.errors import UserError
 from treadle.sweep.runs import result_bytes, run_locally
 from treadle.workload.generate import Shape as JobShape

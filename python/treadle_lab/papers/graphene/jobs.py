@@ -11,8 +11,7 @@ import numpy as np
 
 from treadle.config.parts import PARTS
 from treadle.config.settings import Choice, Hold, Plans, Settings, default_settings, with_parts
-from treadle.dag.dag import Dag
-from treadle.dag.generate import RESOURCES, Shape, demand_of, generate
+from treadle.dag.dag import RESOURCES, Dag, Shape, demand_of, generate
 from treadle.policy.catalogue import register_parts
 from treadle.workload.generate import Shape as JobShape
 from treadle.workload.generate import poisson

@@ -13,13 +13,12 @@ import numpy as np
 
 from treadle.compiled.array_types import F64
 from treadle.config.settings import Settings
-from treadle.dag.dag import Dag, Instance
-from treadle.dag.generate import RESOURCES, Shape, generate
+from treadle.dag.dag import RESOURCES, Dag, Instance, Shape, generate
 from treadle.planner import baselines
 from treadle.planner.baselines import baseline
-from treadle.planner.bounds import structure
 from treadle.planner.graphene import Options, plan
 from treadle.planner.online import PlanSource
+from treadle.planner.plan import structure
 from treadle.planner.problem import compile_problem
 from treadle.simulator.plans import planned_machines
 from treadle.simulator.scenario import Scenario

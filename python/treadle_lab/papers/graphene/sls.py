@@ -15,8 +15,7 @@ import yaml
 
 from treadle.admin.install import ready_made
 from treadle.dag.dag import Dag
-from treadle.history.run import JobRun, RecurrenceKey, StageRun, recurrence_key
-from treadle.history.sketch import DurationSketch
+from treadle.history.run import DurationSketch, JobRun, RecurrenceKey, StageRun, recurrence_key
 from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
 from treadle_lab.minicluster.site import LOOPBACK, free_ports

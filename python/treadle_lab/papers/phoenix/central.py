@@ -18,7 +18,7 @@ from treadle.constraints.expression import Conjunction, Predicate
 from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
-from treadle.simulate.scenario import NOBODY
+from treadle.simulate.run import NOBODY
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Run, Simulation, warm_up
 from treadle.workload.job import Framework, Job, Workload

@@ -15,8 +15,7 @@ import numpy as np
 from treadle.compiled.array_types import F64, I64
 from treadle.dag.dag import Dag, Stage
 from treadle.history.profile import JobProfile, Prediction, predicted, with_run
-from treadle.history.run import JobRun, RecurrenceKey, StageRun
-from treadle.history.sketch import DurationSketch
+from treadle.history.run import DurationSketch, JobRun, RecurrenceKey, StageRun
 from treadle.simulator.feed import JobHints
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, JobFeatures, JobRecord, Workload, arranged, scaled_to_window_load

@@ -1,1 +1,0 @@
-"""Applications as jobs and stages, by what the ResourceManager shows of them."""
