@@ -46,7 +46,6 @@ NO_NODE: Final = 0
 """The class of asks that no node will do for: the first one."""
 
 TAG: Final = "treadle:"
-_SAME: Final = ("name", "rack", "partition", "state")
 
 Wanted = tuple[Conjunction, ...]
 

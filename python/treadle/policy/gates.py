@@ -11,13 +11,12 @@ from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, View
 from treadle.policy.asks import headroom_under_maxima, is_over_limit, within_headroom
-from treadle.policy.parts import PlainGate
+from treadle.policy.parts import NEVER, PlainGate
 
 if TYPE_CHECKING:
     from treadle.compiled.array_types import F64, I32, I64
 
 
-NEVER: Final = 1 << 62
 STARTED: Final = -1
 """``APPLICATION.master_since_ms`` of one that has asked for something."""
 ACTIVE: Final = 1

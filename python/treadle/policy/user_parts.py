@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, U8, Records
 from treadle.config.part_files import (
@@ -36,44 +35,6 @@ SCORES_MAX: Final = 1 << 25
 """The most scores that a fit may return: 256 MB."""
 
 T = TypeVar("T")
-
-
-class GateByHand(Protocol):
-    """May this ask be served now? Asked once a decide."""
-
-    def allows(self, view: ClusterView) -> npt.ArrayLike:
-        """Return True or False for each of ``view.requests``."""
-
-
-class ShareByHand(Protocol):
-    """Which queue is owed most?"""
-
-    def keys(self, view: ClusterView) -> npt.ArrayLike:
-        """Return a number for each of ``view.queues``: of siblings the one with the smallest is served first."""
-
-
-class OrderByHand(Protocol):
-    """Which application first?"""
-
-    def keys(self, view: ClusterView) -> npt.ArrayLike:
-        """Return a number for each of ``view.applications``: the one with the smallest in its leaf comes first."""
-
-
-class FitByHand(Protocol):
-    """Which node for an ask?"""
-
-    def scores(self, view: ClusterView) -> npt.ArrayLike:
-        """Return a number for each of ``view.nodes``, or (request, node) where it depends on the request.
-
-        Of the nodes on which an ask fits, and which are as near as its locality demands, the largest is taken.
-        """
-
-
-class EstimateByHand(Protocol):
-    """How long? Asked once a decide."""
-
-    def durations_ms(self, view: ClusterView) -> npt.ArrayLike:
-        """Return how long a container of each of ``view.requests`` will run; NaN where that is not known."""
 
 
 class PartFailure(Exception):  # noqa: N818 (it is reported, not handled)
