@@ -94,7 +94,7 @@ class FakeCluster(FakeManager):
         self.place({"application_1_0001": {"treadle": 5, "native": 1}})
 
     def place(self, counts: dict[str, dict[str, int]]) -> None:
-        self.beans["TreadlePlacements"] = {"Placements": json.dumps(counts)}
+        self.beans["Treadle+"] = {"Placements": json.dumps(counts)}
 
     def answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, Any]:
         name = path.removeprefix("/ws/v1/cluster/")

@@ -24,10 +24,10 @@ class FakeManager:
 
     def answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, Any]:
         if path == "/jmx":
-            wanted = query.get("qry", [""])[0]
+            wanted = query.get("qry", query.get("get", [""]))[0].partition("::")[0]
             named = {
                 name if ":" in name else f"Hadoop:service=ResourceManager,name={name}": bean
-                for name, bean in self.beans.items()
+                for name, bean in as_shown(self.beans).items()
             }
             fits = [
                 {"name": name, **bean}
@@ -39,6 +39,18 @@ class FakeManager:
         if path == "/conf" and key in self.properties:
             return 200, {"property": {"key": key, "value": self.properties[key]}}
         return 404, {}
+
+
+def as_shown(beans: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return beans as /jmx has them.
+
+    Of Treadle, tests have the status as the bean `Treadle`, and what else the bean says as a bean `Treadle+`.
+    """
+    shown = {name: bean for name, bean in beans.items() if name != "Treadle+"}
+    if "Treadle" in beans:
+        others = {"Placements": "{}", "Observation": "{}", **beans.get("Treadle+", {})}
+        shown["Treadle"] = {"Status": json.dumps(beans["Treadle"]), **others}
+    return shown
 
 
 @contextmanager

@@ -85,9 +85,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
     }
     beans: dict[str, dict[str, Any]] = {
         "Treadle": bean,
-        "TreadleObservation": {
-            "Observation": json.dumps({"by_queue": {"root.swordfish": {"same_node": 5, "later_ms": 7}}})
-        },
+        "Treadle+": {"Observation": json.dumps({"by_queue": {"root.swordfish": {"same_node": 5, "later_ms": 7}}})},
         "RMInfo": {"State": "active"},
         "Other": {"Secret": "hunter2"},
     }
@@ -123,9 +121,9 @@ def test_no_secret_is_in_it_and_what_helps_is(site: dict[str, Any]) -> None:
     assert "kind: hdrf" in parts["treadle.yaml"]
     assert f"store: {HIDDEN}" in parts["treadle.yaml"]
     beans = json.loads(parts["beans.json"])[0]["beans"]
-    assert beans["Treadle"]["Committed"] == 42
-    assert beans["Treadle"]["Policy"] == "gate=all share=hdrf"
-    observed = json.dumps(beans["TreadleObservation"])
+    assert beans["Treadle"]["Status"]["Committed"] == 42
+    assert beans["Treadle"]["Status"]["Policy"] == "gate=all share=hdrf"
+    observed = json.dumps(beans["Treadle"]["Observation"])
     assert "same_node" in observed
     assert "later_ms" in observed
     assert "numba " in parts["host.txt"]

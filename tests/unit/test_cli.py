@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from tests.support.pages import answering
+from tests.support.pages import answering, as_shown
 
 from treadle import __version__
 from treadle.admin.jars import requirements_jar, shim_jar, spark_jar, tez_jar
@@ -57,8 +57,9 @@ class Page(BaseHTTPRequestHandler):
     body: ClassVar[bytes | None] = None
 
     def do_GET(self) -> None:
-        query = parse_qs(urlsplit(self.path).query)["qry"][0]
-        bean = self.beans.get(query.removeprefix("Hadoop:service=ResourceManager,name="))
+        query = parse_qs(urlsplit(self.path).query)
+        asked = query.get("qry", query.get("get", [""]))[0].partition("::")[0]
+        bean = as_shown(self.beans).get(asked.removeprefix("Hadoop:service=ResourceManager,name="))
         body = self.body or json.dumps({"beans": [bean] if bean else []}).encode()
         self.send_response(404 if body == b"404" else 200)
         self.send_header("Content-Length", str(len(body)))
@@ -71,9 +72,7 @@ class Page(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def rm(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(
-        Page, "beans", {"Treadle": dict(TREADLE), "TreadleObservation": {"Observation": json.dumps(OBSERVATION)}}
-    )
+    monkeypatch.setattr(Page, "beans", {"Treadle": dict(TREADLE), "Treadle+": {"Observation": json.dumps(OBSERVATION)}})
     monkeypatch.setattr(Page, "body", None)
     with answering(Page) as address:
         yield address
@@ -261,7 +260,7 @@ def test_each_container_is_in_one_column_of_an_observation(
 
 
 def test_nothing_placed_is_one_sentence(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    Page.beans["TreadleObservation"]["Observation"] = json.dumps(OBSERVATION | {"stock_placements": 0})
+    Page.beans["Treadle+"]["Observation"] = json.dumps(OBSERVATION | {"stock_placements": 0})
     assert run(["observe", "--rm", rm]) == 0
     assert capsys.readouterr().out == "The CapacityScheduler has placed nothing yet.\n"
 
@@ -269,13 +268,13 @@ def test_nothing_placed_is_one_sentence(capsys: pytest.CaptureFixture[str], rm: 
 def test_placements_that_are_not_compared_yet_have_no_percentages(capsys: pytest.CaptureFixture[str], rm: str) -> None:
     none = dict.fromkeys(AGREEMENT, 0)
     rows = {"total": none, "by_queue": {"root.a": none}, "by_framework": {}}
-    Page.beans["TreadleObservation"]["Observation"] = json.dumps(OBSERVATION | rows)
+    Page.beans["Treadle+"]["Observation"] = json.dumps(OBSERVATION | rows)
     assert run(["observe", "--rm", rm]) == 0
     assert "%" not in capsys.readouterr().out
 
 
 def test_an_observation_of_another_version_is_refused(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    Page.beans["TreadleObservation"]["Observation"] = json.dumps(OBSERVATION | {"total": {"agreed": 3}})
+    Page.beans["Treadle+"]["Observation"] = json.dumps(OBSERVATION | {"total": {"agreed": 3}})
     assert "use the jar of this version" in mistake(capsys, "observe", "--rm", rm)
 
 

@@ -51,7 +51,8 @@ class Page(BaseHTTPRequestHandler):
         if path == "/conf" and self.config == "endless":
             self._endless()
             return
-        body = json.dumps({"beans": [bean]} if path == "/jmx" else {"property": {"value": value}}).encode()
+        shown = {"Status": json.dumps(bean)}
+        body = json.dumps({"beans": [shown]} if path == "/jmx" else {"property": {"value": value}}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

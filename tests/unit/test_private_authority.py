@@ -15,7 +15,13 @@ from treadle.cli.main import run
 
 TLS = Path(__file__).parents[1] / "data" / "tls"
 AUTHORITY = str(TLS / "authority.pem")
-BEANS = [{"name": "Hadoop:service=ResourceManager,name=Treadle", "Mode": "observe_only", "Observation": "{}"}]
+BEANS = [
+    {
+        "name": "Hadoop:service=ResourceManager,name=Treadle",
+        "Status": '{"Mode": "observe_only"}',
+        "Observation": "{}",
+    }
+]
 
 
 class _Page(BaseHTTPRequestHandler):

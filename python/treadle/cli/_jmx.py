@@ -30,8 +30,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="As JSON instead of a t
 DEFAULT_RM: Final = "http://localhost:8088"
 
 
-def read_bean(rm: str, name: str, ca: Path | None = None) -> dict[str, Any]:
-    """Return the attributes of the bean ``Hadoop:service=ResourceManager,name=NAME``.
+def read_bean(rm: str, ca: Path | None = None, attribute: str = "Status") -> dict[str, Any]:
+    """Return what an attribute of Treadle's bean holds: by default all numbers and texts.
 
     Over https it has to show a certificate that those in ``ca`` vouch for, or without it the machine's.
 
@@ -40,13 +40,13 @@ def read_bean(rm: str, name: str, ca: Path | None = None) -> dict[str, Any]:
     """
     from treadle.yarn import pages
 
-    found = pages.read_beans(rm, name, ca)
-    if not found:
-        raise UserError(_why_missing(rm, name, ca))
-    return found[0]
+    found = pages.read_treadle(rm, attribute, ca)
+    if found is None:
+        raise UserError(_why_missing(rm, ca))
+    return found
 
 
-def _why_missing(rm: str, name: str, ca: Path | None) -> str:
+def _why_missing(rm: str, ca: Path | None) -> str:
     """Return why a ResourceManager that answers has no such bean, and what to do."""
     from treadle.yarn import pages
     from treadle.yarn.pages import active_of
@@ -58,7 +58,7 @@ def _why_missing(rm: str, name: str, ca: Path | None) -> str:
         return f"{said}; ask again, or look at its log if it stays so"
     if state != "STANDBY":
         return (
-            f"the ResourceManager at {url} has no bean {name}: it runs without Treadle; look at "
+            f"the ResourceManager at {url} has no bean Treadle: it runs without Treadle; look at "
             "yarn.resourcemanager.scheduler.class in its yarn-site.xml (treadle install), and at its log"
         )
     active = active_of(rm, ca)
@@ -87,7 +87,7 @@ def confirm(rm: str, policy: str, pause: Callable[[float], None] = time.sleep, c
     """
     refused, looks, bean = 0, int(WAIT_S / _POLL_S), dict[str, Any]()
     for _ in range(looks):
-        bean = read_bean(rm, "Treadle", ca)
+        bean = read_bean(rm, ca)
         reason = why_not(bean)
         if not reason:
             return f"the cluster runs {policy}"

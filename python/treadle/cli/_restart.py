@@ -35,7 +35,7 @@ def restart_sidecars(
     Raises:
         UserError: there is none, or more than one ResourceManager's, or none comes back in time.
     """
-    before = read_bean(rm, "Treadle", ca)
+    before = read_bean(rm, ca)
     refuse_off(before)
     chosen = _chosen(pid, rm)
     names = ", ".join(str(process.pid) for process in chosen)
@@ -44,7 +44,7 @@ def restart_sidecars(
     say(f"ended: {names}; waiting for the next one")
     began, bean = time.monotonic(), dict[str, Any]()
     while time.monotonic() - began < wait_s:
-        bean = read_bean(rm, "Treadle", ca)
+        bean = read_bean(rm, ca)
         # An engine that has just come gets a snapshot, and then the lease.
         if bean.get("LeaseHeld") == 1 and int(bean.get("Snapshots", 0)) >= int(before.get("Snapshots", 0)) + len(
             chosen

@@ -166,7 +166,7 @@ def wait_until_runs(
     """
     said, same = earlier.get("LastError"), policy_in(earlier) == policy
     for look in range(int(WAIT_S / _POLL_S)):
-        bean = read_bean(rm, "Treadle", ca)
+        bean = read_bean(rm, ca)
         refuse_off(bean)
         error, runs = bean.get("LastError") or "", policy_in(bean)
         # What went wrong last stays there; each refusal has a text of its own.

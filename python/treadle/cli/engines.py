@@ -28,7 +28,7 @@ def engines(
     application: Annotated[str | None, typer.Option("--app", help="Who serves this application, and why.")] = None,
 ) -> None:
     """Show the engines of a cluster: who serves what, how busy they are, and how often they conflict."""
-    bean = read_bean(rm, "Treadle", ca)
+    bean = read_bean(rm, ca)
     shown = engines_in(bean)
     # without several engines the bean says whether the one serves anybody
     idle = "" if shown else why_not(bean)

@@ -105,7 +105,7 @@ def explain(
 def _why_not_now(rm: str, ca: Path | None) -> str:
     """Return why Treadle does not schedule, as its ResourceManager says; empty if it does, or that is not known."""
     try:
-        return why_not(read_bean(rm, "Treadle", ca))
+        return why_not(read_bean(rm, ca))
     except UserError:
         return ""
 
@@ -113,7 +113,7 @@ def _why_not_now(rm: str, ca: Path | None) -> str:
 def why_none_answers(error: NoSidecarError, rm: str, ca: Path | None) -> str:
     """Return why no engine can be asked, and what to do: what its ResourceManager says, else where none was found."""
     try:
-        bean = read_bean(rm, "Treadle", ca)
+        bean = read_bean(rm, ca)
     except UserError:
         return str(error)
     if bean.get("LeaseHeld") == 1:

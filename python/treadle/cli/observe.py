@@ -27,12 +27,8 @@ _TIMES: Final = {"earlier": "Treadle earlier", "later": "Treadle later"}
 @app.command()
 def observe(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption = False) -> None:
     """Compare what Treadle would have done with what the stock scheduler did, in mode observe_only."""
-    mode = str(read_bean(rm, "Treadle", ca).get("Mode", ""))
-    bean = read_bean(rm, "TreadleObservation", ca)
-    try:
-        observation = json.loads(bean.get("Observation") or "{}")
-    except ValueError as error:
-        raise UserError(f"{rm}: the bean TreadleObservation holds no JSON; use the jar of this version") from error
+    mode = str(read_bean(rm, ca).get("Mode", ""))
+    observation = read_bean(rm, ca, "Observation")
     if as_json:
         typer.echo(json.dumps({"mode": mode, **observation}, indent=2))
     elif mode.lower() != "observe_only":
@@ -40,7 +36,7 @@ def observe(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption 
     elif not observation.get("stock_placements"):
         typer.echo("The CapacityScheduler has placed nothing yet.")
     elif "same_node" not in observation.get("total", {}):
-        raise UserError(f"{rm}: the bean TreadleObservation is of another version; use the jar of this version")
+        raise UserError(f"{rm}: the Observation of the bean Treadle is of another version; use the jar of this version")
     else:
         _show(observation)
 

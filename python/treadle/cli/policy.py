@@ -184,7 +184,7 @@ def _take_over_change(
     from treadle.errors import UserError
 
     command = None if no_refresh else _take_over.refresh_command(yarn)
-    earlier = {} if command is None else read_bean(rm, "Treadle", ca)  # reports a refusal before anything changes
+    earlier = {} if command is None else read_bean(rm, ca)  # reports a refusal before anything changes
     _take_over.refuse_off(earlier)
     kept = change.apply()
     was = f"; what it was is version {kept.number} of `treadle policy history`" if kept else ""

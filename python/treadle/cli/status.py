@@ -45,7 +45,7 @@ _NUMBERS: Final = {
 @app.command()
 def status(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption = False) -> None:
     """Show whether Treadle schedules the cluster of a ResourceManager, and how well."""
-    bean = read_bean(rm, "Treadle", ca)
+    bean = read_bean(rm, ca)
     if as_json:
         typer.echo(json.dumps(bean, indent=2))
         return

@@ -9,7 +9,6 @@ Whatever a page holds, what comes out has the types that are written here: names
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ import requests
 
 from treadle.errors import UserError
 from treadle.yarn.codes import FAILED_MAP, MAP, REDUCE
-from treadle.yarn.pages import DIAGNOSTICS_MAX, ENDED, address_of, read_beans, read_page, state_of
+from treadle.yarn.pages import DIAGNOSTICS_MAX, ENDED, address_of, read_page, read_treadle, state_of
 from treadle.yarn.treadle_beans import engines_in, why_not
 
 QUEUES_MAX: Final = 500
@@ -364,17 +363,16 @@ class Reader:
         active = text(state_of(self.rm, self.ca))
         if not active:
             raise UserError(f"{address_of(self.rm)}/jmx has no bean RMInfo, so it is no ResourceManager's; check --rm")
-        found = read_beans(self.rm, "Treadle", self.ca)
-        return active, _decisions(found[0]) if found else None
+        found = read_treadle(self.rm, "Status", self.ca)
+        return active, None if found is None else _decisions(found)
 
     def placements(self) -> dict[str, tuple[int, int]]:
         """Return for the latest applications the containers that Treadle placed, and that anyone else did."""
-        found = read_beans(self.rm, "TreadlePlacements", self.ca)
+        counts = read_treadle(self.rm, "Placements", self.ca) or {}
         try:
-            counts = json.loads(found[0]["Placements"]) if found else {}
             return {text(app): (whole(row["treadle"]), whole(row["native"])) for app, row in counts.items()}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise UserError(f"{self.rm}: the bean TreadlePlacements holds something else") from error
+            raise UserError(f"{self.rm}: the Placements of the bean Treadle are something else") from error
 
     def cluster(self) -> tuple[Nodes, list[Queue], int]:
         """Return the nodes, the queues, and how many queues were left out."""

@@ -125,6 +125,35 @@ def read_beans(rm: str, name: str, ca: Path | None = None) -> list[dict[str, Any
     return beans_in(rm, read_page(rm, "/jmx", {"qry": f"{DOMAIN}{name}"}, ca))
 
 
+def read_treadle(rm: str, attribute: str, ca: Path | None = None) -> dict[str, Any] | None:
+    """Return what an attribute of Treadle's bean holds (`held_in`), which alone is computed; None without the bean.
+
+    Raises:
+        UserError: there is no ResourceManager, or its jar is of another version.
+    """
+    found = beans_in(rm, read_page(rm, "/jmx", {"get": f"{DOMAIN}Treadle::{attribute}"}, ca))
+    return held_in(rm, found[0], attribute) if found else None
+
+
+def held_in(rm: str, bean: Mapping[str, Any], attribute: str) -> dict[str, Any]:
+    """Return the JSON object in an attribute of Treadle's bean.
+
+    Args:
+        rm: the ResourceManager's address
+        bean: the bean's attributes
+        attribute: ``Status``, all numbers and texts; ``Placements``; or ``Observation``
+
+    Raises:
+        UserError: there is none.
+    """
+    try:
+        return dict(json.loads(bean[attribute]))
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise UserError(
+            f"{address_of(rm)}: the bean Treadle has no {attribute} in JSON; use the jar of this version"
+        ) from error
+
+
 def beans_in(rm: str, page: Page) -> list[dict[str, Any]]:
     """Return the beans of a page.
 

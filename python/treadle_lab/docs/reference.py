@@ -151,7 +151,7 @@ The ResourceManager has more: attributes of JMX beans, and Hadoop's metrics2 for
 | what | page |
 | --- | --- |
 | the bean `Treadle`: state, decisions, traffic, trouble | [watch.md](../watch.md#watch-it) |
-| its attribute `Engines`, of several engines | [several engines](../run-several-engines.md#watch-it) |
+| `Engines` in its attribute `Status`, of several engines | [several engines](../run-several-engines.md#watch-it) |
 | `Rejected<Reason>`, a counter for each reason | [reasons.md](reasons.md#fates-of-proposals) |
 | records `TreadleAgreement` of mode `observe_only` | [observe.md](../observe.md) |
 """
@@ -217,7 +217,7 @@ treadle explain APPLICATION    # verdicts, causes, nodes
 FATES: Final = """\
 ## Fates of proposals
 
-The fate of a proposal. Metrics are attributes of the bean `Hadoop:service=ResourceManager,name=Treadle`
+The fate of a proposal. Metrics are in the attribute `Status` of the bean `Hadoop:service=ResourceManager,name=Treadle`
 ([watch.md](../watch.md#watch-it)), codes those of the [wire](../wire-format.md#fates).
 
 """

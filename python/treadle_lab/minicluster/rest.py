@@ -11,7 +11,6 @@ from typing import Any
 from treadle.yarn.web import open_session
 
 TREADLE_BEAN = "Hadoop:service=ResourceManager,name=Treadle"
-PLACEMENTS_BEAN = "Hadoop:service=ResourceManager,name=TreadlePlacements"
 _ALLOCATED = re.compile(
     r"OPERATION=AM Allocated Container\b.*?\bRESULT=SUCCESS\b"
     r".*?\bAPPID=(application_\d+_\d+).*?\bCONTAINERID=(container_\w+)"
@@ -61,19 +60,18 @@ class ResourceManagerClient:
         """One application."""
         return dict(self.get(f"/ws/v1/cluster/apps/{application_id}")["app"])
 
-    def bean(self, name: str) -> dict[str, Any]:
-        """Return a JMX bean's attributes; empty if there is no such bean."""
-        beans = self.get("/jmx", qry=name)["beans"]
-        return dict(beans[0]) if beans else {}
+    def _held(self, attribute: str) -> dict[str, Any]:
+        """Return the JSON object in an attribute of Treadle's bean; empty without the bean."""
+        beans = self.get("/jmx", get=f"{TREADLE_BEAN}::{attribute}")["beans"]
+        return dict(json.loads(beans[0][attribute])) if beans else {}
 
     def treadle(self) -> dict[str, Any]:
         """Treadle's metrics; empty under another scheduler."""
-        return self.bean(TREADLE_BEAN)
+        return self._held("Status")
 
     def placements(self) -> dict[str, dict[str, int]]:
         """For each application the containers placed by `treadle` and by anyone else (`native`)."""
-        text = self.bean(PLACEMENTS_BEAN).get("Placements", "{}")
-        return dict(json.loads(text))
+        return self._held("Placements")
 
     def placed(self) -> dict[str, int]:
         """Count the containers of all applications by who placed them, as `placements`; empty if nobody was counted."""

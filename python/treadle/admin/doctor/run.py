@@ -26,7 +26,7 @@ from treadle.compiled.cache_folder import lasting_folder, reason_against_chosen,
 from treadle.config.errors import ConfigError, unknown
 from treadle.config.reader import read_kernels
 from treadle.errors import UserError
-from treadle.yarn.pages import beans_in, passing, property_of, read_page
+from treadle.yarn.pages import beans_in, held_in, passing, property_of, read_page
 
 SKEW_WARN_S: Final = 5.0
 SKEW_FAIL_S: Final = 300.0
@@ -52,7 +52,8 @@ class Manager:
         self.skew_s = None if page.date_s is None else page.date_s - time.time()
         self.beans = {str(bean.get("name", "")).partition("name=")[2]: bean for bean in beans_in(url, page)}
         self.state = str(self.beans.get("RMInfo", {}).get("State", "")).upper() or "ACTIVE"
-        self.treadle: dict[str, Any] = self.beans.get("Treadle", {})
+        bean = self.beans.get("Treadle")
+        self.treadle: dict[str, Any] = {} if bean is None else held_in(url, bean, "Status")
 
 
 def managers_of(facts: Facts) -> tuple[list[Manager], list[Finding]]:

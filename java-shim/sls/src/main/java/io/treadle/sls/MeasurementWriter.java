@@ -120,7 +120,7 @@ final class MeasurementWriter {
   /** From here on the CPU counts; of a window also how long things take, and how many containers there are. */
   private void begin() {
     cpuAtStart = cpuNanos();
-    shimAtStart = ShimBean.attributes();
+    shimAtStart = ShimBean.status();
     if (windowMs > 0) {
       measurements.forgetDurations();
       window = new LinkedHashMap<>();
@@ -188,7 +188,7 @@ final class MeasurementWriter {
     report.put("allocate_cpu", histogram(measurements.allocateCpu()));
     report.put("cpu_ns", cpuUsed());
     report.put("window", window);
-    report.put("shim", ShimBean.attributes());
+    report.put("shim", ShimBean.status());
     report.put("engines", ShimBean.engines());
     report.put("wait_columns", FirstWaits.COLUMNS);
     report.put("waits", finished ? measurements.waits().rows() : Collections.emptyList());

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.sls;
 
+import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.TextNode;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
+import java.util.Collections;
 import java.util.Map;
 import java.util.TreeMap;
-import javax.management.Attribute;
 import javax.management.JMException;
-import javax.management.MBeanAttributeInfo;
 import javax.management.MBeanServer;
 import javax.management.ObjectName;
 
@@ -22,15 +22,25 @@ final class ShimBean {
   private ShimBean() {
   }
 
-  /** All attributes of the bean that are numbers or texts; empty if there is no such bean. */
-  static Map<String, Object> attributes() {
-    return attributesOf(NAME);
+  /** All numbers and texts of the bean; empty if there is no such bean. */
+  static Map<String, Object> status() {
+    try {
+      MBeanServer server = ManagementFactory.getPlatformMBeanServer();
+      ObjectName name = new ObjectName(NAME);
+      if (!server.isRegistered(name)) {
+        return new TreeMap<>();
+      }
+      return JSON.readValue((String) server.getAttribute(name, "Status"), new TypeReference<TreeMap<String, Object>>() {
+      });
+    } catch (JMException | IOException e) {
+      return new TreeMap<>(Collections.singletonMap("Unreadable", e.toString()));
+    }
   }
 
   /** The figures of each of several engines, by the engine's name; empty if there is one only. */
   static Map<String, JsonNode> engines() {
     Map<String, JsonNode> found = new TreeMap<>();
-    Object text = attributes().get("Engines");
+    Object text = status().get("Engines");
     try {
       JSON.readTree(text == null || text.toString().isEmpty() ? "{}" : text.toString()).path("engines").fields()
           .forEachRemaining(engine -> found.put(engine.getKey(), engine.getValue()));
@@ -49,34 +59,9 @@ final class ShimBean {
     return count;
   }
 
-  private static Map<String, Object> attributesOf(String bean) {
-    Map<String, Object> values = new TreeMap<>();
-    try {
-      MBeanServer server = ManagementFactory.getPlatformMBeanServer();
-      ObjectName name = new ObjectName(bean);
-      if (!server.isRegistered(name)) {
-        return values;
-      }
-      MBeanAttributeInfo[] infos = server.getMBeanInfo(name).getAttributes();
-      String[] names = new String[infos.length];
-      for (int i = 0; i < infos.length; i++) {
-        names[i] = infos[i].getName();
-      }
-      for (Attribute attribute : server.getAttributes(name, names).asList()) {
-        Object value = attribute.getValue();
-        if (value instanceof Number || value instanceof String) {
-          values.put(attribute.getName(), value);
-        }
-      }
-    } catch (JMException e) {
-      values.put("Unreadable", e.toString());
-    }
-    return values;
-  }
-
   /** Whether the engine holds the lease. */
   static boolean leaseHeld() {
-    Object held = attributes().get("LeaseHeld");
+    Object held = status().get("LeaseHeld");
     return held instanceof Number && ((Number) held).longValue() == 1;
   }
 }

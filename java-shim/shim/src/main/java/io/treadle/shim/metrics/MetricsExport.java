@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.metrics;
 
-import java.util.ArrayList;
-import java.util.Collections;
-import java.util.List;
 import java.util.function.Supplier;
 import javax.management.ObjectName;
 import org.apache.hadoop.metrics2.MetricsCollector;
@@ -12,24 +9,23 @@ import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
 import org.apache.hadoop.metrics2.util.MBeans;
 
 /**
- * Shows the metrics of one scheduler: numbers as a metrics2 source (sinks, {@code /prom}), numbers and texts as beans
+ * Shows the metrics of one scheduler: numbers as a metrics2 source (sinks, {@code /prom}), numbers and texts as a bean
  * ({@code /jmx}). metrics2 gets no text: its Prometheus sink escapes nothing, so one quote would make the whole page of
  * the RM unreadable, and each new text would be a new series of every number. The bean {@code Treadle} reads when
- * asked, while metrics2's own beans are up to a period, 10 seconds, old. A JVM has room for one scheduler's: the one
+ * asked, while metrics2's own bean is up to a period, 10 seconds, old. A JVM has room for one scheduler's: the one
  * that started last (with high availability a standby's is not started).
  */
-public final class MetricsExport implements MetricsSource {
+public final class MetricsExport implements MetricsSource, TreadleMXBean {
   /** The name of metrics2's own bean; its record is called {@value #RECORD}. */
   private static final String SOURCE = "TreadleMetrics";
   private static final String RECORD = "Treadle";
-  private static final String SERVICE = "ResourceManager";
 
   private static MetricsExport shown;
 
   private final ShimMetrics metrics;
   private final Supplier<String> observation;
   private final MetricsSource more;
-  private final List<ObjectName> beans = new ArrayList<>();
+  private ObjectName bean;
 
   /**
    * Metrics that are not shown yet.
@@ -51,10 +47,7 @@ public final class MetricsExport implements MetricsSource {
       }
       shown = this;
       DefaultMetricsSystem.instance().register(SOURCE, "Decisions made outside of the ResourceManager", this);
-      bean(RECORD, new MetricsBean(metrics.numberSuppliers(), metrics.textSuppliers()));
-      // beans of their own, since they are large
-      bean("TreadlePlacements", textBean("Placements", metrics.placements()::json));
-      bean("TreadleObservation", textBean("Observation", observation));
+      bean = MBeans.register("ResourceManager", RECORD, this);
     }
   }
 
@@ -69,21 +62,24 @@ public final class MetricsExport implements MetricsSource {
     metrics.stop();
   }
 
-  private static MetricsBean textBean(String name, Supplier<String> text) {
-    return new MetricsBean(Collections.emptyMap(), Collections.singletonMap(name, text));
-  }
-
-  private void bean(String name, MetricsBean bean) {
-    ObjectName registered = MBeans.register(SERVICE, name, bean);
-    if (registered != null) {
-      beans.add(registered);
-    }
-  }
-
   private void hide() {
     DefaultMetricsSystem.instance().unregisterSource(SOURCE);
-    beans.forEach(MBeans::unregister);
-    beans.clear();
+    MBeans.unregister(bean);
+  }
+
+  @Override
+  public String getStatus() {
+    return metrics.json();
+  }
+
+  @Override
+  public String getPlacements() {
+    return metrics.placements().json();
+  }
+
+  @Override
+  public String getObservation() {
+    return observation.get();
   }
 
   @Override

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.metrics;
 
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.treadle.shim.Printable;
 import io.treadle.shim.wire.Fate;
 import java.util.EnumMap;
@@ -17,6 +19,8 @@ import org.apache.hadoop.metrics2.MetricsRecordBuilder;
 import org.apache.hadoop.metrics2.lib.Interns;
 import org.apache.hadoop.metrics2.lib.MetricsRegistry;
 import org.apache.hadoop.metrics2.lib.MutableCounterLong;
+import org.apache.hadoop.metrics2.lib.MutableQuantiles;
+import org.apache.hadoop.metrics2.util.Quantile;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 
 /**
@@ -24,28 +28,27 @@ import org.apache.hadoop.yarn.api.records.ApplicationId;
  * ones.
  */
 public final class ShimMetrics {
-  /** What only grows; its name in beans and records is {@code FrameBytes} for {@link #FRAME_BYTES}. */
+  /** What only grows; the name of {@link #FRAME_BYTES} is {@code FrameBytes}. */
   public enum Counter {
-    /** Frames that were answered, their bytes and those of the answers. */
-    FRAMES, FRAME_BYTES, REPLY_BYTES,
-    /** Proposals in answers. */
-    PROPOSALS,
-    /** Containers that the stock scheduler placed. */
-    PLACED_NATIVELY,
-    /** Transactions that were committed in part and taken back. */
-    TRANSACTIONS_TAKEN_BACK,
-    /** How long it took to commit or turn down proposals. */
-    COMMIT_WALL_NANOS, COMMIT_CPU_NANOS,
-    /** The CPU time of the link's threads in ticks. */
-    LINK_CPU_NANOS,
-    /** How long it took to write frames. */
-    FRAME_NANOS,
-    /** How long the link thread did nothing but wait for an answer. */
-    ANSWER_WAIT_NANOS,
-    /** Sidecars that were started. */
-    SIDECAR_STARTS,
-    /** How often talking to the engine failed. */
-    LINK_FAILURES
+    FRAMES("Frames that were answered"),
+    FRAME_BYTES("Bytes of frames that were answered"),
+    REPLY_BYTES("Bytes of answers"),
+    PROPOSALS("Proposals in answers"),
+    PLACED_NATIVELY("Containers that the stock scheduler placed"),
+    TRANSACTIONS_TAKEN_BACK("Transactions that were committed in part and taken back"),
+    COMMIT_WALL_NANOS("Time to commit or turn down proposals"),
+    COMMIT_CPU_NANOS("CPU time to commit or turn down proposals"),
+    LINK_CPU_NANOS("CPU time of the link's thread in ticks"),
+    FRAME_NANOS("Time to write frames"),
+    ANSWER_WAIT_NANOS("Time in which the link's thread only waited for an answer"),
+    SIDECAR_STARTS("Sidecars that were started"),
+    LINK_FAILURES("How often talking to the engine failed");
+
+    private final String text;
+
+    Counter(String text) {
+      this.text = text;
+    }
   }
 
   /** What is shown as a text, the latest one; its name is {@code WaitsFor} for {@link #WAITS_FOR}. */
@@ -100,12 +103,12 @@ public final class ShimMetrics {
     gauge("LeaseFlips", leaseFlips);
     gauge("ModeEnforce", () -> "enforce".equals(texts.get(Text.MODE)) ? 1 : 0);
     for (Counter counter : Counter.values()) {
-      counters.put(counter, counter(camelCase(counter)));
+      counters.put(counter, counter(camelCase(counter), counter.text));
     }
-    rejected = counter("Rejected");
+    rejected = counter("Rejected", "Proposals that were turned down");
     for (Fate fate : Fate.values()) {
       if (!fate.isOfSeveralEngines()) {
-        fates.put(fate, counter((fate.isRejection() ? "Rejected" : "") + camelCase(fate)));
+        fates.put(fate, counter((fate.isRejection() ? "Rejected" : "") + camelCase(fate), "Proposals of this fate"));
       }
     }
     gauge("DecideP50Us", decideMicros::p50);
@@ -123,8 +126,8 @@ public final class ShimMetrics {
     textsByName.put("LastErrorTime", troubles::time);
   }
 
-  private MutableCounterLong counter(String name) {
-    MutableCounterLong counter = registry.newCounter(name, name, 0L);
+  private MutableCounterLong counter(String name, String text) {
+    MutableCounterLong counter = registry.newCounter(name, text, 0L);
     numbers.put(name, counter::value);
     return counter;
   }
@@ -153,16 +156,6 @@ public final class ShimMetrics {
     return text.toString();
   }
 
-  /** By name, always the same names in the same order. */
-  Map<String, LongSupplier> numberSuppliers() {
-    return numbers;
-  }
-
-  /** By name, always the same names in the same order. */
-  Map<String, Supplier<String>> textSuppliers() {
-    return textsByName;
-  }
-
   /** One number now. */
   public long number(String name) {
     return numbers.get(name).getAsLong();
@@ -178,6 +171,14 @@ public final class ShimMetrics {
     Map<String, Long> values = new LinkedHashMap<>();
     numbers.forEach((name, value) -> values.put(name, value.getAsLong()));
     return values;
+  }
+
+  /** All numbers and texts now, by name, as a JSON object. */
+  String json() {
+    ObjectNode json = JsonNodeFactory.instance.objectNode();
+    numbers().forEach((name, value) -> json.put(name, value));
+    textsByName.forEach((name, text) -> json.put(name, text.get()));
+    return json.toString();
   }
 
   /** Counts so much more. */
@@ -251,5 +252,29 @@ public final class ShimMetrics {
   /** Containers by application. */
   public PlacementCounts placements() {
     return placements;
+  }
+
+  /** How long decisions took in the last window that is over, microseconds; 0 if there were none. Any thread. */
+  static class DecideTimes extends MutableQuantiles {
+    // as the estimator has them: a share and by how much it may be off
+    private static final Quantile HALF = new Quantile(0.50, 0.050);
+    private static final Quantile NEARLY_ALL = new Quantile(0.99, 0.001);
+
+    /** Windows of so many seconds, until {@link #stop}. */
+    DecideTimes(int windowS) {
+      super("Decide", "Round trips to the engine", "Frames", "Us", windowS);
+    }
+
+    long p50() {
+      return quantile(HALF);
+    }
+
+    long p99() {
+      return quantile(NEARLY_ALL);
+    }
+
+    private synchronized long quantile(Quantile share) {
+      return previousSnapshot == null ? 0 : previousSnapshot.get(share);
+    }
   }
 }

@@ -5,7 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import io.treadle.shim.Await;
+import io.treadle.shim.metrics.ShimMetrics.DecideTimes;
 import io.treadle.shim.wire.Fate;
 import java.lang.management.ManagementFactory;
 import java.util.Arrays;
@@ -15,6 +18,7 @@ import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import javax.management.MBeanAttributeInfo;
 import javax.management.MBeanServer;
+import javax.management.MalformedObjectNameException;
 import javax.management.ObjectName;
 import org.apache.hadoop.metrics2.MetricType;
 import org.apache.hadoop.metrics2.MetricsRecord;
@@ -24,6 +28,8 @@ import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.junit.jupiter.api.Test;
 
 class ShimMetricsTest {
+  private static final MBeanServer SERVER = ManagementFactory.getPlatformMBeanServer();
+  private static final ObjectName BEAN = bean();
   private static final List<String> NUMBERS = Arrays.asList("LeaseHeld", "LeaseFlips", "ModeEnforce", "Frames",
       "FrameBytes", "ReplyBytes", "Proposals", "Committed", "Rejected", "RejectedNodeFull", "RejectedUserLimit",
       "RejectedUnknownApplication", "PlacedNatively", "DecideP50Us", "DecideP99Us", "CommitWallNanos", "CommitCpuNanos",
@@ -33,8 +39,12 @@ class ShimMetricsTest {
 
   private final ShimMetrics metrics = new ShimMetrics(() -> true, () -> 3, () -> 2, () -> 1);
 
-  private static ObjectName name(String bean) throws Exception {
-    return new ObjectName("Hadoop:service=ResourceManager,name=" + bean);
+  private static ObjectName bean() {
+    try {
+      return new ObjectName("Hadoop:service=ResourceManager,name=Treadle");
+    } catch (MalformedObjectNameException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   @Test
@@ -67,47 +77,46 @@ class ShimMetricsTest {
       metrics.show(text, forged);
     }
     metrics.troubles().note(Troubles.Kind.LINK, forged);
-    metrics.textSuppliers().forEach((name, text) ->
-        assertFalse(text.get().contains("\n") || text.get().contains("\u001b"), name));
+    assertFalse(metrics.json().contains("\\n") || metrics.json().contains("\\u001b"), metrics.json());
     assertEquals("x 2026-11-24 FATAL forged  [2J", metrics.text("LastError"));
+  }
+
+  private static JsonNode attribute(String name) throws Exception {
+    return new ObjectMapper().readTree((String) SERVER.getAttribute(BEAN, name));
   }
 
   @Test
   void theBeanIsLiveAndGoesAway() throws Exception {
-    MBeanServer server = ManagementFactory.getPlatformMBeanServer();
     MetricsExport export = new MetricsExport(metrics, () -> "{\"a\":1}", (records, all) -> { });
     export.start();
     try {
       metrics.show(ShimMetrics.Text.MODE, "enforce");
       for (long i = 1; i < 4; i++) {
         metrics.fate(Fate.COMMITTED);
-        assertEquals(i, server.getAttribute(name("Treadle"), "Committed"));
+        assertEquals(i, attribute("Status").get("Committed").asLong());
       }
-      assertEquals(1L, server.getAttribute(name("Treadle"), "ModeEnforce"));
-      assertEquals("enforce", server.getAttribute(name("Treadle"), "Mode"));
-      assertEquals("{}", server.getAttribute(name("TreadlePlacements"), "Placements"));
-      assertEquals("{\"a\":1}", server.getAttribute(name("TreadleObservation"), "Observation"));
+      assertEquals(1, attribute("Status").get("ModeEnforce").asInt());
+      assertEquals("enforce", attribute("Status").get("Mode").asText());
+      assertEquals("{}", attribute("Placements").toString());
+      assertEquals("{\"a\":1}", attribute("Observation").toString());
     } finally {
       export.stop();
     }
-    for (String bean : Arrays.asList("Treadle", "TreadlePlacements", "TreadleObservation")) {
-      assertFalse(server.isRegistered(name(bean)), bean);
-    }
+    assertFalse(SERVER.isRegistered(BEAN));
   }
 
   @Test
   void theSchedulerThatStartedLastIsShown() throws Exception {
-    MBeanServer server = ManagementFactory.getPlatformMBeanServer();
     ShimMetrics other = new ShimMetrics(() -> false, () -> 0, () -> 0, () -> 0);
     MetricsExport first = new MetricsExport(metrics, () -> "{}", (records, all) -> { });
     MetricsExport second = new MetricsExport(other, () -> "{}", (records, all) -> { });
     first.start();
     second.start();
-    assertEquals(0L, server.getAttribute(name("Treadle"), "LeaseHeld"));
+    assertEquals(0, attribute("Status").get("LeaseHeld").asInt());
     first.stop();
-    assertEquals(0L, server.getAttribute(name("Treadle"), "LeaseHeld"));
+    assertEquals(0, attribute("Status").get("LeaseHeld").asInt());
     second.stop();
-    assertFalse(server.isRegistered(name("Treadle")));
+    assertFalse(SERVER.isRegistered(BEAN));
   }
 
   @Test
@@ -151,17 +160,18 @@ class ShimMetricsTest {
   /** The servlet of {@code /jmx} asks for each attribute by itself. */
   @Test
   void aReadOfAnAttributeComputesThisOneAlone() throws Exception {
-    AtomicInteger computed = new AtomicInteger();
-    metrics.gauge("Other", computed::incrementAndGet);
-    MetricsExport export = new MetricsExport(metrics, () -> "{}", (records, all) -> { });
+    AtomicInteger numbers = new AtomicInteger();
+    AtomicInteger observations = new AtomicInteger();
+    metrics.gauge("Other", numbers::incrementAndGet);
+    MetricsExport export = new MetricsExport(metrics, () -> "{\"read\":" + observations.incrementAndGet() + "}",
+        (records, all) -> { });
     export.start();
     try {
-      MBeanServer server = ManagementFactory.getPlatformMBeanServer();
-      for (MBeanAttributeInfo attribute : server.getMBeanInfo(name("Treadle")).getAttributes()) {
-        Object value = server.getAttribute(name("Treadle"), attribute.getName());
-        assertEquals(attribute.getType(), value.getClass().getName());
+      for (MBeanAttributeInfo attribute : SERVER.getMBeanInfo(BEAN).getAttributes()) {
+        assertEquals(String.class.getName(), attribute.getType());
+        attribute(attribute.getName());
       }
-      assertEquals(1, computed.get());
+      assertEquals("1 1", numbers + " " + observations);
     } finally {
       export.stop();
     }
