@@ -11,18 +11,16 @@ import io.treadle.shim.config.BadSettingException;
 import io.treadle.shim.config.IgnoredKeys;
 import io.treadle.shim.config.Mode;
 import io.treadle.shim.config.ShimConfig;
-import io.treadle.shim.config.SidecarKind;
 import io.treadle.shim.journal.Journal;
 import io.treadle.shim.journal.Taps;
 import io.treadle.shim.link.EngineSource;
+import io.treadle.shim.link.ExternalSidecar;
 import io.treadle.shim.link.LinkSettings;
+import io.treadle.shim.link.ManagedSidecar;
 import io.treadle.shim.metrics.MetricsExport;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.MirrorSettings;
-import io.treadle.shim.sidecar.ExternalSidecar;
-import io.treadle.shim.sidecar.LocalEngine;
-import io.treadle.shim.sidecar.ManagedSidecar;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -168,9 +166,9 @@ public class Shim {
   /** Where the engine comes from. */
   private EngineSource source(ShimConfig config) {
     if (!config.engineClass.isEmpty()) {
-      return new LocalEngine(config.engineClass);
+      return EngineSource.ofClass(config.engineClass);
     }
-    if (config.sidecar.kind == SidecarKind.EXTERNAL) {
+    if (config.external) {
       return new ExternalSidecar(config);
     }
     return new ManagedSidecar(config, () -> metrics.add(ShimMetrics.Counter.SIDECAR_STARTS, 1));

@@ -15,9 +15,6 @@ import org.apache.hadoop.conf.Configuration;
  * are read at start-up only. Immutable.
  */
 public final class IgnoredKeys {
-  private static final List<String> REFRESHED =
-      Collections.unmodifiableList(Arrays.asList(
-          ShimConfig.MODE, ShimConfig.LEASE_MS, ShimConfig.TICK_MS, ShimConfig.IDLE_GUARD_MS));
   private static final List<String> AT_START = Collections.unmodifiableList(Arrays.asList(ShimConfig.SIDECAR,
       ShimConfig.PYTHON_COMMAND, ShimConfig.CONFIG_FILE, ShimConfig.SIDECAR_LOG_FILE,
       ShimConfig.SIDECAR_START_TIMEOUT_MS, ShimConfig.CONNECTION_FILE, ShimConfig.SIDECAR_USER,
@@ -40,7 +37,7 @@ public final class IgnoredKeys {
     List<String> said = new ArrayList<>();
     for (String suffix : new TreeSet<>(conf.getPropsWithPrefix(ShimConfig.PREFIX).keySet())) {
       String key = ShimConfig.PREFIX + suffix;
-      if (!REFRESHED.contains(key) && !AT_START.contains(key)) {
+      if (!ShimConfig.REFRESHED.contains(key) && !AT_START.contains(key)) {
         said.add(key + " is no key of Treadle's and does nothing: correct it in yarn-site.xml; there are " + known());
       }
     }
@@ -57,7 +54,7 @@ public final class IgnoredKeys {
 
   private static String known() {
     TreeSet<String> keys = new TreeSet<>();
-    REFRESHED.forEach(key -> keys.add(key.substring(ShimConfig.PREFIX.length())));
+    ShimConfig.REFRESHED.forEach(key -> keys.add(key.substring(ShimConfig.PREFIX.length())));
     AT_START.forEach(key -> keys.add(key.substring(ShimConfig.PREFIX.length())));
     return String.join(", ", keys);
   }

@@ -5,6 +5,11 @@ import io.treadle.shim.wire.ProposalFrame;
 import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.Locale;
+import java.util.StringJoiner;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 
@@ -28,7 +33,7 @@ public final class ShimConfig {
    * {@code -refreshQueues}.
    */
   public static final String IDLE_GUARD_MS = PREFIX + "idle-guard-ms";
-  /** {@link SidecarKind}; default {@code managed}. */
+  /** {@code managed}, the default: the shim starts the sidecar, as a child of the RM; or {@code external}. */
   public static final String SIDECAR = PREFIX + "sidecar";
   /** Managed: the executable to run, not split at blanks. */
   public static final String PYTHON_COMMAND = PREFIX + "python.command";
@@ -53,6 +58,10 @@ public final class ShimConfig {
   /** For benchmarks and tests: a class that implements {@code Engine} and decides in this JVM instead of a sidecar. */
   public static final String ENGINE_CLASS = PREFIX + "engine.class";
 
+  /** Those that {@code -refreshQueues} takes over. */
+  static final List<String> REFRESHED =
+      Collections.unmodifiableList(Arrays.asList(MODE, LEASE_MS, TICK_MS, IDLE_GUARD_MS));
+
   /** Not constants of YarnConfiguration in Hadoop 3.3. */
   private static final String SKIP_NODE_MULTIPLIER = "yarn.scheduler.skip.node.multiplier";
   private static final String HEARTBEATS = "yarn.resourcemanager.nodemanagers.heartbeat-interval-";
@@ -65,31 +74,62 @@ public final class ShimConfig {
   public final int tickMs;
   /** How long an engine may place nothing although something could be placed, milliseconds; 0: for ever. */
   public final int idleGuardMs;
-  public final SidecarSettings sidecar;
+  /** Whether somebody else (systemd, a container) starts the sidecar; the shim connects to it. */
+  public final boolean external;
+  /** The executable of a managed sidecar. */
+  public final String pythonCommand;
+  /** The path of treadle.yaml for a managed sidecar, empty for its defaults. */
+  public final String configFile;
+  /** Where a managed sidecar's standard error goes. */
+  public final File logFile;
+  /** How long a managed sidecar may take to become ready, milliseconds. */
+  public final int startTimeoutMs;
+  /** Where an external sidecar writes how to connect; empty in managed mode. */
+  public final String connectionFile;
+  /** The user that an external sidecar runs as; empty if it is the RM's. */
+  public final String sidecarUser;
   public final int frameMaxBytes;
   /** The longest answer, bytes: no other has so many proposals and so long a status. */
   public final int replyMaxBytes;
   public final int proposalsMax;
   public final int batchSize;
   private final int nodeStaleMs;
+  /** What was set when the scheduler was made. */
+  private final Configuration atStart;
   /** The name of an engine's class in this JVM, empty for a sidecar. */
   public final String engineClass;
 
-  /** Settings; those that hold for the life of the scheduler are taken from {@code started}, unless it is null. */
-  private ShimConfig(Settings settings, ShimConfig started) throws BadSettingException {
-    boolean first = started == null;
+  private ShimConfig(Configuration conf, Configuration atStart) throws BadSettingException {
+    this.atStart = atStart;
+    Reader settings = new Reader(conf, atStart);
     mode = settings.oneOf(MODE, Mode.class, Mode.OBSERVE_ONLY);
     leaseMs = settings.number(LEASE_MS, 2000, 100, 600_000);
     tickMs = settings.number(TICK_MS, Math.min(10, leaseMs / 4), 1, leaseMs / 4,
         "a quarter of " + LEASE_MS + ", which is " + leaseMs);
     idleGuardMs = settings.number(IDLE_GUARD_MS, 60_000, 0, 86_400_000);
-    sidecar = first ? SidecarSettings.read(settings) : started.sidecar;
-    frameMaxBytes = first ? settings.number(FRAME_MAX_BYTES, 8 * MIB, 64 * KIB, 256 * MIB) : started.frameMaxBytes;
-    proposalsMax = first ? settings.number(PROPOSALS_MAX, 4096, 1, 1_000_000) : started.proposalsMax;
+    external = settings.oneOf(SIDECAR, Sidecar.class, Sidecar.MANAGED) == Sidecar.EXTERNAL;
+    pythonCommand = settings.text(PYTHON_COMMAND, "treadle");
+    configFile = settings.text(CONFIG_FILE, "");
+    String log = settings.text(SIDECAR_LOG_FILE, "");
+    logFile = log.isEmpty() ? defaultLogFile() : new File(log);
+    startTimeoutMs = settings.number(SIDECAR_START_TIMEOUT_MS, 300_000, 100, 3_600_000);
+    connectionFile = settings.text(CONNECTION_FILE, "");
+    sidecarUser = settings.text(SIDECAR_USER, "");
+    frameMaxBytes = settings.number(FRAME_MAX_BYTES, 8 * MIB, 64 * KIB, 256 * MIB);
+    proposalsMax = settings.number(PROPOSALS_MAX, 4096, 1, 1_000_000);
     replyMaxBytes = ProposalFrame.bytesMax(proposalsMax);
-    batchSize = first ? settings.number(BATCH_SIZE, 48, 1, 4096) : started.batchSize;
-    nodeStaleMs = first ? settings.number(NODE_STALE_MS, 0, 0, 3_600_000) : started.nodeStaleMs;
-    engineClass = first ? settings.text(ENGINE_CLASS, "") : started.engineClass;
+    batchSize = settings.number(BATCH_SIZE, 48, 1, 4096);
+    nodeStaleMs = settings.number(NODE_STALE_MS, 0, 0, 3_600_000);
+    engineClass = settings.text(ENGINE_CLASS, "");
+    if (external && connectionFile.isEmpty()) {
+      throw new BadSettingException(CONNECTION_FILE + " is not set, but " + SIDECAR
+          + " is 'external': set it to the path given to 'treadle sidecar --external --connection-file'");
+    }
+    if (!external && !sidecarUser.isEmpty()) {
+      throw new BadSettingException(SIDECAR_USER + " is '" + sidecarUser + "', but " + SIDECAR
+          + " is 'managed': such a sidecar runs as the ResourceManager's user. Remove the one or set the other to"
+          + " 'external'");
+    }
   }
 
   /**
@@ -98,7 +138,9 @@ public final class ShimConfig {
    * @throws BadSettingException naming the first one that cannot be used, and the remedy
    */
   public static ShimConfig read(Configuration conf) throws BadSettingException {
-    return new ShimConfig(new Settings(conf), null);
+    Configuration atStart = new Configuration(false);
+    conf.getPropsWithPrefix(PREFIX).keySet().forEach(key -> atStart.set(PREFIX + key, conf.get(PREFIX + key)));
+    return new ShimConfig(conf, atStart);
   }
 
   /** What holds after settings at start-up that cannot be used: everything at its default, and mode {@code off}. */
@@ -119,7 +161,7 @@ public final class ShimConfig {
    * @throws BadSettingException naming the first of the four that cannot be used, and the remedy
    */
   public ShimConfig refreshed(Configuration conf) throws BadSettingException {
-    return new ShimConfig(new Settings(conf), this);
+    return new ShimConfig(conf, atStart);
   }
 
   /**
@@ -149,7 +191,7 @@ public final class ShimConfig {
   }
 
   /** Where the sidecar's log goes by default. */
-  static File defaultLogFile() {
+  private static File defaultLogFile() {
     String folder = System.getProperty("yarn.log.dir", System.getProperty("hadoop.log.dir", ""));
     return new File(folder.isEmpty() ? OwnFolder.PATH : folder, "treadle-sidecar.log");
   }
@@ -168,6 +210,64 @@ public final class ShimConfig {
         // if that cannot be written either, BoundedLog reports it
         return System.getProperty("user.dir");
       }
+    }
+  }
+
+  private enum Sidecar {
+    MANAGED, EXTERNAL
+  }
+
+  /** Reads single values, and says what is wrong with one in words for an administrator. */
+  private static final class Reader {
+    private static final String REMEDY = ". Correct it in yarn-site.xml, or remove it to use the default, ";
+
+    private final Configuration conf;
+    private final Configuration atStart;
+
+    Reader(Configuration conf, Configuration atStart) {
+      this.conf = conf;
+      this.atStart = atStart;
+    }
+
+    String text(String key, String standard) {
+      String value = (REFRESHED.contains(key) ? conf : atStart).getTrimmed(key);
+      return value == null || value.isEmpty() ? standard : value;
+    }
+
+    int number(String key, int standard, int least, int most) throws BadSettingException {
+      return number(key, standard, least, most, null);
+    }
+
+    /** A whole number in [least, most]; {@code mostIs} explains the upper bound if it is no constant. */
+    int number(String key, int standard, int least, int most, String mostIs) throws BadSettingException {
+      String value = text(key, "");
+      if (value.isEmpty()) {
+        return standard;
+      }
+      try {
+        long number = Long.parseLong(value);
+        if (number >= least && number <= most) {
+          return (int) number;
+        }
+      } catch (NumberFormatException e) {
+        // said below, with what is allowed
+      }
+      throw new BadSettingException(key + " is '" + value + "'; allowed are whole numbers from " + least + " to "
+          + most + (mostIs == null ? "" : " (" + mostIs + ")") + REMEDY + standard);
+    }
+
+    <E extends Enum<E>> E oneOf(String key, Class<E> type, E standard) throws BadSettingException {
+      String value = text(key, standard.name().toLowerCase(Locale.ROOT));
+      StringJoiner allowed = new StringJoiner(", ");
+      for (E constant : type.getEnumConstants()) {
+        String text = constant.name().toLowerCase(Locale.ROOT);
+        if (value.equals(text)) {
+          return constant;
+        }
+        allowed.add(text);
+      }
+      throw new BadSettingException(key + " is '" + value + "'; allowed are " + allowed + REMEDY
+          + standard.name().toLowerCase(Locale.ROOT));
     }
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.link;
 
+import io.treadle.shim.config.ShimConfig;
 import java.io.IOException;
 
 /**
@@ -8,6 +9,23 @@ import java.io.IOException;
  * thread only.
  */
 public interface EngineSource {
+  /**
+   * Engines in this JVM instead of a sidecar, for benchmarks and tests: a new object for each conversation, of a class
+   * with a public constructor without parameters.
+   */
+  static EngineSource ofClass(String name) {
+    return timeoutMs -> {
+      try {
+        ClassLoader loader = Thread.currentThread().getContextClassLoader();
+        return Class.forName(name, true, loader).asSubclass(Engine.class).getDeclaredConstructor().newInstance();
+      } catch (ReflectiveOperationException | ClassCastException | LinkageError e) {
+        throw new IOException(ShimConfig.ENGINE_CLASS + " is '" + name + "', which cannot be used: " + e
+            + ". Name a class that implements " + Engine.class.getName()
+            + " and has a public constructor without parameters");
+      }
+    };
+  }
+
   /**
    * An engine to talk to.
    *

@@ -2,6 +2,7 @@
 package io.treadle.shim.config;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -23,16 +24,16 @@ class ShimConfigTest {
     assertEquals(Mode.OBSERVE_ONLY, config.mode);
     assertEquals(2000, config.leaseMs);
     assertEquals(10, config.tickMs);
-    assertEquals(SidecarKind.MANAGED, config.sidecar.kind);
-    assertEquals("treadle", config.sidecar.pythonCommand);
-    assertEquals("", config.sidecar.configFile);
-    assertEquals(300_000, config.sidecar.startTimeoutMs);
+    assertFalse(config.external);
+    assertEquals("treadle", config.pythonCommand);
+    assertEquals("", config.configFile);
+    assertEquals(300_000, config.startTimeoutMs);
     assertEquals(8_388_608, config.frameMaxBytes);
     assertEquals(40 + (4096 + 511) * 16 + 65_536, config.replyMaxBytes);
     assertEquals(4096, config.proposalsMax);
     assertEquals(48, config.batchSize);
     assertEquals("", config.engineClass);
-    assertEquals("treadle-sidecar.log", config.sidecar.logFile.getName());
+    assertEquals("treadle-sidecar.log", config.logFile.getName());
   }
 
   @Test
@@ -48,9 +49,9 @@ class ShimConfigTest {
     assertEquals(Mode.ENFORCE, config.mode);
     assertEquals(5000, config.leaseMs);
     assertEquals(20, config.tickMs);
-    assertEquals(SidecarKind.EXTERNAL, config.sidecar.kind);
-    assertEquals("/run/treadle.json", config.sidecar.connectionFile);
-    assertEquals(new File("/var/log/sidecar.log"), config.sidecar.logFile);
+    assertTrue(config.external);
+    assertEquals("/run/treadle.json", config.connectionFile);
+    assertEquals(new File("/var/log/sidecar.log"), config.logFile);
     assertEquals(7000, config.nodeStaleMs(conf));
   }
 
@@ -99,7 +100,7 @@ class ShimConfigTest {
     assertEquals(3000, after.leaseMs);
     assertEquals(30, after.tickMs);
     assertEquals(4096, after.proposalsMax);
-    assertEquals(SidecarKind.MANAGED, after.sidecar.kind);
+    assertFalse(after.external);
   }
 
   @Test
@@ -148,13 +149,13 @@ class ShimConfigTest {
     try {
       System.clearProperty(keys[0]);
       System.clearProperty(keys[1]);
-      File log = ShimConfig.read(conf).sidecar.logFile;
+      File log = ShimConfig.read(conf).logFile;
       assertNotEquals(new File(System.getProperty("java.io.tmpdir")), log.getParentFile());
       assertEquals("rwx------",
           PosixFilePermissions.toString(Files.getPosixFilePermissions(log.getParentFile().toPath())));
-      assertEquals(log, ShimConfig.read(conf).sidecar.logFile, "the same at each refresh");
+      assertEquals(log, ShimConfig.read(conf).logFile, "the same at each refresh");
       System.setProperty(keys[0], "/logs");
-      assertEquals(new File("/logs/treadle-sidecar.log"), ShimConfig.read(conf).sidecar.logFile);
+      assertEquals(new File("/logs/treadle-sidecar.log"), ShimConfig.read(conf).logFile);
     } finally {
       for (int i = 0; i < keys.length; i++) {
         if (before[i] == null) {

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.sidecar;
+package io.treadle.shim.link;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.treadle.shim.Log;
 import io.treadle.shim.config.ShimConfig;
-import io.treadle.shim.config.SidecarSettings;
-import io.treadle.shim.link.Engine;
-import io.treadle.shim.link.EngineSource;
-import io.treadle.shim.link.Py4jEngine;
 import java.io.IOException;
 import java.net.InetAddress;
+import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
+import org.apache.hadoop.util.StringUtils;
 
 /**
  * A sidecar that is the RM's child. Started when the link wants an engine, started again with growing pauses when it
@@ -27,27 +26,35 @@ public final class ManagedSidecar implements EngineSource {
   /** What sidecars listen on; the JVM's own idea of loopback may be IPv6. */
   private static final byte[] HOST = {127, 0, 0, 1};
 
-  private final SidecarSettings settings;
+  private static final SecureRandom RANDOM = new SecureRandom();
+  private static final int SECRET_BYTES = 32;
+  private static final long FIRST_PAUSE_MS = 200;
+  private static final long LONGEST_PAUSE_MS = 600_000;
+  /** A sidecar that answers after a run as long as this makes up for earlier ends. */
+  private static final long STEADY_MS = 60_000;
+
   private final ShimConfig config;
   private final Runnable onStart;
-  private final Restarts restarts;
+  private final LongSupplier clockMs;
 
   private SidecarProcess process;
   private byte[] secret;
   private long startedMs;
   private boolean announced;
   private int failures;
+  /** Ends without a steady run between them, and until when nothing is started after the last one. */
+  private int ends;
+  private long notBeforeMs = Long.MIN_VALUE;
 
   /** A sidecar that is not started yet; {@code onStart} is called with each start. */
   public ManagedSidecar(ShimConfig config, Runnable onStart) {
-    this(config, onStart, new Restarts());
+    this(config, onStart, () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime()));
   }
 
-  ManagedSidecar(ShimConfig config, Runnable onStart, Restarts restarts) {
-    this.settings = config.sidecar;
+  ManagedSidecar(ShimConfig config, Runnable onStart, LongSupplier clockMs) {
     this.config = config;
     this.onStart = onStart;
-    this.restarts = restarts;
+    this.clockMs = clockMs;
   }
 
   @Override
@@ -56,15 +63,15 @@ public final class ManagedSidecar implements EngineSource {
       throw ended("Treadle's sidecar is not running: " + process.epitaph());
     }
     if (process == null) {
-      if (!restarts.mayStart(nowMs())) {
+      if (clockMs.getAsLong() < notBeforeMs) {
         return null;
       }
       start();
     }
-    SidecarMessage outcome = process.outcome();
+    SidecarProcess.Outcome outcome = process.outcome();
     if (outcome == null) {
-      if (nowMs() - startedMs > settings.startTimeoutMs) {
-        throw replaced("it was not ready after " + settings.startTimeoutMs + " ms ("
+      if (clockMs.getAsLong() - startedMs > config.startTimeoutMs) {
+        throw replaced("it was not ready after " + config.startTimeoutMs + " ms ("
             + ShimConfig.SIDECAR_START_TIMEOUT_MS + ")");
       }
       return null;
@@ -83,56 +90,60 @@ public final class ManagedSidecar implements EngineSource {
 
   private void start() throws IOException {
     List<String> command = new ArrayList<>();
-    command.add(settings.pythonCommand);
+    command.add(config.pythonCommand);
     command.add("sidecar");
     command.add("--managed");
-    if (!settings.configFile.isEmpty()) {
+    if (!config.configFile.isEmpty()) {
       command.add("--config");
-      command.add(settings.configFile);
+      command.add(config.configFile);
     }
-    secret = SidecarSecret.random();
-    startedMs = nowMs();
-    restarts.started(startedMs);
+    secret = new byte[SECRET_BYTES];
+    RANDOM.nextBytes(secret);
+    startedMs = clockMs.getAsLong();
     announced = false;
     failures = 0;
     try {
-      process = new SidecarProcess(command, greeting(), settings.logFile);
+      process = new SidecarProcess(command, greeting(), config.logFile);
     } catch (IOException e) {
       throw ended("Treadle's sidecar cannot be started: " + e.getMessage() + ". Set " + ShimConfig.PYTHON_COMMAND
           + " to the path of the executable 'treadle' and restart the ResourceManager");
     }
     onStart.run();
-    LOG.info("Started Treadle's sidecar: {}; its log is {}", command, settings.logFile);
+    LOG.info("Started Treadle's sidecar: {}; its log is {}", command, config.logFile);
   }
 
   private String greeting() throws IOException {
     ObjectMapper json = new ObjectMapper();
     ObjectNode greeting = json.createObjectNode();
     greeting.put("handshake", Py4jEngine.HANDSHAKE);
-    greeting.put("secret", SidecarSecret.text(secret));
+    greeting.put("secret", StringUtils.byteToHexString(secret));
     return json.writeValueAsString(greeting);
   }
 
-  /** Notes that the process has gone, or never started, and logs it. */
+  /** Notes that the process has gone, or never started: the next one is started after a pause that doubles. */
   private IOException ended(String reason) {
     process = null;
-    boolean rest = restarts.ended(nowMs());
-    String advice = rest ? ". It failed " + Restarts.ENDS + " times in a row: trying again in "
-        + TimeUnit.MILLISECONDS.toMinutes(Restarts.REST_MS) + " minutes, or after 'yarn rmadmin -refreshQueues'" : "";
+    long pauseMs = Math.min(FIRST_PAUSE_MS << Math.min(ends, 16), LONGEST_PAUSE_MS);
+    ends++;
+    notBeforeMs = clockMs.getAsLong() + pauseMs;
+    String advice = pauseMs < STEADY_MS ? "" : ". It failed " + ends + " times in a row: trying again in "
+        + TimeUnit.MILLISECONDS.toSeconds(pauseMs) + " s, or after 'yarn rmadmin -refreshQueues'";
     return new IOException(reason + advice);
   }
 
   /** Kills the process; if it will not die, it stays the one and only, and the next attempt looks at it again. */
   private IOException replaced(String reason) {
     process.kill();
-    String text = "Treadle's sidecar does not work: " + reason + ". Its log is " + settings.logFile;
+    String text = "Treadle's sidecar does not work: " + reason + ". Its log is " + config.logFile;
     return process.isAlive() ? new IOException(text) : ended(text);
   }
 
   @Override
   public void answered() {
     failures = 0;
-    restarts.answered(nowMs());
+    if (clockMs.getAsLong() - startedMs >= STEADY_MS) {
+      ends = 0;
+    }
   }
 
   @Override
@@ -145,7 +156,8 @@ public final class ManagedSidecar implements EngineSource {
 
   @Override
   public void retry() {
-    restarts.reset();
+    ends = 0;
+    notBeforeMs = Long.MIN_VALUE;
   }
 
   @Override
@@ -156,9 +168,5 @@ public final class ManagedSidecar implements EngineSource {
         process = null;
       }
     }
-  }
-
-  private static long nowMs() {
-    return TimeUnit.NANOSECONDS.toMillis(System.nanoTime());
   }
 }

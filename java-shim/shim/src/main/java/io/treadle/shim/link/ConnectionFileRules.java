@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.sidecar;
+package io.treadle.shim.link;
 
 import io.treadle.shim.config.ShimConfig;
 import java.io.IOException;

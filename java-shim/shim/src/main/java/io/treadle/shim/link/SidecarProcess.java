@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.sidecar;
+package io.treadle.shim.link;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import io.treadle.shim.Json;
 import io.treadle.shim.Log;
+import io.treadle.shim.Printable;
 import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
@@ -32,7 +35,7 @@ final class SidecarProcess {
   private final Process process;
   private final Thread output;
   private final Thread errors;
-  private volatile SidecarMessage outcome;
+  private volatile Outcome outcome;
   private volatile String lastWords = "";
 
   /**
@@ -103,7 +106,7 @@ final class SidecarProcess {
   /** Takes the first message; whatever else it says, the RM neither reads nor logs. */
   private void heard(String line) {
     if (outcome == null) {
-      outcome = SidecarMessage.parse(line);
+      outcome = Outcome.parse(line);
     }
   }
 
@@ -128,7 +131,7 @@ final class SidecarProcess {
   }
 
   /** What it said about its start, ready or an error; null as long as it has said neither. */
-  SidecarMessage outcome() {
+  Outcome outcome() {
     return outcome;
   }
 
@@ -136,7 +139,7 @@ final class SidecarProcess {
   String epitaph() {
     join(output);
     join(errors);
-    SidecarMessage said = outcome;
+    Outcome said = outcome;
     if (said != null && said.isError()) {
       return said.text;
     }
@@ -183,6 +186,43 @@ final class SidecarProcess {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       return false;
+    }
+  }
+
+  /** What a sidecar reports of its start, in a line of its standard output. Immutable. */
+  static final class Outcome {
+    /** The version of a ready sidecar, else why it cannot start. */
+    final String text;
+    /** Where a ready sidecar listens on loopback, else 0. */
+    final int port;
+
+    private Outcome(String text, int port) {
+      this.text = Printable.brief(text);
+      this.port = port;
+    }
+
+    /** Reads {@code {"ready": true, "port": n, ...}} or {@code {"error": text}}; null for all else. */
+    static Outcome parse(String line) {
+      JsonNode root;
+      try {
+        root = Json.object(line, "a line");
+      } catch (IOException e) {
+        return null;
+      }
+      if (root.path("error").isTextual()) {
+        return new Outcome(root.path("error").asText(), 0);
+      }
+      if (!root.path("ready").asBoolean(false)) {
+        return null;
+      }
+      int port = root.path("port").asInt(0);
+      return port >= 1 && port <= 65535 ? new Outcome(root.path("version").asText("?"), port)
+          : new Outcome("it is ready on no port: " + line, 0);
+    }
+
+    /** Whether the sidecar cannot start. */
+    boolean isError() {
+      return port == 0;
     }
   }
 }

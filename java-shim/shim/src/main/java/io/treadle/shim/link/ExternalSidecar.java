@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.sidecar;
+package io.treadle.shim.link;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import io.treadle.shim.Json;
 import io.treadle.shim.config.ShimConfig;
-import io.treadle.shim.link.Engine;
-import io.treadle.shim.link.EngineSource;
-import io.treadle.shim.link.Py4jEngine;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.InetAddress;
@@ -19,6 +16,8 @@ import java.nio.file.Paths;
 import java.nio.file.attribute.PosixFileAttributes;
 import java.nio.file.attribute.UserPrincipal;
 import java.nio.file.attribute.UserPrincipalNotFoundException;
+import java.util.regex.Pattern;
+import org.apache.hadoop.util.StringUtils;
 
 /**
  * A sidecar that somebody else runs. It writes a connection file, which holds its secret and so must be readable by
@@ -27,6 +26,8 @@ import java.nio.file.attribute.UserPrincipalNotFoundException;
  */
 public final class ExternalSidecar implements EngineSource {
   private static final int FILE_BYTES = 1 << 16;
+  /** 256 bits. What Hadoop reads as hexadecimal may have signs in place of digits. */
+  private static final Pattern SECRET = Pattern.compile("[0-9a-fA-F]{64}");
 
   private final Path file;
   private final String user;
@@ -36,9 +37,9 @@ public final class ExternalSidecar implements EngineSource {
 
   /** The sidecar that the settings name. */
   public ExternalSidecar(ShimConfig config) {
-    this.file = Paths.get(config.sidecar.connectionFile);
-    this.user = config.sidecar.user;
-    this.start = "'treadle sidecar --external --connection-file " + config.sidecar.connectionFile + "'";
+    this.file = Paths.get(config.connectionFile);
+    this.user = config.sidecarUser;
+    this.start = "'treadle sidecar --external --connection-file " + config.connectionFile + "'";
     this.config = config;
   }
 
@@ -112,16 +113,16 @@ public final class ExternalSidecar implements EngineSource {
           + " shim speaks version " + Py4jEngine.HANDSHAKE
           + ": give the sidecar and the ResourceManager the same release");
     }
-    byte[] secret = SidecarSecret.parse(root.path("secret").asText(""));
+    String secret = root.path("secret").asText("");
     InetAddress address = InetAddress.getByName(root.path("host").asText("127.0.0.1"));
-    if (port < 1 || port > 65535 || secret == null) {
+    if (port < 1 || port > 65535 || !SECRET.matcher(secret).matches()) {
       throw new IOException("the connection file " + file + " lacks 'port' or 'secret'");
     }
     if (!address.isLoopbackAddress()) {
       throw new IOException("the connection file " + file + " names the host " + address.getHostAddress()
           + ", but a sidecar listens on loopback only");
     }
-    return new Py4jEngine.Endpoint(address, port, secret, ", though the connection file " + file + " names it: the"
-        + " sidecar was killed; start it again with " + start);
+    return new Py4jEngine.Endpoint(address, port, StringUtils.hexStringToByte(secret), ", though the connection file "
+        + file + " names it: the sidecar was killed; start it again with " + start);
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.sidecar;
+package io.treadle.shim.link;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -8,7 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.config.BadSettingException;
 import io.treadle.shim.config.ShimConfig;
-import io.treadle.shim.link.Engine;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.sidecar;
+package io.treadle.shim.link;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -13,7 +13,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.treadle.shim.Await;
 import io.treadle.shim.config.ShimConfig;
-import io.treadle.shim.link.Engine;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -21,8 +20,11 @@ import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Base64;
+import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -41,7 +43,7 @@ class ManagedSidecarTest {
   Path folder;
   private final Configuration conf = new Configuration(false);
   private final AtomicInteger starts = new AtomicInteger();
-  private Restarts restarts;
+  private final AtomicLong skippedMs = new AtomicLong();
   private ManagedSidecar sidecar;
 
   @BeforeEach
@@ -51,13 +53,15 @@ class ManagedSidecarTest {
 
   @AfterEach
   void stop() {
-    sidecar.stop();
+    if (sidecar != null) {
+      sidecar.stop();
+    }
   }
 
   private void makeSidecar() throws Exception {
     ShimConfig config = ShimConfig.read(conf);
-    restarts = new Restarts();
-    sidecar = new ManagedSidecar(config, starts::incrementAndGet, restarts);
+    sidecar = new ManagedSidecar(config, starts::incrementAndGet,
+        () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime()) + skippedMs.get());
   }
 
   /** A script that first notes its process id, in a line of its own for each start. */
@@ -173,18 +177,51 @@ class ManagedSidecarTest {
     }
   }
 
+  /** Each pause is twice as long as the last, up to ten minutes. */
   @Test
-  void aCrashLoopEndsInARest() throws Exception {
+  void aCrashLoopIsStartedEverMoreSeldom() throws Exception {
     script("exit 3\n");
-    String last = "";
-    int failures = 0;
-    while (!last.contains("trying again in 10 minutes")) {
-      last = failure();
-      failures++;
-      restarts.notBeforeMs = Long.MIN_VALUE;
+    failure();
+    long pauseMs = 200;
+    for (int ends = 1; pauseMs < 600_000; ends++, pauseMs = Math.min(2 * pauseMs, 600_000)) {
+      skippedMs.addAndGet(pauseMs);
+      String reason = failure();
+      assertEquals(ends + 1, starts.get());
+      long next = Math.min(2 * pauseMs, 600_000);
+      assertEquals(next >= 60_000, reason.contains("trying again in " + next / 1000 + " s"), reason);
     }
-    assertEquals(Restarts.ENDS, failures);
-    assertEquals(Restarts.ENDS, starts.get());
+    assertNull(sidecar.connect(PATIENT_MS), "it rests");
+    sidecar.retry();
+    failure();
+    assertEquals(14, starts.get(), "an administrator ends the rest");
+  }
+
+  @Test
+  void aSteadyRunMakesUpForEarlierEnds() throws Exception {
+    script("if [ $(wc -l < '" + folder + "/pids') = 9 ]; then " + READY + "exec sleep 1000; fi; exit 3\n");
+    for (int i = 0; i < 8; i++) {
+      failure();
+      skippedMs.addAndGet(600_000);
+    }
+    engine().close();
+    skippedMs.addAndGet(60_000);
+    sidecar.answered();
+    Process kill = new ProcessBuilder("kill", "-9", pids().get(8)).start();
+    assertEquals(0, kill.waitFor());
+    assertFalse(failure().contains("times in a row"));
+  }
+
+  @Test
+  void whatASidecarSaysIsOneShortLine() {
+    String forged = "{\"error\": \"x\\n2026-11-22 ERROR forged \\u001b[2J\\r\\u202e\\u2028\\u0085y \u00e9\"}";
+    assertEquals("x 2026-11-22 ERROR forged  [2J    y \u00e9", SidecarProcess.Outcome.parse(forged).text);
+    String text = String.join("", Collections.nCopies(60_000, "x"));
+    assertEquals(1003, SidecarProcess.Outcome.parse("{\"error\": \"" + text + "\"}").text.length());
+    assertEquals(1003, SidecarProcess.Outcome.parse(
+        "{\"ready\": true, \"port\": 7, \"version\": \"" + text + "\"}").text.length());
+    for (String other : new String[] {"{\"progress\": \"x\"}", "no json", "[]", "7", ""}) {
+      assertNull(SidecarProcess.Outcome.parse(other));
+    }
   }
 
   @Test
