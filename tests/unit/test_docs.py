@@ -102,6 +102,8 @@ def test_the_shim_is_about_as_large_as_the_page_on_its_rooms_shows() -> None:
         if path.is_dir()
     }
     found["io.treadle.shim"] = size_of(sources / "io" / "treadle" / "shim")
+    requirements = ROOT / "java-shim" / "requirements" / "src" / "main" / "java"
+    found["io.treadle.shim.requirements"] = size_of(requirements / "io" / "treadle" / "shim" / "constraints")
     found["TreadleScheduler"] = size_of(next(sources.rglob("TreadleScheduler.java")).parent)
     named = set()
     for names, *shown in rows:
