@@ -42,7 +42,7 @@ def test_every_command_is_found_in_its_groups() -> None:
 def test_every_number_of_the_shims_bean_is_on_a_page() -> None:
     """Those of fates are on the page of reasons, the others in tables of guides."""
     sources = "".join(path.read_text() for path in METRICS.glob("*.java"))
-    counters = re.sub(r"/\*\*.*?\*/", "", sources.partition("enum Counter {")[2].partition("}\n")[0])
+    counters = re.sub(r'\(".*?"\)', "", sources.partition("enum Counter {")[2].partition(";\n")[0])
     named = set(re.findall(r'(?:gauge|counter)\("(\w+)"', sources))
     named |= {name.title().replace("_", "") for name in re.findall(r"\w+", counters)}
     guides = "".join((ROOT / "docs" / name).read_text() for name in GUIDES)
