@@ -1,16 +1,103 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.constraints;
 
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.ConcurrentModificationException;
 import java.util.List;
+import java.util.Locale;
+import java.util.Set;
+import java.util.TreeMap;
+import org.apache.hadoop.yarn.api.records.NodeAttribute;
+import org.apache.hadoop.yarn.api.records.NodeAttributeKey;
+import org.apache.hadoop.yarn.api.records.ResourceInformation;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
 
-/** A node as requirements see it. */
-interface NodeFacts {
+/** A node of the scheduler as requirements see it, read as it is now. */
+final class NodeFacts {
   /** How requirements name the partition of nodes without a label. */
-  String DEFAULT_PARTITION = "default";
+  private static final String DEFAULT_PARTITION = "default";
+  /** The scheduler's set is a view of a map that other threads change: it may fail while it is read. */
+  private static final int TRIES = 4;
+
+  private final SchedulerNode node;
+
+  NodeFacts(SchedulerNode node) {
+    this.node = node;
+  }
 
   /**
    * What the node has under a name in lower case: {@code rack}, {@code host}, {@code partition}, the total of a
    * resource type, else an attribute; without a prefix those of that name under any prefix.
+   *
+   * @throws ConcurrentModificationException if the attributes changed each time that they were read
    */
-  List<String> values(String name);
+  List<String> values(String name) {
+    switch (name) {
+      case "rack":
+        return Collections.singletonList(node.getRackName());
+      case "host":
+        return Collections.singletonList(withoutPort(node.getNodeName()));
+      case "partition":
+        String partition = node.getPartition();
+        return Collections.singletonList(partition == null || partition.isEmpty() ? DEFAULT_PARTITION : partition);
+      default:
+        List<String> totals = totals(name);
+        return totals.isEmpty() ? attributes(name) : totals;
+    }
+  }
+
+  private List<String> totals(String name) {
+    List<String> found = new ArrayList<>(1);
+    for (ResourceInformation type : node.getTotalResource().getResources()) {
+      if (type.getName().toLowerCase(Locale.ROOT).equals(name)) {
+        found.add(Long.toString(type.getValue()));
+      }
+    }
+    return found;
+  }
+
+  private List<String> attributes(String name) {
+    for (int left = TRIES;; left--) {
+      try {
+        return read(name);
+      } catch (ConcurrentModificationException e) {
+        if (left == 1) {
+          throw e;
+        }
+      }
+    }
+  }
+
+  private List<String> read(String name) {
+    Set<NodeAttribute> attributes = node.getNodeAttributes();
+    if (attributes == null || attributes.isEmpty()) {
+      return Collections.emptyList();
+    }
+    boolean full = name.indexOf('/') >= 0;
+    TreeMap<String, String> found = new TreeMap<>();
+    for (NodeAttribute attribute : attributes) {
+      NodeAttributeKey key = attribute.getAttributeKey();
+      String whole = key.getAttributePrefix() + "/" + key.getAttributeName();
+      String lower = (full ? whole : key.getAttributeName()).toLowerCase(Locale.ROOT);
+      if (lower.equals(name)) {
+        found.put(whole, String.valueOf(attribute.getAttributeValue()));
+      }
+    }
+    return new ArrayList<>(found.values());
+  }
+
+  /** The scheduler's name of a node may end in its port. */
+  static String withoutPort(String nodeName) {
+    int colon = nodeName.lastIndexOf(':');
+    if (colon < 0 || colon == nodeName.length() - 1) {
+      return nodeName;
+    }
+    for (int i = colon + 1; i < nodeName.length(); i++) {
+      if (nodeName.charAt(i) < '0' || nodeName.charAt(i) > '9') {
+        return nodeName;
+      }
+    }
+    return nodeName.substring(0, colon);
+  }
 }

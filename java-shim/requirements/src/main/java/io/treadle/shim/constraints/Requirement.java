@@ -119,7 +119,7 @@ final class Requirement {
     if (isNone()) {
       return true;
     }
-    SchedulerNodeFacts facts = new SchedulerNodeFacts(node);
+    NodeFacts facts = new NodeFacts(node);
     return error == null && expressions.stream().allMatch(expression -> expression.admits(facts));
   }
 }

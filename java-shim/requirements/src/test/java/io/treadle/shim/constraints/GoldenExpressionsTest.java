@@ -27,7 +27,7 @@ class GoldenExpressionsTest {
   void everyVerdictIsTheSame() throws Exception {
     JsonNode golden = new ObjectMapper().readTree(Paths.get("../../tests/golden/expressions.json").toFile());
     List<NodeFacts> nodes = new ArrayList<>();
-    golden.get("nodes").forEach(node -> nodes.add(new SchedulerNodeFacts(node(node))));
+    golden.get("nodes").forEach(node -> nodes.add(new NodeFacts(node(node))));
     assertTrue(golden.get("cases").size() >= 200);
     List<String> wrong = new ArrayList<>();
     for (JsonNode one : golden.get("cases")) {

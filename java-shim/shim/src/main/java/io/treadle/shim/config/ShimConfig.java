@@ -207,7 +207,7 @@ public final class ShimConfig {
       try {
         return Files.createTempDirectory("treadle-log-").toString();
       } catch (IOException e) {
-        // if that cannot be written either, BoundedLog reports it
+        // if that cannot be written either, the log itself reports it
         return System.getProperty("user.dir");
       }
     }

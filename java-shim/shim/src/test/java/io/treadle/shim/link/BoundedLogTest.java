@@ -16,14 +16,14 @@ class BoundedLogTest {
   @TempDir
   Path folder;
 
-  private static void write(BoundedLog log, String text) {
+  private static void write(SidecarProcess.BoundedLog log, String text) {
     log.write(text.getBytes(StandardCharsets.UTF_8), text.length());
   }
 
   @Test
   void keepsTheLastTwoPieces() throws Exception {
     File file = folder.resolve("deeper/sidecar.log").toFile();
-    try (BoundedLog log = new BoundedLog(file, 10)) {
+    try (SidecarProcess.BoundedLog log = new SidecarProcess.BoundedLog(file, 10)) {
       write(log, "aaaaaaaa");
       write(log, "bbbbbbbb");
       write(log, "cccccccc");
@@ -38,7 +38,7 @@ class BoundedLogTest {
   void appendsToWhatIsThere() throws Exception {
     File file = folder.resolve("sidecar.log").toFile();
     for (int i = 0; i < 3; i++) {
-      try (BoundedLog log = new BoundedLog(file, 100)) {
+      try (SidecarProcess.BoundedLog log = new SidecarProcess.BoundedLog(file, 100)) {
         write(log, "x" + i);
       }
     }
@@ -47,7 +47,7 @@ class BoundedLogTest {
 
   @Test
   void aFileThatCannotBeWrittenIsNoFailure() {
-    try (BoundedLog log = new BoundedLog(folder.toFile(), 100)) {
+    try (SidecarProcess.BoundedLog log = new SidecarProcess.BoundedLog(folder.toFile(), 100)) {
       write(log, "lost");
       write(log, "too");
     }
@@ -61,7 +61,7 @@ class BoundedLogTest {
     Path link = Files.createSymbolicLink(folder.resolve("sidecar.log"), other);
     Path missing = Files.createSymbolicLink(folder.resolve("other.log"), folder.resolve("made-by-the-rm"));
     for (Path path : new Path[] {link, missing}) {
-      try (BoundedLog log = new BoundedLog(path.toFile(), 100)) {
+      try (SidecarProcess.BoundedLog log = new SidecarProcess.BoundedLog(path.toFile(), 100)) {
         write(log, "lost");
       }
     }

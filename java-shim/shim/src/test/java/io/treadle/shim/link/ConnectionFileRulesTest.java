@@ -115,8 +115,8 @@ class ConnectionFileRulesTest {
     }
   }
 
-  private static ConnectionFileRules rules(String sidecars) {
-    return new ConnectionFileRules(FILE, new User("yarn"), new User(sidecars));
+  private static ExternalSidecar.Rules rules(String sidecars) {
+    return new ExternalSidecar.Rules(FILE, new User("yarn"), new User(sidecars));
   }
 
   private static void refused(Executable check, String part) {
