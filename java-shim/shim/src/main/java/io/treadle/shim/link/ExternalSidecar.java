@@ -158,7 +158,8 @@ public final class ExternalSidecar implements EngineSource {
       UserPrincipal owner = attributes.owner();
       if (!owner.equals(ours) && !owner.equals(sidecars) && !"root".equals(owner.getName())) {
         throw new IOException("the folder of the connection file " + file + " belongs to " + owner.getName()
-            + ", not to " + sidecars.getName() + ", who runs the sidecar, or root: name a file in a folder of that user's");
+            + ", not to " + sidecars.getName() + ", who runs the sidecar, or root: name a file in a folder of that"
+            + " user's");
       }
       if (attributes.permissions().contains(PosixFilePermission.OTHERS_WRITE)
           || attributes.permissions().contains(PosixFilePermission.GROUP_WRITE)) {
