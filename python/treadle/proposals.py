@@ -1,8 +1,9 @@
-"""Proposals: what the engine answers, as columns."""
+"""What the engine answers, as columns: proposals, and what it holds back on purpose."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,3 +31,15 @@ class Proposals:
         """No proposals."""
         empty = np.empty(0, np.int32)
         return cls(empty, empty, empty)
+
+
+class Held(NamedTuple):
+    """What a policy holds back on purpose though the ResourceManager would serve it, by index, each once."""
+
+    applications: npt.NDArray[np.int32]
+    """Those with an ask that waits for the policy alone."""
+    nodes: npt.NDArray[np.int32]
+    """Those whose room, or a part of it, is kept for other asks than those that could have it now."""
+
+
+NOTHING_HELD: Final = Held(np.empty(0, np.int32), np.empty(0, np.int32))

@@ -187,7 +187,7 @@ def run(work: Slice) -> None:
     (own / "queues.xml").write_text(queues(), encoding="utf-8")
     overrides = {
         "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
-        "yarn.scheduler.treadle.idle-guard-ms": "0",
+        "yarn.scheduler.treadle.starvation-ms": "0",
         **for_shell_jobs(own / "cluster"),
     }
     settings = ClusterSettings(

@@ -45,7 +45,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
     overrides = {
         # so long that a busy machine costs no engine its lease
         "yarn.scheduler.treadle.lease-ms": "30000",
-        "yarn.scheduler.treadle.idle-guard-ms": "0",
+        "yarn.scheduler.treadle.starvation-ms": "0",
         **for_shell_jobs(folder / "cluster"),
     }
     settings = ClusterSettings(

@@ -115,7 +115,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     overrides = {
         # so long that a busy machine costs no engine its lease
         "yarn.scheduler.treadle.lease-ms": "30000",
-        "yarn.scheduler.treadle.idle-guard-ms": "0",
+        "yarn.scheduler.treadle.starvation-ms": "0",
         "yarn.scheduler.treadle.python.command": str(write_command(folder / "telling", said)),
         **for_shell_jobs(folder / "cluster"),
     }

@@ -41,7 +41,7 @@ def cluster(tmp_path: Path) -> Iterator[MiniCluster]:
     overrides = {
         ALLOCATOR_KEY: "io.treadle.shim.constraints.TreadlePlacementAllocator",
         "yarn.scheduler.treadle.lease-ms": "30000",
-        "yarn.scheduler.treadle.idle-guard-ms": "0",
+        "yarn.scheduler.treadle.starvation-ms": "0",
         "yarn.nm.liveness-monitor.expiry-interval-ms": "15000",
     }
     settings = ClusterSettings(

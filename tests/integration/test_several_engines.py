@@ -41,7 +41,7 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
     policy = folder / "treadle.yaml"
     policy.write_text(TREADLE_YAML, encoding="utf-8")
     # so long that a busy machine costs no engine its lease; that of one that was killed ends with its connection
-    overrides = {"yarn.scheduler.treadle.lease-ms": "30000", "yarn.scheduler.treadle.idle-guard-ms": "0"}
+    overrides = {"yarn.scheduler.treadle.lease-ms": "30000", "yarn.scheduler.treadle.starvation-ms": "0"}
     queues = folder / "queues.xml"
     queues.write_text(QUEUES, encoding="utf-8")
     settings = ClusterSettings(nodes=1, memory_mb=8192, policy=policy, queues=queues, overrides=overrides)

@@ -57,7 +57,7 @@ def gang_cluster(folder: Path) -> MiniCluster:
     policy.write_text(TREADLE_YAML, encoding="utf-8")
     queues.write_text(QUEUES, encoding="utf-8")
     # so long that a busy machine costs no engine its lease; gangs that find no room are no idle engine
-    overrides = {"yarn.scheduler.treadle.lease-ms": "30000", "yarn.scheduler.treadle.idle-guard-ms": "0"}
+    overrides = {"yarn.scheduler.treadle.lease-ms": "30000", "yarn.scheduler.treadle.starvation-ms": "0"}
     settings = ClusterSettings(
         nodes=1,
         memory_mb=SLOTS * CONTAINER_MB,

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle import events
-from treadle.proposals import Proposals
+from treadle.proposals import Held, Proposals
 from treadle.wire.answer import Answer, encode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import SECTIONS
@@ -72,7 +72,8 @@ def golden_answer() -> bytes:
     described = description("proposals")
     columns = [np.array(described[name], np.int32) for name in ("application", "key", "node", "transaction")]
     named = {name: described[name] for name in ("epoch", "sequence", "decide_us", "status")}
-    return encode_answer(Answer(**named, resend=True, proposals=Proposals(*columns), unserved=True))
+    held = Held(*(np.array(described[f"held_{name}"], np.int32) for name in Held._fields))
+    return encode_answer(Answer(**named, resend=True, proposals=Proposals(*columns), unserved=True, held=held))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import numpy as np
 from treadle.config.settings import Entry, RosterEngine, engines_of
 from treadle.engine.invented_cluster import small_cluster
 from treadle.events import Fates, Settings
-from treadle.proposals import Proposals
+from treadle.proposals import NOTHING_HELD, Proposals
 from treadle.sidecar.child import ChildProcess, EventSource, Work
 from treadle.sidecar.hub import Hub
 from treadle.wire.answer import Answer, decode_answer, encode_answer
@@ -43,6 +43,7 @@ class PlainChild:
         """What to propose with each of the next answers."""
         self.status: Mapping[str, Any] = {"policy": "of its own", "configuration": 1}
         self.resend = self.closed = False
+        self.held = NOTHING_HELD
         self._decoder = FrameDecoder()
         self._answer: bytes | None = None
         self._working = False
@@ -76,6 +77,7 @@ class PlainChild:
         rows = self.plan.pop(0) if self.plan else ()
         header = self.frames[-1].header
         said = Answer(header.epoch, header.sequence, 1000, self.resend, proposals(rows), json.dumps(self.status))
+        said = said._replace(held=self.held)
         self._answer, self._working, self.resend = encode_answer(said), False, False
         self.heard += 1
 

@@ -29,7 +29,7 @@ from treadle.live.session import (
 from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import Proposals
-from treadle.wire.answer import PROPOSAL_HEADER, Answer, Status, decode_answer
+from treadle.wire.answer import HELD_BYTES_MAX, PROPOSAL_HEADER, Answer, Status, decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import VERSION, FrameFlag
 
@@ -485,7 +485,7 @@ def test_there_is_no_session_without_settings() -> None:
 
 
 def test_an_answer_fits_into_the_reply() -> None:
-    most = PROPOSAL_HEADER.size + Status.BYTES_MAX + 12 * 5 + 11
+    most = PROPOSAL_HEADER.size + 8 + 2 * HELD_BYTES_MAX + Status.BYTES_MAX + 12 * 5 + 11
     assert len(Caller(reply_max_bytes=most).send(1, SNAPSHOT, limit=100).proposals) == 5
     assert len(Caller(reply_max_bytes=100).send(1, SNAPSHOT, limit=100).proposals) == 0
 

@@ -10,7 +10,7 @@ import pytest
 from treadle import events
 from treadle.engine.invented_cluster import Texts, request, rows
 from treadle.model.tables import ModelError, largest
-from treadle.proposals import Proposals
+from treadle.proposals import Held, Proposals
 from treadle.wire.answer import Answer, decode_answer, encode_answer
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
 from treadle.wire.schema import SECTIONS, VERSION, FrameFlag, TooManyError, VersionError, WireError
@@ -209,10 +209,10 @@ def test_another_version_is_named_with_ours() -> None:
         decode_answer(bytes(answer), 0)
 
 
-def answer_of(transaction: list[int] | None = None, **flags: bool) -> bytes:
+def answer_of(transaction: list[int] | None = None, *, again: bool = False, unserved: bool = False) -> bytes:
     numbers = np.zeros(2, np.int32)
     proposals = Proposals(numbers, numbers, numbers, None if transaction is None else np.array(transaction, np.int32))
-    return encode_answer(Answer(1, 5, 0, False, proposals, "", **flags))
+    return encode_answer(Answer(1, 5, 0, False, proposals, "", again, unserved))
 
 
 def test_an_answer_has_transactions_and_flags() -> None:
@@ -225,3 +225,14 @@ def test_an_answer_has_transactions_and_flags() -> None:
     with pytest.raises(WireError) as caught:
         decode_answer(answer_of([1, 0]), 2)
     assert caught.value.field == "transaction"
+
+
+def test_what_is_held_back_is_named_by_index() -> None:
+    held = Held(np.array([0, 9], np.int32), np.array([(1 << 19) - 1, 1 << 19], np.int32))
+    answer = encode_answer(Answer(1, 5, 0, False, Proposals.none(), "{}", held=held))
+    found = decode_answer(answer, 0)
+    assert [column.tolist() for column in found.held] == [[0, 9], [(1 << 19) - 1]]
+    assert found.status == "{}"
+    for size in (-1, (1 << 16) + 1):
+        with pytest.raises(WireError, match="held"):
+            decode_answer(answer[:40] + size.to_bytes(4, "little", signed=True) + answer[44:], 0)

@@ -56,9 +56,10 @@ def test_the_golden_answer_is_read_and_written() -> None:
     columns = [np.array(described[name], np.int32) for name in ("application", "key", "node", "transaction")]
     decoded = decode_answer(encoded, 100)
     assert decoded[:3] == tuple(described[name] for name in ("epoch", "sequence", "decide_us"))
-    flags = ProposalFlag.RESEND | ProposalFlag.TRANSACTIONS | ProposalFlag.UNSERVED
+    flags = ProposalFlag.RESEND | ProposalFlag.TRANSACTIONS | ProposalFlag.UNSERVED | ProposalFlag.HELD
     assert (described["flags"], decoded.resend, decoded.again, decoded.unserved) == (flags, True, False, True)
     assert decoded.status == described["status"]
+    assert [column.tolist() for column in decoded.held] == [described["held_applications"], described["held_nodes"]]
     proposals = decoded.proposals
     said = (proposals.application, proposals.key, proposals.node, proposals.transaction)
     for ours, theirs in zip(said, columns, strict=True):

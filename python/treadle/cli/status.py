@@ -32,7 +32,7 @@ _NUMBERS: Final = {
     "Proposals": "proposals",
     "Committed": "committed",
     "Rejected": "rejected",
-    "IdleRounds": "rounds opened by the idle guard",
+    "PlacedForNeglected": "placed for neglected requests",
     "PlacedNatively": "placed by the stock scheduler",
     "DecideP50Us": "decide p50, µs",
     "DecideP99Us": "decide p99, µs",

@@ -317,7 +317,7 @@ COUNTERS: Final = (
     "Rejected",
     "PlacedNatively",
     "Frames",
-    "IdleRounds",
+    "PlacedForNeglected",
     "LeaseFlips",
     "LinkFailures",
     "SidecarStarts",

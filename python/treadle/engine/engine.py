@@ -33,12 +33,16 @@ from treadle.model.classes import CLASSES_MAX, UNMET_NAMED_MAX, Unmet
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ModelError
 from treadle.policy.catalogue import register_parts
+from treadle.policy.held import held_back
 from treadle.policy.policy import Policy
 from treadle.policy.state import Scratch
 from treadle.policy.user_parts import PartFailure, Watch, unwatched
-from treadle.proposals import Proposals
+from treadle.proposals import NOTHING_HELD, Held, Proposals
 
 register_parts()  # who has an engine can read what it is to follow
+
+HELD_EVERY_MS: Final = 1_000
+"""So seldom it is looked for what is held back."""
 
 SWITCHES_MAX: Final = 64
 """The latest changes to another policy that are kept."""
@@ -107,6 +111,8 @@ class Engine:
         """Who asks for more than any node has; None: nobody has looked at this epoch's model."""
         self._too_large_at = 0
         """At which decide somebody looked."""
+        self._held: tuple[Cluster, int, Held] | None = None
+        """What was held back when it was looked for last: in which model, and when."""
         self._told: Sequence[tuple[int, str]] | None = None
         """What applications should know; None as long as ``_unmet`` is."""
         self._follow_roster()
@@ -398,6 +404,16 @@ class Engine:
     def gate_waits_for(self) -> str:
         """Return for what the policy's gate holds asks back; empty if it holds none back."""
         return "" if self._cluster is None else self._policy.gate_waits_for
+
+    def held(self) -> Held:
+        """Return what is held back on purpose, as of a second ago at most; nothing while the stock scheduler places."""
+        cluster, scratch, found = self._cluster, self._policy.latest, self._held
+        if cluster is None or scratch is None or not self.commits:
+            self._held = None
+            return NOTHING_HELD
+        if found is None or found[0] is not cluster or not 0 <= cluster.now_ms - found[1] < HELD_EVERY_MS:
+            found = self._held = cluster, cluster.now_ms, held_back(cluster, cluster.view(), scratch)
+        return found[2]
 
     def samples(self) -> Samples | None:
         """Return the gate's samples and decisions since the last call; None if nothing has changed."""

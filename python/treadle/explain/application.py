@@ -29,6 +29,7 @@ from treadle.explain.obstacles import (
 )
 from treadle.explain.situation import Decided, Situation
 from treadle.model.tables import ASSUMED, GUARANTEED, MAXIMUM, TOTAL, USED
+from treadle.policy.held import gate_holds
 from treadle.policy.shares.aims import turn
 from treadle.policy.shares.tree import AIM, AIMS, STEP
 from treadle.policy.state import FIFO, KEYED
@@ -345,7 +346,7 @@ def _gate_causes(situation: Situation, row: int) -> Iterator[Cause]:
     if scratch is None or not situation.knows_row(row):
         return
     seen, gate = scratch.rows[row], situation.followed.gate
-    if seen["may"] and seen["quota"] > 0:
+    if not gate_holds(seen):
         return
     if situation.view.apps["awaiting_am"][situation.view.rows["application"][row]]:
         yield Cause(Why.GATE, f"the gate {gate} lets no more application masters start now")

@@ -24,7 +24,7 @@ from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.events import Applications, ApplicationState, AttemptKeys, Event, PolicySwitch, Requests
 from treadle.policy.user_parts import PartFailure
-from treadle.proposals import Proposals
+from treadle.proposals import NOTHING_HELD, Proposals
 from treadle.sidecar.child import EventSource
 from treadle.sidecar.merge import REPORT_INTERVAL_MS
 from treadle.wire.answer import Answer, Status, encode_answer, rows_within
@@ -291,6 +291,8 @@ class Session:
         """It has been logged."""
         self._configuration: int | None = None
         self._failures = self._steady = 0
+        self._held = NOTHING_HELD
+        """What the answer that is made says of what is held back."""
         self._waits = Waits()
         self._contention, self._contention_s = "", -1
         self._known: str = ""
@@ -346,7 +348,7 @@ class Session:
         if reply_max_bytes is not None:
             self._reply_max_bytes = reply_max_bytes
         header: FrameHeader | None = None
-        proposals = Proposals.none()
+        proposals, self._held = Proposals.none(), NOTHING_HELD
         try:
             header, _ = read_frame_header(frame)
             self._follow(header)
@@ -359,7 +361,7 @@ class Session:
         micros = (self._clock_ns() - began_ns) // 1000
         # of the answers to the parts of a frame only the last is read
         status = "" if header is not None and header.more and not self._lost else self._status.changed()
-        answer = encode_answer(Answer(epoch, sequence, micros, self._lost, proposals, status))
+        answer = encode_answer(Answer(epoch, sequence, micros, self._lost, proposals, status, held=self._held))
         self._recorder.end(answer, micros, self._known, self._warned, self._engine)
         return answer
 
@@ -410,6 +412,7 @@ class Session:
             proposals = self._engine.decide(
                 header.rm_time_ms, self._limit(header.limit), sequence=header.sequence, assume=not header.observe
             )
+            self._held = self._engine.held()
             self._note_policy()
             self._hear()
             self._status.diagnostics = tuple(self._engine.diagnostics())

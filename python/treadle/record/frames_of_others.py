@@ -15,12 +15,13 @@ import numpy as np
 from treadle.record.files import RecordingError
 from treadle.wire.answer import PROPOSAL_HEADER
 from treadle.wire.frames import FRAME_HEADER, RESOURCES_MAX, SECTION_HEADER
-from treadle.wire.schema import FRAME_MAGIC, SECTIONS, VERSION, plans
+from treadle.wire.schema import FRAME_MAGIC, PROPOSAL_MAGIC, SECTIONS, VERSION, plans
 
 _BYTES: Final = {"u8": 1, "i32": 4, "name": 4, "i64": 8}
 _STRINGS: Final = "STRINGS"
 _OF_OTHER_SECTIONS: Final = {"CONTAINERS.slot"}
 """Columns by which other sections named rows: nothing is lost with them."""
+_VERSION: Final = VERSION.to_bytes(2, "little")
 _HEADER_OF_2: Final = struct.Struct("<4sHHqqqqii")
 
 
@@ -96,7 +97,11 @@ class Translator:
 
     def answer(self, answer: bytes) -> bytes:
         """Return the answer to a frame as this release writes it: that of wire 2 also named the frame decided on."""
-        if self._wire != 2 or len(answer) < _HEADER_OF_2.size:
+        if self._wire != 2:
+            return (
+                answer[:4] + _VERSION + answer[6:] if answer.startswith(PROPOSAL_MAGIC) and len(answer) > 6 else answer
+            )
+        if len(answer) < _HEADER_OF_2.size:
             return answer
         magic, _, flags, epoch, sequence, _, *rest = _HEADER_OF_2.unpack_from(answer)
         return PROPOSAL_HEADER.pack(magic, VERSION, flags, epoch, sequence, *rest) + answer[_HEADER_OF_2.size :]

@@ -24,6 +24,7 @@ from treadle.events import Event, PolicySwitch
 from treadle.live.policies import own_settings
 from treadle.live.session import EngineFailedError, EventSource, FrameObserver, Session, TickRecorder
 from treadle.policy.watchdog import Endless
+from treadle.proposals import Held
 from treadle.record.files import RecordingError
 from treadle.record.reader import NOT_FROM_START, READABLE_PART, RecordedSegment, engine_hash, open_all, versions
 from treadle.record.ticks import Tick
@@ -389,6 +390,9 @@ def _field(was: Answer, now: Answer) -> tuple[str, str, str]:
         one, other = getattr(was.proposals, name), getattr(now.proposals, name)
         if (one is None) != (other is None) or (one is not None and not np.array_equal(one, other)):
             return f"proposals.{name}", str(one), str(other)
+    for name, one, other in zip(Held._fields, was.held, now.held, strict=True):
+        if not np.array_equal(one, other):
+            return f"status.held_{name}", str(one), str(other)
     return _status(was.status, now.status)
 
 

@@ -18,7 +18,7 @@ from treadle.config.errors import ConfigError
 from treadle.config.settings import GANG_MAX, RosterEngine
 from treadle.errors import printable
 from treadle.events import Applications, ApplicationState, ContainerEvent, Containers, Event, Fates, Snapshot
-from treadle.proposals import Proposals
+from treadle.proposals import NOTHING_HELD, Held, Proposals
 from treadle.sidecar.child import ChildProcess, EventSource, Work
 from treadle.sidecar.merge import REPORT_INTERVAL_MS, Bidder, Merge, Offer, Report, check_answer, merge_into
 from treadle.sidecar.mirror import Feed, Mirror
@@ -45,6 +45,9 @@ _NUMBER: Final = 0xFFFFFFFF
 FAILURES_MAX: Final = 8
 """A hub that fails so often in a row, or an engine that answers wrongly, will not get better: the process ends."""
 
+CLAIMS_EVERY_MS: Final = 1000
+"""So seldom it is looked for asks beyond claims."""
+
 _KNOWN_SPARE: Final = 1024
 """So many applications more than twice those that run are remembered, for their next attempts."""
 
@@ -68,6 +71,8 @@ class _Engine(Bidder):
         self.beside: list[Event] = []
         self.told: deque[object] = deque(maxlen=TOLD_MAX)
         self.report = Report()
+        self.held = NOTHING_HELD
+        """What it holds back, by its latest answer."""
 
 
 class Hub:
@@ -112,6 +117,10 @@ class Hub:
         self._configuration: int | None = None
         self._reading: Future[Sequence[RosterEngine]] | None = None
         self._status = Status("", keys_for=tuple(self._beside.keys_for()))
+        self._beyond: set[int] = set()
+        """Applications that ask for more than is left of their engine's claim."""
+        self._claims_ms = -CLAIMS_EVERY_MS
+        """When that was looked at."""
         self._given_up: dict[int, str] = {}
         """What applications that were given up should know, by index."""
         self._news, self._report_ms = True, 0
@@ -198,7 +207,10 @@ class Hub:
                     self._snapshot_at = self._frames + frame.header.more
                     self._key, self._index, self._unsure = {}, {}, set()
                     self._given_up = {}
+                    self._claims_ms = -CLAIMS_EVERY_MS
                     self._merge.forget()
+                    for engine in self._engines.values():
+                        engine.held = NOTHING_HELD
                     for engine in self._engines.values():
                         engine.forget()
                         engine.beside, engine.owned = [], set()
@@ -385,7 +397,19 @@ class Hub:
         again = any(each.thinks or each.offer is not None for each in engines if self._roster.lives(each.row.name))
         status = self._report(now_ms)
         unserved = self._unserved(len(merged))
-        return Answer(header.epoch, header.sequence, 0, False, merged, status, again, unserved)
+        return Answer(header.epoch, header.sequence, 0, False, merged, status, again, unserved, self._held(now_ms))
+
+    def _held(self, now_ms: int) -> Held:
+        """Return what engines hold back of their own applications, and asks beyond their claims."""
+        if not 0 <= now_ms - self._claims_ms < CLAIMS_EVERY_MS:
+            self._claims_ms, self._beyond = now_ms, self._merge.beyond_claims(list(self._engines.values()))
+        applications, nodes = set(self._beyond), set[int]()
+        for engine in self._engines.values():
+            applications |= engine.owned & set(engine.held.applications.tolist())
+            nodes.update(engine.held.nodes.tolist())
+        if not applications and not nodes:
+            return NOTHING_HELD
+        return Held(*(np.array(sorted(found), np.int32) for found in (applications, nodes)))
 
     def _ask(self, engine: _Engine, header: FrameHeader, reply_max_bytes: int) -> None:
         """Let an engine have what is new to it."""
@@ -415,6 +439,7 @@ class Hub:
             answer = decode_answer(content, engine.rows_max)
             check_answer(answer, engine.sequence)
             engine.report.take(answer.status, fresh=engine.base >= self._snapshot_at)
+            engine.held = answer.held if engine.base >= self._snapshot_at else NOTHING_HELD
             said = engine.report.said
             said.diagnostics = [each for each in said.diagnostics if each[0] in engine.owned]
             self._news |= bool(answer.status)

@@ -228,7 +228,7 @@ class Merge:
         self._coarse = any(bidder.row.entry.conflicts == "coarse" for bidder in bidders)
         for name, _, _, node in self.in_flight() if self._coarse else ():
             pending.setdefault(node, set()).add(name)
-        room, count = self._room(bidders), 0
+        room, count = self._room([bidder for bidder in bidders if bidder.offer is not None]), 0
         while count < limit and (bidder := self._next(bidders)) is not None and (offer := bidder.offer) is not None:
             piece = offer.piece(min(batch, limit - count))
             if count + len(piece) > most:
@@ -253,12 +253,12 @@ class Merge:
         return _joined(segments)
 
     def _room(self, bidders: Sequence[Bidder]) -> dict[str, Room]:
-        """Return what engines with a claim, and with something to be sent, may still use of each partition."""
+        """Return what engines with a claim may still use of each partition."""
         found: dict[str, Room] = {}
         mirror, types = self._mirror, self._mirror.types
         for bidder in bidders:
             claim = bidder.row.entry.claim
-            if claim >= 1.0 or bidder.offer is None or types is None:
+            if claim >= 1.0 or types is None:
                 continue
             mine = np.zeros(len(mirror.applications), bool)
             mine[list(bidder.owned)] = True
@@ -271,6 +271,19 @@ class Merge:
             wanted = _wanted(mirror, application, ask, node)
             if name in found and wanted is not None and wanted[0] in found[name]:
                 found[name][wanted[0]] -= wanted[1]
+        return found
+
+    def beyond_claims(self, bidders: Sequence[Bidder]) -> set[int]:
+        """Return the applications with an ask that is larger than what is left of the claim of their engine."""
+        found = set[int]()
+        rooms = self._room(bidders)
+        asks = self._mirror.requests.columns
+        for bidder in bidders if rooms else ():
+            for part, left in rooms.get(bidder.row.name, {}).items():
+                beyond = (
+                    (asks["count"] > 0) & (asks["capability"] > left).any(axis=1) & (asks["partition_name"] == part)
+                )
+                found |= bidder.owned & set(asks["application"][beyond].tolist())
         return found
 
     def _next(self, bidders: Sequence[Bidder]) -> Bidder | None:

@@ -9,8 +9,9 @@ from struct import Struct
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from treadle.proposals import Proposals
+from treadle.proposals import NOTHING_HELD, Held, Proposals
 from treadle.wire.schema import PROPOSAL_MAGIC, VERSION, ProposalFlag, VersionError, WireError
 
 _TEXT_MAX: Final = 400
@@ -105,14 +106,18 @@ PROPOSAL_ROW_BYTES: Final = 12
 """Of a proposal without a transaction."""
 TRANSACTION_BYTES: Final = 4
 """More with one."""
+HELD_BYTES_MAX: Final = 1 << 16
+"""Of a column of what is held back: indices beyond 524,287 are not named."""
+_HELD_SIZES: Final = Struct("<ii")
 _I32: Final = np.dtype("<i4")
 _ALL_FLAGS: Final = sum(ProposalFlag)
 
 
 def rows_within(reply_max_bytes: int, *, transactions: bool) -> int:
-    """Return how many proposals fit in an answer beside the longest status; below 0 if that alone does not fit."""
+    """Return how many proposals fit in an answer beside all else; below 0 if the longest of that does not fit."""
     row = PROPOSAL_ROW_BYTES + (TRANSACTION_BYTES if transactions else 0)
-    return (reply_max_bytes - PROPOSAL_HEADER.size - Status.BYTES_MAX) // row
+    beside = PROPOSAL_HEADER.size + _HELD_SIZES.size + 2 * HELD_BYTES_MAX + Status.BYTES_MAX
+    return (reply_max_bytes - beside) // row
 
 
 class Answer(NamedTuple):
@@ -132,6 +137,7 @@ class Answer(NamedTuple):
     """There is more to come: ask again after a tick."""
     unserved: bool = False
     """An application that asks has no living engine, or none shows life: this answer does not renew the lease."""
+    held: Held = NOTHING_HELD
 
 
 def encode_answer(answer: Answer) -> bytes:
@@ -146,6 +152,11 @@ def encode_answer(answer: Answer) -> bytes:
     if proposals.transaction is not None:
         flags |= ProposalFlag.TRANSACTIONS
         columns.append(proposals.transaction)
+    held = b""
+    if any(map(len, answer.held)):
+        flags |= ProposalFlag.HELD
+        bits = [_bits(indices) for indices in answer.held]
+        held = _HELD_SIZES.pack(*map(len, bits)) + b"".join(bits)
     header = PROPOSAL_HEADER.pack(
         PROPOSAL_MAGIC,
         VERSION,
@@ -156,7 +167,31 @@ def encode_answer(answer: Answer) -> bytes:
         len(proposals),
         len(status),
     )
-    return b"".join([header, *(np.asarray(column, _I32).tobytes() for column in columns), status])
+    return b"".join([header, *(np.asarray(column, _I32).tobytes() for column in columns), held, status])
+
+
+def _bits(indices: npt.NDArray[np.int32]) -> bytes:
+    """Return a bit for each index up to the last one, the first of a byte lowest."""
+    inside = indices[indices < 8 * HELD_BYTES_MAX]
+    bits = np.zeros(int(inside.max(initial=-1)) + 1, np.uint8)
+    bits[inside] = 1
+    return np.packbits(bits, bitorder="little").tobytes()
+
+
+def _held(frame: bytes, at: int) -> tuple[Held, int]:
+    """Return what is held back, from an offset of a frame, and where that ends."""
+    if at + _HELD_SIZES.size > len(frame):
+        raise WireError("held", "the answer ends before it")
+    sizes = _HELD_SIZES.unpack_from(frame, at)
+    at += _HELD_SIZES.size
+    if min(sizes) < 0 or max(sizes) > HELD_BYTES_MAX or at + sum(sizes) > len(frame):
+        raise WireError("held", f"columns of {sizes[0]} and {sizes[1]} bytes")
+    found = []
+    for size in sizes:
+        bits = np.unpackbits(np.frombuffer(frame, np.uint8, size, at), bitorder="little")
+        found.append(np.flatnonzero(bits).astype(np.int32))
+        at += size
+    return Held(*found), at
 
 
 def decode_answer(frame: bytes, rows_max: int) -> Answer:
@@ -179,6 +214,7 @@ def decode_answer(frame: bytes, rows_max: int) -> Answer:
         raise WireError("rows", f"{rows} is not in 0 to {rows_max}")
     count = 4 if flags & ProposalFlag.TRANSACTIONS else 3
     end = PROPOSAL_HEADER.size + rows * count * 4
+    held, end = _held(frame, end) if flags & ProposalFlag.HELD else (NOTHING_HELD, end)
     if status_bytes < 0 or end + status_bytes != len(frame):
         raise WireError("status_bytes", f"{status_bytes} with {rows} rows does not make {len(frame)} bytes")
     columns = [np.frombuffer(frame, _I32, rows, PROPOSAL_HEADER.size + column * rows * 4) for column in range(count)]
@@ -192,4 +228,4 @@ def decode_answer(frame: bytes, rows_max: int) -> Answer:
     resend, again, unserved = (
         bool(flags & flag) for flag in (ProposalFlag.RESEND, ProposalFlag.AGAIN, ProposalFlag.UNSERVED)
     )
-    return Answer(epoch, sequence, decide_us, resend, proposals, status, again, unserved)
+    return Answer(epoch, sequence, decide_us, resend, proposals, status, again, unserved, held)

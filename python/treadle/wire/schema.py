@@ -36,7 +36,7 @@ class VersionError(WireError):
     """The other end speaks another version of the wire; no snapshot is a remedy."""
 
 
-VERSION: Final = 4
+VERSION: Final = 5
 FRAME_MAGIC: Final = b"TRDF"
 PROPOSAL_MAGIC: Final = b"TRDP"
 
@@ -56,6 +56,7 @@ class ProposalFlag(IntFlag):
     AGAIN = 2
     TRANSACTIONS = 4
     UNSERVED = 8
+    HELD = 16
 
 
 class SectionColumn(NamedTuple):

@@ -186,7 +186,7 @@ class Rosters:
         file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
         settings = {
             "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
-            "yarn.scheduler.treadle.idle-guard-ms": "0",
+            "yarn.scheduler.treadle.starvation-ms": "0",
             "treadle.bench.engines": str(engines),
             **self._further,
         }

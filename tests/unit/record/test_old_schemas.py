@@ -68,6 +68,12 @@ def test_an_answer_of_wire_2_loses_the_frame_that_it_was_decided_on() -> None:
     assert Translator({**document(), "wire": 2}).answer(b"TRDP") == b"TRDP"
 
 
+def test_an_answer_of_wire_4_is_read_as_one_of_this_release() -> None:
+    now = encode_answer(Answer(1, 5, 7, True, Proposals.none(), "{}"))
+    assert Translator({**document(), "wire": 4}).answer(now[:4] + b"\x04\x00" + now[6:]) == now
+    assert Translator({**document(), "wire": 4}).answer(b"TRDP") == b"TRDP"
+
+
 def test_a_column_that_the_other_did_not_have_is_0_and_one_that_is_unknown_is_left_out() -> None:
     other = copy.deepcopy(document())
     mine = columns_of(other, "NODES")

@@ -14,8 +14,9 @@ from treadle import events
 from treadle.config.settings import GANG_MAX, STEADY_MS
 from treadle.engine.invented_cluster import Texts, request, rows
 from treadle.events import ApplicationState, Fate
+from treadle.proposals import NOTHING_HELD, Held
 from treadle.sidecar.child import EventSource
-from treadle.sidecar.hub import FAILURES_MAX
+from treadle.sidecar.hub import CLAIMS_EVERY_MS, FAILURES_MAX
 from treadle.sidecar.merge import FIGURES
 from treadle.wire.answer import Status
 from treadle.wire.schema import FrameFlag
@@ -203,6 +204,23 @@ def test_a_claim_bounds_what_an_engine_uses_with_what_is_in_flight(claim: float)
     assert len(manager.send().proposals) == 1
     manager.send()
     assert [fate for _, _, fate in prod.fates()] == [Fate.CLAIM] * 2
+
+
+def test_asks_beyond_a_claim_and_what_engines_hold_back_are_named() -> None:
+    manager, (prod, rest) = begun({"prod": {"select": {"queues": ["root.q0"]}, "claim": 0.3}, "rest": {}})
+    assert manager.send().held.applications.tolist() == []
+    plan(prod, [(0, 0, 0)] * 19)  # vcores of eight nodes, one a container
+    manager.send()
+    manager.now_ms += CLAIMS_EVERY_MS
+    assert manager.send().held.applications.tolist() == [0, 2, 4]
+    rest.held = Held(np.array([1, 2], np.int32), np.array([7], np.int32))
+    manager.send()
+    found = manager.send().held
+    assert found.applications.tolist() == [0, 1, 2, 4]  # of what it names only its own
+    assert found.nodes.tolist() == [7]
+    rest.held = NOTHING_HELD
+    manager.snapshot()
+    assert manager.send().held.nodes.tolist() == []
 
 
 def coarse() -> dict[str, dict[str, Any]]:

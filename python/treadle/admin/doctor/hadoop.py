@@ -209,7 +209,8 @@ PREFIX: Final = "yarn.scheduler.treadle."
 KEYS: Final = (
     "mode",
     "lease-ms",
-    "idle-guard-ms",
+    "starvation-ms",
+    "starvation-hold-ms",
     "tick-ms",
     "sidecar",
     "python.command",
@@ -226,7 +227,8 @@ KEYS: Final = (
 )
 NUMBERS: Final = {
     "lease-ms": (100, 600_000),
-    "idle-guard-ms": (0, 86_400_000),
+    "starvation-ms": (0, 86_400_000),
+    "starvation-hold-ms": (0, 86_400_000),
     "sidecar.start-timeout-ms": (100, 3_600_000),
     "frame.max-bytes": (64 << 10, 256 << 20),
     "proposals.max": (1, 1_000_000),

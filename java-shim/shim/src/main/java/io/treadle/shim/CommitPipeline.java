@@ -8,8 +8,7 @@ import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.commit.Committer;
 import io.treadle.shim.commit.Observer;
-import io.treadle.shim.commit.PlaceableAsks;
-import io.treadle.shim.guard.IdleGuard;
+import io.treadle.shim.commit.StarvationGuard;
 import io.treadle.shim.link.AnswerHandler;
 import io.treadle.shim.link.EngineStatus;
 import io.treadle.shim.metrics.ShimMetrics;
@@ -19,11 +18,10 @@ import io.treadle.shim.wire.ProposalFrame;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.function.BooleanSupplier;
-import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 
 /**
- * Handles the engine's answers: commits or the findings of {@code observe_only}, the idle guard, and reports of
+ * Handles the engine's answers: commits or the findings of {@code observe_only}, the guard against starvation, and reports of
  * the outcome. Runs on the engine's link thread, except where a method says otherwise.
  */
 final class CommitPipeline implements AnswerHandler {
@@ -31,7 +29,7 @@ final class CommitPipeline implements AnswerHandler {
   private final Upkeep upkeep;
   private final Committer committer;
   private final Observer observer;
-  private final IdleGuard guard;
+  private final StarvationGuard guard;
   private final SchedulerPort port;
   private final AttemptDiagnostics diagnostics = new AttemptDiagnostics();
   /** What an exception in a commit said last. */
@@ -53,12 +51,13 @@ final class CommitPipeline implements AnswerHandler {
         metrics.add(ShimMetrics.Counter.TRANSACTIONS_TAKEN_BACK, 1);
       }
     }, asks, view);
-    this.guard = new IdleGuard(port, new PlaceableAsks(port, settings, view), Time::monotonicNow);
+    this.guard = new StarvationGuard(port, settings, view, committer,
+        () -> metrics.add(ShimMetrics.Counter.PLACED_FOR_NEGLECTED, 1));
     this.observer = upkeep.observer();
   }
 
-  /** Who keeps an engine that places nothing from starving the cluster. */
-  IdleGuard guard() {
+  /** Who bounds how long a request waits beside idle room. */
+  StarvationGuard guard() {
     return guard;
   }
 
@@ -71,18 +70,12 @@ final class CommitPipeline implements AnswerHandler {
 
   @Override
   public boolean starving() {
-    return guard.suspended();
-  }
-
-  @Override
-  public void hungUp() {
-    guard.waitsFor("");
+    return guard.suspension() != null;
   }
 
   @Override
   public void status(EngineStatus status, Directory directory) {
     upkeep.overrides(status.overridesGuarantees, status.overridesOrder);
-    guard.waitsFor(status.waitsFor);
     Map<ApplicationAttemptId, String> attempts = new HashMap<>();
     status.diagnostics.forEach((index, text) -> {
       ApplicationAttemptId attempt = directory.applicationOrNull(index);
@@ -101,7 +94,6 @@ final class CommitPipeline implements AnswerHandler {
   @Override
   public void entered() {
     upkeep.entered();
-    guard.entered();
   }
 
   @Override
@@ -111,12 +103,7 @@ final class CommitPipeline implements AnswerHandler {
     CommitResult result = committer.commit(answer, directory, limit, mayCommit, time);
     report(answer, result, directory);
     metrics.decided(answer.decideMicros(), result.size(), result.count(Fate.COMMITTED));
-    if (answer.again() && answer.size() == 0) {
-      guard.held();
-    }
-    if (guard.answered(result.count(Fate.COMMITTED))) {
-      entered();
-    }
+    guard.answered(answer, directory, result.count(Fate.COMMITTED), mayCommit, time);
     return result.size() > 0 && result.count(Fate.INTERNAL_ERROR) == result.size() ? commitError : null;
   }
 

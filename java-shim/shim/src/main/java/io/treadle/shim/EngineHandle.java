@@ -32,14 +32,13 @@ final class EngineHandle {
     mirror = new Mirror(port, journal, mirrors, view);
     metrics = new ShimMetrics(lease::held, lease::flips, mirror::snapshots, escapes);
     pipeline = new CommitPipeline(port, metrics, upkeep, commits, asks, view);
-    metrics.gauge("Stalled", () -> pipeline.guard().suspended() ? 1 : 0);
-    metrics.gauge("IdleRounds", () -> pipeline.guard().rounds());
+    metrics.gauge("Stalled", () -> pipeline.starving() ? 1 : 0);
     journal.onMark(this::signal);
   }
 
   /** Whether it holds its lease, its last answer was one to commit, and it is not suspended. Two looks at a clock. */
   boolean schedules() {
-    return lease.schedules() && !pipeline.guard().suspended();
+    return lease.schedules() && !pipeline.starving();
   }
 
   /** Whether it has a link, which {@link #stop} ends. */

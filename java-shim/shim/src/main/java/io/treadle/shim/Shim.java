@@ -100,7 +100,7 @@ public class Shim {
     metrics = engine.metrics;
     metrics.gauge("Schedules", () -> schedules() ? 1 : 0);
     export = new MetricsExport(metrics, upkeep.observer()::json, upkeep.observer());
-    configure(config, conf);
+    configure(config);
     metrics.troubles().note(Troubles.Kind.SETTINGS, error);
     ignored = new IgnoredKeys(conf);
     reportIgnored(conf);
@@ -158,9 +158,9 @@ public class Shim {
     }
   }
 
-  private void configure(ShimConfig config, Configuration conf) {
+  private void configure(ShimConfig config) {
     metrics.show(ShimMetrics.Text.MODE, config.mode.text());
-    engine.pipeline.guard().configure(config.idleGuardMs, ShimConfig.heartbeatMs(conf));
+    engine.pipeline.guard().configure(config.starvationMs, config.starvationHoldMs);
   }
 
   /** Where the engine comes from. */
@@ -187,7 +187,7 @@ public class Shim {
    * @param withNodeHeartbeat false on a thread of asynchronous scheduling
    */
   public boolean closesGate(boolean withNodeHeartbeat) {
-    boolean closed = schedules() && !engine.pipeline.guard().roundOpen();
+    boolean closed = schedules();
     if (closed && !withNodeHeartbeat) {
       LockSupport.parkNanos(this, ASYNCHRONOUS_PAUSE_NANOS);
     }
@@ -243,7 +243,7 @@ public class Shim {
     if (checked != null) {
       metrics.troubles().note(Troubles.Kind.SETTINGS, "");
     }
-    configure(config, conf);
+    configure(config);
     upkeep.refreshed();
     journal.queuesChanged();
     if (config.mode == Mode.OFF && engine.linked()) {
@@ -265,7 +265,6 @@ public class Shim {
   /** A container has ended. */
   public void completed(RMContainer container, ContainerStatus status) {
     taps.containerCompleted(container, status);
-    engine.pipeline.guard().ended(container);
   }
 
   /** What an AM holds while it changes its asks and takes its containers. Any thread. */
@@ -275,9 +274,6 @@ public class Shim {
 
   /** An AM asked for updates of its containers. */
   public void updatesAsked(ApplicationAttemptId attempt, ContainerUpdates requests) {
-    if (requests != null && (!requests.getDecreaseRequests().isEmpty() || !requests.getDemotionRequests().isEmpty())) {
-      engine.pipeline.guard().roomChanged();
-    }
     if (requests != null && (!requests.getIncreaseRequests().isEmpty() || !requests.getPromotionRequests().isEmpty())) {
       upkeep.updateAsked(attempt);
     }
@@ -300,6 +296,7 @@ public class Shim {
     if (!request.getContainersToAllocate().isEmpty()) {
       SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed =
           request.getFirstAllocatedOrReservedContainer().getAllocatedOrReservedContainer();
+      engine.pipeline.guard().placed(placed);
       if (placed.getSchedulerRequestKey().getContainerToUpdate() == null) {
         metrics.placed(placed.getSchedulerApplicationAttempt().getApplicationId(), byTreadle);
       }
@@ -308,7 +305,6 @@ public class Shim {
           upkeep.observer().placed(placed.getSchedulerApplicationAttempt(), placed.getSchedulerRequestKey(),
               placed.getSchedulerNode().getNodeID());
         }
-        engine.pipeline.guard().placedNatively(request.getFirstAllocatedOrReservedContainer());
       }
     }
   }

@@ -179,10 +179,6 @@ final class Checks {
   }
 
   /** Blacklist, partition, constraints and locality of an ask on a node; sets mode, locality and capability. */
-  Fate checkPlace(Placement placement) {
-    return checkPlace(placement, Assumptions.NONE);
-  }
-
   private Fate checkPlace(Placement placement, Assumptions assumed) {
     FiCaSchedulerNode node = placement.node;
     if (placement.app.isPlaceBlacklisted(node.getNodeName()) || placement.app.isPlaceBlacklisted(node.getRackName())) {

@@ -28,11 +28,10 @@ public final class ShimConfig {
   public static final String LEASE_MS = PREFIX + "lease-ms";
   /** The least time from one frame to the next, milliseconds. Read again by {@code -refreshQueues}. */
   public static final String TICK_MS = PREFIX + "tick-ms";
-  /**
-   * How long an engine may place nothing although something could be placed, milliseconds; 0: for ever. Read again by
-   * {@code -refreshQueues}.
-   */
-  public static final String IDLE_GUARD_MS = PREFIX + "idle-guard-ms";
+  /** How long a request may wait beside idle room, milliseconds; 0: for ever. Read again by {@code -refreshQueues}. */
+  public static final String STARVATION_MS = PREFIX + "starvation-ms";
+  /** How long the engine may hold it back on purpose, milliseconds. Read again by {@code -refreshQueues}. */
+  public static final String STARVATION_HOLD_MS = PREFIX + "starvation-hold-ms";
   /** {@code managed}, the default: the shim starts the sidecar, as a child of the RM; or {@code external}. */
   public static final String SIDECAR = PREFIX + "sidecar";
   /** Managed: the executable to run, not split at blanks. */
@@ -66,14 +65,17 @@ public final class ShimConfig {
   private static final String SKIP_NODE_MULTIPLIER = "yarn.scheduler.skip.node.multiplier";
   private static final String HEARTBEATS = "yarn.resourcemanager.nodemanagers.heartbeat-interval-";
   private static final int LEAST_STALE_MS = 2000;
+  private static final int DAY_MS = 86_400_000;
   private static final int KIB = 1024;
   private static final int MIB = 1024 * KIB;
 
   public final Mode mode;
   public final int leaseMs;
   public final int tickMs;
-  /** How long an engine may place nothing although something could be placed, milliseconds; 0: for ever. */
-  public final int idleGuardMs;
+  /** How long a request may wait beside idle room, milliseconds; 0: for ever. */
+  public final int starvationMs;
+  /** How long the engine may hold a request back on purpose, milliseconds. */
+  public final int starvationHoldMs;
   /** Whether somebody else (systemd, a container) starts the sidecar; the shim connects to it. */
   public final boolean external;
   /** The executable of a managed sidecar. */
@@ -106,7 +108,8 @@ public final class ShimConfig {
     leaseMs = settings.number(LEASE_MS, 2000, 100, 600_000);
     tickMs = settings.number(TICK_MS, Math.min(10, leaseMs / 4), 1, leaseMs / 4,
         "a quarter of " + LEASE_MS + ", which is " + leaseMs);
-    idleGuardMs = settings.number(IDLE_GUARD_MS, 60_000, 0, 86_400_000);
+    starvationMs = settings.number(STARVATION_MS, 600_000, 0, DAY_MS);
+    starvationHoldMs = settings.number(STARVATION_HOLD_MS, 3_600_000, 0, DAY_MS);
     external = settings.oneOf(SIDECAR, Sidecar.class, Sidecar.MANAGED) == Sidecar.EXTERNAL;
     pythonCommand = settings.text(PYTHON_COMMAND, "treadle");
     configFile = settings.text(CONFIG_FILE, "");
@@ -155,10 +158,10 @@ public final class ShimConfig {
   }
 
   /**
-   * These settings with mode, lease, tick and idle guard of {@code conf}: what {@code -refreshQueues} takes over. Other
+   * These settings with mode, lease, tick and bounds of starvation of {@code conf}: what {@code -refreshQueues} takes over. Other
    * keys are not looked at.
    *
-   * @throws BadSettingException naming the first of the four that cannot be used, and the remedy
+   * @throws BadSettingException naming the first of them that cannot be used, and the remedy
    */
   public ShimConfig refreshed(Configuration conf) throws BadSettingException {
     return new ShimConfig(conf, atStart);
@@ -178,12 +181,7 @@ public final class ShimConfig {
     return Math.max(LEAST_STALE_MS, heartbeatMs(conf) * conf.getInt(SKIP_NODE_MULTIPLIER, 2));
   }
 
-  /**
-   * The longest time from one heartbeat of a NodeManager to the next, milliseconds; a busy one may send fewer.
-   *
-   * @param conf the RM's configuration
-   */
-  public static long heartbeatMs(Configuration conf) {
+  private static long heartbeatMs(Configuration conf) {
     long usualMs = conf.getLong(YarnConfiguration.RM_NM_HEARTBEAT_INTERVAL_MS,
         YarnConfiguration.DEFAULT_RM_NM_HEARTBEAT_INTERVAL_MS);
     return conf.getBoolean(HEARTBEATS + "scaling-enable", false)

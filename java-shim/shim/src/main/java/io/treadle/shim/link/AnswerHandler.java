@@ -27,10 +27,6 @@ public interface AnswerHandler {
   default void status(EngineStatus status, Directory directory) {
   }
 
-  /** The conversation is over: the engine holds nothing back any more. */
-  default void hungUp() {
-  }
-
   /**
    * Commits an answer's proposals, each only while {@code mayCommit}, after what the shim places by itself.
    *

@@ -165,9 +165,9 @@ public final class Link implements Runnable {
     }
   }
 
-  /** From one tick to the next when nothing happens: often enough for the lease and for the idle guard. */
+  /** From one tick to the next when nothing happens: often enough for the lease and for looks for starvation. */
   private static long pauseMs(ShimConfig config) {
-    int guardMs = config.idleGuardMs == 0 ? Integer.MAX_VALUE : config.idleGuardMs / 4;
+    int guardMs = config.starvationMs == 0 ? Integer.MAX_VALUE : config.starvationMs / 4;
     return Math.min(config.leaseMs / 4, Math.max(guardMs, config.tickMs));
   }
 

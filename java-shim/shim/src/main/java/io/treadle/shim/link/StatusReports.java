@@ -62,7 +62,6 @@ final class StatusReports {
   /** The conversation is over: the next engine holds back, warns and is several only if it says so itself. */
   void hungUp() {
     unread = "";
-    handler.hungUp();
     metrics.show(ShimMetrics.Text.WAITS_FOR, null);
     metrics.show(ShimMetrics.Text.WARNINGS, null);
     metrics.show(ShimMetrics.Text.ENGINES, null);

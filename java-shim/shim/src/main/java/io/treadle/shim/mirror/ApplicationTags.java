@@ -11,7 +11,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
  * What applications say to the engine: their tags, and what the environment of their application master requires and
  * prefers of nodes, as {@code TREADLE_REQUIRE} and {@code TREADLE_PREFER}, which go to the engine as tags.
  */
-final class ApplicationTags {
+public final class ApplicationTags {
   /** A longer variable would not fit in a text of a frame with what its tag begins with. */
   static final int MAX_VARIABLE_CHARS = 900;
   private static final int MAX_TAGS = 64;
@@ -37,6 +37,12 @@ final class ApplicationTags {
       all.add("treadle:prefer=" + bounded(prefer));
     }
     return all;
+  }
+
+  /** Whether only the engine knows which nodes, or how many containers at once, an application needs. */
+  public static boolean areForEngine(RMApp app) {
+    return app != null
+        && of(app).stream().anyMatch(tag -> tag.startsWith("treadle:require=") || tag.startsWith("treadle:gang="));
   }
 
   /** One that is too long must not be cut off to another that can be read: what follows the sign does not show it. */

@@ -8,6 +8,8 @@ import java.nio.CharBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.CodingErrorAction;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.BitSet;
 
 /**
  * An engine's answer: docs/wire-format.md, "A proposal frame". Reading checks the form only; what it proposes is
@@ -24,6 +26,9 @@ public final class ProposalFrame {
   /** A longer status is refused, unread. */
   public static final int STATUS_BYTES_MAX = 1 << 16;
 
+  /** The longest column of what is held back: indices beyond it are not named. */
+  private static final int HELD_BYTES_MAX = 1 << 16;
+
   /** The engine lost track and asks for a snapshot. */
   public static final int FLAG_RESEND = WireSchema.flag("RESEND");
 
@@ -32,21 +37,31 @@ public final class ProposalFrame {
   private static final int FLAG_AGAIN = WireSchema.flag("AGAIN");
   private static final int FLAG_TRANSACTIONS = WireSchema.flag("TRANSACTIONS");
   private static final int FLAG_UNSERVED = WireSchema.flag("UNSERVED");
+  private static final int FLAG_HELD = WireSchema.flag("HELD");
+  private static final int FLAGS = FLAG_RESEND | FLAG_AGAIN | FLAG_TRANSACTIONS | FLAG_UNSERVED | FLAG_HELD;
   private static final int COLUMNS = 3;
 
   private final ByteBuffer bytes;
   private final int rows;
   private final String status;
+  private final BitSet heldApplications;
+  private final BitSet heldNodes;
 
-  private ProposalFrame(ByteBuffer bytes, int rows, String status) {
+  private ProposalFrame(ByteBuffer bytes, int rows, int statusBytes) throws IOException {
     this.bytes = bytes;
     this.rows = rows;
-    this.status = status;
+    int at = HEADER_BYTES + Integer.BYTES * columns(flags(bytes)) * rows;
+    int end = bytes.capacity() - statusBytes;
+    int sizes = heldBytes(bytes, at) == 0 ? 0 : 2 * Integer.BYTES;
+    int applications = sizes == 0 ? 0 : bytes.getInt(at);
+    heldApplications = BitSet.valueOf(Arrays.copyOfRange(bytes.array(), at + sizes, at + sizes + applications));
+    heldNodes = BitSet.valueOf(Arrays.copyOfRange(bytes.array(), at + sizes + applications, end));
+    status = text(bytes.array(), end, statusBytes);
   }
 
   /** The length of the longest answer to a frame with such a limit, bytes. */
   public static int bytesMax(int limit) {
-    return HEADER_BYTES + 4 * (COLUMNS + 1) * rowsMax(limit) + STATUS_BYTES_MAX;
+    return HEADER_BYTES + 4 * (COLUMNS + 1) * rowsMax(limit) + 2 * (Integer.BYTES + HELD_BYTES_MAX) + STATUS_BYTES_MAX;
   }
 
   /** The most proposals in an answer: its limit bounds where transactions begin, not where they end. */
@@ -66,9 +81,18 @@ public final class ProposalFrame {
    */
   public static byte[] encode(
       int flags, long epoch, long sequence, long micros, String status, int[]... rows) {
+    return encode(flags, epoch, sequence, micros, status, new BitSet(), new BitSet(), rows);
+  }
+
+  /** The same with what is held back on purpose: applications and nodes, by their indices. */
+  public static byte[] encode(int flags, long epoch, long sequence, long micros, String status,
+      BitSet heldApplications, BitSet heldNodes, int[]... rows) {
     byte[] text = status.getBytes(StandardCharsets.UTF_8);
     int columns = columns(flags);
-    ByteBuffer bytes = ByteBuffer.allocate(HEADER_BYTES + Integer.BYTES * columns * rows.length + text.length)
+    byte[] applications = heldApplications.toByteArray();
+    byte[] nodes = heldNodes.toByteArray();
+    int held = (flags & FLAG_HELD) == 0 ? 0 : 2 * Integer.BYTES + applications.length + nodes.length;
+    ByteBuffer bytes = ByteBuffer.allocate(HEADER_BYTES + Integer.BYTES * columns * rows.length + held + text.length)
         .order(ByteOrder.LITTLE_ENDIAN);
     bytes.putInt(MAGIC).putShort((short) FrameWriter.VERSION).putShort((short) flags);
     bytes.putLong(epoch).putLong(sequence).putLong(micros).putInt(rows.length).putInt(text.length);
@@ -77,7 +101,28 @@ public final class ProposalFrame {
         bytes.putInt(row[column]);
       }
     }
+    if (held > 0) {
+      bytes.putInt(applications.length).putInt(nodes.length).put(applications).put(nodes);
+    }
     return bytes.put(text).array();
+  }
+
+  private static int flags(ByteBuffer bytes) {
+    return bytes.getShort(6) & 0xffff;
+  }
+
+  /** How many bytes say what is held back, sizes included; -1 if that is not possible. */
+  private static long heldBytes(ByteBuffer bytes, long at) {
+    if ((flags(bytes) & FLAG_HELD) == 0) {
+      return 0;
+    }
+    if (at > bytes.capacity() - 2 * Integer.BYTES) {
+      return -1;
+    }
+    int applications = bytes.getInt((int) at);
+    int nodes = bytes.getInt((int) at + Integer.BYTES);
+    boolean possible = applications >= 0 && applications <= HELD_BYTES_MAX && nodes >= 0 && nodes <= HELD_BYTES_MAX;
+    return possible ? 2L * Integer.BYTES + applications + nodes : -1;
   }
 
   private static int columns(int flags) {
@@ -97,8 +142,8 @@ public final class ProposalFrame {
     if (buffer.capacity() < HEADER_BYTES) {
       throw new IOException("an answer of " + buffer.capacity() + " bytes, shorter than its header");
     }
-    int flags = buffer.getShort(6) & 0xffff;
-    if ((flags & ~(FLAG_RESEND | FLAG_AGAIN | FLAG_TRANSACTIONS | FLAG_UNSERVED)) != 0) {
+    int flags = flags(buffer);
+    if ((flags & ~FLAGS) != 0) {
       throw new IOException("unknown flags in an answer: " + flags);
     }
     int rows = buffer.getInt(32);
@@ -107,7 +152,11 @@ public final class ProposalFrame {
     if (rows < 0 || rows > (columns == COLUMNS ? limit : rowsMax(limit))) {
       throw new IOException("an answer with " + rows + " proposals, allowed are 0 to " + limit);
     }
-    if (statusBytes < 0 || HEADER_BYTES + 4L * columns * rows + statusBytes != bytes.length) {
+    long held = heldBytes(buffer, HEADER_BYTES + 4L * columns * rows);
+    if (held < 0) {
+      throw new IOException("an answer of " + bytes.length + " bytes whose columns of what is held back do not fit");
+    }
+    if (statusBytes < 0 || HEADER_BYTES + 4L * columns * rows + held + statusBytes != bytes.length) {
       throw new IOException("an answer of " + bytes.length + " bytes for " + rows
           + " proposals and a status"
           + " of " + statusBytes + " bytes");
@@ -120,7 +169,16 @@ public final class ProposalFrame {
       throw new IOException("an answer that took " + buffer.getLong(24) + " microseconds");
     }
     checkTransactions(buffer, columns, rows, limit);
-    return new ProposalFrame(buffer, rows, text(bytes, bytes.length - statusBytes, statusBytes));
+    return new ProposalFrame(buffer, rows, statusBytes);
+  }
+
+  /** Proposals of the shim's own about the frame that an answer is to: rows of {application, request key, node}. */
+  public static ProposalFrame of(ProposalFrame answer, int[]... rows) {
+    try {
+      return parse(encode(0, answer.epoch(), answer.sequence(), 0, "", rows), rows.length);
+    } catch (IOException e) {
+      throw new IllegalStateException("an answer that was just written", e);
+    }
   }
 
   /** Before anything else: headers of other versions may be shorter. */
@@ -181,17 +239,17 @@ public final class ProposalFrame {
 
   /** Whether there is more to come: the engine is to be asked again after a tick. */
   public boolean again() {
-    return (bytes.getShort(6) & FLAG_AGAIN) != 0;
+    return (flags(bytes) & FLAG_AGAIN) != 0;
   }
 
   /** Whether an application that asks has no living engine, or none shows life: the answer does not renew the lease. */
   public boolean unserved() {
-    return (bytes.getShort(6) & FLAG_UNSERVED) != 0;
+    return (flags(bytes) & FLAG_UNSERVED) != 0;
   }
 
   /** Whether each proposal has a {@link #transaction}. */
   public boolean hasTransactions() {
-    return (bytes.getShort(6) & FLAG_TRANSACTIONS) != 0;
+    return (flags(bytes) & FLAG_TRANSACTIONS) != 0;
   }
 
   /** The transaction of a proposal in [0, size()), which never falls; if there are transactions. */
@@ -221,7 +279,7 @@ public final class ProposalFrame {
 
   /** Whether the engine lost track and asks for a snapshot. */
   public boolean resend() {
-    return (bytes.getShort(6) & FLAG_RESEND) != 0;
+    return (flags(bytes) & FLAG_RESEND) != 0;
   }
 
   /** The number of proposals. */
@@ -249,6 +307,16 @@ public final class ProposalFrame {
       throw new IndexOutOfBoundsException("proposal " + position + " of " + rows);
     }
     return bytes.getInt(HEADER_BYTES + 4 * (column * rows + position));
+  }
+
+  /** The indices of applications with an ask that waits for the policy alone; not to be changed. */
+  public BitSet heldApplications() {
+    return heldApplications;
+  }
+
+  /** The indices of nodes of which the policy keeps room for other asks than those that could have it now. */
+  public BitSet heldNodes() {
+    return heldNodes;
   }
 
   /** The status, a JSON object as text; empty if nothing changed. */

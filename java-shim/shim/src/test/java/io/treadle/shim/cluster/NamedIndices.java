@@ -11,7 +11,7 @@ import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /** A directory that gives out indices as a test names things. */
-public final class NamedIndices implements Directory {
+public class NamedIndices implements Directory {
   private final List<ApplicationAttemptId> applications = new ArrayList<>();
   private final List<List<SchedulerRequestKey>> keys = new ArrayList<>();
   private final List<NodeId> nodes = new ArrayList<>();

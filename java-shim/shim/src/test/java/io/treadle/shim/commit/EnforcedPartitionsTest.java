@@ -2,14 +2,11 @@
 package io.treadle.shim.commit;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.treadle.shim.EngineView;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
 import java.util.Collections;
-import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRMAppSubmissionData;
@@ -108,17 +105,4 @@ class EnforcedPartitionsTest {
   }
 
   /** Such an ask must not cost an engine its lease. */
-  @Test
-  void anAskThatMayNotBorrowIsNotPlaceable() throws Exception {
-    start("fifo-with-partitions");
-    job("", "spare");
-    PlaceableAsks search = new PlaceableAsks(cluster.scheduler(),
-        new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow), new EngineView(any -> { }));
-    search.begin();
-    while (!search.goOn()) {
-      // until the search is over
-    }
-    assertTrue(search.complete());
-    assertEquals(Collections.emptySet(), search.found());
-  }
 }

@@ -29,7 +29,7 @@ class ShimConfigTest {
     assertEquals("", config.configFile);
     assertEquals(300_000, config.startTimeoutMs);
     assertEquals(8_388_608, config.frameMaxBytes);
-    assertEquals(40 + (4096 + 511) * 16 + 65_536, config.replyMaxBytes);
+    assertEquals(40 + (4096 + 511) * 16 + 8 + 2 * 65_536 + 65_536, config.replyMaxBytes);
     assertEquals(4096, config.proposalsMax);
     assertEquals(48, config.batchSize);
     assertEquals("", config.engineClass);
@@ -131,7 +131,6 @@ class ShimConfigTest {
     assertEquals(2000, config.nodeStaleMs(conf));
     conf.set("yarn.resourcemanager.nodemanagers.heartbeat-interval-scaling-enable", "true");
     assertEquals(16_000, config.nodeStaleMs(conf));
-    assertEquals(8000, ShimConfig.heartbeatMs(conf));
     conf.set("yarn.resourcemanager.nodemanagers.heartbeat-interval-max-ms", "500");
     assertEquals(2000, config.nodeStaleMs(conf));
   }

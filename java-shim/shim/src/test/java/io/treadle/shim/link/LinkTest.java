@@ -70,7 +70,7 @@ class LinkTest {
     // nothing but a signal or the end of a tick has the engine asked again while a test runs
     conf.set(ShimConfig.LEASE_MS, "600000");
     conf.set(ShimConfig.TICK_MS, "10");
-    conf.set(ShimConfig.IDLE_GUARD_MS, "0");
+    conf.set(ShimConfig.STARVATION_MS, "0");
     cluster = ClusterFixture.cluster().start();
     cluster.node("h1", 8192, 8);
     mirror = new Mirror(cluster.scheduler(), new Journal(1024), MirrorSettings.of(1 << 20, 1000),

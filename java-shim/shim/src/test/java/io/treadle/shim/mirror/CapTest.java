@@ -125,7 +125,7 @@ class CapTest {
     assertTrue(isKnown(KEYS + served - 1));
   }
 
-  /** The stock scheduler may place it, as in a round of the idle guard; it must not be one more than may be sent. */
+  /** The stock scheduler may place it, as without the lease; it must not be one more than may be sent. */
   @Test
   void aPlacementForAFurtherKeySendsNothing() throws Exception {
     int further = KEYS;

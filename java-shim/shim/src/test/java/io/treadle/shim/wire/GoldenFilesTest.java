@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.List;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
@@ -73,9 +74,11 @@ class GoldenFilesTest {
     assertEquals(json.get("epoch").asLong(), frame.epoch());
     assertEquals(json.get("sequence").asLong(), frame.sequence());
     assertEquals(json.get("decide_us").asLong(), frame.decideMicros());
-    assertEquals(13, json.get("flags").asInt());
+    assertEquals(29, json.get("flags").asInt());
     assertTrue(frame.resend() && frame.hasTransactions() && frame.unserved() && !frame.again());
     assertEquals(json.get("status").asText(), frame.status());
+    assertEquals(bits(json.get("held_applications")), frame.heldApplications());
+    assertEquals(bits(json.get("held_nodes")), frame.heldNodes());
     assertEquals(json.get("application").size(), frame.size());
     for (int i = 0; i < frame.size(); i++) {
       assertEquals(json.get("application").get(i).asInt(), frame.application(i));
@@ -95,7 +98,14 @@ class GoldenFilesTest {
     }
     assertArrayEquals(bytes("proposals.bin"), ProposalFrame.encode(json.get("flags").asInt(),
         json.get("epoch").asLong(), json.get("sequence").asLong(),
-        json.get("decide_us").asLong(), json.get("status").asText(), rows));
+        json.get("decide_us").asLong(), json.get("status").asText(),
+        bits(json.get("held_applications")), bits(json.get("held_nodes")), rows));
+  }
+
+  private static BitSet bits(JsonNode indices) {
+    BitSet bits = new BitSet();
+    indices.forEach(index -> bits.set(index.asInt()));
+    return bits;
   }
 
   @Test

@@ -9,6 +9,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 
@@ -36,8 +37,30 @@ class ProposalFrameTest {
     assertThrows(IndexOutOfBoundsException.class, () -> frame.requestKey(-1));
   }
 
+  private static byte[] held(BitSet applications, BitSet nodes) {
+    return ProposalFrame.encode(16, 5, 6, 7, "{}", applications, nodes, new int[] {1, 2, 3});
+  }
+
+  @Test
+  void whatIsHeldBackIsNamedByIndex() throws Exception {
+    BitSet applications = new BitSet();
+    applications.set(0);
+    applications.set(9);
+    BitSet last = new BitSet();
+    last.set((1 << 19) - 1);
+    ProposalFrame frame = ProposalFrame.parse(held(applications, last), LIMIT);
+    assertEquals(applications, frame.heldApplications());
+    assertEquals(last, frame.heldNodes());
+    assertEquals(3, frame.node(0));
+    assertEquals("{}", frame.status());
+    assertTrue(ProposalFrame.parse(answer(1), LIMIT).heldNodes().isEmpty());
+    assertTrue(held(last, last).length < ProposalFrame.bytesMax(1));
+  }
+
   @Test
   void everyWrongFieldIsNamed() {
+    BitSet beyond = new BitSet();
+    beyond.set(1 << 19);
     refused("shorter than its header", new byte[5]);
     refused("shorter than its header", Arrays.copyOf(answer(4), 39));
     String versions = "the sidecar speaks version 1 of the wire, the shim version " + FrameWriter.VERSION
@@ -47,7 +70,9 @@ class ProposalFrameTest {
     refused(versions, old);
     refused("does not begin with TRDP", changed(0, 'X'));
     refused(versions, changed(4, 1));
-    refused("flags", changed(6, 16));
+    refused("flags", changed(6, 32));
+    refused("held back do not fit", changed(6, 16));
+    refused("held back do not fit", held(new BitSet(), beyond));
     refused("proposals and a status", changed(6, 4));
     refused("proposals, allowed are 0 to 64", answer(LIMIT + 1));
     refused("status", changed(36, 3));

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Timeout;
 class AnswerFlagsInRmTest {
   private static final int AGAIN = 2;
   private static final int UNSERVED = 8;
-  /** At 10 ms from one to the next they take more than twice as long as the idle guard waits, or a lease lasts. */
+  /** At 10 ms from one to the next they take longer than a lease lasts. */
   private static final int FRAMES = 200;
 
   private final YarnConfiguration conf = TestRms.withEngine("enforce");
@@ -36,7 +36,7 @@ class AnswerFlagsInRmTest {
   }
 
   private void start(ScriptedEngine.Script script) {
-    conf.set(ShimConfig.IDLE_GUARD_MS, "400");
+    conf.set(ShimConfig.STARVATION_MS, "0");
     conf.setFloat(CapacitySchedulerConfiguration.MAXIMUM_APPLICATION_MASTERS_RESOURCE_PERCENT, 1);
     rm = TestRms.start(conf, script);
   }
@@ -48,20 +48,6 @@ class AnswerFlagsInRmTest {
   private void frames(int more) throws Exception {
     int before = ScriptedEngine.frames().size();
     TestRms.heartbeatUntil(node, more + " more frames", () -> ScriptedEngine.frames().size() >= before + more);
-  }
-
-  @Test
-  void whoHasMoreToSayIsAskedAgainAndIsNotIdle() throws Exception {
-    start(Frame::answer);
-    node = rm.registerNode("h1:1234", 4096);
-    TestRms.await(rm, "LeaseHeld", 1);
-    TestRms.submit(rm, 1024);
-    ScriptedEngine.script(frame -> flagged(frame, AGAIN));
-    frames(FRAMES);
-    assertEquals(0, TestRms.number(rm, "IdleRounds"));
-    assertEquals(1, TestRms.number(rm, "LeaseHeld"));
-    ScriptedEngine.script(Frame::answer);
-    TestRms.heartbeatUntil(node, "it is idle without the flag", () -> TestRms.number(rm, "Stalled") == 1);
   }
 
   @Test

@@ -29,7 +29,8 @@ def starved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
     policy = folder / "treadle.yaml"
     policy.write_text("policy:\n  gate: {kind: file, path: gate.py, class: Nothing}\n")
     overrides = {
-        "yarn.scheduler.treadle.idle-guard-ms": "3000",
+        "yarn.scheduler.treadle.starvation-ms": "3000",
+        "yarn.scheduler.treadle.starvation-hold-ms": "1000",
         "yarn.scheduler.treadle.lease-ms": "4000",
         **for_shell_jobs(folder / "cluster"),
     }

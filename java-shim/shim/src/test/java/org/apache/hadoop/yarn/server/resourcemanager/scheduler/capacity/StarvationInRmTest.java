@@ -2,12 +2,13 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import io.treadle.shim.Await;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.ScriptedEngine;
 import io.treadle.shim.link.ScriptedEngine.Frame;
+import io.treadle.shim.wire.ProposalFrame;
+import java.util.BitSet;
 import java.util.Collections;
 import java.util.concurrent.Callable;
 import org.apache.hadoop.yarn.api.records.Resource;
@@ -23,16 +24,14 @@ import org.junit.jupiter.api.Timeout;
 
 /** A real ResourceManager and an engine that answers in time and places nothing, or nothing that may be placed. */
 @Timeout(300)
-class IdleGuardInRmTest {
-  private static final String IDLE_GUARD_MS = ShimConfig.PREFIX + "idle-guard-ms";
-
+class StarvationInRmTest {
   private final YarnConfiguration conf = TestRms.withEngine("enforce");
   private MockRM rm;
   private MockNM node;
 
   @BeforeEach
   void settings() {
-    conf.set(IDLE_GUARD_MS, "400");
+    conf.set(ShimConfig.STARVATION_MS, "500");
     conf.setLong(YarnConfiguration.RM_NM_HEARTBEAT_INTERVAL_MS, 100);
     conf.setFloat(CapacitySchedulerConfiguration.MAXIMUM_APPLICATION_MASTERS_RESOURCE_PERCENT, 1);
   }
@@ -44,7 +43,7 @@ class IdleGuardInRmTest {
 
   private void start(ScriptedEngine.Script script) throws Exception {
     rm = TestRms.start(conf, script);
-    node = rm.registerNode("h1:1234", Resource.newInstance(4096, 16));
+    node = rm.registerNode("h1:1234", Resource.newInstance(128 << 10, 256));
     TestRms.await(rm, "LeaseHeld", 1);
   }
 
@@ -64,28 +63,54 @@ class IdleGuardInRmTest {
     TestRms.heartbeatUntil(node, what, condition);
   }
 
-  private static byte[] waiting(Frame frame, String what) {
-    return ScriptedEngine.answer(frame.epoch(), frame.sequence(), 0, "{\"waits_for\": \"" + what + "\"}");
+  private static byte[] holding(Frame frame) {
+    BitSet first = new BitSet();
+    first.set(0);
+    return ProposalFrame.encode(16, frame.epoch(), frame.sequence(), 1, "", first, new BitSet());
+  }
+
+  private void frames(int more) throws Exception {
+    int before = ScriptedEngine.frames().size();
+    heartbeatUntil("some frames have gone by", () -> ScriptedEngine.frames().size() >= before + more);
+  }
+
+  /** The proof P5-GuardRm: whatever flows beside it, an application whose ask could be placed gets a container. */
+  @Test
+  void anApplicationThatTheEngineNeglectsIsServed() throws Exception {
+    start(ScriptedEngine::proposeAll);
+    MockAM other = TestRms.launchByEngine(rm, 1024);
+    ScriptedEngine.script(frame -> frame.limit() < 4 ? frame.answer() : frame.answer(0, 1, 0, 0, 0, 0, 0, 2, 0));
+    other.allocate("*", 1024, 100, Collections.emptyList());
+    heartbeatUntil("the engine places", () -> number("Committed") > 10);
+    RMApp neglected = TestRms.submit(rm, 1024);
+    heartbeatUntil("the shim has placed the AM", () -> TestRms.isAllocated(neglected));
+    TestRms.await(rm, "PlacedForNeglected", 1);
+    assertEquals(0, number("PlacedNatively"));
+    assertEquals(1, number("LeaseHeld"));
   }
 
   @Test
   void anEngineThatPlacesNothingLosesTheLease() throws Exception {
+    conf.set(ShimConfig.STARVATION_MS, "1000");
     start(Frame::answer);
-    RMApp app = TestRms.submit(rm, 1024);
-    heartbeatUntil("the stock scheduler has placed the AM", () -> TestRms.isAllocated(app));
+    RMApp one = TestRms.submit(rm, 1024);
+    RMApp two = TestRms.submit(rm, 1024);
     Await.until("the engine has lost the lease and it is said why", () -> number("LeaseHeld") == 0
         && number("Schedules") == 0 && number("Stalled") == 1 && text("Refusal").contains("places nothing")
         && text("LastError").contains("places nothing"));
-    TestRms.await(rm, "PlacedNatively", 1);
-    MockAM am = TestRms.launchByEngine(rm, app);
+    assertEquals(2, number("PlacedForNeglected"));
+    MockAM am = TestRms.launchByEngine(rm, one);
+    TestRms.launchByEngine(rm, two);
     am.allocate("*", 1024, 2, Collections.emptyList());
-    heartbeatUntil("the rest goes natively as well", () -> containers() == 3);
+    heartbeatUntil("the rest goes natively", () -> containers() == 4);
   }
 
   @Test
   void aRefreshGivesTheEngineAnotherChance() throws Exception {
+    conf.set(ShimConfig.STARVATION_MS, "1000");
     start(Frame::answer);
     RMApp app = TestRms.submit(rm, 1024);
+    TestRms.submit(rm, 1024);
     heartbeatUntil("the engine has lost the lease", () -> number("Stalled") == 1 && number("LeaseHeld") == 0);
     ScriptedEngine.script(ScriptedEngine::proposeAll);
     TestRms.refresh(rm, conf);
@@ -93,55 +118,39 @@ class IdleGuardInRmTest {
     assertEquals("", text("Refusal"));
     MockAM am = TestRms.launchByEngine(rm, app);
     am.allocate("*", 1024, 2, Collections.emptyList());
-    heartbeatUntil("the engine places", () -> containers() == 3 && number("Committed") == 2);
+    heartbeatUntil("the engine places", () -> containers() == 4 && number("Committed") == 2);
   }
 
   @Test
-  void withoutTheGuardItStarvesTheCluster() throws Exception {
-    conf.set(IDLE_GUARD_MS, "0");
+  void withoutABoundItStarvesTheCluster() throws Exception {
+    conf.set(ShimConfig.STARVATION_MS, "0");
     start(Frame::answer);
     TestRms.submit(rm, 1024);
-    int before = ScriptedEngine.frames().size();
-    heartbeatUntil("some frames have gone by", () -> ScriptedEngine.frames().size() >= before + 12);
+    frames(12);
     assertEquals(0, containers());
     assertEquals(1, number("LeaseHeld"));
   }
 
   @Test
-  void anEngineThatWaitsOnPurposeKeepsTheLease() throws Exception {
-    start(frame -> waiting(frame, "pilots"));
-    TestRms.submit(rm, 1024);
-    int before = ScriptedEngine.frames().size();
-    heartbeatUntil("some frames have gone by", () -> ScriptedEngine.frames().size() >= before + 12);
+  void whatIsHeldOnPurposeWaitsUntilItIsNotHeld() throws Exception {
+    start(StarvationInRmTest::holding);
+    RMApp app = TestRms.submit(rm, 1024);
+    frames(12);
     assertEquals(0, containers());
-    assertEquals(0, number("IdleRounds"));
-    assertEquals("pilots", text("WaitsFor"));
-    ScriptedEngine.script(frame -> waiting(frame, ""));
-    heartbeatUntil("it waits no longer", () -> number("Stalled") == 1);
-  }
-
-  @Test
-  void anEngineWithNothingToPlaceKeepsTheLease() throws Exception {
-    start(ScriptedEngine::proposeAll);
-    MockAM am = TestRms.launchByEngine(rm, 1024);
-    am.allocate("*", 1024, 9, Collections.emptyList());
-    heartbeatUntil("the node is full", () -> containers() == 4);
     ScriptedEngine.script(Frame::answer);
-    int before = ScriptedEngine.frames().size();
-    heartbeatUntil("some frames have gone by", () -> ScriptedEngine.frames().size() >= before + 12);
-    assertEquals(0, number("IdleRounds"));
-    assertEquals(1, number("LeaseHeld"));
+    heartbeatUntil("it waits no longer", () -> TestRms.isAllocated(app));
+    TestRms.await(rm, "PlacedForNeglected", 1);
   }
 
   @Test
-  void anAskThatNoNodeTakesOpensNothing() throws Exception {
+  void anAskThatNoNodeTakesIsNotNeglected() throws Exception {
     start(ScriptedEngine::proposeAll);
     MockAM am = TestRms.launchByEngine(rm, 1024);
-    am.allocate("*", 4096, 1, Collections.emptyList());
-    int before = ScriptedEngine.frames().size();
-    heartbeatUntil("some frames have gone by", () -> ScriptedEngine.frames().size() >= before + 12);
-    assertEquals(0, number("IdleRounds"));
+    am.allocate("*", 8192, 16, Collections.emptyList());
+    heartbeatUntil("the node is full", () -> containers() == 16);
+    ScriptedEngine.script(Frame::answer);
+    frames(12);
+    assertEquals(0, number("PlacedForNeglected"));
     assertEquals(1, number("LeaseHeld"));
-    assertFalse(text("Refusal").contains("places nothing"));
   }
 }
