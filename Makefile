@@ -61,6 +61,15 @@ shape: build/.venv ## how large the packages are, beside their budgets (tests/si
 java-test: build/.jar ## the Java modules' tests
 	@$(MVN) verify
 
+# Where Hadoop's lines differ in source: the jar is compiled against 3.4.2, and fits all three.
+.PHONY: java-lines
+java-lines: build/.jar ## the shim compiles against Hadoop 3.3.6, 3.4.3 and 3.5.0
+	@for line in 3.3.6 3.4.3 3.5.0; do $(MVN) -pl shim -am compile -Dhadoop.version=$$line -Dbuild.folder=target/hadoop-$$line || exit 1; done
+
+.PHONY: upstream
+upstream: ## the patches for Hadoop apply to its sources, compile, and pass their tests
+	@java-shim/upstream/check
+
 # Everything that needs no cluster: Maven's tests keep one core busy, and pytest has what is left of two.
 .PHONY: python-test
 python-test: lint build/.kernels build/.jar

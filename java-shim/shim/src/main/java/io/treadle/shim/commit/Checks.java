@@ -264,16 +264,16 @@ final class Checks {
       placement.requestLocality = NodeType.NODE_LOCAL;
     }
     if (askedHere && askedOnRack) {
-      return as(NodeType.NODE_LOCAL, host, placement);
+      return applyLocality(NodeType.NODE_LOCAL, host, placement);
     }
     if (askedOnRack) {
-      return placement.asks.canDelayTo(rack) ? as(NodeType.RACK_LOCAL, rack, placement) : Fate.LOCALITY;
+      return placement.asks.canDelayTo(rack) ? applyLocality(NodeType.RACK_LOCAL, rack, placement) : Fate.LOCALITY;
     }
     return placement.asks.canDelayTo(ResourceRequest.ANY)
-        ? as(NodeType.OFF_SWITCH, ResourceRequest.ANY, placement) : Fate.LOCALITY;
+        ? applyLocality(NodeType.OFF_SWITCH, ResourceRequest.ANY, placement) : Fate.LOCALITY;
   }
 
-  private static Fate as(NodeType locality, String resourceName, Placement placement) {
+  private static Fate applyLocality(NodeType locality, String resourceName, Placement placement) {
     placement.locality = locality;
     PendingAsk ask = placement.asks.getPendingAsk(resourceName);
     placement.capability = ask.getPerAllocationResource();

@@ -59,7 +59,7 @@ public final class ShimConfig {
 
   /** Those that {@code -refreshQueues} takes over. */
   static final List<String> REFRESHED =
-      Collections.unmodifiableList(Arrays.asList(MODE, LEASE_MS, TICK_MS, IDLE_GUARD_MS));
+      Collections.unmodifiableList(Arrays.asList(MODE, LEASE_MS, TICK_MS, STARVATION_MS, STARVATION_HOLD_MS));
 
   /** Not constants of YarnConfiguration in Hadoop 3.3. */
   private static final String SKIP_NODE_MULTIPLIER = "yarn.scheduler.skip.node.multiplier";

@@ -227,11 +227,13 @@ public final class Taps {
         markApplication(((AppAttemptRemovedSchedulerEvent) event).getApplicationAttemptID().getApplicationId());
         break;
       case MANAGE_QUEUE:
-      case AUTO_QUEUE_DELETION:
         journal.queuesChanged();
         break;
       default:
-        // heartbeats and the ends of containers have taps of their own
+        // heartbeats and the ends of containers have taps of their own; Hadoop 3.3 has no such constant
+        if (event.getType().name().equals("AUTO_QUEUE_DELETION")) {
+          journal.queuesChanged();
+        }
     }
   }
 

@@ -165,7 +165,7 @@ class StarvationGuardTest {
     for (RMContainer container : app.getLiveContainers()) {
       if (!container.isAMContainer()) {
         cluster.scheduler().completedContainer(container, SchedulerUtils.createAbnormalContainerStatus(
-            container.getContainerId(), "ended"), RMContainerEventType.FINISHED);
+            container.getContainerId(), "ended"), RMContainerEventType.KILL);
         return;
       }
     }
