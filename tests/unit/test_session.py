@@ -28,7 +28,7 @@ from treadle.live.session import (
 )
 from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PartFailure
-from treadle.proposals import Proposals
+from treadle.proposals import NOTHING_HELD, Held, Proposals
 from treadle.wire.answer import HELD_BYTES_MAX, PROPOSAL_HEADER, Answer, Status, decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import VERSION, FrameFlag
@@ -56,6 +56,7 @@ class Recorder:
         self.said: tuple[str, ...] = ()
         self.short: tuple[str, ...] = ()
         self.waiting = ""
+        self.held_back = NOTHING_HELD
         self.part_failure: PartFailure | None = None
         self.sampled: Samples | None = None
         self.switched: list[PolicySwitch] = []
@@ -100,6 +101,9 @@ class Recorder:
 
     def waits_for(self) -> str:
         return self.waiting
+
+    def held(self) -> Held:
+        return self.held_back
 
     def samples(self) -> Samples | None:
         return self.sampled
@@ -482,6 +486,14 @@ def test_an_engine_started_anew_does_not_bring_a_failed_policy_back() -> None:
 def test_there_is_no_session_without_settings() -> None:
     with pytest.raises(ConfigError):
         Session(Engine, refuse, reply_max_bytes=1 << 20, clock_ns=lambda: 0)
+
+
+def test_an_answer_names_what_the_engine_holds_back() -> None:
+    caller = Caller()
+    caller.engines[0].held_back = Held(np.array([3], np.int32), np.array([0, 9], np.int32))
+    assert [column.tolist() for column in caller.send(1, SNAPSHOT).held] == [[3], [0, 9]]
+    caller.engines[0].fail = ZeroDivisionError("a fault")
+    assert [column.tolist() for column in caller.send(2).held] == [[], []]
 
 
 def test_an_answer_fits_into_the_reply() -> None:

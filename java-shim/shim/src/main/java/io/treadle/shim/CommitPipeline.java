@@ -21,8 +21,8 @@ import java.util.function.BooleanSupplier;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 
 /**
- * Handles the engine's answers: commits or the findings of {@code observe_only}, the guard against starvation, and reports of
- * the outcome. Runs on the engine's link thread, except where a method says otherwise.
+ * Handles the engine's answers: commits or the findings of {@code observe_only}, the guard against starvation, and
+ * reports of the outcome. Runs on the engine's link thread, except where a method says otherwise.
  */
 final class CommitPipeline implements AnswerHandler {
   private final ShimMetrics metrics;

@@ -158,8 +158,8 @@ public final class ShimConfig {
   }
 
   /**
-   * These settings with mode, lease, tick and bounds of starvation of {@code conf}: what {@code -refreshQueues} takes over. Other
-   * keys are not looked at.
+   * These settings with mode, lease, tick and bounds of starvation of {@code conf}: what {@code -refreshQueues} takes
+   * over. Other keys are not looked at.
    *
    * @throws BadSettingException naming the first of them that cannot be used, and the remedy
    */
