@@ -33,8 +33,8 @@ from treadle.model.classes import CLASSES_MAX, UNMET_NAMED_MAX, Unmet
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ModelError
 from treadle.policy.catalogue import register_parts
-from treadle.policy.held import held_back
 from treadle.policy.policy import Policy
+from treadle.policy.reserve import held_back
 from treadle.policy.state import Scratch
 from treadle.policy.user_parts import PartFailure, Watch, unwatched
 from treadle.proposals import NOTHING_HELD, Held, Proposals

@@ -29,7 +29,7 @@ from treadle.explain.obstacles import (
 )
 from treadle.explain.situation import Decided, Situation
 from treadle.model.tables import ASSUMED, GUARANTEED, MAXIMUM, TOTAL, USED
-from treadle.policy.held import gate_holds
+from treadle.policy.reserve import gate_holds
 from treadle.policy.shares.aims import turn
 from treadle.policy.shares.tree import AIM, AIMS, STEP
 from treadle.policy.state import FIFO, KEYED
