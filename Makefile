@@ -134,13 +134,14 @@ wheel: build/.venv build/.jar ## a wheel that carries the shim's jar, in dist/
 	@TREADLE_BUILD_JAR=built $(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
 
 # The dashboard's, encrypted plans' and recordings' tests need these extras; of the laboratory nothing is there.
+WHEEL_TESTS ?= engine property unit
 .PHONY: wheel-test
 wheel-test: wheel ## the product's tests on the wheel, in an environment without the laboratory
 	@rm -rf build/wheel-env && $(PYTHON) -m venv build/wheel-env
 	@build/wheel-env/bin/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
 	@build/wheel-env/bin/python -m pip install -q --disable-pip-version-check \
 		"$$(ls -t dist/treadle-*.whl | head -1)[dashboard,encrypt,history,plot,record]" --group dev
-	@cd tests && ../build/wheel-env/bin/pytest -c ../pyproject.toml --rootdir .. -n 2 $(PYTEST_OPTIONS) -m 'not cluster and not slow' engine property unit
+	@cd tests && ../build/wheel-env/bin/pytest -c ../pyproject.toml --rootdir .. -n 2 $(PYTEST_OPTIONS) -m 'not cluster and not slow' $(WHEEL_TESTS)
 
 # For the Python and the system that make it: name and contents say which. With kerberos it needs krb5's headers.
 EXTRAS ?= dashboard,encrypt,history,record

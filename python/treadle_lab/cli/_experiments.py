@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import typer
 from rich.console import Console
 
+from treadle.cli._console import compiling_task, counted_progress, going_on
 from treadle.errors import UserError
 from treadle_lab.harness import namespaces
 from treadle_lab.minicluster.processes import saying
 from treadle_lab.minicluster.settings import gather
 
 if TYPE_CHECKING:
+    from treadle.config.settings import Settings
     from treadle_lab.sls.play import Player
     from treadle_lab.sls.run import Setting
 
@@ -147,6 +149,27 @@ def setting_of_testbed(sidecar: Path | None = None) -> Setting:
 
 
 @contextmanager
+def simulating(
+    console: Console, cache: Path | None, settings: Iterable[Settings] = (), what: str = "simulating"
+) -> Iterator[Callable[[float, int], None]]:
+    """Show how many runs of how many are done; what compiles for ``settings`` does so before them.
+
+    Args:
+        console: for a line if the user stops it
+        cache: a folder that keeps what has run, if there is one
+        settings: those of the engine, if it runs
+        what: the words beside the bar
+    """
+    with going_on(console, cache), counted_progress("runs") as bar:
+        task = compiling_task(bar)
+        for each in settings:
+            from treadle.simulator.simulation import warm_up  # only here: it imports numba
+
+            warm_up(each)
+        yield lambda done, total: bar.update(task, description=what, completed=round(done, 1), total=total)
+
+
+@contextmanager
 def playing(console: Console, paper: str, folder: Path | None, cache: Path | None, *about: object) -> Iterator[Player]:
     """Give what plays draws of a paper on the testbed, and say how far it is.
 
@@ -160,7 +183,6 @@ def playing(console: Console, paper: str, folder: Path | None, cache: Path | Non
     Raises:
         BenchError: something is missing; the text says how to get it.
     """
-    from treadle.cli._console import going_on
     from treadle_lab.minicluster.processes import saying, terminable
     from treadle_lab.minicluster.settings import build_folder
     from treadle_lab.sls.play import KeptPlays, Player

@@ -11,15 +11,12 @@ import typer
 from treadle.cli._console import (
     CacheOption,
     ProcessesOption,
-    compiling_task,
     console_for_tables,
-    counted_progress,
-    going_on,
     say,
 )
 from treadle.cli._options import check_results, with_options, write_json
 from treadle.errors import UserError
-from treadle_lab.cli._experiments import candidates_of, levels_of, number_of, part_range, whole_of
+from treadle_lab.cli._experiments import candidates_of, levels_of, number_of, part_range, simulating, whole_of
 
 if TYPE_CHECKING:
     from treadle_lab.papers.graphene.factorial import Levels, Size
@@ -89,7 +86,6 @@ def graphene_factorial(
 ) -> None:
     """Graphene by tick, weight of work left, candidates, size, load, overbooking: every combination, run by run."""
     from treadle.planner.graphene import warm_up as warm_up_planner
-    from treadle.simulator.simulation import warm_up
     from treadle_lab.docs.tables import show_tables
     from treadle_lab.harness.data import TPCH, given_or_found
     from treadle_lab.harness.runs import Asked
@@ -113,13 +109,7 @@ def graphene_factorial(
         tpch=given_or_found(tpch, TPCH, partial(say, console)) if "tpch" in levels.workloads else None,
         hold_nodes=hold_nodes,
     )
-    with going_on(console, cache), counted_progress("runs") as bar:
-        shown = compiling_task(bar)
-
-        def progress(done: float, total: int) -> None:
-            bar.update(shown, description="simulating", completed=int(done), total=total)
-
-        warm_up(GRAPHENE.settings(0))
+    with simulating(console, cache, [GRAPHENE.settings(0)]) as progress:
         warm_up_planner()
         rows = rows_of(run_factorial(wanted, Asked(cache, processes), progress))
     figures = as_json(wanted, rows)

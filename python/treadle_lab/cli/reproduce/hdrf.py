@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,19 +14,13 @@ from rich.console import Console
 from treadle.cli._console import (
     CacheOption,
     ProcessesOption,
-    compiling_task,
     console_for_tables,
-    counted_progress,
-    going_on,
     say,
 )
 from treadle.cli._options import check_results, write_json
 from treadle.errors import UserError
-from treadle_lab.cli._experiments import SimulatorKind, isolate_if_possible, playing, show_shortfalls
+from treadle_lab.cli._experiments import SimulatorKind, isolate_if_possible, playing, show_shortfalls, simulating
 from treadle_lab.minicluster.settings import build_folder
-
-if TYPE_CHECKING:
-    from treadle.config.settings import Settings
 
 app = typer.Typer()
 
@@ -127,7 +120,7 @@ def _compare(json_file: Path | None, seeds: int, sample: Path | None, cache: Pat
     console = console_for_tables(150)
     file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
     tasks = [SchemeRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SCHEMES]
-    with _simulating(console, cache, [settings_of(scheme) for scheme in SCHEMES]) as progress:
+    with simulating(console, cache, [settings_of(scheme) for scheme in SCHEMES]) as progress:
         results = run_all(tasks, run_scheme, Asked(cache, processes), progress)
         found = Comparison([(task.scheme, task.seed) for task in tasks], results)
     _show(OF_COMPARISON, found.as_json(), seeds, json_file, console)
@@ -144,7 +137,7 @@ def _on_sls(json_file: Path | None, seeds: int, sample: Path | None, cache: Path
     console = console_for_tables(150)
     file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
     tasks = [SchemeRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in BESIDE.values()]
-    with _simulating(console, cache, [settings_of(scheme) for scheme in BESIDE.values()]) as progress:
+    with simulating(console, cache, [settings_of(scheme) for scheme in BESIDE.values()]) as progress:
         results = run_all(tasks, run_scheme, Asked(cache, 1), progress)
     draws = []
     with playing(console, "hdrf", folder, cache) as player:
@@ -168,27 +161,9 @@ def _slots(json_file: Path | None, seeds: int, sample: Path | None, cache: Path 
     console = console_for_tables(170)
     file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
     runs = [SlotRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SCHEMES]
-    with _simulating(console, cache, [settings_of(HDRF)]) as progress:
+    with simulating(console, cache, [settings_of(HDRF)]) as progress:
         found = Slots(runs, run_all(runs, run_slots, Asked(cache, processes), progress))
     _show(("hdrf-slots",), found.as_json(), seeds, json_file, console)
-
-
-@contextmanager
-def _simulating(
-    console: Console, cache: Path | None, settings: Sequence[Settings]
-) -> Iterator[Callable[[float, int], None]]:
-    """Show how far runs are; what compiles for ``settings`` does so before them."""
-    from treadle.simulator.simulation import warm_up
-
-    with going_on(console, cache), counted_progress("runs") as bar:
-        shown = compiling_task(bar)
-        for each in settings:
-            warm_up(each)
-
-        def show_progress(done: float, total: int) -> None:
-            bar.update(shown, description="simulating", completed=int(done), total=total)
-
-        yield show_progress
 
 
 def _show(tables: Sequence[str], figures: dict[str, Any], seeds: int, json_file: Path | None, console: Console) -> None:

@@ -13,15 +13,12 @@ from rich.console import Console
 from treadle.cli._console import (
     CacheOption,
     ProcessesOption,
-    compiling_task,
     console_for_tables,
-    counted_progress,
-    going_on,
     say,
 )
 from treadle.cli._options import check_results, with_options, write_json, writing
 from treadle.errors import UserError
-from treadle_lab.cli._experiments import SimulatorKind, levels_of, number_of, playing, show_shortfalls
+from treadle_lab.cli._experiments import SimulatorKind, levels_of, number_of, playing, show_shortfalls, simulating
 from treadle_lab.papers.slearn.paper import DAGS, JOBS, LOAD, NODES
 
 if TYPE_CHECKING:
@@ -190,21 +187,13 @@ def _simulated(
     console: Console,
 ) -> dict[float, list[Outcome]]:
     """Run the draws of each load."""
-    from treadle.simulator.simulation import warm_up
     from treadle_lab.papers.slearn.experiment import run_draws
 
-    found = {}
-    with going_on(console, asked.cache), counted_progress("runs") as bar:
-        task = compiling_task(bar)
-        if not model:
-            warm_up(schemes[0].settings(0))
-        for load, own in draws.items():
-            doing = f"load {load:g}" if len(draws) > 1 else "reading the trace, simulating"
-
-            def show_progress(done: float, total: int, doing: str = doing) -> None:
-                bar.update(task, description=doing, completed=round(done, 1), total=total)
-
-            found[load] = run_draws(own, seeds, schemes, model=model, asked=asked, progress=show_progress)
+    found, compiled = {}, [] if model else [schemes[0].settings(0)]
+    for load, own in draws.items():
+        doing = f"load {load:g}" if len(draws) > 1 else "reading the trace, simulating"
+        with simulating(console, asked.cache, compiled, doing) as progress:
+            found[load] = run_draws(own, seeds, schemes, model=model, asked=asked, progress=progress)
     return found
 
 
@@ -257,7 +246,7 @@ def _print(report: Report, console: Console) -> None:
     seeds = ", ".join(str(seed) for seed in report.seeds)
     console.print(
         f"{report.jobs} jobs a draw, {report.wide_jobs} of them wide; seeds {seeds}; 95 % intervals over seeds; "
-        f"{report.wall_s:.0f} s of simulation; SLearn's mean completion time is {report.mean_s[OURS]} s",
+        f"{report.wall_s:.0f} s of simulation; SLearn's mean completion time is {report.mean_s[OURS].mean:,.0f} s",
         highlight=False,
     )
     show_tables(report.as_json(), TABLES, console)
