@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,10 @@ from treadle_lab.docs.reference import PAGES, command_paths, meanings, metric_of
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
 GUIDES = ("administrator.md", "watch.md", "run-several-engines.md", "reference/reasons.md")
-LABORATORY = pytest.mark.skipif(find_spec("treadle_lab") is None, reason="the page has its commands too")
 METRICS = ROOT / "java-shim/shim/src/main/java/io/treadle/shim/metrics"
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=LABORATORY if name == "commands.md" else ()) for name in PAGES]
-)
+@pytest.mark.parametrize("name", PAGES)
 def test_the_page_is_what_the_code_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")  # whatever the terminal
     remedy = "run python -m treadle_lab.docs.reference docs/reference"
@@ -32,7 +28,6 @@ def test_the_folder_has_no_page_that_nothing_writes() -> None:
     assert {path.name for path in FOLDER.iterdir()} == set(PAGES)
 
 
-@LABORATORY
 def test_every_command_is_found_in_its_groups() -> None:
     paths = command_paths()
     assert {("explain",), ("policy", "use"), ("bench", "engine"), ("reproduce", "graphene")} <= set(paths)
