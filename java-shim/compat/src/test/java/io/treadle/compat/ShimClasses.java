@@ -19,25 +19,36 @@ import java.util.jar.JarFile;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
-/** The class files of the shim: in its jar, or in the folder where they were compiled to if there is no jar yet. */
+/**
+ * The class files of the shim and of the jar of requirements: in the jars, or in the folders where they were compiled
+ * to if there is no jar yet.
+ */
 final class ShimClasses {
   private static final String SCHEDULER =
       "org/apache/hadoop/yarn/server/resourcemanager/scheduler/capacity/TreadleScheduler.class";
+  private static final String ALLOCATOR = "io/treadle/shim/constraints/TreadlePlacementAllocator.class";
 
   private ShimClasses() {
   }
 
   /** All of them but those of libraries that the jar carries. */
   static List<byte[]> all() throws IOException {
-    URL url = ShimClasses.class.getClassLoader().getResource(SCHEDULER);
+    List<byte[]> classes = new ArrayList<>(with(SCHEDULER));
+    classes.addAll(with(ALLOCATOR));
+    return classes;
+  }
+
+  /** Those beside one of them. */
+  private static List<byte[]> with(String file) throws IOException {
+    URL url = ShimClasses.class.getClassLoader().getResource(file);
     if (url == null) {
-      throw new IOException("the shim is not in the class path");
+      throw new IOException(file + " is not in the class path");
     }
     if (url.getProtocol().equals("jar")) {
       return ofJar(new File(((JarURLConnection) url.openConnection()).getJarFileURL().getPath()));
     }
     String path = url.toString();
-    return ofFolder(Paths.get(URI.create(path.substring(0, path.length() - SCHEDULER.length()))));
+    return ofFolder(Paths.get(URI.create(path.substring(0, path.length() - file.length()))));
   }
 
   private static boolean isOurs(String name) {
