@@ -264,7 +264,7 @@ _ORDER: Final = re.compile(re.escape(f"{_CAPACITY}root") + r"(\..+)?\.ordering-p
 _ORDERS: Final = ("fifo", "fair", "fifo-with-partitions", "utilization", "priority-utilization")
 """Of applications in a leaf, and of queues in a parent."""
 _SCHEDULER: Final = f"{CLASS.replace('.', '/')}.class"
-_SELF_CHECK: Final = "io.treadle.shim.compat.SelfCheck"
+_SELF_CHECK: Final = "io.treadle.shim.SelfCheck"
 _TIMEOUT_S: Final = 120.0
 
 

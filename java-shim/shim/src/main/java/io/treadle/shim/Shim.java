@@ -5,8 +5,6 @@ import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.TreadleCommitRequest;
 import io.treadle.shim.commit.Unjudgeable;
-import io.treadle.shim.compat.GateCheck;
-import io.treadle.shim.compat.ReferenceCheck;
 import io.treadle.shim.config.BadSettingException;
 import io.treadle.shim.config.IgnoredKeys;
 import io.treadle.shim.config.Mode;

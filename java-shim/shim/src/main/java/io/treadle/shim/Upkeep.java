@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim;
 
-import io.treadle.shim.commit.CommitListener;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.ContainerUpdates;
 import io.treadle.shim.commit.FeatureRules;
@@ -38,8 +37,8 @@ final class Upkeep {
   private volatile String refusal;
 
   Upkeep(SchedulerPort port, CommitSettings settings, EngineView view) {
-    this.updates = new ContainerUpdates(port, settings, CommitListener.NONE, view);
-    this.reservations = new Reservations(port, CommitListener.NONE);
+    this.updates = new ContainerUpdates(port, settings, view);
+    this.reservations = new Reservations(port);
     this.limits = new LeafLimits(port);
     this.headroom = new Headroom(port);
     this.rules = new FeatureRules(port);

@@ -7,6 +7,7 @@ import io.treadle.shim.NodeCondition;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import java.io.IOException;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
@@ -308,6 +309,40 @@ final class Checks {
     Node(FiCaSchedulerNode node, Fate refusal) {
       this.node = node;
       this.refusal = refusal;
+    }
+  }
+
+  /**
+   * A map from small indices to what was found out about them, emptied after each batch. Neither boxes nor keeps
+   * anything alive between batches.
+   */
+  private static final class IndexCache<T> {
+    private Object[] values = new Object[64];
+    private int[] filled = new int[64];
+    private int size;
+
+    @SuppressWarnings("unchecked")
+    T get(int index) {
+      return index < values.length ? (T) values[index] : null;
+    }
+
+    /** Keeps a value for an index that has none; indices are bounded by what the frames gave out. */
+    void put(int index, T value) {
+      if (index >= values.length) {
+        values = Arrays.copyOf(values, Math.max(index + 1, values.length * 2));
+      }
+      if (size == filled.length) {
+        filled = Arrays.copyOf(filled, size * 2);
+      }
+      values[index] = value;
+      filled[size++] = index;
+    }
+
+    void clear() {
+      for (int i = 0; i < size; i++) {
+        values[filled[i]] = null;
+      }
+      size = 0;
     }
   }
 }

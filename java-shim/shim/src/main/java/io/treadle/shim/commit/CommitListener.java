@@ -19,7 +19,4 @@ public interface CommitListener {
 
   /** A part of a transaction was committed and the rest refused: it was taken back before its AM heard of it. */
   default void transactionTakenBack() { }
-
-  /** A reservation was found on a node and released. */
-  default void reservationReleased() { }
 }

@@ -61,7 +61,7 @@ public final class Committer {
     this.port = port;
     this.settings = settings;
     this.listener = listener;
-    this.reservations = new Reservations(port, listener);
+    this.reservations = new Reservations(port);
     this.checks = new Checks(port.scheduler(), settings, view);
     this.diagnosis = new Diagnosis(port.scheduler());
     this.gangs = new Gangs(port.scheduler(), checks, diagnosis, listener);

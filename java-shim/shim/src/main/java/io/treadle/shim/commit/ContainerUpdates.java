@@ -41,7 +41,6 @@ public final class ContainerUpdates {
 
   private final SchedulerPort port;
   private final CommitSettings settings;
-  private final CommitListener listener;
   /** Who has updates that wait, and from when on they are looked at. */
   private final Map<ApplicationAttemptId, Long> marked = new LinkedHashMap<>();
   private final EngineView view;
@@ -50,10 +49,9 @@ public final class ContainerUpdates {
   private final Placement placement = new Placement();
 
   /** Updates of one scheduler's containers. */
-  public ContainerUpdates(SchedulerPort port, CommitSettings settings, CommitListener listener, EngineView view) {
+  public ContainerUpdates(SchedulerPort port, CommitSettings settings, EngineView view) {
     this.port = port;
     this.settings = settings;
-    this.listener = listener;
     this.view = view;
     this.checks = new Checks(port.scheduler(), settings, view);
     this.holds = new IncreaseHolds(port, view);
@@ -237,7 +235,6 @@ public final class ContainerUpdates {
           && ContainerCommit.tryCommit(scheduler, scheduler.getClusterResource(), placement) != null;
     } catch (Throwable e) {
       LOG.failure("a container update", e);
-      listener.internalError(e);
       return false;
     }
   }

@@ -13,12 +13,10 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
  */
 public final class Reservations {
   private final SchedulerPort port;
-  private final CommitListener listener;
 
   /** Reservations of one scheduler. */
-  public Reservations(SchedulerPort port, CommitListener listener) {
+  public Reservations(SchedulerPort port) {
     this.port = port;
-    this.listener = listener;
   }
 
   /**
@@ -64,7 +62,6 @@ public final class Reservations {
       return false;
     }
     port.scheduler().killReservedContainer(reserved);
-    listener.reservationReleased();
     return node.getReservedContainer() == null;
   }
 }

@@ -97,7 +97,7 @@ class FeaturesTest {
   void increaseIsPlacedOnItsOwnNodeWithoutAnEngine() throws Exception {
     ContainerId id = runContainer();
     ContainerUpdates updates =
-        new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
+        new ContainerUpdates(cluster.scheduler(), settings, proposer.view());
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 3072);
     updates.mark(app.getApplicationAttemptId());
     assertEquals(1, updates.place(() -> true));
@@ -111,7 +111,7 @@ class FeaturesTest {
   void increaseBeyondTheNodeWaits() throws Exception {
     ContainerId id = runContainer();
     ContainerUpdates updates =
-        new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
+        new ContainerUpdates(cluster.scheduler(), settings, proposer.view());
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 8192);
     updates.markAll();
     int locks = cluster.scheduler().writeLocks();
@@ -130,7 +130,7 @@ class FeaturesTest {
         .set("root.a.maximum-capacity", "25"));
     long[] nowMs = {Time.monotonicNow()};
     ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), new CommitSettings(48, Proposer.NODE_STALE_MS,
-        64, () -> nowMs[0]), CommitListener.NONE, proposer.view());
+        64, () -> nowMs[0]), proposer.view());
     ContainerId id = runContainer();
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
     updates.mark(app.getApplicationAttemptId());
@@ -153,7 +153,7 @@ class FeaturesTest {
     am.allocate("*", 2048, 3, Collections.emptyList());
     proposer.add(app, PRIORITY, node).add(app, PRIORITY, node).commit();
     ContainerUpdates updates =
-        new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
+        new ContainerUpdates(cluster.scheduler(), settings, proposer.view());
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
     updates.mark(app.getApplicationAttemptId());
     assertEquals(0, updates.place(() -> true));
@@ -173,7 +173,7 @@ class FeaturesTest {
         .set("root.a.maximum-capacity", "25"));
     ContainerId id = runContainer();
     ContainerUpdates updates =
-        new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
+        new ContainerUpdates(cluster.scheduler(), settings, proposer.view());
     for (int memoryMb : new int[] {8192, 7168}) {
       resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, memoryMb);
       updates.mark(app.getApplicationAttemptId());
@@ -187,7 +187,7 @@ class FeaturesTest {
     ContainerId id = runContainer();
     long[] nowMs = {Time.monotonicNow()};
     ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), new CommitSettings(48, Proposer.NODE_STALE_MS,
-        64, () -> nowMs[0]), CommitListener.NONE, proposer.view());
+        64, () -> nowMs[0]), proposer.view());
     am.allocate("*", 2048, 3, Collections.emptyList());
     proposer.add(app, PRIORITY, node).add(app, PRIORITY, node).commit();
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
@@ -207,7 +207,7 @@ class FeaturesTest {
   void increaseOfAnEndedContainerIsTakenBack() throws Exception {
     ContainerId id = runContainer();
     ContainerUpdates updates =
-        new ContainerUpdates(cluster.scheduler(), settings, CommitListener.NONE, proposer.view());
+        new ContainerUpdates(cluster.scheduler(), settings, proposer.view());
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 3072);
     am.allocate("*", 1024, 0, Collections.singletonList(id));
     cluster.rm().drainEvents();
@@ -246,7 +246,7 @@ class FeaturesTest {
     makeReservation();
     long reserved = cluster.scheduler().getAllNodes().stream().filter(n -> n.getReservedContainer() != null).count();
     assertTrue(reserved > 0, "the stock scheduler made a reservation");
-    Reservations reservations = new Reservations(cluster.scheduler(), CommitListener.NONE);
+    Reservations reservations = new Reservations(cluster.scheduler());
     assertEquals(reserved, reservations.releaseAll());
     assertEquals(0, reservations.releaseAll());
     assertEquals(0, cluster.scheduler().getRootQueue().getQueueResourceUsage().getReserved().getMemorySize());

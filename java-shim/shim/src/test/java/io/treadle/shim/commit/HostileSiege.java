@@ -79,7 +79,7 @@ final class HostileSiege implements AutoCloseable {
     }
     cluster.scheduler().setClosed(true);
     proposer = new Proposer(cluster);
-    reservations = new Reservations(cluster.scheduler(), CommitListener.NONE);
+    reservations = new Reservations(cluster.scheduler());
     for (int i = 0; i < 3; i++) {
       ams.add(cluster.startAm(cluster.submit("a", "ann" + i, 1024), nodes.get(i)));
     }

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
-import io.treadle.shim.compat.SelfCheck;
+import io.treadle.shim.SelfCheck;
 import io.treadle.shim.link.ScriptedEngine.Frame;
 import java.io.ByteArrayOutputStream;
 import java.io.File;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.compat;
+package io.treadle.shim;
 
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;

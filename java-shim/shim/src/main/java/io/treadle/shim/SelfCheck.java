@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.compat;
-
-import io.treadle.shim.LeafQueues;
+package io.treadle.shim;
 
 /**
  * The references of the shim, looked up without a ResourceManager: {@code treadle doctor} runs it on the class path of

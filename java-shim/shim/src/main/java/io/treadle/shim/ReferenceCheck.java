@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.compat;
+package io.treadle.shim;
 
-import io.treadle.shim.LeafQueues;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStream;
