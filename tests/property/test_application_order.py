@@ -31,7 +31,7 @@ frames = st.lists(st.lists(change, max_size=MOVED_MAX + 3, unique_by=lambda row:
 @settings(deadline=None)
 def test_the_order_is_that_of_sorting_all(told: list[list[dict[str, Any]]]) -> None:
     names = Names()
-    names.add(("",))
+    names.add(events.Names(("",)))
     table = ApplicationTable(2)
     table.queues_changed(QUEUES)
     table.sort()
@@ -51,7 +51,7 @@ def test_in_use_are_those_that_have_not_ended_and_those_that_ended_since_it_was_
     told: list[list[dict[str, Any]]],
 ) -> None:
     names = Names()
-    names.add(("",))
+    names.add(events.Names(("",)))
     table = ApplicationTable(2)
     living: list[int] = []
     for frame in told:

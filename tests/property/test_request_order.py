@@ -41,7 +41,7 @@ def listed(apps: ApplicationTable, table: RequestTable, application: int) -> lis
 @settings(deadline=None)
 def test_the_list_of_rows_is_in_order_whatever_comes_in_a_frame(told: list[list[dict[str, Any]]]) -> None:
     names = Names()
-    names.add(("",))
+    names.add(events.Names(("",)))
     apps, hints, table = ApplicationTable(1), HintTable(1), RequestTable(1)
     expected: dict[tuple[int, int], tuple[int, int, int]] = {}
     for frame in told:

@@ -51,7 +51,7 @@ class ReaderView:
                 self._texts = []
                 self.snapshots += 1
             elif isinstance(event, events.Names):
-                self._texts += event.texts
+                event.into(self._texts)
             elif isinstance(event, events.PlanRanks):
                 rows = zip(event.application.tolist(), event.key.tolist(), event.score.tolist(), strict=True)
                 self.scores.update({(app, key): score for app, key, score in rows})

@@ -65,3 +65,13 @@ def test_a_narrow_row_changes_what_is_free_alone() -> None:
     assert nodes.amounts[1, FREE].tolist() == [-2, 3]
     assert nodes.amounts[1, TOTAL].tolist() == [8, 4]
     assert nodes.amounts[0, FREE].tolist() == [8, 4]
+
+
+def test_a_text_that_has_the_index_of_another_one_stands_for_it() -> None:
+    names = Mirror().cluster.names
+    gone = names.index_of("n1")
+    names.add(events.Names(("job", "more"), (gone, len(names.texts))))
+    assert names.index_of("n1") == -1
+    assert (names.texts[names.index_of("job")], names.index_of("job")) == ("job", gone)
+    assert names.texts[-1] == "more"
+    assert len(names.first_node) >= len(names.texts)

@@ -51,11 +51,13 @@ def field_of(frame: bytes, decoder: FrameDecoder | None = None) -> str:
         (HEADER, "<H", 23, "section 0.kind"),
         (HEADER + 2, "<H", 1, "section 0.reserved"),
         (HEADER + 4, "<I", 0xFFFFFFFF, "STRINGS.length"),
-        (HEADER + 8, "<I", 10, "section 0.length"),
-        (HEADER + 8, "<I", 8, "STRINGS.bytes"),
+        (HEADER + 8, "<I", 18, "section 0.length"),
+        (HEADER + 8, "<I", 16, "STRINGS.bytes"),
         (HEADER + 12, "<i", 1, "STRINGS.bytes"),
         (HEADER + 16, "<i", -1, "STRINGS.bytes"),
-        (HEADER + 20, "<B", 0xFF, "STRINGS"),
+        (HEADER + 20, "<i", 1, "STRINGS.text"),
+        (HEADER + 24, "<i", 2, "STRINGS.text"),
+        (HEADER + 28, "<B", 0xFF, "STRINGS"),
     ],
 )
 def test_an_error_names_the_field(at: int, format_: str, value: int | bytes, field: str) -> None:
@@ -86,6 +88,25 @@ def test_names_of_earlier_frames_count_until_the_next_snapshot() -> None:
     assert decoded.events[0] == events.Names(("b",))
     decoder.decode(encoder.encode(SNAPSHOT, [events.Names(("",))]))
     assert field_of(encoder.encode(DELTA, [tags(3, 1)]), decoder) == "TAGS.tag"
+
+
+def test_an_index_of_a_text_may_be_used_again() -> None:
+    decoder, encoder = FrameDecoder(), FrameEncoder()
+    decoder.decode(encoder.encode(SNAPSHOT, [events.Names(("", "a", "b"))]))
+    again = events.Names(("c", "a", "d"), (1, 3, 2))
+    assert decoder.decode(encoder.encode(DELTA, [again, tags(3, 3)])).events[0] == again
+    assert decoder.texts == ["", "c", "d", "a"]
+    settings = events.Settings({"a": "c"})
+    assert decoder.decode(encoder.encode(DELTA._replace(sequence=3), [settings])).events == [settings]
+    with pytest.raises(ValueError, match="'b'"):
+        encoder.encode(DELTA._replace(sequence=4), [events.Settings({"b": "c"})])
+    for index in (0, 5):
+        texts = FrameDecoder()
+        texts.decode(snapshot("a"))
+        frame = FrameEncoder().encode(DELTA, [events.Names(("", "x", "y", "z", "e", "f"))])
+        wrong = bytearray(frame)
+        pack_into("<i", wrong, HEADER + 12 + 6 * 4 + 4, index)
+        assert field_of(bytes(wrong), texts) == "STRINGS.text"
 
 
 @pytest.mark.parametrize(

@@ -48,11 +48,27 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Texts that get the next free indices, in order; after a snapshot from 0 on, and the first is the empty text."""
+    """Texts and their indices; the first of a snapshot is the empty text, with index 0.
+
+    An index is the next that no text had, or that of a text which nothing refers to any more. In the event it is None
+    if all are next ones.
+    """
 
     SECTION: ClassVar = Section(1, "STRINGS")
 
-    texts: Annotated[tuple[str, ...], Column("i32", name="bytes", remark="of each text; then all the texts")]
+    texts: Annotated[tuple[str, ...], Column("i32", name="bytes", remark="of each text; all the texts follow")]
+    index: Annotated[tuple[int, ...] | None, Column("i32", name="text")] = None
+
+    def into(self, texts: list[str]) -> None:
+        """Take the texts into a list of all that were sent, by index."""
+        if self.index is None:
+            texts.extend(self.texts)
+            return
+        for at, text in zip(self.index, self.texts, strict=True):
+            if at == len(texts):
+                texts.append(text)
+            else:
+                texts[at] = text
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +159,7 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class NodesFree:
-    """What is free on nodes, absolute, where nothing else has changed."""
+    """What is free on nodes, absolute, where nothing else has changed. The RM sends `NODES` instead."""
 
     SECTION: ClassVar = Section(8, "NODES_FREE")
 

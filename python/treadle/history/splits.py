@@ -179,7 +179,7 @@ class Places:
         if isinstance(event, events.Snapshot):
             self._names, self._nodes, self._known = [], {}, np.zeros(0, bool)
         elif isinstance(event, events.Names):
-            self._names += event.texts
+            event.into(self._names)
         elif isinstance(event, events.Nodes):
             self._take_nodes(event)
 

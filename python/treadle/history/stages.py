@@ -575,7 +575,7 @@ class StageTracker:
             if isinstance(event, events.Snapshot):
                 self._resume()
             elif isinstance(event, events.Names):
-                self._names += event.texts
+                event.into(self._names)
             elif isinstance(event, events.ResourceTypes):
                 self._resources = event.names
             elif isinstance(event, events.Queues):

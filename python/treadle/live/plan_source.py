@@ -171,7 +171,7 @@ class PlanEventSource(EventSource):
                 self._applications, self._index, self._planned = {}, {}, set()
                 self._waiting.clear()
             case events.Names():
-                self._names += event.texts
+                event.into(self._names)
             case events.ResourceTypes():
                 counted = zip(event.names, event.counted.tolist(), strict=True)
                 self._resources = tuple((at, name) for at, (name, counts) in enumerate(counted) if counts)

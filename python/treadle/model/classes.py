@@ -103,7 +103,7 @@ class Classes:
         self._class_of: dict[Wanted, int] = {(): NO_NODE}
         self._choice_of: dict[Choice, int] = {}
         self._predicates: dict[Predicate, npt.NDArray[np.bool_]] = {}
-        self._understood: dict[int, Understood | None] = {}
+        self._understood: dict[str, Understood | None] = {}
         self._wishes: dict[int, Wish] = {}
         self._bindings: dict[int, dict[int, _Binding]] = {}
         """By application and its asks' constraint, until its tags or constraints change."""
@@ -336,9 +336,12 @@ class Classes:
                 self._plain[application] = at, number
         return binding
 
-    def _understand(self, cluster: Mirror, text: int) -> Understood | None:
+    def _understand(self, cluster: Mirror, name: int) -> Understood | None:
+        text = cluster.names.texts[name]
         if text not in self._understood:
-            found = understand(cluster.names.texts[text])
+            if len(self._understood) >= CHOICES_MAX:
+                self._understood.clear()
+            found = understand(text)
             self._understood[text] = found if isinstance(found, Understood) else None
         return self._understood[text]
 

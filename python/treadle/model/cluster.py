@@ -164,7 +164,7 @@ class Cluster:
                 self._apply_tags(event)
                 return
             case events.Names():
-                self.names.add(event.texts)
+                self.names.add(event)
                 return
             case events.TaskEstimates() | events.PlanRanks():
                 self.hints.apply(
@@ -292,5 +292,5 @@ class Cluster:
         """Make the cluster of a snapshot from its first two sections."""
         known = Names()
         for event in names:
-            known.add(event.texts)
+            known.add(event)
         return cls(known, types)

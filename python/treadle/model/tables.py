@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from treadle import events
 from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.compiled.structs import tables
 from treadle.events import INDEX_MAX
@@ -33,11 +34,15 @@ class Names:
         self._partition: I32 = np.full(64, -1, np.int32)
         self._partition[0] = 0
 
-    def add(self, texts: tuple[str, ...]) -> None:
-        """Give ``texts`` the next indices, in order."""
-        for at, text in enumerate(texts, len(self.texts)):
+    def add(self, event: events.Names) -> None:
+        """Take texts with their indices; one that has an index of before stands for that one's text from now on."""
+        for at in event.index or ():
+            if at < len(self.texts) and self._index.get(self.texts[at]) == at:
+                del self._index[self.texts[at]]
+        known = len(self.texts)
+        event.into(self.texts)
+        for at, text in zip(event.index or range(known, len(self.texts)), event.texts, strict=True):
             self._index.setdefault(text, at)
-        self.texts.extend(texts)
         self.first_node = grown(self.first_node, len(self.texts), -1)
         self._partition = grown(self._partition, len(self.texts), -1)
 

@@ -15,7 +15,7 @@ import numpy as np
 from treadle.record.files import RecordingError
 from treadle.wire.answer import PROPOSAL_HEADER
 from treadle.wire.frames import FRAME_HEADER, RESOURCES_MAX, SECTION_HEADER
-from treadle.wire.schema import FRAME_MAGIC, PROPOSAL_MAGIC, SECTIONS, VERSION, plans
+from treadle.wire.schema import FRAME_MAGIC, PROPOSAL_MAGIC, SECTIONS, VERSION, FrameFlag, plans
 
 _BYTES: Final = {"u8": 1, "i32": 4, "name": 4, "i64": 8}
 _STRINGS: Final = "STRINGS"
@@ -42,6 +42,8 @@ class Translator:
             }
         except (KeyError, TypeError, ValueError) as error:
             raise RecordingError(f"a schema that cannot be read: {error}") from error
+        self._texts = 0
+        """How many there were since the last snapshot."""
         self._unknown: dict[str, None] = {}
         self._added: dict[str, None] = {}
 
@@ -67,6 +69,8 @@ class Translator:
         try:
             header = list(FRAME_HEADER.unpack_from(frame))
             resources, count = header[8], header[9]
+            if header[2] & FrameFlag.SNAPSHOT:
+                self._texts = 0
             if not 1 <= resources <= RESOURCES_MAX:
                 raise ValueError(f"{resources} resource types are not in 1 to {RESOURCES_MAX}")
             found: dict[int, bytes] = {}
@@ -86,7 +90,11 @@ class Translator:
                 room -= length if name == _STRINGS else rows * plans(resources)[section.kind].row_bytes
                 if room < 0:
                     raise ValueError(f"{name} has {rows} rows, too many for a file of its size")
-                said = content if name == _STRINGS else self._columns(name, columns, content, rows, resources)
+                said = (
+                    self._strings(columns, content, rows)
+                    if name == _STRINGS
+                    else self._columns(name, columns, content, rows, resources)
+                )
                 found[section.kind] = SECTION_HEADER.pack(section.kind, 0, rows, len(said)) + said
         except (KeyError, IndexError, ValueError, TypeError, struct.error) as error:
             raise RecordingError(f"a frame that its schema does not describe: {error}") from error
@@ -105,6 +113,16 @@ class Translator:
             return answer
         magic, _, flags, epoch, sequence, _, *rest = _HEADER_OF_2.unpack_from(answer)
         return PROPOSAL_HEADER.pack(magic, VERSION, flags, epoch, sequence, *rest) + answer[_HEADER_OF_2.size :]
+
+    def _strings(self, columns: list[tuple[str, str]], content: bytes, rows: int) -> bytes:
+        """Return texts with their indices, which wire 5 gave in order."""
+        if len(columns) > 1:
+            return content
+        if 4 * rows > len(content):
+            raise ValueError(f"{len(content)} bytes are too few for {rows} texts")
+        index = np.arange(self._texts, self._texts + rows, dtype="<i4").tobytes()
+        self._texts += rows
+        return content[: 4 * rows] + index + content[4 * rows :]
 
     def _columns(self, name: str, columns: list[tuple[str, str]], content: bytes, rows: int, resources: int) -> bytes:
         """Return the columns of a section in this release's order and types."""

@@ -178,6 +178,8 @@ class Mirror:
         """Of the latest events; raised by each `take`."""
         self.epoch = 0
         self.texts: list[str] = []
+        self.texts_again: dict[int, int] = {}
+        """When the texts came that have the index of another one."""
         self.cursors: WeakSet[Cursor] = WeakSet()
         self._clear(0)
 
@@ -255,7 +257,8 @@ class Mirror:
         """Take what is not made of rows that change one by one."""
         match event:
             case events.Names():
-                self.texts.extend(event.texts)
+                event.into(self.texts)
+                self.texts_again.update(dict.fromkeys(event.index or (), self.version))
             case events.Settings():
                 self.settings, self.settings_version = dict(event.values), self.version
             case events.Queues():
@@ -265,7 +268,7 @@ class Mirror:
                 self.types = _copy(event, names=event.names, units=event.units)
             case events.Snapshot():
                 self._clear(0)
-                self.epoch, self.texts = event.epoch, []
+                self.epoch, self.texts, self.texts_again = event.epoch, [], {}
                 for cursor in self.cursors:
                     cursor.forget()
 
@@ -479,8 +482,10 @@ class Feed(Cursor):
         if since == NEW:
             found.append(events.Snapshot(mirror.epoch))
             self._texts = 0
-        if self._texts < len(mirror.texts):
-            found.append(events.Names(tuple(mirror.texts[self._texts :])))
+        again = [at for at, version in mirror.texts_again.items() if version > since and at < self._texts]
+        if again or self._texts < len(mirror.texts):
+            index = (*again, *range(self._texts, len(mirror.texts)))
+            found.append(events.Names(tuple(mirror.texts[at] for at in index), index if again else None))
             self._texts = len(mirror.texts)
         if since == NEW and mirror.types is not None:
             found.append(mirror.types)

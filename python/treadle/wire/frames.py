@@ -127,7 +127,7 @@ class FrameEncoder:
 
     def __init__(self) -> None:
         self._indices: dict[str, int] = {}
-        self._texts = 0
+        self._texts: list[str] = []
 
     def encode(self, header: FrameHeader, found: Iterable[events.Event]) -> bytes:
         """Return a frame with these events, at most one of a type; `Snapshot` is written as the header's flag.
@@ -137,7 +137,7 @@ class FrameEncoder:
                 different lengths.
         """
         if header.snapshot:
-            self._indices, self._texts = {}, 0
+            self._indices, self._texts = {}, []
         by_kind: dict[int, events.Event] = {}
         for event in map(self._on_the_wire, found):
             if isinstance(event, events.Snapshot):
@@ -165,11 +165,16 @@ class FrameEncoder:
         return SECTION_HEADER.pack(kind, 0, rows, len(columns)) + columns
 
     def _strings(self, names: events.Names) -> bytes:
-        for text in names.texts:
-            self._indices.setdefault(text, self._texts)
-            self._texts += 1
+        known = len(self._texts)
+        indices = range(known, known + len(names.texts)) if names.index is None else names.index
+        for at, text in zip(indices, names.texts, strict=True):
+            if at < known and self._indices.get(self._texts[at]) == at:
+                del self._indices[self._texts[at]]
+            self._indices.setdefault(text, at)
+        names.into(self._texts)
         encoded = [text.encode("utf-8") for text in names.texts]
-        return np.array([len(text) for text in encoded], "<i4").tobytes() + b"".join(encoded)
+        columns = np.array([[len(text) for text in encoded], indices], "<i4")
+        return columns.tobytes() + b"".join(encoded)
 
     def _columns(self, kind: int, event: events.Event, resources: int) -> tuple[int, bytes]:
         values = self._values(event)
@@ -276,16 +281,15 @@ class FrameDecoder:
         return Frame(header, found)
 
     def _strings(self, frame: bytes, rows: int, offset: int, length: int) -> events.Names:
-        if rows * 4 > length:
+        if rows * 8 > length:
             raise WireError("STRINGS.length", f"{length} bytes are too few for {rows} texts")
-        if len(self._texts) + rows > events.INDEX_MAX:
-            raise TooManyError("STRINGS.rows", f"more than {events.INDEX_MAX} texts since the last snapshot")
         sizes: npt.NDArray[np.int32] = np.ndarray((rows,), np.dtype("<i4"), frame, offset)
+        index = self._text_indices(np.ndarray((rows,), np.dtype("<i4"), frame, offset + rows * 4))
         if rows and sizes.min() < 0:
             raise WireError("STRINGS.bytes", f"{sizes.min()} is below 0")
-        at = offset + rows * 4
+        at = offset + rows * 8
         ends = np.cumsum(sizes, dtype=np.int64)
-        if (int(ends[-1]) if rows else 0) != length - rows * 4:
+        if (int(ends[-1]) if rows else 0) != length - rows * 8:
             raise WireError("STRINGS.bytes", f"the texts' lengths do not add up to the section's {length} bytes")
         texts: list[str] = []
         for end in (ends + at).tolist():
@@ -296,8 +300,24 @@ class FrameDecoder:
             at = end
         if not self._texts and texts and texts[0]:
             raise WireError("STRINGS", "the first text of a snapshot is not the empty one")
-        self._texts.extend(texts)
-        return events.Names(tuple(texts))
+        found = events.Names(tuple(texts), index)
+        found.into(self._texts)
+        return found
+
+    def _text_indices(self, given: npt.NDArray[np.int32]) -> tuple[int, ...] | None:
+        """Return the indices of texts; None if all are the next ones."""
+        known, index = len(self._texts), None
+        if np.array_equal(given, np.arange(known, known + len(given))):
+            known += len(given)
+        else:
+            index = tuple(given.tolist())
+            for at in index:
+                if not 0 < at <= known:
+                    raise WireError("STRINGS.text", f"{at} is neither the index of a text nor the next one, {known}")
+                known += at == known
+        if known > events.INDEX_MAX:
+            raise TooManyError("STRINGS.rows", f"more than {events.INDEX_MAX} texts since the last snapshot")
+        return index
 
     def _section(self, frame: bytes, kind: int, rows: int, offset: int, length: int) -> events.Event:
         plan = plans(self._resources).get(kind)

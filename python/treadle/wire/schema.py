@@ -36,7 +36,7 @@ class VersionError(WireError):
     """The other end speaks another version of the wire; no snapshot is a remedy."""
 
 
-VERSION: Final = 5
+VERSION: Final = 6
 FRAME_MAGIC: Final = b"TRDF"
 PROPOSAL_MAGIC: Final = b"TRDP"
 

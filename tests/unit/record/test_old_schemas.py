@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from treadle.events import Nodes, Queues
+from treadle.events import Names, Nodes, Queues
 from treadle.files import bound
 from treadle.proposals import Proposals
 from treadle.record.files import RecordingError
@@ -72,6 +72,32 @@ def test_an_answer_of_wire_4_is_read_as_one_of_this_release() -> None:
     now = encode_answer(Answer(1, 5, 7, True, Proposals.none(), "{}"))
     assert Translator({**document(), "wire": 4}).answer(now[:4] + b"\x04\x00" + now[6:]) == now
     assert Translator({**document(), "wire": 4}).answer(b"TRDP") == b"TRDP"
+
+
+def test_texts_of_wire_5_have_the_next_indices() -> None:
+    other = copy.deepcopy(document())
+    columns_of(other, "STRINGS")[:] = [["bytes", "i32"]]
+    kind, _, rows, length = SECTION_HEADER.unpack_from(GOLDEN, FRAME_HEADER.size)
+    start = FRAME_HEADER.size + SECTION_HEADER.size
+    content = GOLDEN[start : start + 4 * rows] + GOLDEN[start + 8 * rows : start + length]
+
+    def of_wire_5(strings: bytes, rows: int, flags: int) -> bytes:
+        header = list(FRAME_HEADER.unpack_from(GOLDEN))
+        body = SECTION_HEADER.pack(kind, 0, rows, len(strings)) + strings
+        body += GOLDEN[start + length :] if flags else b""
+        header[2], header[9], header[10] = flags, header[9] if flags else 1, FRAME_HEADER.size + len(body)
+        return FRAME_HEADER.pack(*header) + body
+
+    translator = Translator(other)
+    flags = FRAME_HEADER.unpack_from(GOLDEN)[2]
+    assert translator.frame(of_wire_5(content, rows, flags), ROOM) == GOLDEN
+    decoder = FrameDecoder()
+    decoder.decode(GOLDEN)
+    more = translator.frame(of_wire_5(struct.pack("<ii", 1, 2) + b"abb", 2, 0), ROOM)
+    assert decoder.decode(more).events == [Names(("a", "bb"))]
+    assert translator.frame(of_wire_5(content, rows, flags), ROOM) == GOLDEN
+    with pytest.raises(RecordingError, match="too few for 3 texts"):
+        translator.frame(of_wire_5(b"", 3, 0), ROOM)
 
 
 def test_a_column_that_the_other_did_not_have_is_0_and_one_that_is_unknown_is_left_out() -> None:

@@ -3,12 +3,12 @@ package io.treadle.shim;
 
 import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitSettings;
-import io.treadle.shim.journal.Journal;
 import io.treadle.shim.link.EngineSource;
 import io.treadle.shim.link.Lease;
 import io.treadle.shim.link.Link;
 import io.treadle.shim.link.LinkSettings;
 import io.treadle.shim.metrics.ShimMetrics;
+import io.treadle.shim.mirror.Journal;
 import io.treadle.shim.mirror.Mirror;
 import io.treadle.shim.mirror.MirrorSettings;
 import java.util.function.BooleanSupplier;

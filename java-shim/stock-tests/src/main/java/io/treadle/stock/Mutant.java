@@ -20,9 +20,9 @@ public enum Mutant {
   /** One fate in ten is not counted. */
   LOST_FATE("io.treadle.shim.metrics.ShimMetrics", "fate", OneInTen.class),
   /** What is noted of a node's heartbeat throws, one time in ten. */
-  ESCAPE("io.treadle.shim.journal.Taps", "nodeUpdated", ThrowsOneInTen.class),
+  ESCAPE("io.treadle.shim.mirror.Taps", "nodeUpdated", ThrowsOneInTen.class),
   /** Of each container that ends some memory is kept for good. */
-  LEAKED_MEMORY("io.treadle.shim.journal.Taps", "containerCompleted", Keeps.class);
+  LEAKED_MEMORY("io.treadle.shim.mirror.Taps", "containerCompleted", Keeps.class);
 
   private static final int TEN = 10;
   private static final int KEPT_BYTES = 50_000;

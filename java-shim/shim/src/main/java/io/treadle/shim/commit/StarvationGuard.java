@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
+import io.treadle.shim.ApplicationTags;
 import io.treadle.shim.EngineView;
 import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.config.ShimConfig;
-import io.treadle.shim.mirror.ApplicationTags;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;

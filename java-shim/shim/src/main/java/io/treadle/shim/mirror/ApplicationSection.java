@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
+import io.treadle.shim.ApplicationTags;
 import io.treadle.shim.Cap;
 import io.treadle.shim.EngineView;
 import io.treadle.shim.LeafQueues;
-import io.treadle.shim.journal.ContainerStep;
 import io.treadle.shim.wire.Section;
+import java.io.ByteArrayInputStream;
+import java.io.DataInputStream;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
@@ -14,12 +21,13 @@ import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
-import java.util.Iterator;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeSet;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
 import org.apache.hadoop.security.token.Token;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
@@ -27,35 +35,46 @@ import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.security.AMRMTokenIdentifier;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
+import org.apache.hadoop.yarn.server.resourcemanager.rmapp.attempt.RMAppAttempt;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplication;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
- * Writes application attempts. Being activated, having got an AM container, a new priority and a move to another
- * queue cause no event, so attempts that wait for one of the first two are looked at often, and all in turns.
+ * Writes application attempts, their tags, what they use and what their queues still leave them, and the keys of those
+ * that the engine wants to speak with.
+ *
+ * <p>Being activated, having got an AM container, a new priority and a move to another queue cause no event, so
+ * attempts that wait for one of the first two are looked at often, and all in turns. The usage follows every change at
+ * once. Headroom changes for all applications of a queue with every container, so it is sent along with the usage, and
+ * by itself only when it grew since it was last sent: what the engine knows is an upper bound or becomes one with the
+ * next review.
  */
 final class ApplicationSection {
-  private static final long ACTIVATION_MS = 20;
+  private static final long SETTLE_MS = 20;
+  private static final String KEY_ALGORITHM = "HmacSHA256";
+  private static final byte[] KEY_PURPOSE = "treadle-plans-1".getBytes(StandardCharsets.US_ASCII);
 
   private final Map<ApplicationId, Row> rows = new HashMap<>();
   private final List<Row> byIndex = new ArrayList<>();
   private final Set<Row> unsettled = new LinkedHashSet<>();
-  private final List<Row> dirty = new ArrayList<>();
+  private final Set<Row> dirty = new LinkedHashSet<>();
+  private final Set<Row> dirtyUsages = new LinkedHashSet<>();
+  /** Of leaves that were looked at for this frame: the active attempts, and the headroom by partitions asked for. */
   private final Map<CSQueue, Set<FiCaSchedulerApp>> active = new IdentityHashMap<>();
+  private final Map<CSQueue, Map<Set<String>, long[]>> headrooms = new IdentityHashMap<>();
   private final QueueSection queues;
-  private final UserSection users;
   private final EngineView view;
   private final Map<String, UserBudget> budgets = new HashMap<>();
   private final int ofUser;
-  private long activationsMs;
+  private long settledMs;
+  private volatile Set<String> keyTypes = Collections.emptySet();
 
-  ApplicationSection(int ofUser, QueueSection queues, UserSection users, EngineView view) {
+  ApplicationSection(int ofUser, QueueSection queues, EngineView view) {
     this.ofUser = ofUser;
     this.view = view;
     this.queues = queues;
-    this.users = users;
   }
 
   /** Forgets all indices. */
@@ -64,42 +83,10 @@ final class ApplicationSection {
     byIndex.clear();
     unsettled.clear();
     dirty.clear();
+    dirtyUsages.clear();
     active.clear();
     budgets.clear();
     view.forgetKeys();
-  }
-
-  /** A snapshot was written: what it cost is not counted. */
-  void refill() {
-    budgets.values().forEach(UserBudget::refill);
-  }
-
-  /** Forgets users that have no applications. */
-  void dropIdle(long nowMs) {
-    budgets.values().removeIf(budget -> budget.isIdle(nowMs));
-  }
-
-  /**
-   * Forgets all indices and takes all attempts, in the order in which the applications were submitted.
-   *
-   * @return the new rows
-   */
-  List<Row> snapshot(Draft draft) {
-    reset();
-    activationsMs = draft.monotonicMs;
-    List<Row> fresh = new ArrayList<>();
-    for (ApplicationId id : new TreeSet<>(draft.scheduler.getSchedulerApplications().keySet())) {
-      Row row = review(draft, id);
-      if (row != null) {
-        fresh.add(row);
-      }
-    }
-    return fresh;
-  }
-
-  /** Has to be called once before the reviews of a delta. */
-  void begin() {
-    active.clear();
   }
 
   /**
@@ -123,7 +110,7 @@ final class ApplicationSection {
     }
     boolean fresh = row == null;
     if (fresh) {
-      row = new Row(byIndex.size(), app, draft.resources(),
+      row = new Row(byIndex.size(), app,
           budgets.computeIfAbsent(app.getUser(), user -> new UserBudget(ofUser)));
       rows.put(id, row);
       byIndex.add(row);
@@ -139,12 +126,14 @@ final class ApplicationSection {
       row.user.asking(-1);
       row.askingKeys = 0;
     }
-    users.leave(row.user);
-    row.end();
+    queues.leave(row.user);
+    if (row.end() == 0) {
+      budgets.remove(row.app.getUser());
+    }
     view.keys(row.app.getApplicationAttemptId(), null);
-    users.touch(row.queue);
+    queues.touch(row.queue);
     row.state = Row.GONE;
-    markDirty(row, 0);
+    dirty.add(row);
   }
 
   private void take(Row row) {
@@ -156,14 +145,13 @@ final class ApplicationSection {
     Priority priority = row.app.getPriority();
     int level = priority == null ? 0 : priority.getPriority();
     boolean awaitingAm = row.app.isWaitingForAMContainer();
-    int state = row.state == Row.ACTIVE && !moved || isActive(row.app, queue)
-        ? Row.ACTIVE : Row.WAITING;
+    int state = row.state == Row.ACTIVE && !moved || isActive(row.app, queue) ? Row.ACTIVE : Row.WAITING;
     if (moved || level != row.priority || awaitingAm != row.awaitingAm || state != row.state) {
       row.priority = level;
       row.awaitingAm = awaitingAm;
       row.state = state;
-      users.touch(queue);
-      markDirty(row, 0);
+      queues.touch(queue);
+      dirty.add(row);
     }
     if (awaitingAm || state == Row.WAITING) {
       unsettled.add(row);
@@ -173,17 +161,17 @@ final class ApplicationSection {
   }
 
   private void move(Row row, CSQueue queue) {
+    int asking = row.askingKeys > 0 ? 1 : 0;
     if (row.user != null) {
-      row.user.asking(row.askingKeys > 0 ? -1 : 0);
-      users.touch(row.queue);
-      users.leave(row.user);
+      row.user.asking(-asking);
+      queues.leave(row.user);
+      touch(row);
     }
     row.queue = queue;
     row.queueIndex = queues.index(queue);
-    row.user = users.join(queue, row.app.getUser());
-    if (row.askingKeys > 0) {
-      row.user.asking(1);
-    }
+    row.user = queues.join(queue, row.app.getUser());
+    row.user.asking(asking);
+    touch(row);
   }
 
   private boolean isActive(FiCaSchedulerApp app, CSQueue queue) {
@@ -197,66 +185,132 @@ final class ApplicationSection {
   }
 
   /**
-   * Looks at attempts that wait for their activation or their AM container.
+   * Looks at attempts that wait for their activation or their AM container, if it is time to.
    *
-   * @param gotAm is given those whose AM container was placed
+   * @return those whose AM container was placed
    */
-  void settle(Draft draft, List<Row> gotAm) {
-    boolean activations = draft.monotonicMs - activationsMs >= ACTIVATION_MS;
-    if (activations) {
-      activationsMs = draft.monotonicMs;
-    }
-    for (Iterator<Row> rest = unsettled.iterator(); rest.hasNext();) {
-      Row row = rest.next();
-      if (row.awaitingAm && !row.app.isWaitingForAMContainer()) {
-        row.awaitingAm = false;
-        gotAm.add(row);
-        markDirty(row, 0);
-      }
-      if (activations && row.state == Row.WAITING && isActive(row.app, row.queue)) {
-        row.state = Row.ACTIVE;
-        users.touch(row.queue);
-        markDirty(row, 0);
-      }
-      if (!row.awaitingAm && row.state == Row.ACTIVE) {
-        rest.remove();
+  List<Row> settle(Draft draft) {
+    List<Row> gotAm = new ArrayList<>();
+    if (draft.monotonicMs - settledMs >= SETTLE_MS) {
+      settledMs = draft.monotonicMs;
+      for (Row row : new ArrayList<>(unsettled)) {
+        boolean awaited = row.awaitingAm;
+        take(row);
+        if (awaited && !row.awaitingAm) {
+          gotAm.add(row);
+        }
       }
     }
+    return gotAm;
   }
 
-  /** Has the attempt's row written with this frame, replacing what {@code replaces} says. */
-  void markDirty(Row row, int replaces) {
-    row.replaces |= replaces;
-    if (!row.dirty) {
-      row.dirty = true;
-      dirty.add(row);
-    }
+  /** What an application and its queue use has changed, or may have. */
+  void touch(Row row) {
+    dirtyUsages.add(row);
+    queues.touch(row.queue);
   }
 
-  /** Writes the rows that are due. */
+  /** What the queue of an application leaves it may have changed. */
+  void touchHeadroom(Row row) {
+    dirtyUsages.add(row);
+  }
+
+  /** Writes the rows that are due; once a frame, after the queues' limits. */
   void write(Draft draft) {
+    active.clear();
+    headrooms.clear();
+    dirtyUsages.stream().filter(Row::lives).forEach(row -> writeUsage(draft, row));
+    dirtyUsages.clear();
     for (Row row : dirty) {
       write(draft, row);
-      row.dirty = false;
-      row.replaces = 0;
-      if (row.state == Row.GONE) {
+      if (!row.lives()) {
         byIndex.set(row.index, null);
+        draft.release(row);
       }
     }
     dirty.clear();
+    if (draft.snapshot) {
+      budgets.values().forEach(UserBudget::refill);
+    }
   }
 
   private static void write(Draft draft, Row row) {
     ApplicationAttemptId attempt = row.app.getApplicationAttemptId();
     ApplicationId id = attempt.getApplicationId();
     RMApp app = draft.context.getRMApps().get(id);
-    String partition = row.app.getAppSchedulingInfo().getDefaultNodeLabelExpression();
+    String label = row.app.getAppSchedulingInfo().getDefaultNodeLabelExpression();
+    // users can make up labels
+    String partition = label != null && draft.partitions.contains(label.trim()) ? label.trim() : "";
     draft.section(Section.APPLICATIONS).i32(row.index).i64(id.getClusterTimestamp()).i32(id.getId())
-        .i32(attempt.getAttemptId()).name(draft.name(app == null ? "" : app.getName()))
-        .name(draft.name(app == null ? "" : app.getApplicationType())).name(draft.name(row.app.getUser()))
-        .i32(row.queueIndex).name(draft.name(partition == null ? "" : partition.trim())).i32(row.priority)
+        .i32(attempt.getAttemptId()).name(draft.name(app == null ? "" : app.getName(), row))
+        .name(draft.name(app == null ? "" : app.getApplicationType(), row)).name(draft.name(row.app.getUser()))
+        .i32(row.queueIndex).name(draft.name(partition)).i32(row.priority)
         .i64(app == null ? 0 : app.getSubmitTime()).i64(app == null ? 0 : app.getStartTime())
-        .u8(row.state).flag(row.awaitingAm).u8(row.replaces).end();
+        .u8(row.state).flag(row.awaitingAm).u8(0).end();
+  }
+
+  private void writeUsage(Draft draft, Row row) {
+    long[] headroom = headrooms.computeIfAbsent(row.queue, leaf -> new HashMap<>())
+        .computeIfAbsent(row.user.partitions, some -> queues.headroom(row.queue, some, draft.resources()));
+    long[] now = draft.section(Section.APPLICATION_USAGE).i32(row.index).i32(row.app.getLiveContainersMap().size())
+        .amounts(row.app.getAppAttemptResourceUsage().getAllUsed()).amounts(headroom).row();
+    boolean due = row.usage == null;
+    for (int i = 0; i < now.length && !due; i++) {
+      // the headroom comes last, and counts if it grew
+      due = now[i] > row.usage[i] || now[i] < row.usage[i] && i < now.length - headroom.length;
+    }
+    if (due) {
+      row.usage = now;
+      draft.section(Section.APPLICATION_USAGE).write(now);
+    }
+  }
+
+  /** Writes the tags of a new application, and what the environment of its master requires and prefers as such. */
+  void writeTags(Draft draft, Row row) {
+    RMApp app = draft.context.getRMApps().get(row.app.getApplicationId());
+    if (app != null) {
+      for (String tag : ApplicationTags.of(app)) {
+        draft.section(Section.TAGS).i32(row.index).name(draft.name(tag, row)).end();
+      }
+    }
+  }
+
+  /** The types, in upper case, of the applications whose keys the engine wants. */
+  void keyTypes(Set<String> wanted) {
+    keyTypes = wanted;
+  }
+
+  /**
+   * Writes the key of an attempt if it is wanted and is not the one sent last. It is made from the password of the
+   * attempt's AMRM token, which the attempt has too and which cannot be found from it. Without an engine that asks,
+   * nothing is made and nothing written.
+   */
+  void writeKey(Draft draft, Row row) {
+    RMApp app = keyTypes.isEmpty() ? null : draft.context.getRMApps().get(row.app.getApplicationId());
+    if (app == null || !keyTypes.contains(app.getApplicationType().toUpperCase(Locale.ROOT))) {
+      return;
+    }
+    RMAppAttempt attempt = app.getRMAppAttempt(row.app.getApplicationAttemptId());
+    Token<AMRMTokenIdentifier> token = attempt == null ? null : attempt.getAMRMToken();
+    if (token == null || token == row.keyToken) {
+      return;
+    }
+    try {
+      AMRMTokenIdentifier identifier = new AMRMTokenIdentifier();
+      identifier.readFields(new DataInputStream(new ByteArrayInputStream(token.getIdentifier())));
+      ByteBuffer key = ByteBuffer.wrap(key(token.getPassword())).order(ByteOrder.LITTLE_ENDIAN);
+      draft.section(Section.KEYS).i32(row.index).i32(identifier.getKeyId()).i64(key.getLong()).i64(key.getLong())
+          .i64(key.getLong()).i64(key.getLong()).end();
+      row.keyToken = token;
+    } catch (IOException | GeneralSecurityException problem) {
+      throw new IllegalStateException("no key can be made for " + row.app.getApplicationAttemptId(), problem);
+    }
+  }
+
+  static byte[] key(byte[] password) throws GeneralSecurityException {
+    Mac mac = Mac.getInstance(KEY_ALGORITHM);
+    mac.init(new SecretKeySpec(password, KEY_ALGORITHM));
+    return mac.doFinal(KEY_PURPOSE);
   }
 
   /** All that have not gone. */
@@ -287,25 +341,22 @@ final class ApplicationSection {
 
     final int index;
     final FiCaSchedulerApp app;
-    CSQueue queue;
-    UserSection.Row user;
-    int queueIndex;
-    int priority;
-    int state = GONE;
+    private CSQueue queue;
+    QueueSection.User user;
+    private int queueIndex;
+    private int priority;
+    private int state = GONE;
     boolean awaitingAm;
-    /** What the APPLICATIONS row of this frame has to replace; the row is due if {@link #dirty}. */
-    int replaces;
-    boolean dirty;
-    boolean usageDirty;
-    final Map<SchedulerRequestKey, RequestSection.Row> keys = new HashMap<>();
-    /** Keys without requests that keep their indices. */
-    final Map<SchedulerRequestKey, RequestSection.Row> goneKeys = new HashMap<>();
+    /** Also those without requests that keep their indices. */
+    final Map<SchedulerRequestKey, AskSection.Row> keys = new HashMap<>();
     /** With null where a key has gone and its index may be used again. */
-    final List<RequestSection.Row> keysByIndex = new ArrayList<>();
-    final Indices keyIndices = new Indices(RequestSection.KEPT_INDICES);
+    final List<AskSection.Row> keysByIndex = new ArrayList<>();
+    final Indices keyIndices = new Indices(AskSection.KEPT_INDICES, Indices.REST_MS);
     /** How many of its keys have outstanding requests. */
     int askingKeys;
     final UserBudget budget;
+    /** The texts that it or others made up and that may be forgotten with it. */
+    final Set<String> texts = new HashSet<>();
     private final Map<Cap, Integer> standing = new EnumMap<>(Cap.class);
     /** Of what it has more than is sent. */
     final Set<Cap> exceeded = EnumSet.noneOf(Cap.class);
@@ -320,26 +371,22 @@ final class ApplicationSection {
     boolean blacklistDue = true;
     /** Whether its blacklist is so long that the cluster's names are looked up there and not the other way round. */
     boolean longBlacklist;
-    Set<String> blacklist = new HashSet<>();
-    /** How many containers were sent with the usage. */
-    int containers = -1;
-    /** The last step sent of each container that has not ended. */
-    final Map<ContainerId, ContainerStep> containersAlive = new HashMap<>();
+    final Set<String> blacklist = new HashSet<>();
+    /** The row of its usage that was sent last. */
+    private long[] usage;
+    /** The last row sent of each container that has not ended. */
+    final Map<ContainerId, long[]> containersAlive = new HashMap<>();
     /** Containers that were not as in the scheduler at the last look, and when that was. */
     Set<ContainerId> differing = Collections.emptySet();
     long differingMs;
     /** The token whose key was sent last. */
-    Token<AMRMTokenIdentifier> keyToken;
-    final long[] used;
-    final long[] headroom;
+    private Token<AMRMTokenIdentifier> keyToken;
 
-    Row(int index, FiCaSchedulerApp app, int resources, UserBudget budget) {
+    Row(int index, FiCaSchedulerApp app, UserBudget budget) {
       budget.applications(1);
       this.budget = budget;
       this.index = index;
       this.app = app;
-      this.used = new long[resources];
-      this.headroom = new long[resources];
     }
 
     /** Whether its attempt has not gone. */
@@ -356,7 +403,7 @@ final class ApplicationSection {
     void stands(Cap cap, int count, boolean more) {
       Integer before = standing.put(cap, count);
       budget.stands(cap, count - (before == null ? 0 : before));
-      budget.spend(count);
+      budget.spend(cap == Cap.REQUEST_KEYS ? (long) UserBudget.KEY * count : count);
       if (more) {
         exceeded.add(cap);
       } else {
@@ -369,9 +416,10 @@ final class ApplicationSection {
       capsShown = Cap.report(draft.context, app, exceeded, capsShown);
     }
 
-    private void end() {
+    /** It has gone; returns how many others its user has. */
+    private int end() {
       standing.forEach((cap, count) -> budget.stands(cap, -count));
-      budget.applications(-1);
+      return budget.applications(-1);
     }
 
     /** Whether what is new of it has to wait; in a snapshot nothing has. */

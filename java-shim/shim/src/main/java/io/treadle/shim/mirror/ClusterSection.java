@@ -2,6 +2,7 @@
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.CountedResources;
+import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.wire.Section;
 import java.util.Arrays;
 import java.util.Collection;
@@ -29,15 +30,10 @@ final class ClusterSection {
   private ResourceInformation[] sentTypes = {};
   private ResourceCalculator sentCalculator;
 
-  void snapshot(Draft draft, FrameOptions options) {
+  void snapshot(Draft draft) {
     writeTypes(draft);
     sent = new LinkedHashMap<>();
-    update(draft, options);
-  }
-
-  /** How many resource types there are, R. */
-  static int resources() {
-    return ResourceUtils.getNumberOfKnownResourceTypes();
+    update(draft);
   }
 
   /** Whether the types or the calculator are others than when they were written: only a snapshot can say so. */
@@ -60,18 +56,17 @@ final class ClusterSection {
     }
   }
 
-  void update(Draft draft, FrameOptions options) {
-    Map<String, String> now = read(draft, options);
-    if (now.equals(sent)) {
-      return;
-    }
-    sent = now;
-    for (Map.Entry<String, String> entry : now.entrySet()) {
-      draft.section(Section.SETTINGS).name(draft.name(entry.getKey())).name(draft.name(entry.getValue())).end();
+  /** Writes the settings if any of them has changed. */
+  void update(Draft draft) {
+    Map<String, String> now = read(draft);
+    if (!now.equals(sent)) {
+      sent = now;
+      now.forEach((key, value) ->
+          draft.section(Section.SETTINGS).name(draft.name(key)).name(draft.name(value)).end());
     }
   }
 
-  private static Map<String, String> read(Draft draft, FrameOptions options) {
+  private static Map<String, String> read(Draft draft) {
     Configuration queues = draft.scheduler.getConfiguration();
     Configuration yarn = draft.context.getYarnConfiguration();
     Map<String, String> settings = new LinkedHashMap<>();
@@ -83,10 +78,11 @@ final class ClusterSection {
         YarnConfiguration.DEFAULT_RM_SCHEDULER_ENABLE_MONITORS)));
     settings.put("nm-heartbeat-ms", String.valueOf(yarn.getLong(YarnConfiguration.RM_NM_HEARTBEAT_INTERVAL_MS,
         YarnConfiguration.DEFAULT_RM_NM_HEARTBEAT_INTERVAL_MS)));
-    settings.put("mode", options.config.mode.text());
-    settings.put("lease-ms", String.valueOf(options.config.leaseMs));
-    settings.put("tick-ms", String.valueOf(options.config.tickMs));
-    settings.put("batch-size", String.valueOf(options.config.batchSize));
+    ShimConfig shim = draft.options.config;
+    settings.put("mode", shim.mode.text());
+    settings.put("lease-ms", String.valueOf(shim.leaseMs));
+    settings.put("tick-ms", String.valueOf(shim.tickMs));
+    settings.put("batch-size", String.valueOf(shim.batchSize));
     settings.put("cluster-id",
         yarn.get(YarnConfiguration.RM_CLUSTER_ID, YarnConfiguration.DEFAULT_RM_CLUSTER_ID));
     settings.put("shared-partitions", sharedPartitions(draft));

@@ -1,65 +1,123 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
+import io.treadle.shim.Printable;
+import io.treadle.shim.SchedulerPort;
+import io.treadle.shim.wire.FrameHeader;
 import io.treadle.shim.wire.FrameWriter;
 import io.treadle.shim.wire.Section;
 import io.treadle.shim.wire.SectionWriter;
-import java.util.ArrayList;
-import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
-import org.apache.hadoop.yarn.api.records.Resource;
-import org.apache.hadoop.yarn.api.records.ResourceInformation;
+import java.util.Map;
+import java.util.TreeSet;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
+import org.apache.hadoop.yarn.util.resource.ResourceUtils;
 
-/** What the sections share while one frame is written. */
+/** What the sections share while frames are written, and the texts that were sent, from one snapshot to the next. */
 final class Draft {
+  /** A longer text is cut off: only names of applications and tags, which users make up, can be that long. */
+  static final int MAX_CHARS = 1000;
+
   private final FrameWriter writer;
-  private final Names names;
+  /** Readers of several engines may lag; then a text is not needed any more. */
+  private static final long TEXTS_REST_MS = 10_000;
+
+  private final Map<String, Name> names = new HashMap<>();
+  private final Indices indices = new Indices(0, TEXTS_REST_MS);
   final CapacityScheduler scheduler;
   final RMContext context;
   final MirrorSettings settings;
-  final boolean snapshot;
-  final long rmTimeMs;
-  final long monotonicMs;
+  FrameOptions options;
+  boolean snapshot;
+  long rmTimeMs;
+  long monotonicMs;
   /** The cluster's partitions, the default one first. */
-  final List<String> partitions;
+  TreeSet<String> partitions;
 
-  Draft(FrameWriter writer, Names names, CapacityScheduler scheduler, RMContext context, MirrorSettings settings,
-      boolean snapshot, long rmTimeMs, long monotonicMs) {
-    this.writer = writer;
-    this.names = names;
-    this.scheduler = scheduler;
-    this.context = context;
+  /** Begins with the empty text. */
+  Draft(SchedulerPort port, MirrorSettings settings) {
+    writer = new FrameWriter(ResourceUtils.getNumberOfKnownResourceTypes(), settings.frameMaxBytes);
+    scheduler = port.scheduler();
+    context = port.rmContext();
     this.settings = settings;
-    this.snapshot = snapshot;
-    this.rmTimeMs = rmTimeMs;
-    this.monotonicMs = monotonicMs;
-    this.partitions = partitions(context);
+    name("");
   }
 
-  private static List<String> partitions(RMContext context) {
-    if (context.getNodeLabelManager() == null) {
-      return Collections.singletonList("");
+  /** Begins a frame. */
+  void begin(boolean ofSnapshot, long frameRmTimeMs, long frameMonotonicMs, FrameOptions frameOptions) {
+    snapshot = ofSnapshot;
+    rmTimeMs = frameRmTimeMs;
+    monotonicMs = frameMonotonicMs;
+    options = frameOptions;
+    partitions = new TreeSet<>();
+    partitions.add("");
+    if (context.getNodeLabelManager() != null) {
+      partitions.addAll(context.getNodeLabelManager().getClusterNodeLabelNames());
     }
-    List<String> all = new ArrayList<>(context.getNodeLabelManager().getClusterNodeLabelNames());
-    Collections.sort(all);
-    all.remove("");
-    all.add(0, "");
-    return all;
+  }
+
+  /** Ends the frame; returns its parts, of which the first one has this sequence number. */
+  List<byte[]> end(long epoch, long sequence) {
+    return writer.frames(new FrameHeader(epoch, snapshot, options.observe, rmTimeMs, options.configuration,
+        options.limit), sequence);
   }
 
   SectionWriter section(Section section) {
     return writer.section(section);
   }
 
+  /**
+   * The index of a text, which is sent first if it is new, and stays until the next snapshot; null is the empty text.
+   */
   int name(String text) {
-    return names.index(text);
+    Name name = find(text == null ? "" : Printable.first(text, MAX_CHARS));
+    name.stays = true;
+    return name.index;
+  }
+
+  /** The same of a text that an application made up: its index may be another one's when all that use it have gone. */
+  int name(String text, ApplicationSection.Row application) {
+    String key = text == null ? "" : Printable.first(text, MAX_CHARS);
+    Name name = find(key);
+    if (!name.stays && application.texts.add(key)) {
+      application.budget.texts(1);
+      name.applications++;
+    }
+    return name.index;
+  }
+
+  private Name find(String key) {
+    Name name = names.get(key);
+    if (name == null) {
+      name = new Name(indices.take(monotonicMs));
+      names.put(key, name);
+      writer.text(name.index, key);
+    }
+    return name;
+  }
+
+  /** An application has gone, and with it the texts that it alone used. */
+  void release(ApplicationSection.Row application) {
+    application.budget.texts(-application.texts.size());
+    for (String key : application.texts) {
+      Name name = names.get(key);
+      if (--name.applications == 0 && !name.stays) {
+        names.remove(key);
+        indices.giveBack(name.index, monotonicMs);
+      }
+    }
+  }
+
+  /** How many indices texts have. */
+  int names() {
+    return indices.size();
   }
 
   /** What a text costs the budget of the user who made it up. */
   int cost(String text) {
-    return names.has(text) ? 0 : UserBudget.NAME;
+    return text == null || names.containsKey(Printable.first(text, MAX_CHARS)) ? 0 : UserBudget.NAME;
   }
 
   /** The number of resource types, R. */
@@ -67,19 +125,15 @@ final class Draft {
     return writer.resources();
   }
 
-  /**
-   * Copies amounts into a row of what was sent last.
-   *
-   * @return whether any of them was another
-   */
-  boolean copy(Resource resource, long[] row, int from) {
-    ResourceInformation[] types = resource == null ? null : resource.getResources();
-    boolean changed = false;
-    for (int i = 0; i < resources(); i++) {
-      long value = types == null || i >= types.length ? 0 : types[i].getValue();
-      changed |= row[from + i] != value;
-      row[from + i] = value;
+  /** A text that was sent. */
+  private static final class Name {
+    private final int index;
+    private boolean stays;
+    /** How many refer to it, unless it stays. */
+    private int applications;
+
+    Name(int index) {
+      this.index = index;
     }
-    return changed;
   }
 }

@@ -14,14 +14,7 @@ public final class FrameOptions {
   /** The settings that the frame says. */
   public final ShimConfig config;
 
-  /**
-   * Options of the next frame.
-   *
-   * @param observe nothing of the answer will be committed
-   * @param configuration raised by each -refreshQueues
-   * @param limit the most proposals that the answer may hold
-   * @param config mode, lease, tick and batch are said
-   */
+  /** Options of the next frame: see the fields. */
   public FrameOptions(boolean observe, int configuration, int limit, ShimConfig config) {
     this.observe = observe;
     this.configuration = configuration;

@@ -3,35 +3,50 @@ package io.treadle.shim.mirror;
 
 import io.treadle.shim.EngineView;
 import io.treadle.shim.SchedulerPort;
-import io.treadle.shim.journal.Changes;
-import io.treadle.shim.journal.Journal;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
-import io.treadle.shim.wire.FrameHeader;
-import io.treadle.shim.wire.FrameWriter;
+import io.treadle.shim.wire.Section;
+import java.util.ArrayList;
 import java.util.Collections;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.TreeSet;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
- * Writes the engine's frames: takes what changed from the journal, and has the {@link Sections} read the scheduler's
- * state. Remembers the meaning of indices, what was sent last, and the fates of the engine's proposals. Used by the
+ * Writes the engine's frames: takes what changed from the journal, and decides which sections look at what in the
+ * scheduler. Remembers the meaning of indices, what was sent last, and the fates of the engine's proposals. Used by the
  * link thread only; takes none of the scheduler's locks for longer than one read.
  */
 public final class Mirror implements Directory {
-  /** More fates than that before a frame make it a snapshot. */
+  /** More rows of fates than that before a frame make it a snapshot. */
   private static final int FATES_MAX = 1 << 18;
+  /** So many request keys are looked at in turns a frame, on average; the other applications that are due wait. */
+  private static final int SWEPT_KEYS = 1000;
 
   private final SchedulerPort port;
   private final Journal journal;
   private final MirrorSettings settings;
-  private final Sections sections;
-  private FrameWriter writer;
-  private Names names;
-  private final FateSection fates = new FateSection();
+  private final EngineView view;
+  private final ClusterSection cluster = new ClusterSection();
+  private final QueueSection queues = new QueueSection();
+  private final NodeSection nodes;
+  private final ApplicationSection applications;
+  private final AskSection asks;
+  private final ContainerSection containers;
+  /** Rows of fates that the next frame has: sequence, position, count and fate. */
+  private final List<long[]> fates = new ArrayList<>();
+  private final Sweep applicationSweep;
+  private final Sweep headroomSweep = new Sweep(100);
+  /** Applications whose requests and blacklists wait until their users may change more, in turns. */
+  private final Set<ApplicationSection.Row> late = new LinkedHashSet<>();
+  /** What was sent since the last snapshot; null if nobody listens. */
+  private Draft draft;
+  private int keysLeft;
   private long epoch;
   private long sequence;
   private long baseMs;
@@ -43,7 +58,12 @@ public final class Mirror implements Directory {
     this.port = port;
     this.journal = journal;
     this.settings = settings;
-    sections = new Sections(settings, view);
+    this.view = view;
+    nodes = new NodeSection(settings, view);
+    applications = new ApplicationSection(settings.ofUser, queues, view);
+    asks = new AskSection(nodes, view);
+    containers = new ContainerSection(nodes);
+    applicationSweep = new Sweep(settings.applicationReviewMs);
   }
 
   /** Begins an epoch: sequence numbers start anew, and the next frame is a snapshot. */
@@ -51,13 +71,13 @@ public final class Mirror implements Directory {
     epoch = newEpoch;
     sequence = 0;
     // Another engine: it has to ask for them itself.
-    sections.keys.types(Collections.emptySet());
+    applications.keyTypes(Collections.emptySet());
     journal.snapshotNeeded();
   }
 
   /** Writes from now on the keys of attempts of applications of these types, in upper case. */
   public void keysFor(Set<String> types) {
-    sections.keys.types(types);
+    applications.keyTypes(types);
   }
 
   /** Makes the next frame a snapshot, in the same epoch. */
@@ -71,10 +91,17 @@ public final class Mirror implements Directory {
    */
   public void hungUp() {
     journal.snapshotNeeded();
-    writer = null;
-    names = null;
-    fates.reset();
-    sections.reset();
+    fates.clear();
+    forget();
+  }
+
+  private void forget() {
+    draft = null;
+    late.clear();
+    asks.reset();
+    applications.reset();
+    nodes.reset();
+    queues.reset();
   }
 
   /**
@@ -85,21 +112,25 @@ public final class Mirror implements Directory {
    * @param monotonicMs {@code Time.monotonicNow()}, milliseconds
    * @throws io.treadle.shim.wire.FrameTooSmallException if the queue tree alone does not fit in a frame
    */
-  public List<byte[]> frames(long rmTimeMs, long monotonicMs, FrameOptions frameOptions) {
+  public List<byte[]> frames(long rmTimeMs, long monotonicMs, FrameOptions options) {
     if (indices() - indicesAtSnapshot > Math.max(settings.indexLimit, indicesAtSnapshot)
-        || sections.cluster.typesChanged(port.scheduler())) {
+        || cluster.typesChanged(port.scheduler())) {
       journal.snapshotNeeded();
     }
     Changes changes = journal.take();
     boolean done = false;
     try {
-      if (changes.snapshot()) {
-        snapshot(rmTimeMs, monotonicMs, frameOptions);
-      } else {
-        delta(draft(false, rmTimeMs, monotonicMs), changes, frameOptions);
+      if (changes.snapshot) {
+        forget();
+        draft = new Draft(port, settings);
       }
-      List<byte[]> frames = writer.frames(new FrameHeader(epoch, changes.snapshot(), frameOptions.observe, rmTimeMs,
-          frameOptions.configuration, frameOptions.limit), sequence + 1);
+      draft.begin(changes.snapshot, rmTimeMs, monotonicMs, options);
+      if (changes.snapshot) {
+        writeSnapshot();
+      } else {
+        writeChanges(changes);
+      }
+      List<byte[]> frames = draft.end(epoch, sequence + 1);
       sequence += frames.size();
       fates.clear();
       baseMs = monotonicMs;
@@ -112,25 +143,128 @@ public final class Mirror implements Directory {
     }
   }
 
-  private Draft draft(boolean snapshot, long rmTimeMs, long monotonicMs) {
-    return new Draft(writer, names, port.scheduler(), port.rmContext(), settings, snapshot, rmTimeMs, monotonicMs);
-  }
-
-  private void snapshot(long rmTimeMs, long monotonicMs, FrameOptions frameOptions) {
-    writer = new FrameWriter(ClusterSection.resources(), settings.frameMaxBytes);
-    names = new Names(writer);
+  private void writeSnapshot() {
     snapshots = snapshots + 1;
-    sections.snapshot(draft(true, rmTimeMs, monotonicMs), frameOptions);
+    cluster.snapshot(draft);
+    nodes.reviewAll(draft);
+    containers.forgetEnded(draft);
+    // in the order in which they were submitted
+    new TreeSet<>(draft.scheduler.getSchedulerApplications().keySet()).forEach(this::reviewApplication);
+    queues.update(draft, true);
+    applications.write(draft);
     indicesAtSnapshot = indices();
   }
 
-  private void delta(Draft draft, Changes changes, FrameOptions frameOptions) {
-    sections.delta(draft, changes, frameOptions);
-    fates.write(draft);
+  private void writeChanges(Changes changes) {
+    nodes.update(draft, changes);
+    if (nodes.takeNewPlaces()) {
+      applications.rows().stream().filter(row -> row.unknownPlaces).forEach(late::add);
+    }
+    changes.applications.forEach(this::reviewApplication);
+    // after those that have gone: nothing may follow the row that says so
+    List<ApplicationSection.Row> turns = new ArrayList<>(late);
+    late.clear();
+    turns.stream().filter(ApplicationSection.Row::lives).forEach(this::reviewAsks);
+    changes.steps.forEach(this::take);
+    asks.writePlaced(draft).forEach(this::reviewAsks);
+    for (ApplicationId id : changes.asks) {
+      ApplicationSection.Row row = applications.row(id);
+      if (row != null) {
+        takeAsks(row);
+      }
+    }
+    applications.settle(draft).forEach(this::takeAsks);
+    sweep();
+    if (queues.update(draft, changes.queues)) {
+      cluster.update(draft);
+    }
+    applications.write(draft);
+    fates.forEach(draft.section(Section.FATES)::write);
+  }
+
+  private void reviewApplication(ApplicationId id) {
+    ApplicationSection.Row before = applications.row(id);
+    ApplicationSection.Row fresh = applications.review(draft, id);
+    if (before != null && before.lives()) {
+      applications.touch(before);
+    }
+    if (fresh != null) {
+      reviewAsks(fresh);
+      applications.writeTags(draft, fresh);
+      applications.writeKey(draft, fresh);
+      containers.writeLive(draft, fresh);
+    }
+  }
+
+  private void take(ContainerStep step) {
+    ApplicationSection.Row row = applications.row(step.container.getApplicationAttemptId().getApplicationId());
+    containers.write(draft, step, row);
+    if (row != null) {
+      if (step.kind == ContainerStep.ALLOCATED) {
+        asks.placed(row, step.requestKey, step.node);
+      }
+      if (step.kind != ContainerStep.LAUNCHED) {
+        applications.touch(row);
+      }
+    }
+  }
+
+  /** The requests or the blacklist of an application have changed. */
+  private void takeAsks(ApplicationSection.Row row) {
+    row.blacklistDue = true;
+    reviewAsks(row);
+    applications.touch(row);
+  }
+
+  /** Looks at an application's requests and blacklist, now or when its user may change more. */
+  private void reviewAsks(ApplicationSection.Row row) {
+    if (!draft.snapshot && !row.budget.isReady(draft.monotonicMs)) {
+      if (!row.reviewed) {
+        view.keys(row.app.getApplicationAttemptId(), 0);
+      }
+      late.add(row);
+      return;
+    }
+    row.reviewed = true;
+    row.late = false;
+    row.unknownPlaces = false;
+    asks.review(draft, row);
+    if (!row.awaitingAm || row.blacklistDue) {
+      asks.reviewBlacklist(draft, row);
+      row.blacklistDue = row.late;
+    }
+    row.reportCaps(draft);
+    if (row.late) {
+      late.add(row);
+    }
+  }
+
+  /** Looks at some applications, in turns, whether or not anything was marked. */
+  private void sweep() {
+    int size = applications.size();
+    keysLeft = Math.min(SWEPT_KEYS, keysLeft + SWEPT_KEYS);
+    for (int left = applicationSweep.due(size, draft.monotonicMs); left > 0 && keysLeft > 0; left--) {
+      ApplicationSection.Row row = applications.row(applicationSweep.next(size));
+      if (row != null && row.lives()) {
+        reviewApplication(row.app.getApplicationId());
+        if (row.lives()) {
+          containers.review(draft, row);
+          reviewAsks(row);
+          keysLeft -= row.keys.size();
+          applications.writeKey(draft, row);
+        }
+      }
+    }
+    for (int left = headroomSweep.due(size, draft.monotonicMs); left > 0; left--) {
+      ApplicationSection.Row row = applications.row(headroomSweep.next(size));
+      if (row != null && row.askingKeys > 0) {
+        applications.touchHeadroom(row);
+      }
+    }
   }
 
   private int indices() {
-    return names == null ? 0 : names.size() + sections.indices();
+    return draft == null ? 0 : draft.names() + nodes.size() + applications.size() + queues.size();
   }
 
   /** The sequence number of the last frame written; 0 before the first of an epoch. */
@@ -145,35 +279,35 @@ public final class Mirror implements Directory {
 
   @Override
   public int applications() {
-    return sections.applications.size();
+    return applications.size();
   }
 
   @Override
   public int nodes() {
-    return sections.nodes.size();
+    return nodes.size();
   }
 
   @Override
   public ApplicationAttemptId application(int index) {
-    ApplicationSection.Row row = sections.applications.row(index);
+    ApplicationSection.Row row = applications.row(index);
     return row == null ? null : row.app.getApplicationAttemptId();
   }
 
   @Override
   public int requestKeys(int application) {
-    ApplicationSection.Row row = sections.applications.row(application);
+    ApplicationSection.Row row = applications.row(application);
     return row == null ? 0 : row.keysByIndex.size();
   }
 
   @Override
   public SchedulerRequestKey requestKey(int application, int key) {
-    RequestSection.Row row = sections.applications.row(application).keysByIndex.get(key);
+    AskSection.Row row = applications.row(application).keysByIndex.get(key);
     return row == null ? null : row.key;
   }
 
   @Override
   public NodeId node(int index) {
-    return sections.nodes.id(index);
+    return nodes.id(index);
   }
 
   @Override
@@ -187,6 +321,11 @@ public final class Mirror implements Directory {
       fates.clear();
       journal.snapshotNeeded();
     }
-    fates.add(answered, position, fate);
+    long[] last = fates.isEmpty() ? null : fates.get(fates.size() - 1);
+    if (last != null && last[0] == answered && last[1] + last[2] == position && last[3] == fate.code()) {
+      last[2]++;
+    } else {
+      fates.add(new long[] {answered, position, 1, fate.code()});
+    }
   }
 }

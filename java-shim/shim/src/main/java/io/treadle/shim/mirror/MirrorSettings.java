@@ -38,12 +38,7 @@ public final class MirrorSettings {
     this.ofUser = ofUser;
   }
 
-  /**
-   * Settings with the usual review times.
-   *
-   * @param frameMaxBytes the longest frame, bytes; at least 4,096
-   * @param staleAfterMs age of a node's last heartbeat from which on it is not used, milliseconds
-   */
+  /** Settings with the usual review times. */
   public static MirrorSettings of(int frameMaxBytes, long staleAfterMs) {
     return new MirrorSettings(frameMaxBytes, staleAfterMs, 200, 1000, INDEX_LIMIT);
   }

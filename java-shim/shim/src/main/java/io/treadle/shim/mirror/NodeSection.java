@@ -11,7 +11,6 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -41,7 +40,7 @@ final class NodeSection {
   private final Map<NodeId, Row> rows = new HashMap<>();
   /** With null where a node has gone. */
   private final List<Row> byIndex = new ArrayList<>();
-  private final Indices indices = new Indices(0);
+  private Indices indices = new Indices(0, Indices.REST_MS);
   /** Names of nodes and racks, and how many nodes have each. */
   private final Map<String, Integer> places = new HashMap<>();
   private boolean newPlaces;
@@ -56,77 +55,109 @@ final class NodeSection {
     sweep = new Sweep(settings.nodeReviewMs);
   }
 
-  /** A node that was sent since the last snapshot. */
-  private static final class Row {
-    private final int index;
-    private final NodeId id;
-    private String nodeName = "";
-    private String rackName = "";
-    private String partition = "";
-    private int state = GONE;
-    private final long[] total;
-    private final long[] free;
-    /** By prefix, a slash and the name. */
-    private Map<String, String> attributes = Collections.emptyMap();
-    /** Until then it is passed over unless the journal names it. */
-    private long dueMs;
-    /** The frame in which a narrow row of it was written last. */
-    private Draft narrowIn;
-
-    Row(int index, NodeId id, int resources) {
-      this.index = index;
-      this.id = id;
-      this.total = new long[resources];
-      this.free = new long[resources];
-    }
-  }
-
   /** Forgets all indices. */
   void reset() {
     rows.clear();
     byIndex.clear();
-    indices.reset();
+    indices = new Indices(0, Indices.REST_MS);
     places.clear();
     attributesLater.clear();
   }
 
-  /** Forgets all indices and writes all nodes. */
-  void snapshot(Draft draft) {
-    reset();
-    sweep.reset(draft.monotonicMs);
-    reviewScheduler(draft);
-    rows.values().forEach(row -> reviewAttributes(draft, row));
-  }
-
   /** Writes the nodes that changed, and the attributes of those on some hosts. */
-  void update(Draft draft, Set<NodeId> changed, Set<String> hosts, boolean all) {
-    for (NodeId id : changed) {
-      review(draft, id);
-    }
+  void update(Draft draft, Changes changes) {
+    changes.nodes.forEach(id -> review(draft, id));
     Set<NodeId> again = new HashSet<>(attributesLater);
     attributesLater.clear();
-    if (!hosts.isEmpty()) {
-      rows.keySet().stream().filter(id -> hosts.contains(id.getHost())).forEach(again::add);
+    if (!changes.attributes.isEmpty()) {
+      rows.keySet().stream().filter(id -> changes.attributes.contains(id.getHost())).forEach(again::add);
     }
     again.forEach(id -> reviewAttributes(draft, rows.get(id)));
-    int due = all ? byIndex.size() : sweep.due(byIndex.size(), draft.monotonicMs);
-    for (int i = 0; i < due; i++) {
-      Row row = byIndex.get(all ? i : sweep.next(byIndex.size()));
-      if (row != null && (all || draft.monotonicMs >= row.dueMs)) {
+    for (int left = sweep.due(byIndex.size(), draft.monotonicMs); left > 0 && !changes.allNodes; left--) {
+      Row row = byIndex.get(sweep.next(byIndex.size()));
+      if (row != null && draft.monotonicMs >= row.dueMs) {
         review(draft, row.id);
       }
     }
-    if (all || miscounted(draft, !changed.isEmpty())) {
-      reviewScheduler(draft);
+    // while nodes come and go one may be counted before the journal names it: no reason to look at all of them
+    boolean counts = changes.nodes.isEmpty() || draft.monotonicMs - countedMs >= RECOUNT_MS;
+    if (changes.allNodes || counts && rows.size() != draft.scheduler.getNumClusterNodes()) {
+      reviewAll(draft);
     }
   }
 
-  /**
-   * While nodes come and go one may be counted before the journal names it: that is no reason to look at all of them.
-   */
-  private boolean miscounted(Draft draft, boolean someChanged) {
-    return rows.size() != draft.scheduler.getNumClusterNodes()
-        && (!someChanged || draft.monotonicMs - countedMs >= RECOUNT_MS);
+  /** Looks at all nodes that were sent or that the scheduler has. */
+  void reviewAll(Draft draft) {
+    countedMs = draft.monotonicMs;
+    TreeSet<NodeId> ids = new TreeSet<>(rows.keySet());
+    draft.scheduler.getAllNodes().forEach(node -> ids.add(node.getNodeID()));
+    ids.forEach(id -> review(draft, id));
+  }
+
+  private void review(Draft draft, NodeId id) {
+    FiCaSchedulerNode node = draft.scheduler.getNode(id);
+    Row row = rows.get(id);
+    boolean fresh = row == null;
+    if (node == null) {
+      if (!fresh) {
+        remove(draft, row);
+      }
+      return;
+    }
+    row = fresh ? add(draft, node) : row;
+    List<String> names = Row.names(node);
+    if (!names.equals(row.names)) {
+      count(row, -1);
+      row.names = names;
+      count(row, 1);
+    }
+    boolean usable = NodeCondition.of(node, draft.monotonicMs, draft.settings.staleAfterMs) == NodeCondition.USABLE;
+    // before that it does not go stale
+    row.dueMs = !usable ? draft.monotonicMs : Math.min(node.getLastHeartbeatMonotonicTime()
+        + draft.settings.staleAfterMs, draft.monotonicMs + TURNS * draft.settings.nodeReviewMs);
+    Resource kept = view.held(id);
+    row.partition = node.getPartition();
+    write(draft, row, usable ? USABLE : UNUSABLE, node.getTotalResource(),
+        kept == null ? node.getUnallocatedResource() : Resources.subtract(node.getUnallocatedResource(), kept));
+    if (fresh) {
+      reviewAttributes(draft, row);
+    }
+  }
+
+  private static void write(Draft draft, Row row, int state, Resource total, Resource free) {
+    row.sent = draft.section(Section.NODES).i32(row.index).name(draft.name(row.names.get(0)))
+        .name(draft.name(row.names.get(1))).name(draft.name(row.partition)).u8(state).amounts(total).amounts(free)
+        .endIfOther(row.sent);
+  }
+
+  private Row add(Draft draft, FiCaSchedulerNode node) {
+    Row row = new Row(indices.take(draft.monotonicMs), node);
+    rows.put(row.id, row);
+    count(row, 1);
+    if (row.index == byIndex.size()) {
+      byIndex.add(row);
+    } else {
+      byIndex.set(row.index, row);
+    }
+    return row;
+  }
+
+  private void remove(Draft draft, Row row) {
+    // said, too, where they were written earlier in this frame: nodes are read before attributes
+    row.attributes.keySet().forEach(name -> writeAttribute(draft, row, name, "", false));
+    write(draft, row, GONE, null, null);
+    count(row, -1);
+    rows.remove(row.id);
+    byIndex.set(row.index, null);
+    indices.giveBack(row.index, draft.monotonicMs);
+  }
+
+  /** Counts a row's names: one node more has them, or one less. */
+  private void count(Row row, int change) {
+    for (String name : row.names) {
+      newPlaces |= change > 0 && !places.containsKey(name);
+      places.merge(name, change, (before, more) -> before + more == 0 ? null : Integer.valueOf(before + more));
+    }
   }
 
   /** The scheduler's set of attributes is a view of a map that other threads change. */
@@ -138,138 +169,26 @@ final class NodeSection {
     Map<String, String> now = new TreeMap<>();
     try {
       Set<NodeAttribute> attributes = node.getNodeAttributes();
-      if (attributes != null) {
-        for (NodeAttribute attribute : attributes) {
-          if (now.size() < MAX_ATTRIBUTES) {
-            NodeAttributeKey key = attribute.getAttributeKey();
-            now.put(key.getAttributePrefix() + "/" + key.getAttributeName(), "" + attribute.getAttributeValue());
-          }
+      for (NodeAttribute attribute : attributes == null ? Collections.<NodeAttribute>emptySet() : attributes) {
+        NodeAttributeKey key = attribute.getAttributeKey();
+        if (now.size() < MAX_ATTRIBUTES) {
+          now.put(key.getAttributePrefix() + "/" + key.getAttributeName(), "" + attribute.getAttributeValue());
         }
       }
     } catch (RuntimeException e) {
       attributesLater.add(row.id);
       return;
     }
-    if (!now.equals(row.attributes)) {
-      row.attributes.keySet().stream().filter(name -> !now.containsKey(name))
-          .forEach(name -> writeAttribute(draft, row, name, "", false));
-      now.forEach((name, value) -> {
-        if (!value.equals(row.attributes.get(name))) {
-          writeAttribute(draft, row, name, value, true);
-        }
-      });
-      row.attributes = now;
-    }
+    row.attributes.keySet().stream().filter(name -> !now.containsKey(name))
+        .forEach(name -> writeAttribute(draft, row, name, "", false));
+    now.entrySet().stream().filter(entry -> !entry.getValue().equals(row.attributes.get(entry.getKey())))
+        .forEach(entry -> writeAttribute(draft, row, entry.getKey(), entry.getValue(), true));
+    row.attributes = now;
   }
 
   private static void writeAttribute(Draft draft, Row row, String name, String value, boolean present) {
     draft.section(Section.NODE_ATTRIBUTES).i32(row.index).name(draft.name(name)).name(draft.name(value)).flag(present)
         .end();
-  }
-
-  private void reviewScheduler(Draft draft) {
-    countedMs = draft.monotonicMs;
-    TreeSet<NodeId> ids = new TreeSet<>();
-    draft.scheduler.getAllNodes().forEach(node -> ids.add(node.getNodeID()));
-    ids.forEach(id -> review(draft, id));
-  }
-
-  private void review(Draft draft, NodeId id) {
-    FiCaSchedulerNode node = draft.scheduler.getNode(id);
-    Row row = rows.get(id);
-    if (node == null) {
-      if (row != null) {
-        remove(draft, row);
-      }
-      return;
-    }
-    boolean fresh = row == null;
-    if (fresh) {
-      row = add(draft, id);
-    }
-    boolean other = take(draft, row, node);
-    row.dueMs = dueMs(draft, row, node);
-    Resource kept = view.held(id);
-    boolean free = draft.copy(kept == null ? node.getUnallocatedResource()
-        : Resources.subtract(node.getUnallocatedResource(), kept), row.free, 0);
-    if (other) {
-      write(draft, row);
-    } else if (free) {
-      writeFree(draft, row);
-    }
-    if (fresh) {
-      reviewAttributes(draft, row);
-    }
-  }
-
-  private Row add(Draft draft, NodeId id) {
-    Row row = new Row(indices.take(draft.monotonicMs), id, draft.resources());
-    rows.put(id, row);
-    if (row.index == byIndex.size()) {
-      byIndex.add(row);
-    } else {
-      byIndex.set(row.index, row);
-    }
-    return row;
-  }
-
-  private void remove(Draft draft, Row row) {
-    row.state = GONE;
-    // said, too, where they were written earlier in this frame: nodes are read before attributes
-    row.attributes.keySet().forEach(name -> writeAttribute(draft, row, name, "", false));
-    write(draft, row);
-    count(row, -1);
-    rows.remove(row.id);
-    byIndex.set(row.index, null);
-    indices.giveBack(row.index, draft.monotonicMs);
-  }
-
-  /** Counts a row's names: one node more has them, or one less. */
-  private void count(Row row, int change) {
-    for (String name : Arrays.asList(row.nodeName, row.rackName)) {
-      newPlaces |= change > 0 && !places.containsKey(name);
-      places.merge(name, change, (before, more) -> before + more == 0 ? null : Integer.valueOf(before + more));
-    }
-  }
-
-  /** When a node has to be looked at again: before that it does not go stale. */
-  private static long dueMs(Draft draft, Row row, FiCaSchedulerNode node) {
-    return row.state != USABLE ? draft.monotonicMs
-        : Math.min(node.getLastHeartbeatMonotonicTime() + draft.settings.staleAfterMs,
-            draft.monotonicMs + TURNS * draft.settings.nodeReviewMs);
-  }
-
-  private static void writeFree(Draft draft, Row row) {
-    row.narrowIn = draft;
-    draft.section(Section.NODES_FREE).i32(row.index).amounts(row.free).end();
-  }
-
-  /** Takes what has changed but for what is free; returns whether anything has. */
-  private boolean take(Draft draft, Row row, FiCaSchedulerNode node) {
-    NodeCondition condition = NodeCondition.of(node, draft.monotonicMs, draft.settings.staleAfterMs);
-    int state = condition == NodeCondition.USABLE ? USABLE : UNUSABLE;
-    boolean changed = state != row.state || !Objects.equals(node.getPartition(), row.partition)
-        || !Objects.equals(node.getNodeName(), row.nodeName) || !Objects.equals(node.getRackName(), row.rackName);
-    if (changed) {
-      if (row.state != GONE) {
-        count(row, -1);
-      }
-      row.state = state;
-      row.partition = node.getPartition();
-      row.nodeName = node.getNodeName();
-      row.rackName = node.getRackName();
-      count(row, 1);
-    }
-    return changed | draft.copy(node.getTotalResource(), row.total, 0);
-  }
-
-  private static void write(Draft draft, Row row) {
-    draft.section(Section.NODES).i32(row.index).name(draft.name(row.nodeName)).name(draft.name(row.rackName))
-        .name(draft.name(row.partition)).u8(row.state).amounts(row.total).amounts(row.free).end();
-    if (row.narrowIn == draft) {
-      // narrow rows are read after all others: the last one counts
-      writeFree(draft, row);
-    }
   }
 
   /** How many indices were given out. */
@@ -289,16 +208,10 @@ final class NodeSection {
     return row == null ? -1 : row.index;
   }
 
-  /** The name by which a node is asked for; null if it has gone. */
-  String nodeName(NodeId id) {
+  /** The names by which a node is asked for: its own and its rack's; none if it has gone. */
+  List<String> names(NodeId id) {
     Row row = rows.get(id);
-    return row == null ? null : row.nodeName;
-  }
-
-  /** The rack of a node; null if it has gone. */
-  String rackName(NodeId id) {
-    Row row = rows.get(id);
-    return row == null ? null : row.rackName;
+    return row == null ? Collections.emptyList() : row.names;
   }
 
   /** The names of all nodes and racks. */
@@ -316,5 +229,29 @@ final class NodeSection {
     boolean taken = newPlaces;
     newPlaces = false;
     return taken;
+  }
+
+  /** A node that was sent since the last snapshot. */
+  private static final class Row {
+    private final int index;
+    private final NodeId id;
+    private List<String> names;
+    private String partition;
+    /** The row that was sent last. */
+    private long[] sent;
+    /** By prefix, a slash and the name. */
+    private Map<String, String> attributes = Collections.emptyMap();
+    /** Until then it is passed over unless the journal names it. */
+    private long dueMs;
+
+    Row(int index, FiCaSchedulerNode node) {
+      this.index = index;
+      this.id = node.getNodeID();
+      this.names = names(node);
+    }
+
+    private static List<String> names(FiCaSchedulerNode node) {
+      return Arrays.asList(node.getNodeName(), node.getRackName());
+    }
   }
 }

@@ -4,32 +4,56 @@ package io.treadle.shim.mirror;
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.wire.Section;
 import java.util.ArrayList;
-import java.util.Collection;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
+import java.util.Iterator;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.QueueState;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.AbstractUsersManager;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ResourceUsage;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.SchedulingMode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.UsersManager;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.FairOrderingPolicy;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.FifoOrderingPolicy;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.OrderingPolicy;
 
 /**
- * Writes the queue tree, whole, when anything in it changed. Walking it is cheap but not free, and every application
- * that comes may have made a queue, so it is walked at most every {@value #WALK_MS} ms unless somebody names a queue
- * that is not known.
+ * Writes the queue tree, whole, when anything in it changed; what queues may and do use, by partition; and users'
+ * limits in leaf queues.
+ *
+ * <p>Walking the tree is cheap but not free, and every application that comes may have made a queue, so it is walked at
+ * most every {@value #WALK_MS} ms unless an application names a queue that is not known. Usage is looked at in leaves
+ * in which something happened and the queues above them, and in all queues when the tree was walked. The RM computes a
+ * user's limit again whenever anything in the leaf changed, so only users with outstanding requests are looked at, at
+ * most {@value #USERS_PER_FRAME} in a frame, in turns.
  */
 final class QueueSection {
   private static final long WALK_MS = 100;
   private static final long REVIEW_MS = 1000;
+  private static final int USERS_PER_FRAME = 32;
+  /** Values of a row of limits before its amounts: queue and partition. */
+  private static final int BEFORE_AMOUNTS = 2;
+  /** Which amounts of a row of limits are the maximum and what is used, and how many there are. */
+  private static final int MAXIMUM = 1;
+  private static final int USED = 2;
+  private static final int AMOUNTS = 6;
 
   private final Map<String, Integer> indices = new HashMap<>();
   private Map<CSQueue, Row> rows = new IdentityHashMap<>();
-  private List<Said> sent = Collections.emptyList();
+  private Object[] sent = {};
+  /** Leaves in which something happened. */
+  private final Set<CSQueue> touched = Collections.newSetFromMap(new IdentityHashMap<>());
+  private final Map<CSQueue, Map<String, User>> users = new IdentityHashMap<>();
+  private final Set<User> dueUsers = new LinkedHashSet<>();
   private long walkedMs;
   private boolean changed;
   private boolean unknown;
@@ -40,27 +64,46 @@ final class QueueSection {
     indices.clear();
     size = 0;
     rows = new IdentityHashMap<>();
-    sent = Collections.emptyList();
+    sent = new Object[0];
+    touched.clear();
+    users.clear();
+    dueUsers.clear();
     unknown = true;
   }
 
-  /** The tree may have changed. */
-  void markChanged() {
-    changed = true;
+  /** Something happened in a leaf: what it uses and the limits of its users may have changed. */
+  void touch(CSQueue leaf) {
+    touched.add(leaf);
   }
 
   /**
-   * Walks the tree if it is time to.
+   * Walks the tree if it is time to, and writes what has changed.
    *
-   * @return whether it was walked, so that everything about queues has to be looked at
+   * @param maybe whether the tree may have changed since the last call
+   * @return whether the tree was walked
    */
-  boolean update(Draft draft) {
-    long ageMs = draft.monotonicMs - walkedMs;
-    if (!unknown && ageMs < (changed ? WALK_MS : REVIEW_MS)) {
-      return false;
+  boolean update(Draft draft, boolean maybe) {
+    changed |= maybe;
+    boolean walks = unknown || draft.monotonicMs - walkedMs >= (changed ? WALK_MS : REVIEW_MS);
+    if (walks) {
+      walk(draft);
+      users.keySet().removeIf(leaf -> !rows.containsKey(leaf));
+      dueUsers.removeIf(user -> !rows.containsKey(user.leaf));
+      rows.values().stream().filter(row -> row.leaf).forEach(row -> touched.add(row.queue));
     }
-    walk(draft);
-    return true;
+    Set<Row> due = Collections.newSetFromMap(new IdentityHashMap<>());
+    for (CSQueue leaf : touched) {
+      for (Row row = rows.get(leaf); row != null && due.add(row); row = row.parent) {
+        // the set remembers, the loop only climbs
+      }
+      users.getOrDefault(leaf, Collections.emptyMap()).values().stream().filter(User::isAsking).forEach(dueUsers::add);
+    }
+    touched.clear();
+    for (Row row : walks ? rows.values() : due) {
+      draft.partitions.forEach(partition -> writeLimits(draft, row, partition));
+    }
+    writeUsers(draft);
+    return walks;
   }
 
   private void walk(Draft draft) {
@@ -71,26 +114,27 @@ final class QueueSection {
     Map<Integer, Row> before = new HashMap<>();
     rows.values().forEach(row -> before.put(row.index, row));
     rows = new IdentityHashMap<>();
-    List<Said> now = new ArrayList<>();
+    List<long[]> now = new ArrayList<>();
     visit(draft, draft.scheduler.getRootQueue(), null, before, now);
     indices.values().retainAll(rows.values().stream().map(row -> row.index).collect(Collectors.toSet()));
-    if (now.equals(sent)) {
-      return;
+    if (!Arrays.deepEquals(now.toArray(), sent)) {
+      sent = now.toArray();
+      now.forEach(draft.section(Section.QUEUES)::write);
     }
-    sent = now;
-    now.forEach(row -> row.write(draft));
   }
 
-  private void visit(Draft draft, CSQueue queue, Row parent, Map<Integer, Row> before, List<Said> now) {
-    boolean leaf = LeafQueues.isLeaf(queue);
+  private void visit(Draft draft, CSQueue queue, Row parent, Map<Integer, Row> before, List<long[]> now) {
     String path = queue.getQueuePath();
-    Row row = new Row(index(path), queue, parent, leaf);
+    Row row = new Row(index(path), queue, parent, LeafQueues.isLeaf(queue));
     Row old = before.get(row.index);
     if (old != null) {
       row.limits.putAll(old.limits);
     }
     rows.put(queue, row);
-    now.add(new Said(draft, row, path));
+    Priority level = queue.getPriority();
+    now.add(draft.section(Section.QUEUES).i32(row.index).i32(parent == null ? -1 : parent.index).name(draft.name(path))
+        .u8(state(queue.getState())).flag(row.leaf).name(draft.name(policy(draft, row, path)))
+        .flag(sizeBasedWeight(row)).i32(level == null ? 0 : level.getPriority()).row());
     List<CSQueue> children = queue.getChildQueues();
     if (children != null) {
       for (CSQueue child : children) {
@@ -107,54 +151,71 @@ final class QueueSection {
   }
 
   /** Of a leaf {@code fifo}, {@code fair} or the class of its policy; of a parent what is configured. */
-  private static String policy(Draft draft, CSQueue queue, String path) {
-    if (!LeafQueues.isLeaf(queue)) {
+  private static String policy(Draft draft, Row row, String path) {
+    if (!row.leaf) {
       return draft.scheduler.getConfiguration()
           .get("yarn.scheduler.capacity." + path + ".ordering-policy", "utilization").trim();
     }
-    OrderingPolicy<?> policy = LeafQueues.orderingPolicy(queue);
-    if (policy.getClass() == FifoOrderingPolicy.class) {
+    Class<?> policy = LeafQueues.orderingPolicy(row.queue).getClass();
+    if (policy == FifoOrderingPolicy.class) {
       return "fifo";
     }
-    return policy.getClass() == FairOrderingPolicy.class ? "fair" : policy.getClass().getName();
+    return policy == FairOrderingPolicy.class ? "fair" : policy.getName();
   }
 
-  private static boolean sizeBasedWeight(CSQueue queue) {
-    if (!LeafQueues.isLeaf(queue)) {
-      return false;
-    }
-    OrderingPolicy<?> policy = LeafQueues.orderingPolicy(queue);
+  private static boolean sizeBasedWeight(Row row) {
+    OrderingPolicy<?> policy = row.leaf ? LeafQueues.orderingPolicy(row.queue) : null;
     return policy instanceof FairOrderingPolicy && ((FairOrderingPolicy<?>) policy).getSizeBasedWeight();
+  }
+
+  private static void writeLimits(Draft draft, Row row, String partition) {
+    ResourceUsage usage = row.queue.getQueueResourceUsage();
+    int name = draft.name(partition);
+    long[] before = row.limits.get(partition);
+    if (before == null && !partition.isEmpty()) {
+      // a queue that has nothing in a partition is not sent there
+      before = new long[BEFORE_AMOUNTS + AMOUNTS * draft.resources()];
+      before[0] = row.index;
+      before[1] = name;
+    }
+    row.limits.put(partition, draft.section(Section.QUEUE_LIMITS).i32(row.index).name(name)
+        .amounts(row.queue.getEffectiveCapacity(partition)).amounts(row.queue.getEffectiveMaxCapacity(partition))
+        .amounts(usage.getUsed(partition)).amounts(usage.getPending(partition))
+        .amounts(row.leaf ? usage.getAMLimit(partition) : null).amounts(row.leaf ? usage.getAMUsed(partition) : null)
+        .endIfOther(before));
+  }
+
+  /**
+   * What a leaf and all queues above it leave free in some partitions together, as of the rows sent last: at least 0 of
+   * each of {@code resources} types.
+   */
+  long[] headroom(CSQueue leaf, Set<String> partitions, int resources) {
+    long[] sum = new long[resources];
+    for (String partition : partitions) {
+      for (int i = 0; i < resources && rows.containsKey(leaf); i++) {
+        long least = Long.MAX_VALUE;
+        for (Row row = rows.get(leaf); row != null; row = row.parent) {
+          long[] limits = row.limits.get(partition);
+          int at = BEFORE_AMOUNTS + i;
+          least = Math.min(least,
+              limits == null ? 0 : limits[at + MAXIMUM * resources] - limits[at + USED * resources]);
+        }
+        sum[i] += Math.max(0, least);
+      }
+    }
+    return sum;
   }
 
   /** The index of a queue by its path. */
   private int index(String path) {
-    Integer index = indices.get(path);
-    if (index == null) {
-      index = size++;
-      indices.put(path, index);
-    }
-    return index;
+    return indices.computeIfAbsent(path, fresh -> size++);
   }
 
   /** The index of a queue; a queue that is not in the tree yet gets one, and the tree is walked in this frame. */
   int index(CSQueue queue) {
     Row row = rows.get(queue);
-    if (row != null) {
-      return row.index;
-    }
-    unknown = true;
-    return index(queue.getQueuePath());
-  }
-
-  /** A queue of the tree as last walked, or null. */
-  Row row(CSQueue queue) {
-    return rows.get(queue);
-  }
-
-  /** All queues of the tree. */
-  Collection<Row> rows() {
-    return rows.values();
+    unknown |= row == null;
+    return row == null ? index(queue.getQueuePath()) : row.index;
   }
 
   /** How many indices were given out. */
@@ -162,63 +223,94 @@ final class QueueSection {
     return size;
   }
 
-  /** What was sent of a queue. */
-  private static final class Said {
-    private final int index;
-    private final int parent;
-    private final String path;
-    private final int state;
-    private final boolean leaf;
-    private final String policy;
-    private final boolean sizeBasedWeight;
-    private final int priority;
+  /** An application of a user came into a leaf; returns the user's row there. */
+  User join(CSQueue leaf, String name) {
+    User user = users.computeIfAbsent(leaf, queue -> new HashMap<>())
+        .computeIfAbsent(name, fresh -> new User(leaf, fresh));
+    user.applications++;
+    return user;
+  }
 
-    Said(Draft draft, Row row, String path) {
-      Priority level = row.queue.getPriority();
-      this.index = row.index;
-      this.parent = row.parent == null ? -1 : row.parent.index;
-      this.path = path;
-      this.state = state(row.queue.getState());
-      this.leaf = row.leaf;
-      this.policy = policy(draft, row.queue, path);
-      this.sizeBasedWeight = sizeBasedWeight(row.queue);
-      this.priority = level == null ? 0 : level.getPriority();
-    }
-
-    void write(Draft draft) {
-      draft.section(Section.QUEUES).i32(index).i32(parent).name(draft.name(path)).u8(state).flag(leaf)
-          .name(draft.name(policy)).flag(sizeBasedWeight).i32(priority).end();
-    }
-
-    @Override
-    public boolean equals(Object other) {
-      Said that = other instanceof Said ? (Said) other : null;
-      return that != null && index == that.index && parent == that.parent && path.equals(that.path)
-          && state == that.state && leaf == that.leaf && policy.equals(that.policy)
-          && sizeBasedWeight == that.sizeBasedWeight && priority == that.priority;
-    }
-
-    @Override
-    public int hashCode() {
-      return path.hashCode();
+  /** An application of a user has left a leaf. */
+  void leave(User user) {
+    Map<String, User> others = users.get(user.leaf);
+    if (--user.applications == 0 && others != null) {
+      others.remove(user.name, user);
+      dueUsers.remove(user);
+      if (others.isEmpty()) {
+        users.remove(user.leaf);
+      }
     }
   }
 
-  /** A queue of the current tree, with the limits that were sent last. */
-  static final class Row {
-    final int index;
-    final CSQueue queue;
+  /** Writes users that are due; in a snapshot all of them. */
+  private void writeUsers(Draft draft) {
+    int left = draft.snapshot ? Integer.MAX_VALUE : USERS_PER_FRAME;
+    for (Iterator<User> rest = dueUsers.iterator(); rest.hasNext() && left > 0; left--) {
+      User user = rest.next();
+      rest.remove();
+      AbstractUsersManager manager = user.leaf.getAbstractUsersManager();
+      Row queue = rows.get(user.leaf);
+      if (queue != null && user.isAsking() && manager instanceof UsersManager) {
+        write(draft, user, queue.index, (UsersManager) manager);
+      }
+    }
+  }
+
+  private static void write(Draft draft, User user, int queue, UsersManager manager) {
+    UsersManager.User known = manager.getUser(user.name);
+    if (known == null) {
+      return;
+    }
+    for (String partition : user.partitions) {
+      user.sent.put(partition, draft.section(Section.USERS).i32(queue).name(draft.name(user.name))
+          .name(draft.name(partition)).amounts(manager.getComputedResourceLimitForActiveUsers(user.name,
+              draft.scheduler.getClusterResource(), partition, SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY))
+          .amounts(known.getUsed(partition)).endIfOther(user.sent.get(partition)));
+    }
+  }
+
+  /** A queue of the current tree. */
+  private static final class Row {
+    private final int index;
+    private final CSQueue queue;
     /** The queue above it, null for the root. */
-    final Row parent;
-    final boolean leaf;
-    /** By partition: guaranteed, maximum, used, pending, AM limit, AM used, each of R amounts. */
-    final Map<String, long[]> limits = new HashMap<>();
+    private final Row parent;
+    private final boolean leaf;
+    /** By partition: the row that was sent last. */
+    private final Map<String, long[]> limits = new HashMap<>();
 
     Row(int index, CSQueue queue, Row parent, boolean leaf) {
       this.index = index;
       this.queue = queue;
       this.parent = parent;
       this.leaf = leaf;
+    }
+  }
+
+  /** A user with applications in a leaf queue. */
+  static final class User {
+    private final CSQueue leaf;
+    private final String name;
+    /** The partitions that the user's applications ask for, the default one always. */
+    final TreeSet<String> partitions = new TreeSet<>(Collections.singleton(""));
+    /** By partition: the row that was sent last. */
+    private final Map<String, long[]> sent = new HashMap<>();
+    private int asking;
+    private int applications;
+
+    User(CSQueue leaf, String name) {
+      this.leaf = leaf;
+      this.name = name;
+    }
+
+    /** One more application of the user has outstanding requests, or one less. */
+    void asking(int change) {
+      asking += change;
+    }
+
+    private boolean isAsking() {
+      return asking > 0;
     }
   }
 }

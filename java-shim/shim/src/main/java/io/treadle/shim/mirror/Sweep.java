@@ -4,17 +4,11 @@ package io.treadle.shim.mirror;
 /** Says how many of a number of things to look at now, so that all are looked at once a period, in turns. */
 final class Sweep {
   private final long periodMs;
-  private long lastMs = Long.MIN_VALUE;
+  private long lastMs;
   private int next;
 
   Sweep(long periodMs) {
     this.periodMs = periodMs;
-  }
-
-  /** Forgets where it was. */
-  void reset(long nowMs) {
-    lastMs = nowMs;
-    next = 0;
   }
 
   /** How many of {@code size} things are due now. */
@@ -23,7 +17,7 @@ final class Sweep {
       lastMs = nowMs;
       return size;
     }
-    long elapsedMs = lastMs == Long.MIN_VALUE ? periodMs : Math.min(periodMs, Math.max(0, nowMs - lastMs));
+    long elapsedMs = Math.min(periodMs, Math.max(0, nowMs - lastMs));
     int due = (int) (size * elapsedMs / periodMs);
     if (due > 0 || size == 0) {
       lastMs = nowMs;

@@ -7,20 +7,22 @@ import java.util.Map;
 
 /**
  * What the applications of one user may put into frames: how much stands there, by {@link Cap}, and how fast it
- * changes. The latter is counted in steps: a request key or a name that is looked at is one, and what is new costs
- * more.
+ * changes. The latter is counted in steps: a name that is looked at is one, a request key more, and what is new most.
  */
 final class UserBudget {
+  /** Steps of a request key that is looked at; it has locks of its own. */
+  static final int KEY = 10;
   /** Steps of a row that is written. */
   static final int ROW = 50;
   /** Steps of a text that no frame has had. */
   static final int NAME = 2000;
   private static final long STEPS_PER_MS = 400;
-  private static final long MOST = 40_000;
+  private static final long MOST = 20_000;
 
   private final Map<Cap, Integer> standing = new EnumMap<>(Cap.class);
   private final int ofUser;
   private int applications;
+  private int texts;
   private long steps = MOST;
   private long filledMs = Long.MAX_VALUE;
 
@@ -29,9 +31,20 @@ final class UserBudget {
     this.ofUser = ofUser;
   }
 
-  /** An application of the user came, or went. */
-  void applications(int change) {
+  /** An application of the user came, or went; returns how many there are. */
+  int applications(int change) {
     applications += change;
+    return applications;
+  }
+
+  /** So many more of the texts that were sent are in use by applications of the user alone, or fewer. */
+  void texts(int change) {
+    texts += change;
+  }
+
+  /** Whether the user has so many texts in frames that no further one is sent if that can be avoided. */
+  boolean isFullOfTexts() {
+    return texts >= ofUser;
   }
 
   /** How much of something an application may have in frames that has {@code own} there now. */
@@ -58,15 +71,9 @@ final class UserBudget {
     steps -= count;
   }
 
-  /** Allows as much as can be at once. */
+  /** Allows as much as can be at once: what a snapshot cost is not counted. */
   void refill() {
     steps = MOST;
-  }
-
-  /** Whether nothing of it need be remembered. */
-  boolean isIdle(long nowMs) {
-    fill(nowMs);
-    return applications == 0 && steps == MOST;
   }
 
   private void fill(long nowMs) {

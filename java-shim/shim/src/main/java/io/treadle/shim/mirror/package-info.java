@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Reads the CapacityScheduler's state and writes it into frames, a section a file; {@code Sections} decides which of
- * them look at what changed. A mirror belongs to one engine: what was sent last, names and indices are its own.
+ * Reads the CapacityScheduler's state and writes it into frames, a section of the scheduler a file; {@code Mirror}
+ * decides which of them look at what changed, and knows what was sent last.
  *
- * <p>The link thread's. It takes only the locks that reading a queue, an application or a node takes, for one read at
- * a time.
+ * <p>{@link io.treadle.shim.mirror.Taps} run on threads of the RM after its own code and mark what may have changed in
+ * the {@link io.treadle.shim.mirror.Journal}, under the journal's lock, which is held for one insertion. They take no
+ * lock of the scheduler. All else is the link thread's: it takes only the locks that reading a queue, an application or
+ * a node takes, for one read at a time.
  */
 package io.treadle.shim.mirror;

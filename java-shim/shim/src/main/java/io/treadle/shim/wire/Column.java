@@ -25,25 +25,18 @@ final class Column {
     longs = width == 8 ? new long[capacity] : null;
   }
 
-  void put(byte value) {
-    if (size == bytes.length) {
-      bytes = Arrays.copyOf(bytes, 2 * size);
-    }
-    bytes[size++] = value;
-  }
-
-  void put(int value) {
-    if (size == ints.length) {
-      ints = Arrays.copyOf(ints, 2 * size);
-    }
-    ints[size++] = value;
-  }
-
+  /** Appends a value, of which the column keeps its width. */
   void put(long value) {
-    if (size == longs.length) {
-      longs = Arrays.copyOf(longs, 2 * size);
+    if (width == 1) {
+      bytes = size == bytes.length ? Arrays.copyOf(bytes, 2 * size) : bytes;
+      bytes[size++] = (byte) value;
+    } else if (width == 4) {
+      ints = size == ints.length ? Arrays.copyOf(ints, 2 * size) : ints;
+      ints[size++] = (int) value;
+    } else {
+      longs = size == longs.length ? Arrays.copyOf(longs, 2 * size) : longs;
+      longs[size++] = value;
     }
-    longs[size++] = value;
   }
 
   int intAt(int row) {

@@ -58,9 +58,9 @@ public final class FrameWriter {
     return sections[section.ordinal()];
   }
 
-  /** Adds a text, which gets the next free index of a name; no longer than a quarter of {@link #LEAST_MAX_BYTES}. */
-  public void text(String text) {
-    section(Section.STRINGS).text(text);
+  /** Adds a text with its index; no longer than a quarter of {@link #LEAST_MAX_BYTES}. */
+  public void text(int index, String text) {
+    section(Section.STRINGS).text(index, text);
   }
 
   /** Forgets all rows. */

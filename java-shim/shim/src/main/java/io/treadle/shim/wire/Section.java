@@ -8,7 +8,7 @@ import java.util.List;
 
 /** The sections of a frame, in the order of their kinds; {@link WireSchema} has their columns. */
 public enum Section {
-  /** Texts. After its one column come the texts themselves. */
+  /** Texts and their indices. After its columns come the texts themselves. */
   STRINGS,
   /** The cluster's resource types. */
   RESOURCE_TYPES,

@@ -11,7 +11,7 @@ import org.apache.hadoop.yarn.api.records.ResourceInformation;
 
 /**
  * Collects the rows of one section. A row's values are given one after another in the order of the schema, each by
- * the method of its column's type, and ended by {@link #end()}.
+ * the method of its column's type, and ended by {@link #end()}, {@link #endIfOther} or {@link #row()}.
  */
 public final class SectionWriter {
   /** Bytes of a section's header. */
@@ -22,6 +22,7 @@ public final class SectionWriter {
   private final Section section;
   private final int resources;
   private final Column[] columns;
+  private final long[] values;
   private final int rowBytes;
   private final ByteArrayOutputStream texts = new ByteArrayOutputStream();
   private byte[] textBytes = new byte[0];
@@ -37,6 +38,7 @@ public final class SectionWriter {
       count += type == ColumnType.RESOURCES ? resources : 1;
     }
     columns = new Column[count];
+    values = new long[count];
     int next = 0;
     int bytes = 0;
     for (ColumnType type : types) {
@@ -51,8 +53,7 @@ public final class SectionWriter {
 
   /** The next value of the row, a {@code u8}. */
   public SectionWriter u8(int value) {
-    columns[cursor++].put((byte) value);
-    return this;
+    return i64(value);
   }
 
   /** The next value of the row, a {@code u8} that is 1 for true. */
@@ -62,13 +63,12 @@ public final class SectionWriter {
 
   /** The next value of the row, an {@code i32}. */
   public SectionWriter i32(int value) {
-    columns[cursor++].put(value);
-    return this;
+    return i64(value);
   }
 
   /** The next value of the row, an {@code i64}. */
   public SectionWriter i64(long value) {
-    columns[cursor++].put(value);
+    values[cursor++] = value;
     return this;
   }
 
@@ -81,39 +81,72 @@ public final class SectionWriter {
   public SectionWriter amounts(Resource resource) {
     ResourceInformation[] types = resource == null ? null : resource.getResources();
     for (int i = 0; i < resources; i++) {
-      columns[cursor++].put(types == null || i >= types.length ? 0L : types[i].getValue());
+      values[cursor++] = types == null || i >= types.length ? 0L : types[i].getValue();
     }
     return this;
   }
 
   /** The next values of the row, {@code R*i64}. */
-  public SectionWriter amounts(long[] values) {
-    return amounts(values, 0);
-  }
-
-  /** The next values of the row, {@code R*i64}, which begin at {@code from} in an array. */
-  public SectionWriter amounts(long[] values, int from) {
-    for (int i = 0; i < resources; i++) {
-      columns[cursor++].put(values[from + i]);
-    }
+  public SectionWriter amounts(long[] amounts) {
+    System.arraycopy(amounts, 0, values, cursor, resources);
+    cursor += resources;
     return this;
   }
 
   /** A whole row of {@link Section#STRINGS}. */
-  void text(String text) {
+  void text(int index, String text) {
     byte[] encoded = text.getBytes(StandardCharsets.UTF_8);
-    i32(encoded.length);
+    i32(encoded.length).i32(index);
     texts.write(encoded, 0, encoded.length);
     end();
   }
 
   /** Ends a row. */
   public void end() {
+    endOfRow();
+    write(values);
+  }
+
+  /**
+   * Ends a row, which is left out if it is as another one.
+   *
+   * @param before the values of the row that was sent last; null for none
+   * @return the values of the row
+   */
+  public long[] endIfOther(long[] before) {
+    endOfRow();
+    if (Arrays.equals(values, before)) {
+      return before;
+    }
+    write(values);
+    return values.clone();
+  }
+
+  /** Ends a row, which is left out; returns its values, for {@link #write}, null if they are those of another one. */
+  public long[] rowIfOther(long[] before) {
+    endOfRow();
+    return Arrays.equals(values, before) ? null : values.clone();
+  }
+
+  /** Ends a row, which is left out; returns its values, for {@link #write}. */
+  public long[] row() {
+    endOfRow();
+    return values.clone();
+  }
+
+  /** Adds a row of these values. */
+  public void write(long[] row) {
+    for (int i = 0; i < columns.length; i++) {
+      columns[i].put(row[i]);
+    }
+    rows++;
+  }
+
+  private void endOfRow() {
     if (cursor != columns.length) {
       throw new IllegalStateException(section + " has " + columns.length + " columns, a row had " + cursor + " values");
     }
     cursor = 0;
-    rows++;
   }
 
   /** Rows collected. */

@@ -4,8 +4,8 @@ package io.treadle.shim.link;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.treadle.shim.EngineView;
-import io.treadle.shim.journal.Journal;
 import io.treadle.shim.metrics.ShimMetrics;
+import io.treadle.shim.mirror.Journal;
 import io.treadle.shim.mirror.Mirror;
 import io.treadle.shim.mirror.MirrorSettings;
 import io.treadle.shim.wire.Directory;

@@ -191,6 +191,7 @@ class CapTest {
     asks.add(ResourceRequest.newInstance(Priority.newInstance(7), "*", Resource.newInstance(1024, 1), 100));
     am.allocate(asks, Collections.emptyList());
     assertEquals(0, blacklist(0, 100, true));
+    settle();
     Map<String, String> sent = known().localities.values().iterator().next();
     assertEquals(16, sent.size());
     String other = "host-" + IntStream.range(0, 100).filter(i -> !sent.containsKey("host-" + i))
@@ -296,7 +297,7 @@ class CapTest {
       assertEquals(0, known().requests.size());
     }
     assertTrue(cluster.directory().requestKeys(0) < 4 * KEYS, "" + cluster.directory().requestKeys(0));
-    assertNull(cluster.directory().requestKey(0, RequestSection.KEPT_INDICES), "it has gone");
+    assertNull(cluster.directory().requestKey(0, AskSection.KEPT_INDICES), "it has gone");
     assertEquals(1, cluster.model.snapshots);
   }
 }

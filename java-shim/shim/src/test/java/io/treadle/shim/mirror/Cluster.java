@@ -31,9 +31,9 @@ final class Cluster implements AutoCloseable {
 
   final MockRM rm;
   final TappedScheduler scheduler;
-  final Mirror mirror;
+  Mirror mirror;
   final EngineView view;
-  final EngineModel model = new EngineModel();
+  EngineModel model = new EngineModel();
   private final MirrorSettings settings;
   private final ModelCheck modelCheck;
   private long epoch = 77;
@@ -116,6 +116,16 @@ final class Cluster implements AutoCloseable {
     mirror.hungUp();
     mirror.start(++epoch);
     model.sequence = 0;
+  }
+
+  /** Shim and engine begin with nothing: all that is known comes from the scheduler. */
+  void failOver() {
+    mirror.hungUp();
+    mirror = new Mirror(scheduler, scheduler.journal, settings, view);
+    mirror.start(++epoch);
+    int snapshots = model.snapshots;
+    model = new EngineModel();
+    model.snapshots = snapshots;
   }
 
   Directory directory() {

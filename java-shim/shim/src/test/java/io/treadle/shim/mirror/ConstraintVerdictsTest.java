@@ -9,6 +9,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.treadle.shim.cluster.ClusterFixture;
+import io.treadle.shim.ConstraintText;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
@@ -25,10 +26,10 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
+import org.apache.hadoop.yarn.api.records.ExecutionTypeRequest;
 import org.apache.hadoop.yarn.api.records.NodeAttribute;
 import org.apache.hadoop.yarn.api.records.NodeAttributeOpCode;
 import org.apache.hadoop.yarn.api.records.NodeAttributeType;
-import org.apache.hadoop.yarn.api.records.ExecutionTypeRequest;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceSizing;
@@ -125,7 +126,8 @@ class ConstraintVerdictsTest {
     ArrayNode cases = JSON.createArrayNode();
     for (int i = 0; i < TREES; i++) {
       PlacementConstraint constraint = tree(random, 0).build();
-      String text = ConstraintText.of(manager().getMultilevelConstraint(app, Collections.emptySet(), constraint));
+      String text =
+          ConstraintText.canonical(manager().getMultilevelConstraint(app, Collections.emptySet(), constraint));
       if (text == null) {
         seen.merge("opaque", 1, Integer::sum);
         continue;

@@ -69,10 +69,18 @@ final class EngineModel {
       allocationTags.clear();
       snapshots++;
     }
-    texts.addAll(frame.texts());
+    FrameReader.Table indices = frame.table(Section.STRINGS);
+    for (int i = 0; i < indices.rows(); i++) {
+      int index = (int) indices.at(i, "text");
+      if (index == texts.size()) {
+        texts.add(frame.texts().get(i));
+      } else {
+        texts.set(index, frame.texts().get(i));
+      }
+    }
     applyCluster(frame);
     applyNodes(frame.table(Section.NODES));
-    applyNodeRest(frame);
+    applyAttributes(frame.table(Section.NODE_ATTRIBUTES));
     applyApplications(frame);
     applyContainers(frame);
   }
@@ -145,14 +153,7 @@ final class EngineModel {
     }
   }
 
-  private void applyNodeRest(FrameReader frame) {
-    FrameReader.Table free = frame.table(Section.NODES_FREE);
-    for (int i = 0; i < free.rows(); i++) {
-      String before = nodes.get(free.at(i, "node"));
-      nodes.put(free.at(i, "node"), before.substring(0, before.indexOf(" free="))
-          + " free=" + amounts(free, i, "free"));
-    }
-    FrameReader.Table rows = frame.table(Section.NODE_ATTRIBUTES);
+  private void applyAttributes(FrameReader.Table rows) {
     for (int i = 0; i < rows.rows(); i++) {
       Map<String, String> of = attributes.computeIfAbsent(rows.at(i, "node"), key -> new TreeMap<>());
       if (rows.at(i, "present") == 1) {

@@ -223,7 +223,7 @@ class MirrorTest {
     try (Cluster cluster = new Cluster(Cluster.conf(), Cluster.settings(1 << 20))) {
       cluster.tickAndCheck();
       for (int i = 0; i <= TappedScheduler.JOURNAL_CAPACITY; i++) {
-        cluster.scheduler.journal.usageChanged(ApplicationId.newInstance(1, i));
+        cluster.scheduler.journal.applicationChanged(ApplicationId.newInstance(1, i));
       }
       assertTrue(cluster.scheduler.journal.isPaused());
       cluster.mirror.fate(1, 0, Fate.NODE_FULL);

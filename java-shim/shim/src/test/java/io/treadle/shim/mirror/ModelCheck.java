@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.LeafQueues;
-import io.treadle.shim.journal.ContainerStep;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Map;

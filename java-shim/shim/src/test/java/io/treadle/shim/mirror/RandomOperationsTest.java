@@ -164,8 +164,12 @@ class RandomOperationsTest {
     }
     if (kind < 99 && random.nextInt(5) == 0) {
       engines++;
-      cluster.changeEngine();
-      return "another engine";
+      if (random.nextBoolean()) {
+        cluster.changeEngine();
+        return "another engine";
+      }
+      cluster.failOver();
+      return "a failover";
     }
     return restart(random.nextInt(ams.size()));
   }

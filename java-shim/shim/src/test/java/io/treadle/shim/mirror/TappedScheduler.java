@@ -2,8 +2,6 @@
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.SchedulerPort;
-import io.treadle.shim.journal.Journal;
-import io.treadle.shim.journal.Taps;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;

@@ -28,7 +28,7 @@ class FrameWriterTest {
   void rowsAreSplitOverFramesAndNoneIsLost() throws Exception {
     FrameWriter writer = new FrameWriter(2, 4096);
     for (int i = 0; i < 300; i++) {
-      writer.text("text " + i);
+      writer.text(i, "text " + i);
     }
     for (int i = 0; i < 1000; i++) {
       writer.section(Section.TAGS).i32(i).name(i % 7).end();
@@ -72,7 +72,7 @@ class FrameWriterTest {
   void theQueueTreeIsNeverSplit() throws Exception {
     FrameWriter writer = new FrameWriter(2, 4096);
     for (int i = 0; i < 150; i++) {
-      writer.text("a text that fills frames " + i);
+      writer.text(i, "a text that fills frames " + i);
       queue(writer, i);
     }
     int seen = 0;

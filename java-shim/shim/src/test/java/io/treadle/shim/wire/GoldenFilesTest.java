@@ -27,8 +27,9 @@ class GoldenFilesTest {
     JsonNode json = json("frame-snapshot.json");
     JsonNode header = json.get("header");
     FrameWriter writer = new FrameWriter(header.get("resources").asInt(), 1 << 20);
+    int index = 0;
     for (JsonNode text : json.get("sections").get("STRINGS").get("texts")) {
-      writer.text(text.asText());
+      writer.text(index++, text.asText());
     }
     for (Section section : Section.values()) {
       if (section != Section.STRINGS) {

@@ -7,7 +7,7 @@ import io.treadle.shim.Shim;
 import io.treadle.shim.commit.Unjudgeable;
 import io.treadle.shim.config.BadSettingException;
 import io.treadle.shim.config.ShimConfig;
-import io.treadle.shim.journal.Taps;
+import io.treadle.shim.mirror.Taps;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;

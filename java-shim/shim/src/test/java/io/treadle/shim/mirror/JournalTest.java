@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.journal;
+package io.treadle.shim.mirror;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -31,9 +32,9 @@ class JournalTest {
     Journal journal = new Journal(10);
     journal.applicationChanged(app(1));
     Changes first = journal.take();
-    assertTrue(first.snapshot());
-    assertTrue(first.applications().isEmpty());
-    assertFalse(journal.take().snapshot());
+    assertTrue(first.snapshot);
+    assertTrue(first.applications.isEmpty());
+    assertFalse(journal.take().snapshot);
   }
 
   @Test
@@ -41,20 +42,18 @@ class JournalTest {
     Journal journal = drained(10);
     for (int i = 0; i < 3; i++) {
       journal.nodeChanged(NodeId.newInstance("n1", 1));
-      journal.asksComeBack(app(1));
-      journal.usageChanged(app(2));
-      journal.blacklistChanged(app(3));
+      journal.asksChanged(app(1));
+      journal.applicationChanged(app(2));
       journal.queuesChanged();
       journal.nodesChanged();
     }
     Changes changes = journal.take();
-    assertEquals(1, changes.nodes().size());
-    assertEquals(changes.asks(), changes.asksLater());
-    assertEquals(1, changes.usages().size());
-    assertEquals(1, changes.blacklists().size());
-    assertTrue(changes.queues() && changes.allNodes());
+    assertEquals(1, changes.nodes.size());
+    assertEquals(Collections.singleton(app(1)), changes.asks);
+    assertEquals(Collections.singleton(app(2)), changes.applications);
+    assertTrue(changes.queues && changes.allNodes);
     Changes next = journal.take();
-    assertFalse(next.queues() || next.allNodes() || next.snapshot());
+    assertFalse(next.queues || next.allNodes || next.snapshot);
     assertEquals(0, next.size());
   }
 
@@ -62,16 +61,16 @@ class JournalTest {
   void moreMarksThanFitAreForgottenForASnapshot() {
     Journal journal = drained(100);
     for (int i = 0; i < 100; i++) {
-      journal.usageChanged(app(i));
+      journal.applicationChanged(app(i));
     }
     assertFalse(journal.isPaused());
-    journal.usageChanged(app(100));
+    journal.applicationChanged(app(100));
     assertTrue(journal.isPaused());
     for (int i = 0; i < 1000; i++) {
-      journal.usageChanged(app(i));
+      journal.applicationChanged(app(i));
     }
     Changes changes = journal.take();
-    assertTrue(changes.snapshot());
+    assertTrue(changes.snapshot);
     assertEquals(0, changes.size());
     assertThrows(IllegalArgumentException.class, () -> new Journal(0));
   }
@@ -87,7 +86,7 @@ class JournalTest {
       int first = t * marks;
       markers.add(new Thread(() -> {
         for (int i = 0; i < marks; i++) {
-          journal.usageChanged(app(first + i));
+          journal.applicationChanged(app(first + i));
         }
         done.countDown();
       }));
@@ -95,12 +94,12 @@ class JournalTest {
     markers.forEach(Thread::start);
     Set<ApplicationId> seen = new HashSet<>();
     while (done.getCount() > 0) {
-      seen.addAll(journal.take().usages());
+      seen.addAll(journal.take().applications);
     }
     for (Thread marker : markers) {
       marker.join();
     }
-    seen.addAll(journal.take().usages());
+    seen.addAll(journal.take().applications);
     assertEquals(threads * marks, seen.size());
   }
 }

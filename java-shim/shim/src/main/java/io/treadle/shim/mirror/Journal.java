@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.journal;
+package io.treadle.shim.mirror;
 
 import java.util.Set;
 import java.util.function.Consumer;
@@ -21,11 +21,7 @@ public final class Journal {
   private Runnable onMark = () -> { };
   private boolean woken;
 
-  /**
-   * A new journal, which nobody reads.
-   *
-   * @param capacity the most marks that are kept until the mirror's next frame, at least 1
-   */
+  /** A new journal, which nobody reads; it keeps at least 1 and at most {@code capacity} marks until the next frame. */
   public Journal(int capacity) {
     if (capacity < 1) {
       throw new IllegalArgumentException("a journal's capacity must be at least 1, not " + capacity);
@@ -49,36 +45,16 @@ public final class Journal {
     mark(changes -> changes.allNodes = true);
   }
 
-  /** An application or its attempt came, went, or changed its state, queue or priority. */
+  /**
+   * An application or its attempt came, went, or changed its state, queue, priority or usage; see {@link #container}.
+   */
   public void applicationChanged(ApplicationId application) {
     mark(changes -> changes.applications.add(application));
   }
 
-  /** An application's requests changed otherwise than by an allocation. */
+  /** An application's requests changed otherwise than by an allocation, or its blacklist did. */
   public void asksChanged(ApplicationId application) {
     mark(changes -> changes.asks.add(application));
-  }
-
-  /**
-   * The RM is about to give requests of a container that its application never saw back to it: as {@link
-   * #asksChanged}, and looked at once more a little later, since the requests may come back only after this mark was
-   * drained.
-   */
-  public void asksComeBack(ApplicationId application) {
-    mark(changes -> {
-      changes.asks.add(application);
-      changes.asksLater.add(application);
-    });
-  }
-
-  /** An application changed its blacklist. */
-  public void blacklistChanged(ApplicationId application) {
-    mark(changes -> changes.blacklists.add(application));
-  }
-
-  /** What an application uses changed otherwise than by a {@link #container} step. */
-  public void usageChanged(ApplicationId application) {
-    mark(changes -> changes.usages.add(application));
   }
 
   /** The queues, their configuration or the cluster's size changed. */
@@ -87,7 +63,7 @@ public final class Journal {
   }
 
   /** A container's life went on: its node, its application's usage and the request at its key changed, too. */
-  public void container(ContainerStep step) {
+  void container(ContainerStep step) {
     mark(changes -> changes.steps.add(step));
   }
 
@@ -96,7 +72,7 @@ public final class Journal {
     synchronized (lock) {
       paused = true;
       changes = new Changes();
-      changes.forgotten = true;
+      changes.snapshot = true;
       wake();
     }
   }
@@ -110,7 +86,7 @@ public final class Journal {
    * What changed since the last call; or that everything may have, if this is the first one or marks were forgotten.
    * What changes from now on is for the next call.
    */
-  public Changes take() {
+  Changes take() {
     Changes taken;
     synchronized (lock) {
       taken = changes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.journal;
+package io.treadle.shim.mirror;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -40,10 +40,10 @@ class TapsTest {
     taps.allocated(attempt, Collections.emptyList(), null, null, Collections.emptyList());
     assertEquals(0, journal.take().size());
     taps.allocated(attempt, Collections.singletonList(null), null, null, Collections.emptyList());
-    taps.allocated(attempt, null, null, Collections.singletonList("n1"), null);
     Changes changes = journal.take();
-    assertEquals(Collections.singleton(attempt.getApplicationId()), changes.asks());
-    assertEquals(Collections.singleton(attempt.getApplicationId()), changes.blacklists());
+    assertEquals(Collections.singleton(attempt.getApplicationId()), changes.asks);
+    taps.allocated(attempt, null, null, Collections.singletonList("n1"), null);
+    assertEquals(Collections.singleton(attempt.getApplicationId()), journal.take().asks);
   }
 
   @Test

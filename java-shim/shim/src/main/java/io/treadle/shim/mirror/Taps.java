@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.journal;
+package io.treadle.shim.mirror;
 
 import io.treadle.shim.SchedulerPort;
+import java.util.Collections;
 import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.Consumer;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.Container;
+import org.apache.hadoop.yarn.api.records.ContainerExitStatus;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerStatus;
 import org.apache.hadoop.yarn.api.records.NodeState;
@@ -41,12 +45,10 @@ public final class Taps {
   private final Journal journal;
   private final SchedulerPort port;
   private final Consumer<Throwable> failures;
+  /** Applications to which the RM, before the next event, gives requests of containers back that they never saw. */
+  private final Queue<ApplicationId> returning = new ConcurrentLinkedQueue<>();
 
-  /**
-   * Taps of one scheduler.
-   *
-   * @param failures called with everything that goes wrong in a tap; must not throw
-   */
+  /** Taps of one scheduler; {@code failures} is called with everything that goes wrong in one, and must not throw. */
   public Taps(Journal journal, SchedulerPort port, Consumer<Throwable> failures) {
     this.journal = journal;
     this.port = port;
@@ -55,34 +57,35 @@ public final class Taps {
 
   /** After {@code handle}: a node, an application or an attempt came, went or changed. */
   public void handled(SchedulerEvent event) {
-    guarded(() -> markEvent(event));
+    guarded(() -> {
+      markEvent(event);
+      for (ApplicationId id = returning.poll(); id != null; id = returning.poll()) {
+        journal.asksChanged(id);
+      }
+    });
   }
 
   /** After {@code allocate}: an AM asked, or only sent its heartbeat. Lists may be null. */
   public void allocated(ApplicationAttemptId attempt, List<ResourceRequest> asks,
       List<SchedulingRequest> schedulingRequests, List<String> blacklistAdditions, List<String> blacklistRemovals) {
     guarded(() -> {
-      if (holds(asks) || holds(schedulingRequests)) {
+      if (holds(asks) || holds(schedulingRequests) || holds(blacklistAdditions) || holds(blacklistRemovals)) {
         journal.asksChanged(attempt.getApplicationId());
-      }
-      if (holds(blacklistAdditions) || holds(blacklistRemovals)) {
-        journal.blacklistChanged(attempt.getApplicationId());
       }
     });
   }
 
   /** After {@code allocate}: what its answer says of the AM's containers. Those that were updated changed just now. */
   public void answered(Allocation answer) {
-    if (holds(answer.getIncreasedContainers()) || holds(answer.getDecreasedContainers())
-        || holds(answer.getPromotedContainers()) || holds(answer.getDemotedContainers())) {
-      guarded(() -> {
-        long nowMs = System.currentTimeMillis();
-        each(answer.getIncreasedContainers(), resized -> markResized(resized, nowMs));
-        each(answer.getDecreasedContainers(), resized -> markResized(resized, nowMs));
-        each(answer.getPromotedContainers(), promoted -> markRunning(promoted, nowMs));
-        each(answer.getDemotedContainers(), demoted -> journal.container(ContainerStep.lost(demoted, nowMs)));
-      });
-    }
+    guarded(() -> {
+      long nowMs = System.currentTimeMillis();
+      each(answer.getIncreasedContainers(), resized -> markResized(resized, nowMs));
+      each(answer.getDecreasedContainers(), resized -> markResized(resized, nowMs));
+      each(answer.getPromotedContainers(), promoted -> markRunning(promoted, nowMs));
+      // it holds nothing of its node any more although it may run on
+      each(answer.getDemotedContainers(), demoted ->
+          mark(ContainerStep.COMPLETED, demoted, nowMs, ContainerExitStatus.INVALID));
+    });
   }
 
   private void each(List<Container> updated, Consumer<RMContainer> mark) {
@@ -98,14 +101,18 @@ public final class Taps {
 
   private void markResized(RMContainer container, long nowMs) {
     if (ContainerStep.isReported(container)) {
-      journal.container(ContainerStep.resized(container, nowMs));
+      mark(ContainerStep.RESIZED, container, nowMs, 0);
     }
   }
 
   /** A container that the engine has not heard of although it may run. */
   private void markRunning(RMContainer container, long startedMs) {
-    journal.container(ContainerStep.allocated(container, false, container.isAMContainer()));
-    journal.container(ContainerStep.launched(container, startedMs));
+    mark(ContainerStep.ALLOCATED, container, container.getCreationTime(), 0);
+    mark(ContainerStep.LAUNCHED, container, startedMs, 0);
+  }
+
+  private void mark(int kind, RMContainer container, long timeMs, int exitStatus) {
+    journal.container(new ContainerStep(kind, container, timeMs, exitStatus, false, container.isAMContainer()));
   }
 
   /** After {@code moveApplication} or {@code updateApplicationPriority}, which cause no event. */
@@ -127,7 +134,7 @@ public final class Taps {
     guarded(() -> {
       RMContainer launched = port.scheduler().getRMContainer(container);
       if (launched != null && ContainerStep.isReported(launched)) {
-        journal.container(ContainerStep.launched(launched, System.currentTimeMillis()));
+        mark(ContainerStep.LAUNCHED, launched, System.currentTimeMillis(), 0);
       }
     });
   }
@@ -136,13 +143,13 @@ public final class Taps {
   public void containerCompleted(RMContainer container, ContainerStatus status) {
     guarded(() -> {
       if (container.getContainerRequest() != null) {
-        journal.asksComeBack(container.getApplicationAttemptId().getApplicationId());
+        returning.add(container.getApplicationAttemptId().getApplicationId());
       }
       if (container.completed() && ContainerStep.isReported(container)) {
-        journal.container(ContainerStep.completed(container, System.currentTimeMillis(), status.getExitStatus()));
+        mark(ContainerStep.COMPLETED, container, System.currentTimeMillis(), status.getExitStatus());
       } else {
         journal.nodeChanged(container.getNodeId());
-        journal.usageChanged(container.getApplicationAttemptId().getApplicationId());
+        journal.applicationChanged(container.getApplicationAttemptId().getApplicationId());
       }
     });
   }
@@ -181,7 +188,8 @@ public final class Taps {
     RMContainer container = placed.getRmContainer();
     boolean update = placed.getSchedulerRequestKey().getContainerToUpdate() != null;
     if (placed.isAllocated() && !update && container.getContainerId() != null) {
-      journal.container(ContainerStep.allocated(container, byTreadle, am));
+      journal.container(new ContainerStep(ContainerStep.ALLOCATED, container, container.getCreationTime(), 0, byTreadle,
+          am));
     } else {
       markBoth(placed);
     }
@@ -192,7 +200,7 @@ public final class Taps {
 
   private void markBoth(SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> container) {
     journal.nodeChanged(container.getSchedulerNode().getNodeID());
-    journal.usageChanged(container.getSchedulerApplicationAttempt().getApplicationId());
+    journal.applicationChanged(container.getSchedulerApplicationAttempt().getApplicationId());
   }
 
   private void markEvent(SchedulerEvent event) {
@@ -249,10 +257,8 @@ public final class Taps {
 
   private void markAdded(NodeAddedSchedulerEvent event) {
     markNode(event.getAddedRMNode());
-    if (event.getContainerReports() == null) {
-      return;
-    }
-    for (NMContainerStatus report : event.getContainerReports()) {
+    List<NMContainerStatus> reports = event.getContainerReports();
+    for (NMContainerStatus report : reports == null ? Collections.<NMContainerStatus>emptyList() : reports) {
       RMContainer recovered = port.scheduler().getRMContainer(report.getContainerId());
       if (recovered != null && ContainerStep.isReported(recovered)) {
         markRunning(recovered, recovered.getCreationTime());

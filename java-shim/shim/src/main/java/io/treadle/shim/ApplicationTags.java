@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.mirror;
+package io.treadle.shim;
 
 import java.util.Collections;
 import java.util.Map;
@@ -20,7 +20,7 @@ public final class ApplicationTags {
   }
 
   /** The tags of an application and what its environment adds to them, in order. */
-  static Set<String> of(RMApp app) {
+  public static Set<String> of(RMApp app) {
     Set<String> own = app.getApplicationTags() == null ? Collections.emptySet() : app.getApplicationTags();
     Map<String, String> environment = app.getApplicationSchedulingEnvs();
     String require = environment == null ? null : environment.get("TREADLE_REQUIRE");
