@@ -12,7 +12,7 @@ from treadle.am.registries import Amounts
 
 
 class LocalPlans:
-    """A `treadle.live.plan_link.PlanSide` without a process."""
+    """A `treadle.live.plan_source.PlanSide` without a process."""
 
     def __init__(self, service: PlanService) -> None:
         self.service = service

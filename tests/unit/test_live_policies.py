@@ -14,8 +14,7 @@ from treadle.config.settings import default_settings
 from treadle.engine.invented_cluster import small_cluster
 from treadle.events import Names
 from treadle.live import policies as live_policies
-from treadle.live.plan_link import PlanLink
-from treadle.live.plan_source import PlanEventSource
+from treadle.live.plan_source import PlanEventSource, PlanLink
 from treadle.live.policies import LivePolicies, PolicyMemory
 from treadle.live.session import Session
 from treadle.record.files import segments

@@ -33,11 +33,10 @@ from treadle.am.record import DURATION_MAX_MS as CLAIM_DURATION_MAX_MS
 from treadle.am.registries import application_of
 from treadle.config.settings import Listener, Plans, default_settings
 from treadle.history.run import DURATION_MAX_MS, NUMBER_MAX, DurationSketch, JobRun, StageRun, recurrence_key
-from treadle.live import plan_link
+from treadle.live import plan_source
 from treadle.live.history_writer import StagesOf
 from treadle.live.plan_child import MEMORY_MAX, RUNS, RUNS_OF_USER, TRIMMED_BYTES, TRIMMED_EVERY_S, Memory, Runs
-from treadle.live.plan_link import PlanLink, Started
-from treadle.live.plan_source import PlanEventSource, open_plans
+from treadle.live.plan_source import PlanEventSource, PlanLink, Started, open_plans
 from treadle.live.plan_words import CONTENT_MAX, Said, frame, read_frame, run_from_bytes, run_to_bytes
 from treadle.process_limits import LISTENER
 
@@ -142,7 +141,7 @@ def test_the_process_gives_way_has_a_bound_of_memory_and_ends_with_the_sidecar(l
 
 
 def test_a_listener_that_hears_nothing_costs_a_bound_of_memory(link: PlanLink, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_link, "WORDS_MAX", 1_000)
+    monkeypatch.setattr(plan_source, "WORDS_MAX", 1_000)
     (child,) = listeners()
     os.kill(child.pid, signal.SIGSTOP)
     for number in range(100_000):
@@ -154,9 +153,9 @@ def test_a_listener_that_hears_nothing_costs_a_bound_of_memory(link: PlanLink, m
 def test_a_port_that_is_taken_at_the_start_is_named_and_tried_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_link, "PAUSE_S", 0.1)
+    monkeypatch.setattr(plan_source, "PAUSE_S", 0.1)
     sources: list[StagesOf] = []
-    with closing(socket.create_server((ADDRESS, 8047))), caplog.at_level(logging.INFO, plan_link.__name__):
+    with closing(socket.create_server((ADDRESS, 8047))), caplog.at_level(logging.INFO, plan_source.__name__):
         source = open_plans(SETTINGS, lambda _: None, sources.append)
         assert isinstance(source, PlanEventSource)
         link = source._side
@@ -181,8 +180,8 @@ def test_a_port_that_is_taken_at_the_start_is_named_and_tried_again(
 def test_nobody_waits_for_a_listener_that_is_being_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_link, "PAUSE_S", 600.0)
-    monkeypatch.setattr(plan_link, "TAKE_S", 600.0)
+    monkeypatch.setattr(plan_source, "PAUSE_S", 600.0)
+    monkeypatch.setattr(plan_source, "TAKE_S", 600.0)
     made = PlanLink(SETTINGS, lambda _: None, saying(frame(Said.READY, b"7"), folder=tmp_path))
     made.start()
     assert made.listening
@@ -200,7 +199,7 @@ def test_nobody_waits_for_a_listener_that_is_being_started_again(
 
 
 def test_why_a_process_ended_is_said_though_it_did_not_read_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_link, "PAUSE_S", 600.0)
+    monkeypatch.setattr(plan_source, "PAUSE_S", 600.0)
     ready = frame(Said.READY, b"7")
     code = f"import os, time; os.read(0, 1); os.close(0); os.write(1, {ready!r}); time.sleep(600)"
     made = PlanLink(SETTINGS, lambda _: None, (sys.executable, "-c", code))
@@ -261,7 +260,7 @@ def saying(once: bytes, *more: bytes, folder: Path) -> tuple[str, ...]:
 def test_what_a_process_said_that_then_speaks_nonsense_is_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_link, "PAUSE_S", 60.0)
+    monkeypatch.setattr(plan_source, "PAUSE_S", 60.0)
     first = frame(Said.READY, b"7") + frame(Said.CLAIMS, claim(), ONE)
     made = PlanLink(SETTINGS, lambda _: None, saying(first + b"x" * 40, folder=tmp_path))
     made.meet(ONE, "ann", "root.default", "TEZ")
@@ -274,7 +273,7 @@ def test_what_a_process_said_that_then_speaks_nonsense_is_forgotten(
 def test_why_a_process_that_was_started_again_cannot_listen_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_link, "PAUSE_S", 0.1)
+    monkeypatch.setattr(plan_source, "PAUSE_S", 0.1)
     problem = frame(Said.PROBLEM, b"the port is taken")
     made = PlanLink(SETTINGS, lambda _: None, saying(frame(Said.READY, b"7"), problem, folder=tmp_path))
     made.start()

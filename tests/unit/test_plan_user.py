@@ -22,8 +22,8 @@ from tests.unit.test_stage_reports import stage
 from treadle.am.protocol import Kind, Status
 from treadle.am.registries import application_of
 from treadle.config.settings import Plans, Profiles, Settings
-from treadle.live import plan_link
-from treadle.live.plan_link import PlanLink
+from treadle.live import plan_source
+from treadle.live.plan_source import PlanLink
 
 # Without kernels: they are compiled for each user, which takes its time.
 CODE: Final = (
@@ -59,7 +59,7 @@ def uses(link: PlanLink) -> None:
 def test_a_process_that_somebody_else_starts_serves_without_the_store(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_link, "PAUSE_S", 0.1)
+    monkeypatch.setattr(plan_source, "PAUSE_S", 0.1)
     starter = Starter(path, CHILD)
     link = PlanLink(settings(path), lambda _: None)
     with closing(starter):
@@ -90,7 +90,7 @@ def test_the_process_is_of_another_user(path: Path) -> None:
 
 
 def test_why_nobody_can_be_reached_is_said_and_it_is_tried_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_link, "PAUSE_S", 0.1)
+    monkeypatch.setattr(plan_source, "PAUSE_S", 0.1)
     link = PlanLink(settings(path), lambda _: None)
     link.start()
     assert link.summary().startswith(

@@ -1,6 +1,6 @@
 """The plan listener as a process of its own: nothing that an application master sends is parsed where is decided.
 
-Started by the sidecar (`treadle.live.plan_link`), which sends it on standard input who runs, and ends with it. It
+Started by the sidecar (`treadle.live.plan_source`), which sends it on standard input who runs, and ends with it. It
 gives way to others on the processor and has a bound of memory.
 
 How much memory the plan listener's process keeps: what is free goes back to the system, and there is an end.
