@@ -34,7 +34,7 @@ from treadle.live import door as door_module
 from treadle.live.door import Door, ask_door, opened
 from treadle.live.engines import HubDoor
 from treadle.live.explain_server import ExplainDoor, held_nodes, open_door, shown
-from treadle.live.policies import state_folder
+from treadle.live.policy_memory import state_folder
 from treadle.sidecar.hub import Hub
 
 
@@ -522,7 +522,7 @@ def test_the_command_looks_where_the_sidecar_puts_it_and_in_no_home(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     beside = state_folder(config)
     assert beside is not None
-    monkeypatch.setattr("treadle.live.policies.os.access", lambda *_: False)  # as where root owns the folder
+    monkeypatch.setattr("treadle.live.policy_memory.os.access", lambda *_: False)  # as where root owns the folder
     kept = state_folder(config, {"STATE_DIRECTORY": str(tmp_path)})
     assert kept is not None
     of_unit = UNIT_STATE / kept.relative_to(tmp_path)

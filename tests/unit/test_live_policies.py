@@ -15,7 +15,8 @@ from treadle.engine.invented_cluster import small_cluster
 from treadle.events import Names
 from treadle.live import policies as live_policies
 from treadle.live.plan_source import PlanEventSource, PlanLink
-from treadle.live.policies import LivePolicies, PolicyMemory
+from treadle.live.policies import LivePolicies
+from treadle.live.policy_memory import PolicyMemory
 from treadle.live.session import Session
 from treadle.record.files import segments
 from treadle.replay.verify import verify

@@ -10,7 +10,8 @@ import pytest
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings, Source, default_settings
-from treadle.live.policies import LivePolicies, own_settings, state_folder
+from treadle.live.policies import LivePolicies, own_settings
+from treadle.live.policy_memory import state_folder
 from treadle.policy.catalogue import register_parts
 from treadle.replay.verify import recorded_settings
 from treadle.wire.answer import Status

@@ -286,7 +286,7 @@ def test_why_a_process_that_was_started_again_cannot_listen_is_said(
 
 
 def test_a_process_that_uses_too_much_memory_ends_and_that_is_said() -> None:
-    code = "from treadle.live import plan_child, plan_memory; plan_memory.MEMORY_MAX = 1; plan_child.main()"
+    code = "from treadle.live import plan_child; plan_child.MEMORY_MAX = 1; plan_child.main()"
     made = PlanLink(SETTINGS, lambda _: None, (sys.executable, "-c", code))
     made.start()
     assert eventually(lambda: "ended with code 3" in made.summary())

@@ -13,7 +13,8 @@ from treadle.config.settings import default_settings
 from treadle.engine import Engine
 from treadle.engine.invented_cluster import small_cluster
 from treadle.events import PolicySwitch
-from treadle.live.policies import BAD_MAX, SWITCHES_MAX, LivePolicies, PolicyMemory, state_folder, without_file_parts
+from treadle.live.policies import LivePolicies, without_file_parts
+from treadle.live.policy_memory import BAD_MAX, SWITCHES_MAX, PolicyMemory, state_folder
 
 DEFAULT = default_settings().policy.name()
 

@@ -12,7 +12,8 @@ import pytest
 
 from treadle.cli.main import run
 from treadle.config.errors import ConfigError
-from treadle.live.policies import LivePolicies, PolicyMemory
+from treadle.live.policies import LivePolicies
+from treadle.live.policy_memory import PolicyMemory
 from treadle.live.trial import CPU_LIMIT_S, GRACE_S, LIMIT_S, check_apart
 
 GOOD = "class Mine:\n    def keys(self, view):\n        return view.applications['id'] * 1.0\n"

@@ -19,7 +19,8 @@ from treadle.config.text import History
 from treadle.config.trust import reason_against
 from treadle.errors import UserError
 from treadle.files import own_folder, write_whole
-from treadle.live.policies import LivePolicies, PolicyMemory
+from treadle.live.policies import LivePolicies
+from treadle.live.policy_memory import PolicyMemory
 from treadle.policy.catalogue import register_parts
 
 register_parts()

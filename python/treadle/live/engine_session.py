@@ -23,7 +23,8 @@ from treadle.engine.invented_cluster import Texts, request, resource_types, rows
 from treadle.live.door import Close
 from treadle.live.explain_server import held_nodes, open_door, shown
 from treadle.live.handshake import LIMIT_MIN
-from treadle.live.policies import Beside, LivePolicies, state_folder, without_file_parts
+from treadle.live.policies import Beside, LivePolicies, without_file_parts
+from treadle.live.policy_memory import state_folder
 from treadle.live.session import Session
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader

@@ -20,7 +20,7 @@ from treadle.config.trust import reason_against
 from treadle.config.yaml_nodes import text_of
 from treadle.errors import UserError
 from treadle.live.door import NO_QUESTION, Close, Door, ask_door, opened
-from treadle.live.policies import state_folder
+from treadle.live.policy_memory import state_folder
 from treadle.sidecar.child import CLOSE_S, LISTENS, ChildProcess, EventSource
 from treadle.sidecar.hub import Hub
 from treadle.yarn.treadle_beans import application_in

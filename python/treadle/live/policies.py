@@ -6,46 +6,32 @@ beside the decisions, on a thread of their own, except at the start.
 What one of several engines follows: its entry of `engines:` in treadle.yaml, in a process of its own.
 
 What one of several engines hears of its hub beside frames: hints of plans, finished jobs, and stages of jobs.
-
-What a sidecar remembers of policies with parts from files, for the one that comes after it.
-
-In a folder of its own: the last policy that did well, in full, because its files may have changed since; and the
-contents that failed, which are not tried again. A part that gets stuck ends the process by a timer that can only write
-where it was (`treadle.policy.watchdog`): the file for that names beforehand the policy that runs.
-
-Beside it, ``switches.jsonl`` has every change to another policy, the sidecars' starts with one included, a line each.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import logging
 import os
-import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from threading import Condition, Lock, Thread
-from typing import Any, Final
+from typing import Final
 
 from treadle.config.errors import ConfigError, Problem
 from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings, peek_source, read_roster
-from treadle.config.settings import Profiles, Settings, Source, default_settings
-from treadle.config.state_folders import bases_of_user, state_folders
-from treadle.config.trust import reason_against, trusted_owners
+from treadle.config.settings import Profiles, Settings, default_settings
+from treadle.config.trust import reason_against
 from treadle.engine import Engine
 from treadle.events import Event, PolicySwitch
-from treadle.files import write_whole
 from treadle.history.run import JobRun, StageRun
 from treadle.live.event_source import HistorySource
 from treadle.live.history_writer import ProfileRecorder
 from treadle.live.live_settings import has_file_parts, read_live_settings
 from treadle.live.plan_source import open_plans
+from treadle.live.policy_memory import PolicyMemory, state_folder
 from treadle.live.recorder import LiveRecorder
 from treadle.live.session import PolicyKeeper, Session
 from treadle.live.trial import check_apart
@@ -53,182 +39,6 @@ from treadle.policy.user_parts import PartFailure
 from treadle.policy.watchdog import Watchdog
 from treadle.sidecar.child import EventSource
 from treadle.wire.frames import Frame
-
-_log = logging.getLogger(__name__)
-
-BAD_MAX: Final = 32
-"""Contents that failed and are remembered; the oldest is forgotten first."""
-
-BYTES_MAX: Final = 64 << 20
-
-SWITCHES_MAX: Final = 256
-"""Changes of policy that are kept; the oldest are forgotten first."""
-
-
-def state_folder(config: Path, environment: Mapping[str, str] = os.environ, engine: str = "") -> Path | None:
-    """Return where to remember the outcomes of a treadle.yaml's policies; None if nothing may be written.
-
-    Of several engines each but the first has a folder of its own, by its name.
-
-    Beside it, if it may be made there or somebody has made it for this user, else in systemd's ``STATE_DIRECTORY``,
-    else where the user keeps such things.
-    """
-    bases = (environment.get("STATE_DIRECTORY", "").partition(":")[0], *bases_of_user(environment))
-    beside, *others = state_folders(config, engine, bases)
-    if os.access(beside if beside.is_dir() else beside.parent, os.W_OK | os.X_OK):
-        return beside
-    for folder in others:
-        with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return folder
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class KeptSwitch:
-    """A change to another policy; ``time`` in UTC, ISO 8601."""
-
-    time: str
-    switch: PolicySwitch
-
-
-class PolicyMemory:
-    """Remembers in a folder; in none if it is None or cannot be used, which is logged once."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
-        self._good: Source | None = None
-        self._bad: dict[str, str] = {}
-        self._refuse_distrusted()
-        self._read()
-        self._read_stuck()
-
-    @property
-    def good(self) -> Source | None:
-        """The last policy that did well."""
-        return self._good
-
-    def reason_against(self, digest: str) -> str:
-        """Return why contents are not to be used, empty if there is no reason."""
-        return self._bad.get(digest, "")
-
-    def remember_good(self, settings: Settings) -> None:
-        """Remember a policy that is replaced and has not failed."""
-        if settings.source is not None:
-            self._good = settings.source
-            self._write()
-
-    def remember_bad(self, digest: str, reason: str) -> None:
-        """Remember that contents failed."""
-        self._bad.pop(digest, None)
-        self._bad[digest] = reason
-        self._bad = dict(list(self._bad.items())[-BAD_MAX:])
-        self._write()
-
-    def switches(self) -> list[KeptSwitch]:
-        """Return the changes of policy that are kept, oldest first; lines that are damaged are left out."""
-        return list(filter(None, map(_switch, self._content("switches.jsonl").splitlines())))
-
-    def remember_switch(self, switch: PolicySwitch) -> None:
-        """Keep a change to another policy, with the time."""
-        kept = KeptSwitch(datetime.now(UTC).isoformat(timespec="milliseconds"), switch)
-        lines = [json.dumps({"time": each.time, **asdict(each.switch)}) for each in (*self.switches(), kept)]
-        self._replace("switches.jsonl", "".join(f"{line}\n" for line in lines[-SWITCHES_MAX:]))
-
-    def stuck_file(self, digest: str) -> int | None:
-        """Return the descriptor of a file, open for writing, for where a part of these contents gets stuck."""
-        if self._folder is None:
-            return None
-        try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            descriptor = os.open(self._folder / "stuck", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            self._give_up(error)
-            return None
-        os.write(descriptor, digest.encode() + b"\n")
-        return descriptor
-
-    def _refuse_distrusted(self) -> None:
-        """Use no folder that others may write to: what is remembered of a policy is run again."""
-        if self._folder is not None and self._folder.exists():
-            reason = reason_against(self._folder)
-            if reason:
-                _log.warning("what became of policies is not remembered: %s", reason)
-                self._folder = None
-
-    def _read(self) -> None:
-        content = self._content("policies.json")
-        if not content:
-            return
-        try:
-            kept = json.loads(content)
-            self._bad = {str(digest): str(reason) for digest, reason in kept["bad"].items()}
-            if kept["good"] is not None:
-                self._good = _source(kept["good"])
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            _log.warning("%s/policies.json is damaged and is not used: %s", self._folder, error)
-            self._good, self._bad = None, {}
-
-    def _read_stuck(self) -> None:
-        digest, _, trace = self._content("stuck").partition("\n")
-        if self._folder is not None and trace.strip():
-            _log.error("the sidecar before this one ended because a part got stuck:\n%s", trace)
-            frames = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
-            # The stack, innermost frame first, of the thread that was stuck: the first that is a part's.
-            parts = [frame for frame in frames if "/treadle/" not in frame and "/threading.py" not in frame]
-            self.remember_bad(digest, f"got stuck: {(parts or frames or ['it is not known where'])[0]}")
-            (self._folder / "stuck").unlink(missing_ok=True)
-
-    def _content(self, name: str) -> str:
-        if self._folder is None:
-            return ""
-        try:
-            descriptor = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW)
-            with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
-                found = os.fstat(descriptor)
-                if found.st_uid not in trusted_owners() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                    _log.warning("%s/%s is not believed: others may have written it", self._folder, name)
-                    return ""
-                return file.read(BYTES_MAX)
-        except OSError:
-            return ""
-
-    def _write(self) -> None:
-        good = None if self._good is None else _plain(self._good)
-        self._replace("policies.json", json.dumps({"good": good, "bad": self._bad}, indent=1))
-
-    def _replace(self, file: str, text: str) -> None:
-        """Write a file of the folder, all of it or nothing."""
-        if self._folder is None:
-            return
-        try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            write_whole(self._folder / file, text)
-        except OSError as error:
-            self._give_up(error)
-
-    def _give_up(self, error: OSError) -> None:
-        _log.warning("how policies fare will not be remembered: %s: %s", self._folder, error.strerror)
-        self._folder = None
-
-
-def _switch(line: str) -> KeptSwitch | None:
-    try:
-        kept = json.loads(line)
-        switch = PolicySwitch(int(kept["sequence"]), int(kept["call"]), str(kept["policy"]), str(kept["reason"]))
-        return KeptSwitch(str(kept["time"]), switch)
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-def _plain(source: Source) -> dict[str, Any]:
-    files = {path: base64.b64encode(content).decode() for path, content in source.part_files.items()}
-    return {"file": source.file, "text": source.text, "part_files": files}
-
-
-def _source(kept: dict[str, Any]) -> Source:
-    files = {str(path): base64.b64decode(content) for path, content in kept["part_files"].items()}
-    return Source(str(kept["file"]), str(kept["text"]), files)
 
 
 def own_settings(settings: Settings, engine: str, file: str) -> Settings:
@@ -304,6 +114,8 @@ class Beside(EventSource):
         """Return what came with the frame."""
         return self._events
 
+
+_log = logging.getLogger(__name__)
 
 READ_LIMIT_S: Final = 20.0
 """Bound of reading a treadle.yaml, with whatever its parts import, and trying it out."""

@@ -28,7 +28,7 @@ from rich.table import Table
 from treadle.admin.install import ready_made
 from treadle.errors import counted
 from treadle.live.door import ask_door
-from treadle.live.policies import state_folder
+from treadle.live.policy_memory import state_folder
 from treadle_lab.demo.jobs import PROD, REST, DemoJob, during_kill, of_two_engines, together
 from treadle_lab.minicluster import ClusterSettings, MiniCluster
 from treadle_lab.minicluster.site import CS, Entries, write_site
