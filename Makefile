@@ -83,6 +83,7 @@ fast-test:
 .PHONY: test
 test: ## every check that a change must pass
 	@$(MAKE) --no-print-directory fast-test PYTEST_OPTIONS='--durations=15'
+	@$(MAKE) --no-print-directory java-lines
 	@# by file: tests of one file share its cluster, and each process has a shared one; they wait more than they work
 	@$(BIN)/pytest -n 3 --dist loadfile --durations=15 -m 'cluster and not slow'
 
