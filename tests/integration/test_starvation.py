@@ -1,4 +1,4 @@
-"""A policy that lets nothing through does not stop a cluster, and nobody takes its refusal for success."""
+"""A policy that lets nothing through does not stop a cluster, and its refusal does not look like success."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def starved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
     policy = folder / "treadle.yaml"
     policy.write_text("policy:\n  gate: {kind: file, path: gate.py, class: Nothing}\n")
     overrides = {
-        "yarn.scheduler.treadle.starvation-ms": "3000",
+        "yarn.scheduler.treadle.starvation-ms": "10000",
         "yarn.scheduler.treadle.starvation-hold-ms": "1000",
         "yarn.scheduler.treadle.lease-ms": "4000",
         **for_shell_jobs(folder / "cluster"),
@@ -51,8 +51,8 @@ def treadle(cluster: MiniCluster, *arguments: str) -> subprocess.CompletedProces
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
 
 
-def test_a_job_ends_though_the_policy_lets_nothing_through(starved: MiniCluster) -> None:
-    job = shell_job(starved, "starved", containers=3)
+def test_jobs_end_though_the_policy_lets_nothing_through(starved: MiniCluster) -> None:
+    jobs = [shell_job(starved, name, containers=3) for name in ("starved", "starved-too")]
     starved.wait_for("the engine to lose the lease", lambda: starved.rm.treadle()["Stalled"] == 1, 120)
     bean = starved.rm.treadle()  # a minute later it gets another chance
     assert bean["Schedules"] == 0
@@ -60,9 +60,16 @@ def test_a_job_ends_though_the_policy_lets_nothing_through(starved: MiniCluster)
     assert "places nothing" in str(bean["LastError"])
     assert bean["LastErrorTime"]
     assert "no: the engine answers but places nothing" in " ".join(treadle(starved, "status").stdout.split())
-    assert "places nothing" in starved.layout.logs.joinpath("rm.log").read_text()
-    assert job.wait() == "SUCCEEDED"
-    assert starved.rm.placements()[job.application_id] == {"treadle": 0, "native": job.containers()}
+    log = starved.layout.logs.joinpath("rm.log").read_text()
+    assert "places nothing" in log
+    assert [job.wait() for job in jobs] == ["SUCCEEDED"] * 2
+    placed = [starved.rm.placements()[job.application_id] for job in jobs]
+    assert [sum(by.values()) for by in placed] == [job.containers() for job in jobs]
+    for job, by in zip(jobs, placed, strict=True):
+        assert by["native"] > 0
+        assert by["treadle"] > 0
+        assert f"Placed a container for appattempt_{job.application_id.removeprefix('application_')}" in log
+    assert sum(by["treadle"] for by in placed) == starved.rm.treadle()["PlacedForNeglected"]
 
     used = treadle(starved, "policy", "use", "hdrf")
 

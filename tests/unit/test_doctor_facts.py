@@ -120,10 +120,10 @@ def test_values_that_the_shim_takes_are_well(conf: Path) -> None:
 def test_bounds_of_numbers_are_those_of_the_shim() -> None:
     source = (SHIM / "ShimConfig.java").read_text()
     keys = dict(re.findall(r'String (\w+) = PREFIX \+ "([^"]+)"', source))
-    units = {"KIB": "1024", "MIB": "1048576"}
+    units = {"KIB": "1024", "MIB": "1048576", "DAY_MS": "86400000"}
     read = {}
     for name, least, most in re.findall(r"settings\.number\((\w+), .+?, ([\w *]+), ([\w *]+)\)", source):
-        numbers = [re.sub("KIB|MIB", lambda unit: units[unit[0]], each).replace("_", "") for each in (least, most)]
+        numbers = [re.sub("KIB|MIB|DAY_MS", lambda unit: units[unit[0]], each) for each in (least, most)]
         read[keys[name]] = tuple(eval(each) for each in numbers)
     assert read == hadoop.NUMBERS
 

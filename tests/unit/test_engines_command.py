@@ -40,7 +40,7 @@ APPLICATIONS = {
 
 
 def of_bean(monkeypatch: pytest.MonkeyPatch, **bean: Any) -> None:
-    monkeypatch.setattr(engines, "read_bean", lambda rm, name, ca: bean)
+    monkeypatch.setattr(engines, "read_bean", lambda rm, ca: bean)
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +112,7 @@ def test_one_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     assert "one engine serves all applications" in said(capsys)
     assert "one engine serves all applications" in said(capsys, "--app", "application_1_0001")
 
-    def no_bean(rm: str, name: str, ca: object) -> dict[str, Any]:
+    def no_bean(rm: str, ca: object) -> dict[str, Any]:
         raise UserError("it runs without Treadle")
 
     monkeypatch.setattr(engines, "read_bean", no_bean)

@@ -29,7 +29,7 @@ def test_recordings_of_the_repository_are_decided_again_to_the_byte(
     assert verdict["decisions_different"] == 0, meant
     if not any("another engine recorded it" in note for note in verdict["notes"]):  # texts of a status may change
         assert (code, verdict["different"]) == (0, 0), meant
-    assert verdict["proposals"] > 50
+    assert verdict["proposals"] >= 50
 
 
 def test_show_says_what_is_in_a_recording(capsys: pytest.CaptureFixture[str]) -> None:
