@@ -361,8 +361,11 @@ final class ApplicationSection {
     /** Of what it has more than is sent. */
     final Set<Cap> exceeded = EnumSet.noneOf(Cap.class);
     private String capsShown;
-    /** Whether its requests were looked at at all. */
+    /** Whether its requests were looked at at all; whether they have changed since the latest look at them began. */
     boolean reviewed;
+    boolean changed;
+    /** A look at its requests that goes on in the next frame. */
+    AskSection.Walk walk;
     /** Whether something was not written because its user has changed much lately. */
     boolean late;
     /** Whether it has names that no node and no rack has. */
@@ -403,7 +406,7 @@ final class ApplicationSection {
     void stands(Cap cap, int count, boolean more) {
       Integer before = standing.put(cap, count);
       budget.stands(cap, count - (before == null ? 0 : before));
-      budget.spend(cap == Cap.REQUEST_KEYS ? (long) UserBudget.KEY * count : count);
+      budget.spend(cap == Cap.REQUEST_KEYS ? 0 : count);
       if (more) {
         exceeded.add(cap);
       } else {

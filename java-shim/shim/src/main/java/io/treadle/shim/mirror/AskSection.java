@@ -37,6 +37,8 @@ final class AskSection {
    */
   static final int KEPT_INDICES = 1 << 12;
 
+  /** So many request keys of an application are looked at for one frame. */
+  private static final int SLICE = 125;
   /** Which value of a row of requests is the count. */
   private static final int COUNT = 4;
 
@@ -106,33 +108,41 @@ final class AskSection {
     }
   }
 
-  /** Compares the requests of an application with what was sent, as many as it may have there. */
-  void review(Draft draft, ApplicationSection.Row app) {
-    round++;
-    int most = app.room(Cap.REQUEST_KEYS);
-    Walk walk = new Walk(draft, app);
-    int looked = 0;
-    boolean more = false;
-    for (SchedulerRequestKey key : app.app.getSchedulerKeys()) {
-      if (looked == most) {
-        more = true;
-        break;
-      }
-      looked++;
+  /**
+   * Compares the next {@value #SLICE} requests of an application with what was sent, in a snapshot all; as many as it
+   * may have there.
+   *
+   * @return whether none is left
+   */
+  boolean review(Draft draft, ApplicationSection.Row app) {
+    Walk walk = app.walk == null ? new Walk(app, ++round) : app.walk;
+    int looked = walk.looked;
+    int until = draft.snapshot ? walk.most : Math.min(walk.most, looked + SLICE);
+    walk.draft = draft;
+    while (walk.looked < until && walk.keys.hasNext()) {
+      SchedulerRequestKey key = walk.keys.next();
+      walk.looked++;
       if (key.getContainerToUpdate() == null) {
         review(walk, key);
       }
     }
-    app.stands(Cap.REQUEST_KEYS, looked, more);
-    app.stands(Cap.LOCALITIES, walk.localities, walk.moreLocalities);
-    view.keys(app.app.getApplicationAttemptId(), most < Cap.REQUEST_KEYS.ofApplication ? most : null);
-    removeUnseen(draft, app);
+    app.budget.spend((long) UserBudget.KEY * (walk.looked - looked));
+    app.walk = walk.looked < walk.most && walk.keys.hasNext() ? walk : null;
+    if (app.walk == null) {
+      app.stands(Cap.REQUEST_KEYS, walk.looked, walk.keys.hasNext());
+      app.stands(Cap.LOCALITIES, walk.localities, walk.moreLocalities);
+      view.keys(app.app.getApplicationAttemptId(), walk.most < Cap.REQUEST_KEYS.ofApplication ? walk.most : null);
+      removeUnseen(walk);
+    }
+    return app.walk == null;
   }
 
-  private void removeUnseen(Draft draft, ApplicationSection.Row app) {
+  private void removeUnseen(Walk walk) {
+    ApplicationSection.Row app = walk.app;
+    Draft draft = walk.draft;
     for (Iterator<Row> all = app.keys.values().iterator(); all.hasNext();) {
       Row request = all.next();
-      if (request.seen != round) {
+      if (request.seen != walk.round) {
         if (request.count() > 0) {
           setCount(draft, request, 0);
         }
@@ -145,18 +155,24 @@ final class AskSection {
     }
   }
 
-  /** One look at the requests of an application. */
-  private static final class Walk {
-    private final Draft draft;
+  /** One look at the requests of an application, of several frames if there are many; the set of keys allows that. */
+  static final class Walk {
     private final ApplicationSection.Row app;
+    private final long round;
+    private final Iterator<SchedulerRequestKey> keys;
+    private final int most;
     private final int mostLocalities;
+    private Draft draft;
+    private int looked;
     private int localities;
     private boolean moreLocalities;
     private int unknownPlaces;
 
-    Walk(Draft draft, ApplicationSection.Row app) {
-      this.draft = draft;
+    Walk(ApplicationSection.Row app, long round) {
       this.app = app;
+      this.round = round;
+      keys = app.app.getSchedulerKeys().iterator();
+      most = app.room(Cap.REQUEST_KEYS);
       mostLocalities = app.room(Cap.LOCALITIES);
     }
   }
@@ -172,7 +188,7 @@ final class AskSection {
       request = newRow(walk.draft, app, key);
       app.keys.put(key, request);
     }
-    request.seen = round;
+    request.seen = walk.round;
     if (waits) {
       walk.localities += request.localities.size();
     } else {
@@ -280,7 +296,7 @@ final class AskSection {
 
   private void review(Walk walk, Row request, String name, ResourceRequest asked, Locality before) {
     Locality locality = before == null ? new Locality() : before;
-    locality.seen = round;
+    locality.seen = walk.round;
     int count = asked.getNumContainers();
     boolean relax = asked.getRelaxLocality();
     if ((before == null || locality.count != count || locality.relax != relax) && !walk.app.waits(walk.draft)) {
@@ -295,7 +311,7 @@ final class AskSection {
   private void removeUnseen(Walk walk, Row request) {
     for (Iterator<Map.Entry<String, Locality>> all = request.localities.entrySet().iterator(); all.hasNext();) {
       Map.Entry<String, Locality> entry = all.next();
-      if (entry.getValue().seen != round) {
+      if (entry.getValue().seen != walk.round) {
         walk.app.budget.spend(UserBudget.ROW);
         entry.getValue().count = 0;
         write(walk.draft, request, entry.getKey(), entry.getValue());

@@ -158,13 +158,16 @@ public final class Mirror implements Directory {
   private void writeChanges(Changes changes) {
     nodes.update(draft, changes);
     if (nodes.takeNewPlaces()) {
-      applications.rows().stream().filter(row -> row.unknownPlaces).forEach(late::add);
+      applications.rows().stream().filter(row -> row.unknownPlaces).forEach(row -> {
+        row.changed = true;
+        late.add(row);
+      });
     }
     changes.applications.forEach(this::reviewApplication);
     // after those that have gone: nothing may follow the row that says so
     List<ApplicationSection.Row> turns = new ArrayList<>(late);
     late.clear();
-    turns.stream().filter(ApplicationSection.Row::lives).forEach(this::reviewAsks);
+    turns.stream().filter(ApplicationSection.Row::lives).forEach(this::goOn);
     changes.steps.forEach(this::take);
     asks.writePlaced(draft).forEach(this::reviewAsks);
     for (ApplicationId id : changes.asks) {
@@ -218,6 +221,13 @@ public final class Mirror implements Directory {
 
   /** Looks at an application's requests and blacklist, now or when its user may change more. */
   private void reviewAsks(ApplicationSection.Row row) {
+    row.changed = true;
+    if (row.walk == null) {
+      goOn(row);
+    }
+  }
+
+  private void goOn(ApplicationSection.Row row) {
     if (!draft.snapshot && !row.budget.isReady(draft.monotonicMs)) {
       if (!row.reviewed) {
         view.keys(row.app.getApplicationAttemptId(), 0);
@@ -226,15 +236,21 @@ public final class Mirror implements Directory {
       return;
     }
     row.reviewed = true;
-    row.late = false;
-    row.unknownPlaces = false;
-    asks.review(draft, row);
+    if (row.walk == null) {
+      row.changed = false;
+      row.late = false;
+      row.unknownPlaces = false;
+    }
+    if (!asks.review(draft, row)) {
+      late.add(row);
+      return;
+    }
     if (!row.awaitingAm || row.blacklistDue) {
       asks.reviewBlacklist(draft, row);
       row.blacklistDue = row.late;
     }
     row.reportCaps(draft);
-    if (row.late) {
+    if (row.late || row.changed) {
       late.add(row);
     }
   }

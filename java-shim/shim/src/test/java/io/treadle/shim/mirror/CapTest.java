@@ -117,7 +117,7 @@ class CapTest {
   void aKeyThatIsServedMakesRoomForTheNext() throws Exception {
     ask(0, KEYS + MORE, 1);
     node.nodeHeartbeat(true);
-    cluster.tick();
+    settle();
     int served = cluster.scheduler.getApplicationAttempt(am.getApplicationAttemptId()).getLiveContainers().size() - 1;
     assertTrue(served > 0 && served < MORE, "" + served);
     assertEquals(KEYS, known().requests.size());
@@ -135,7 +135,7 @@ class CapTest {
     ask(0, MORE, 2, false);
     assertFalse(isKnown(further));
     node.nodeHeartbeat(true);
-    cluster.tick();
+    settle();
     assertTrue(cluster.scheduler.getApplicationAttempt(am.getApplicationAttemptId()).getLiveContainers().size() > 1);
     assertFalse(isKnown(further));
     assertEquals(KEYS, known().requests.size());
@@ -235,7 +235,7 @@ class CapTest {
   }
 
   private void settle() {
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 40; i++) {
       cluster.tick();
     }
   }
