@@ -27,9 +27,7 @@ import java.util.concurrent.locks.LockSupport;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
-import org.apache.hadoop.yarn.api.records.ContainerStatus;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
-import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
@@ -260,11 +258,6 @@ public class Shim {
     taps.handled(event);
   }
 
-  /** A container has ended. */
-  public void completed(RMContainer container, ContainerStatus status) {
-    taps.containerCompleted(container, status);
-  }
-
   /** What an AM holds while it changes its asks and takes its containers. Any thread. */
   public Lock asks(ApplicationAttemptId attempt) {
     return asks.of(attempt);
@@ -298,11 +291,9 @@ public class Shim {
       if (placed.getSchedulerRequestKey().getContainerToUpdate() == null) {
         metrics.placed(placed.getSchedulerApplicationAttempt().getApplicationId(), byTreadle);
       }
-      if (!byTreadle) {
-        if (stockSchedules()) {
-          upkeep.observer().placed(placed.getSchedulerApplicationAttempt(), placed.getSchedulerRequestKey(),
-              placed.getSchedulerNode().getNodeID());
-        }
+      if (!byTreadle && stockSchedules()) {
+        upkeep.observer().placed(placed.getSchedulerApplicationAttempt(), placed.getSchedulerRequestKey(),
+            placed.getSchedulerNode().getNodeID());
       }
     }
   }

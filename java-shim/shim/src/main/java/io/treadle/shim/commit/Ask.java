@@ -6,8 +6,8 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /** What asks for containers: a request key of an application attempt. Immutable. */
 public final class Ask {
-  private final ApplicationAttemptId attempt;
-  private final SchedulerRequestKey key;
+  final ApplicationAttemptId attempt;
+  final SchedulerRequestKey key;
 
   /** The ask of an attempt under a key. */
   public Ask(ApplicationAttemptId attempt, SchedulerRequestKey key) {

@@ -123,7 +123,7 @@ public final class Committer {
   }
 
   /** The scheduler's lock is not fair: without a pause this thread would take it again before any that waits. */
-  private static void letOthersIn() {
+  static void letOthersIn() {
     LockSupport.parkNanos(1);
   }
 

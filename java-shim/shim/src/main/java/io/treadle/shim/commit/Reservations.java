@@ -3,7 +3,6 @@ package io.treadle.shim.commit;
 
 import io.treadle.shim.SchedulerPort;
 import java.util.concurrent.locks.Lock;
-import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 
@@ -33,16 +32,6 @@ public final class Reservations {
       }
     }
     return released;
-  }
-
-  /**
-   * Releases the reservation on a node.
-   *
-   * @return false if the node has gone or has none
-   */
-  public boolean release(NodeId node) {
-    FiCaSchedulerNode found = port.scheduler().getNode(node);
-    return found != null && release(found);
   }
 
   private boolean release(FiCaSchedulerNode node) {

@@ -9,7 +9,6 @@ import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
-import java.util.AbstractMap.SimpleImmutableEntry;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
@@ -19,7 +18,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
@@ -54,7 +52,7 @@ public final class StarvationGuard {
   private final Diagnosis diagnosis;
   private final CommitSettings settings;
   private final Runnable counted;
-  private final Map<Map.Entry<ApplicationAttemptId, SchedulerRequestKey>, Watch> watches = new ConcurrentHashMap<>();
+  private final Map<Ask, Watch> watches = new ConcurrentHashMap<>();
   /** When a look first named an attempt or a node as held on purpose; until a container comes. */
   private final Map<Object, Long> heldSince = new ConcurrentHashMap<>();
   /** The least room after a commit since the latest look began, by node; and between the look before and that. */
@@ -71,7 +69,7 @@ public final class StarvationGuard {
   private int engineLastPlacedAt;
   private final List<ApplicationAttemptId> notLookedAt = new ArrayList<>();
   /** Nodes, first those on which nothing was committed lately; and those with room for a size. */
-  private final List<FiCaSchedulerNode> open = new ArrayList<>();
+  private List<FiCaSchedulerNode> open;
   private final Map<Resource, List<FiCaSchedulerNode>> fitting = new HashMap<>();
   /** The indices of attempts and nodes that are not held on purpose. */
   private final Map<Object, Integer> indices = new HashMap<>();
@@ -100,9 +98,7 @@ public final class StarvationGuard {
 
   /** Why the engine may not schedule now, or null. Any thread. */
   public String suspension() {
-    String why = suspension;
-    return why == null || settings.nowMs() - suspendedUntilMs >= 0 ? null : why + ". Correct the policy and run 'yarn"
-        + " rmadmin -refreshQueues'; it gets another chance then, or after 6 times " + ShimConfig.STARVATION_MS;
+    return settings.nowMs() - suspendedUntilMs >= 0 ? null : suspension;
   }
 
   /** A container was placed, by anybody. Any thread. */
@@ -110,8 +106,12 @@ public final class StarvationGuard {
     if (settings.nowMs() - lookedMs <= starvationMs / 2) {
       ApplicationAttemptId attempt = placed.getSchedulerApplicationAttempt().getApplicationAttemptId();
       FiCaSchedulerNode node = placed.getSchedulerNode();
-      least.merge(node.getNodeID(), Resources.clone(node.getUnallocatedResource()), Resources::componentwiseMin);
-      watches.remove(new SimpleImmutableEntry<>(attempt, placed.getSchedulerRequestKey()));
+      Resource room = node.getUnallocatedResource();
+      Resource before = least.get(node.getNodeID());
+      if (before == null || !Resources.fitsIn(before, room)) {
+        least.merge(node.getNodeID(), Resources.clone(room), Resources::componentwiseMin);
+      }
+      watches.remove(new Ask(attempt, placed.getSchedulerRequestKey()));
       heldSince.remove(attempt);
       heldSince.remove(node.getNodeID());
     }
@@ -128,7 +128,9 @@ public final class StarvationGuard {
     if (starvationMs == 0 || notLookedAt.isEmpty() && nowMs - lookedMs < starvationMs / (LOOKS - 1)) {
       return;
     }
-    begin(directory, nowMs);
+    if (notLookedAt.isEmpty()) {
+      begin(directory, nowMs);
+    }
     name(answer, directory, nowMs);
     for (steps = 0; !notLookedAt.isEmpty() && steps < STEPS_PER_TICK; steps++) {
       ApplicationAttemptId attempt = notLookedAt.remove(notLookedAt.size() - 1);
@@ -140,12 +142,10 @@ public final class StarvationGuard {
   }
 
   private void begin(Directory directory, long nowMs) {
-    if (!notLookedAt.isEmpty()) {
-      return;
-    }
     leastBefore = least;
     least = new ConcurrentHashMap<>();
     look += nowMs - lookedMs > starvationMs / 2 ? 2 : 1;
+    watches.values().removeIf(watch -> watch.last < look - 1);
     lookedMs = nowMs;
     served = 0;
     for (int index = 0; index < directory.applications(); index++) {
@@ -154,8 +154,7 @@ public final class StarvationGuard {
       }
     }
     Collections.shuffle(notLookedAt);
-    open.clear();
-    open.addAll(port.scheduler().getAllNodes());
+    open = new ArrayList<>(port.scheduler().getAllNodes());
     Collections.shuffle(open);
     open.sort(Comparator.comparing(node -> leastBefore.containsKey(node.getNodeID())));
     Set<Object> there = new HashSet<>(notLookedAt);
@@ -186,13 +185,13 @@ public final class StarvationGuard {
     int key = 0;
     int followed = 0;
     int end = steps + STEPS_PER_TICK;
-    for (; key < directory.requestKeys(index) && steps < end; LockSupport.parkNanos(1)) {
+    for (; key < directory.requestKeys(index) && steps < end; Committer.letOthersIn()) {
       port.readLock().lock();
       try {
         checks.begin(directory);
         for (int pause = steps + STEPS; steps < pause && key < directory.requestKeys(index); key++, steps++) {
           SchedulerRequestKey asked = followed < COMMITS ? directory.requestKey(index, key) : null;
-          followed += asked != null && look(new SimpleImmutableEntry<>(attempt, asked), index, key) ? 1 : 0;
+          followed += asked != null && look(new Ask(attempt, asked), index, key) ? 1 : 0;
         }
       } catch (RuntimeException e) {
         LOG.failure("a look for neglected requests", e);
@@ -206,14 +205,14 @@ public final class StarvationGuard {
   }
 
   /** Looks at a key; answers whether it could be served. */
-  private boolean look(Map.Entry<ApplicationAttemptId, SchedulerRequestKey> ask, int index, int key) {
+  private boolean look(Ask ask, int index, int key) {
     Watch watch = watches.remove(ask);
-    if (watch == null || watch.last < look - 1 || reasonAgainst(index, key, watch.node) != null
+    if (watch == null || reasonAgainst(index, key, watch.node) != null
         || !fits(least.get(watch.node)) || !fits(leastBefore.get(watch.node))) {
       NodeId node = find(ask, index, key);
       // only the engine knows what applications with such tags need
       if (node == null || !placement.app.isWaitingForAMContainer() && ApplicationTags.areForEngine(
-          port.rmContext().getRMApps().get(ask.getKey().getApplicationId()))) {
+          port.rmContext().getRMApps().get(ask.attempt.getApplicationId()))) {
         return false;
       }
       watch = new Watch();
@@ -238,9 +237,9 @@ public final class StarvationGuard {
   }
 
   /** A node on which an ask passes every check; null if none of those that are tried will do. */
-  private NodeId find(Map.Entry<ApplicationAttemptId, SchedulerRequestKey> ask, int index, int key) {
-    FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(ask.getKey());
-    AppPlacementAllocator<?> asks = app == null ? null : app.getAppPlacementAllocator(ask.getValue());
+  private NodeId find(Ask ask, int index, int key) {
+    FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(ask.attempt);
+    AppPlacementAllocator<?> asks = app == null ? null : app.getAppPlacementAllocator(ask.key);
     if (asks == null || asks.getOutstandingAsksCount(ResourceRequest.ANY) <= 0) {
       return null;
     }
@@ -270,7 +269,7 @@ public final class StarvationGuard {
 
   private void commit(ProposalFrame answer, Directory directory, BooleanSupplier mayCommit, CommitTime time) {
     int[][] rows = neglected.stream().map(watch -> new int[] {
-        indices.get(watch.ask.getKey()), watch.key, indices.get(watch.node)}).toArray(int[][]::new);
+        indices.get(watch.ask.attempt), watch.key, indices.get(watch.node)}).toArray(int[][]::new);
     CommitResult result = committer.commit(ProposalFrame.of(answer, rows), directory, rows.length, mayCommit, time);
     for (int row = 0; row < rows.length; row++) {
       if (result.fate(row) == Fate.COMMITTED) {
@@ -279,19 +278,20 @@ public final class StarvationGuard {
         counted.run();
         LOG.warn("Placed a container for {}: the engine left it beside idle room for {} ms", watch.ask, starvationMs);
         if (watch.first > engineLastPlacedAt) {
-          unserved.add(watch.ask.getKey().getApplicationId());
+          unserved.add(watch.ask.attempt.getApplicationId());
         }
       }
     }
     if (unserved.size() > 1) {
       suspendedUntilMs = settings.nowMs() + 6 * starvationMs;
-      suspension = "the engine answers but places nothing: for " + starvationMs + " ms nodes had room for " + unserved;
+      suspension = "the engine answers but places nothing: for " + starvationMs + " ms nodes had room for " + unserved
+          + ". Correct the policy and run 'yarn rmadmin -refreshQueues', or wait 6 times " + ShimConfig.STARVATION_MS;
       unserved.clear();
     }
   }
 
   private static final class Watch {
-    private Map.Entry<ApplicationAttemptId, SchedulerRequestKey> ask;
+    private Ask ask;
     private NodeId node;
     private int first;
     private int last;

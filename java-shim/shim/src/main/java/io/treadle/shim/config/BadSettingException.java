@@ -10,8 +10,4 @@ public final class BadSettingException extends Exception {
   BadSettingException(String message) {
     super(message);
   }
-
-  BadSettingException(String message, Throwable cause) {
-    super(message, cause);
-  }
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.link;
 
-import com.fasterxml.jackson.databind.ObjectMapper;
-import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import io.treadle.shim.Log;
 import io.treadle.shim.config.ShimConfig;
 import java.io.IOException;
@@ -13,6 +12,7 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
 import org.apache.hadoop.util.StringUtils;
+import org.apache.hadoop.util.Time;
 
 /**
  * A sidecar that is the RM's child. Started when the link wants an engine, started again with growing pauses when it
@@ -48,7 +48,7 @@ public final class ManagedSidecar implements EngineSource {
 
   /** A sidecar that is not started yet; {@code onStart} is called with each start. */
   public ManagedSidecar(ShimConfig config, Runnable onStart) {
-    this(config, onStart, () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime()));
+    this(config, onStart, Time::monotonicNow);
   }
 
   ManagedSidecar(ShimConfig config, Runnable onStart, LongSupplier clockMs) {
@@ -112,12 +112,9 @@ public final class ManagedSidecar implements EngineSource {
     LOG.info("Started Treadle's sidecar: {}; its log is {}", command, config.logFile);
   }
 
-  private String greeting() throws IOException {
-    ObjectMapper json = new ObjectMapper();
-    ObjectNode greeting = json.createObjectNode();
-    greeting.put("handshake", Py4jEngine.HANDSHAKE);
-    greeting.put("secret", StringUtils.byteToHexString(secret));
-    return json.writeValueAsString(greeting);
+  private String greeting() {
+    return JsonNodeFactory.instance.objectNode().put("handshake", Py4jEngine.HANDSHAKE)
+        .put("secret", StringUtils.byteToHexString(secret)).toString();
   }
 
   /** Notes that the process has gone, or never started: the next one is started after a pause that doubles. */

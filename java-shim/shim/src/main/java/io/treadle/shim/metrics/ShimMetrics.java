@@ -157,11 +157,6 @@ public final class ShimMetrics {
     return text.toString();
   }
 
-  /** One number now. */
-  public long number(String name) {
-    return numbers.get(name).getAsLong();
-  }
-
   /** One text now. */
   public String text(String name) {
     return textsByName.get(name).get();

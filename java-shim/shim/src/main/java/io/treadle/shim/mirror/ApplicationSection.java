@@ -61,9 +61,8 @@ final class ApplicationSection {
   private final Set<Row> unsettled = new LinkedHashSet<>();
   private final Set<Row> dirty = new LinkedHashSet<>();
   private final Set<Row> dirtyUsages = new LinkedHashSet<>();
-  /** Of leaves that were looked at for this frame: the active attempts, and the headroom by partitions asked for. */
+  /** Of leaves that were looked at for this frame: the active attempts. */
   private final Map<CSQueue, Set<FiCaSchedulerApp>> active = new IdentityHashMap<>();
-  private final Map<CSQueue, Map<Set<String>, long[]>> headrooms = new IdentityHashMap<>();
   private final QueueSection queues;
   private final EngineView view;
   private final Map<String, UserBudget> budgets = new HashMap<>();
@@ -218,8 +217,8 @@ final class ApplicationSection {
   /** Writes the rows that are due; once a frame, after the queues' limits. */
   void write(Draft draft) {
     active.clear();
-    headrooms.clear();
-    dirtyUsages.stream().filter(Row::lives).forEach(row -> writeUsage(draft, row));
+    Map<CSQueue, Map<Set<String>, long[]>> headrooms = new IdentityHashMap<>();
+    dirtyUsages.stream().filter(Row::lives).forEach(row -> writeUsage(draft, row, headrooms));
     dirtyUsages.clear();
     for (Row row : dirty) {
       write(draft, row);
@@ -249,7 +248,8 @@ final class ApplicationSection {
         .u8(row.state).flag(row.awaitingAm).u8(0).end();
   }
 
-  private void writeUsage(Draft draft, Row row) {
+  /** {@code headrooms}: by leaf and partitions asked for, what was found for this frame. */
+  private void writeUsage(Draft draft, Row row, Map<CSQueue, Map<Set<String>, long[]>> headrooms) {
     long[] headroom = headrooms.computeIfAbsent(row.queue, leaf -> new HashMap<>())
         .computeIfAbsent(row.user.partitions, some -> queues.headroom(row.queue, some, draft.resources()));
     long[] now = draft.section(Section.APPLICATION_USAGE).i32(row.index).i32(row.app.getLiveContainersMap().size())
@@ -351,7 +351,7 @@ final class ApplicationSection {
     final Map<SchedulerRequestKey, AskSection.Row> keys = new HashMap<>();
     /** With null where a key has gone and its index may be used again. */
     final List<AskSection.Row> keysByIndex = new ArrayList<>();
-    final Indices keyIndices = new Indices(AskSection.KEPT_INDICES, Indices.REST_MS);
+    final Indices keyIndices = new Indices(Indices.REST_MS);
     /** How many of its keys have outstanding requests. */
     int askingKeys;
     final UserBudget budget;

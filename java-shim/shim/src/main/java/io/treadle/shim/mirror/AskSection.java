@@ -30,7 +30,7 @@ import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
  */
 final class AskSection {
   /** So many names of an application that no node and no rack has are sent. */
-  private static final int UNKNOWN_PLACES = 16;
+  private static final int UNKNOWN_PLACES = 4;
   /**
    * A key with a lower index keeps it for the attempt's life, so that a key that comes again is known; higher indices
    * are used again for other keys.
@@ -198,11 +198,7 @@ final class AskSection {
 
   private Row newRow(Draft draft, ApplicationSection.Row app, SchedulerRequestKey key) {
     Row request = new Row(app.keyIndices.take(draft.monotonicMs), app, key);
-    if (request.index == app.keysByIndex.size()) {
-      app.keysByIndex.add(request);
-    } else {
-      app.keysByIndex.set(request.index, request);
-    }
+    Indices.put(app.keysByIndex, request.index, request);
     return request;
   }
 

@@ -5,10 +5,9 @@ import io.treadle.shim.CountedResources;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.wire.Section;
 import java.util.Arrays;
-import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import java.util.TreeSet;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.NodeLabel;
 import org.apache.hadoop.yarn.api.records.Resource;
@@ -83,8 +82,7 @@ final class ClusterSection {
     settings.put("lease-ms", String.valueOf(shim.leaseMs));
     settings.put("tick-ms", String.valueOf(shim.tickMs));
     settings.put("batch-size", String.valueOf(shim.batchSize));
-    settings.put("cluster-id",
-        yarn.get(YarnConfiguration.RM_CLUSTER_ID, YarnConfiguration.DEFAULT_RM_CLUSTER_ID));
+    settings.put("cluster-id", yarn.get(YarnConfiguration.RM_CLUSTER_ID, YarnConfiguration.DEFAULT_RM_CLUSTER_ID));
     settings.put("shared-partitions", sharedPartitions(draft));
     return settings;
   }
@@ -94,12 +92,7 @@ final class ClusterSection {
     if (draft.partitions.size() == 1) {
       return "";
     }
-    Collection<String> shared = new TreeSet<>();
-    for (NodeLabel label : draft.context.getNodeLabelManager().getClusterNodeLabels()) {
-      if (!label.isExclusive()) {
-        shared.add(label.getName());
-      }
-    }
-    return String.join(",", shared);
+    return draft.context.getNodeLabelManager().getClusterNodeLabels().stream().filter(label -> !label.isExclusive())
+        .map(NodeLabel::getName).sorted().collect(Collectors.joining(","));
   }
 }

@@ -48,8 +48,7 @@ final class ContainerSection {
     long[] values = draft.section(Section.CONTAINERS).i64(number(id, row)).i32(row == null ? -1 : row.index)
         .i32(step.requestKey == null ? 0 : step.requestKey.getPriority().getPriority()).i32(nodes.index(step.node))
         .u8(step.kind).i64(step.timeMs).i64(step.createdMs).i32(step.exitStatus).flag(ours).flag(step.am)
-        .amounts(step.capability).row();
-    draft.section(Section.CONTAINERS).write(values);
+        .amounts(step.capability).endIfOther(null);
     if (step.kind == ContainerStep.COMPLETED) {
       treadles.remove(id);
       if (row != null) {

@@ -25,7 +25,7 @@ final class Draft {
   private static final long TEXTS_REST_MS = 10_000;
 
   private final Map<String, Name> names = new HashMap<>();
-  private final Indices indices = new Indices(0, TEXTS_REST_MS);
+  private final Indices indices = new Indices(TEXTS_REST_MS);
   final CapacityScheduler scheduler;
   final RMContext context;
   final MirrorSettings settings;

@@ -3,6 +3,7 @@ package io.treadle.shim.mirror;
 
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.List;
 
 /**
  * Indices that are given out and given back. One that was given back rests before it is given out again: an answer that
@@ -11,14 +12,12 @@ import java.util.Deque;
 final class Indices {
   static final long REST_MS = 1000;
 
-  private final int kept;
   private final long restMs;
   private final Deque<long[]> free = new ArrayDeque<>();
   private int size;
 
-  /** Of these indices the first {@code kept} are given out once, the others again after {@code restMs} milliseconds. */
-  Indices(int kept, long restMs) {
-    this.kept = kept;
+  /** Indices that are given out again {@code restMs} milliseconds after they were given back. */
+  Indices(long restMs) {
     this.restMs = restMs;
   }
 
@@ -31,8 +30,15 @@ final class Indices {
   }
 
   void giveBack(int index, long nowMs) {
-    if (index >= kept) {
-      free.add(new long[] {index, nowMs});
+    free.add(new long[] {index, nowMs});
+  }
+
+  /** Puts a row at its index in a list of all: at the end, or in place of one that has gone. */
+  static <T> void put(List<T> byIndex, int index, T row) {
+    if (index == byIndex.size()) {
+      byIndex.add(row);
+    } else {
+      byIndex.set(index, row);
     }
   }
 

@@ -117,7 +117,7 @@ public final class Mirror implements Directory {
         || cluster.typesChanged(port.scheduler())) {
       journal.snapshotNeeded();
     }
-    Changes changes = journal.take();
+    Journal.Changes changes = journal.take();
     boolean done = false;
     try {
       if (changes.snapshot) {
@@ -155,7 +155,7 @@ public final class Mirror implements Directory {
     indicesAtSnapshot = indices();
   }
 
-  private void writeChanges(Changes changes) {
+  private void writeChanges(Journal.Changes changes) {
     nodes.update(draft, changes);
     if (nodes.takeNewPlaces()) {
       applications.rows().stream().filter(row -> row.unknownPlaces).forEach(row -> {

@@ -5,8 +5,6 @@ import io.treadle.shim.Cap;
 
 /** Bounds and times of a {@link Mirror}; fixed for its life. */
 public final class MirrorSettings {
-  static final int INDEX_LIMIT = 1 << 16;
-
   /** The longest frame, bytes. */
   public final int frameMaxBytes;
   /** Age of a node's last heartbeat from which on it is not used, milliseconds. */
@@ -16,17 +14,12 @@ public final class MirrorSettings {
   /** In which time every application is looked at, marked or not, milliseconds. */
   public final long applicationReviewMs;
   /** How many names and indices may be given out after a snapshot before the next one. */
-  public final int indexLimit;
+  int indexLimit = 1 << 16;
   /** How many request keys, localities and blacklisted names of a user the engine receives. */
-  final int ofUser;
+  int ofUser = Cap.OF_USER;
 
-  /** All of them; for tests. Review times of 0 review everything in each frame. */
-  MirrorSettings(int frameMaxBytes, long staleAfterMs, long nodeReviewMs, long applicationReviewMs, int indexLimit) {
-    this(frameMaxBytes, staleAfterMs, nodeReviewMs, applicationReviewMs, indexLimit, Cap.OF_USER);
-  }
-
-  MirrorSettings(int frameMaxBytes, long staleAfterMs, long nodeReviewMs, long applicationReviewMs, int indexLimit,
-      int ofUser) {
+  /** For tests: review times of 0 review everything in each frame. */
+  MirrorSettings(int frameMaxBytes, long staleAfterMs, long nodeReviewMs, long applicationReviewMs) {
     if (frameMaxBytes < 4096) {
       throw new IllegalArgumentException("frames must be allowed at least 4096 bytes, not " + frameMaxBytes);
     }
@@ -34,12 +27,10 @@ public final class MirrorSettings {
     this.staleAfterMs = staleAfterMs;
     this.nodeReviewMs = nodeReviewMs;
     this.applicationReviewMs = applicationReviewMs;
-    this.indexLimit = indexLimit;
-    this.ofUser = ofUser;
   }
 
   /** Settings with the usual review times. */
   public static MirrorSettings of(int frameMaxBytes, long staleAfterMs) {
-    return new MirrorSettings(frameMaxBytes, staleAfterMs, 200, 1000, INDEX_LIMIT);
+    return new MirrorSettings(frameMaxBytes, staleAfterMs, 200, 1000);
   }
 }

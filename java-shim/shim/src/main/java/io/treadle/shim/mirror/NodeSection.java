@@ -40,7 +40,7 @@ final class NodeSection {
   private final Map<NodeId, Row> rows = new HashMap<>();
   /** With null where a node has gone. */
   private final List<Row> byIndex = new ArrayList<>();
-  private Indices indices = new Indices(0, Indices.REST_MS);
+  private Indices indices = new Indices(Indices.REST_MS);
   /** Names of nodes and racks, and how many nodes have each. */
   private final Map<String, Integer> places = new HashMap<>();
   private boolean newPlaces;
@@ -59,13 +59,13 @@ final class NodeSection {
   void reset() {
     rows.clear();
     byIndex.clear();
-    indices = new Indices(0, Indices.REST_MS);
+    indices = new Indices(Indices.REST_MS);
     places.clear();
     attributesLater.clear();
   }
 
   /** Writes the nodes that changed, and the attributes of those on some hosts. */
-  void update(Draft draft, Changes changes) {
+  void update(Draft draft, Journal.Changes changes) {
     changes.nodes.forEach(id -> review(draft, id));
     Set<NodeId> again = new HashSet<>(attributesLater);
     attributesLater.clear();
@@ -134,11 +134,7 @@ final class NodeSection {
     Row row = new Row(indices.take(draft.monotonicMs), node);
     rows.put(row.id, row);
     count(row, 1);
-    if (row.index == byIndex.size()) {
-      byIndex.add(row);
-    } else {
-      byIndex.set(row.index, row);
-    }
+    Indices.put(byIndex, row.index, row);
     return row;
   }
 

@@ -17,7 +17,6 @@ import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.QueueState;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.AbstractUsersManager;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ResourceUsage;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.SchedulingMode;
@@ -249,22 +248,21 @@ final class QueueSection {
     for (Iterator<User> rest = dueUsers.iterator(); rest.hasNext() && left > 0; left--) {
       User user = rest.next();
       rest.remove();
-      AbstractUsersManager manager = user.leaf.getAbstractUsersManager();
       Row queue = rows.get(user.leaf);
-      if (queue != null && user.isAsking() && manager instanceof UsersManager) {
-        write(draft, user, queue.index, (UsersManager) manager);
+      if (queue != null && queue.leaf && user.isAsking()) {
+        write(draft, user, queue.index);
       }
     }
   }
 
-  private static void write(Draft draft, User user, int queue, UsersManager manager) {
-    UsersManager.User known = manager.getUser(user.name);
+  private static void write(Draft draft, User user, int queue) {
+    UsersManager.User known = LeafQueues.user(user.leaf, user.name);
     if (known == null) {
       return;
     }
     for (String partition : user.partitions) {
       user.sent.put(partition, draft.section(Section.USERS).i32(queue).name(draft.name(user.name))
-          .name(draft.name(partition)).amounts(manager.getComputedResourceLimitForActiveUsers(user.name,
+          .name(draft.name(partition)).amounts(LeafQueues.activeUserLimit(user.leaf, user.name,
               draft.scheduler.getClusterResource(), partition, SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY))
           .amounts(known.getUsed(partition)).endIfOther(user.sent.get(partition)));
     }

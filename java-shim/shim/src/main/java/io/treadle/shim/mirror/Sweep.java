@@ -13,12 +13,8 @@ final class Sweep {
 
   /** How many of {@code size} things are due now. */
   int due(int size, long nowMs) {
-    if (periodMs <= 0) {
-      lastMs = nowMs;
-      return size;
-    }
     long elapsedMs = Math.min(periodMs, Math.max(0, nowMs - lastMs));
-    int due = (int) (size * elapsedMs / periodMs);
+    int due = periodMs <= 0 ? size : (int) (size * elapsedMs / periodMs);
     if (due > 0 || size == 0) {
       lastMs = nowMs;
     }

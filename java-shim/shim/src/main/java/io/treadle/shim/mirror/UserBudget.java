@@ -58,7 +58,8 @@ final class UserBudget {
 
   /** Whether it is worth while to look at an application: some of what is new could be written. */
   boolean isReady(long nowMs) {
-    fill(nowMs);
+    steps = Math.min(MOST, steps + Math.max(0, nowMs - filledMs) * STEPS_PER_MS);
+    filledMs = nowMs;
     return steps >= MOST / 2;
   }
 
@@ -74,10 +75,5 @@ final class UserBudget {
   /** Allows as much as can be at once: what a snapshot cost is not counted. */
   void refill() {
     steps = MOST;
-  }
-
-  private void fill(long nowMs) {
-    steps = Math.min(MOST, steps + Math.max(0, nowMs - filledMs) * STEPS_PER_MS);
-    filledMs = nowMs;
   }
 }

@@ -43,10 +43,6 @@ final class Column {
     return ints[row];
   }
 
-  int size() {
-    return size;
-  }
-
   int width() {
     return width;
   }

@@ -114,12 +114,12 @@ public final class SectionWriter {
    * @return the values of the row
    */
   public long[] endIfOther(long[] before) {
-    endOfRow();
-    if (Arrays.equals(values, before)) {
+    long[] now = rowIfOther(before);
+    if (now == null) {
       return before;
     }
-    write(values);
-    return values.clone();
+    write(now);
+    return now;
   }
 
   /** Ends a row, which is left out; returns its values, for {@link #write}, null if they are those of another one. */

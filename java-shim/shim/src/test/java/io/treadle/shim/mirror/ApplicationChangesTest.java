@@ -31,7 +31,7 @@ class ApplicationChangesTest {
   void start() throws Exception {
     YarnConfiguration conf = Cluster.conf();
     conf.setInt(YarnConfiguration.MAX_CLUSTER_LEVEL_APPLICATION_PRIORITY, 10);
-    cluster = new Cluster(conf, new MirrorSettings(1 << 20, Cluster.NEVER_MS, 0, 0, MirrorSettings.INDEX_LIMIT));
+    cluster = new Cluster(conf, new MirrorSettings(1 << 20, Cluster.NEVER_MS, 0, 0));
     node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
     app = submit();
     am = MockRM.launchAndRegisterAM(app, cluster.rm, node);

@@ -193,7 +193,7 @@ class CapTest {
     assertEquals(0, blacklist(0, 100, true));
     settle();
     Map<String, String> sent = known().localities.values().iterator().next();
-    assertEquals(16, sent.size());
+    assertEquals(4, sent.size());
     String other = "host-" + IntStream.range(0, 100).filter(i -> !sent.containsKey("host-" + i))
         .findFirst().getAsInt();
     cluster.rm.registerNode(other + ":1", 1024, 1);
@@ -206,8 +206,9 @@ class CapTest {
   @Test
   void theApplicationsOfAUserHaveOneBoundTogether() throws Exception {
     cluster.close();
-    start(new MirrorSettings(1 << 20, Cluster.NEVER_MS, Cluster.NEVER_MS, Cluster.NEVER_MS, MirrorSettings.INDEX_LIMIT,
-        3 * MORE));
+    MirrorSettings settings = Cluster.settings(1 << 20);
+    settings.ofUser = 3 * MORE;
+    start(settings);
     List<MockAM> others = new ArrayList<>();
     for (int i = 0; i < 2; i++) {
       ask(0, 2 * MORE, 1, false);

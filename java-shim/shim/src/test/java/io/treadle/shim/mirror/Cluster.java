@@ -68,7 +68,7 @@ final class Cluster implements AutoCloseable {
   }
 
   static MirrorSettings settings(int frameMaxBytes) {
-    return new MirrorSettings(frameMaxBytes, NEVER_MS, NEVER_MS, NEVER_MS, MirrorSettings.INDEX_LIMIT);
+    return new MirrorSettings(frameMaxBytes, NEVER_MS, NEVER_MS, NEVER_MS);
   }
 
   /** Two leaves, of which the second is fair and half as big. */

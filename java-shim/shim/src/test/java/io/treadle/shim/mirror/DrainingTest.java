@@ -30,7 +30,7 @@ class DrainingTest {
   void start() throws Exception {
     // a change of a node's state is no event of the scheduler: reviews find it
     cluster = new Cluster(Cluster.conf(),
-        new MirrorSettings(1 << 20, Cluster.NEVER_MS, 0, Cluster.NEVER_MS, MirrorSettings.INDEX_LIMIT));
+        new MirrorSettings(1 << 20, Cluster.NEVER_MS, 0, Cluster.NEVER_MS));
     MockNM other = cluster.rm.registerNode("n0:1234", 2048, 2);
     RMApp app = MockRMAppSubmitter.submit(cluster.rm, MockRMAppSubmissionData.Builder
         .createWithMemory(1024, cluster.rm).withQueue("a").withUser("alice").withUnmanagedAM(false).build());

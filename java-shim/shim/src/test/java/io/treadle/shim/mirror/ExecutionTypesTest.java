@@ -45,8 +45,7 @@ class ExecutionTypesTest {
     YarnConfiguration conf = Cluster.conf();
     conf.setBoolean(YarnConfiguration.OPPORTUNISTIC_CONTAINER_ALLOCATION_ENABLED, true);
     conf.setLong(YarnConfiguration.NM_CONTAINER_QUEUING_SORTING_NODES_INTERVAL_MS, 10);
-    cluster = new Cluster(conf, new MirrorSettings(1 << 20, Cluster.NEVER_MS, Cluster.NEVER_MS, 100,
-        MirrorSettings.INDEX_LIMIT));
+    cluster = new Cluster(conf, new MirrorSettings(1 << 20, Cluster.NEVER_MS, Cluster.NEVER_MS, 100));
     node = cluster.rm.registerNode("n1:1234", 8192, 8);
     OpportunisticNodes.beat(cluster.rm, node);
     Await.until("the allocator knows the node", () -> OpportunisticNodes.usable(cluster.rm.getRMContext()) == 1);

@@ -31,7 +31,7 @@ class JournalTest {
   void aNewJournalAsksForASnapshotOnce() {
     Journal journal = new Journal(10);
     journal.applicationChanged(app(1));
-    Changes first = journal.take();
+    Journal.Changes first = journal.take();
     assertTrue(first.snapshot);
     assertTrue(first.applications.isEmpty());
     assertFalse(journal.take().snapshot);
@@ -47,12 +47,12 @@ class JournalTest {
       journal.queuesChanged();
       journal.nodesChanged();
     }
-    Changes changes = journal.take();
+    Journal.Changes changes = journal.take();
     assertEquals(1, changes.nodes.size());
     assertEquals(Collections.singleton(app(1)), changes.asks);
     assertEquals(Collections.singleton(app(2)), changes.applications);
     assertTrue(changes.queues && changes.allNodes);
-    Changes next = journal.take();
+    Journal.Changes next = journal.take();
     assertFalse(next.queues || next.allNodes || next.snapshot);
     assertEquals(0, next.size());
   }
@@ -69,7 +69,7 @@ class JournalTest {
     for (int i = 0; i < 1000; i++) {
       journal.applicationChanged(app(i));
     }
-    Changes changes = journal.take();
+    Journal.Changes changes = journal.take();
     assertTrue(changes.snapshot);
     assertEquals(0, changes.size());
     assertThrows(IllegalArgumentException.class, () -> new Journal(0));

@@ -174,7 +174,7 @@ class KeptContainersTest {
     YarnConfiguration conf = Cluster.conf();
     conf.setBoolean(YarnConfiguration.AM_SCHEDULING_NODE_BLACKLISTING_ENABLED, true);
     conf.setFloat(YarnConfiguration.AM_SCHEDULING_NODE_BLACKLISTING_DISABLE_THRESHOLD, 0.6f);
-    settings = new MirrorSettings(1 << 20, Cluster.NEVER_MS, 0, 0, MirrorSettings.INDEX_LIMIT);
+    settings = new MirrorSettings(1 << 20, Cluster.NEVER_MS, 0, 0);
     start(conf, true);
     cluster.rm.registerNode("n2:1234", 16 * 1024, 16);
     MockNM third = cluster.rm.registerNode("n3:1234", 16 * 1024, 16);

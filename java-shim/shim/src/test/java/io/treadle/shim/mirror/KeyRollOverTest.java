@@ -107,7 +107,7 @@ class KeyRollOverTest {
   }
 
   private static MirrorSettings reviewed() {
-    return new MirrorSettings(1 << 20, Cluster.NEVER_MS, Cluster.NEVER_MS, 0, MirrorSettings.INDEX_LIMIT);
+    return new MirrorSettings(1 << 20, Cluster.NEVER_MS, Cluster.NEVER_MS, 0);
   }
 
   @Test

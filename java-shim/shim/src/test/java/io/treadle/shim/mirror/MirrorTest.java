@@ -159,7 +159,7 @@ class MirrorTest {
   @Test
   void aStaleNodeIsNotUsable() throws Exception {
     MirrorSettings settings =
-        new MirrorSettings(1 << 20, 10_000, 0, Cluster.NEVER_MS, MirrorSettings.INDEX_LIMIT);
+        new MirrorSettings(1 << 20, 10_000, 0, Cluster.NEVER_MS);
     try (Cluster cluster = new Cluster(Cluster.conf(), settings)) {
       cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
       cluster.tick();
@@ -173,7 +173,7 @@ class MirrorTest {
   @Test
   void aUsableNodeIsLookedAtInEveryFifthTurnAndWhenItMayHaveGoneStale() throws Exception {
     MirrorSettings settings =
-        new MirrorSettings(1 << 20, 60_000, 10_000, Cluster.NEVER_MS, MirrorSettings.INDEX_LIMIT);
+        new MirrorSettings(1 << 20, 60_000, 10_000, Cluster.NEVER_MS);
     try (Cluster cluster = new Cluster(Cluster.conf(), settings)) {
       MockNM node = cluster.rm.registerNode("n1:1234", 16 * 1024, 16);
       cluster.rm.drainEvents();
@@ -237,8 +237,8 @@ class MirrorTest {
 
   @Test
   void indicesAreGivenOutAfreshBeforeTheyAreTooMany() throws Exception {
-    MirrorSettings settings =
-        new MirrorSettings(1 << 20, Cluster.NEVER_MS, Cluster.NEVER_MS, Cluster.NEVER_MS, 20);
+    MirrorSettings settings = Cluster.settings(1 << 20);
+    settings.indexLimit = 20;
     try (Cluster cluster = new Cluster(Cluster.conf(), settings)) {
       cluster.tickAndCheck();
       for (int i = 0; i < 30; i++) {

@@ -72,7 +72,7 @@ class RandomOperationsTest {
       conf.set(QUEUES + leaf + ".accessible-node-labels.spare.capacity", "50");
     }
     MirrorSettings settings =
-        new MirrorSettings(8192, Cluster.NEVER_MS, 0, Cluster.NEVER_MS, MirrorSettings.INDEX_LIMIT);
+        new MirrorSettings(8192, Cluster.NEVER_MS, 0, Cluster.NEVER_MS);
     try (Cluster made = new Cluster(conf, settings, labels ->
         labels.addToCluserNodeLabels(Collections.singletonList(NodeLabel.newInstance("spare", false))))) {
       cluster = made;

@@ -40,7 +40,7 @@ class TapsTest {
     taps.allocated(attempt, Collections.emptyList(), null, null, Collections.emptyList());
     assertEquals(0, journal.take().size());
     taps.allocated(attempt, Collections.singletonList(null), null, null, Collections.emptyList());
-    Changes changes = journal.take();
+    Journal.Changes changes = journal.take();
     assertEquals(Collections.singleton(attempt.getApplicationId()), changes.asks);
     taps.allocated(attempt, null, null, Collections.singletonList("n1"), null);
     assertEquals(Collections.singleton(attempt.getApplicationId()), journal.take().asks);

@@ -181,7 +181,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
   @Override
   protected void completedContainerInternal(RMContainer container, ContainerStatus status, RMContainerEventType event) {
     super.completedContainerInternal(container, status, event);
-    tap("completedContainerInternal", current -> current.completed(container, status));
+    tap("completedContainerInternal", current -> current.taps().containerCompleted(container, status));
   }
 
   @Override
