@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import log
+from typing import Any
 
+import numpy as np
 import pytest
-from tests.engine.sleepers import Sleepers, sharing
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from tests.engine.sleepers import Sleepers, Tree, sharing
+
+from treadle import events
+from treadle.config.errors import ConfigError
+from treadle.config.reader import parse_settings
+from treadle.config.settings import Limits
+from treadle.engine.invented_cluster import rows
 
 TWO = {"n1": {"n1.1": None}, "n2": {"n2.1": None, "n2.2": None}}
 
@@ -155,3 +168,271 @@ def test_480_slots(kind: str, without_n23: tuple[int, int, int]) -> None:
     cluster.tick()
     n11, n21, n221 = without_n23
     near(cluster.tasks(), {"n1.1": n11, "n2.1": n21, "n2.2.1": n221, "n2.3": 0})
+
+
+# Shares under trees and asks that make no sense, or are very many.
+
+THREE_BESIDE_ONE: Tree = {"n1": {"n1.1": None}, "n2": {"n2.1": None, "n2.2": None, "n2.3": None}}
+TREES = ["hdrf", "drf", "deficit"]
+
+
+def flat(leaves: int) -> Tree:
+    return {f"q{at}": None for at in range(leaves)}
+
+
+def weighted(**weights: float) -> dict[str, Any]:
+    """Return a given tree of FakeRM's queues."""
+    return {queue: {"weight": weight} for queue, weight in weights.items()}
+
+
+def test_a_leaf_whose_task_is_larger_than_the_cluster_is_blocked() -> None:
+    cluster = Sleepers(THREE_BESIDE_ONE, nodes=5, cpu=2, gpu=2, settings=sharing("hdrf"))
+    for leaf, (cpu, gpu) in {"n2.3": (0, 100), "n1.1": (1, 0), "n2.1": (1, 0), "n2.2": (0, 1)}.items():
+        cluster.join(leaf, cpu, gpu)
+    cluster.tick()
+    cluster.churn(60)
+    assert cluster.tasks() == {"n2.3": 0, "n1.1": 5, "n2.1": 5, "n2.2": 10}
+
+
+@pytest.mark.parametrize("kind", [*TREES, "none"])
+def test_a_resource_that_nobody_has_blocks_who_needs_it_and_nobody_else(kind: str) -> None:
+    cluster = Sleepers(flat(2), nodes=2, cpu=3, gpu=0, settings=sharing(kind))
+    cluster.begin({"q0": (1, 1), "q1": (1, 0)})
+    assert cluster.tasks() == {"q0": 0, "q1": 6}
+
+
+@pytest.mark.parametrize("kind", [*TREES, "none"])
+def test_tasks_that_need_nothing_all_run_and_take_from_nobody(kind: str) -> None:
+    cluster = Sleepers(flat(3), nodes=1, cpu=6, gpu=1, settings=sharing(kind))
+    cluster.join("q0", 0, 0, 50)
+    cluster.rm.applications[cluster.jobs["q0"]].asks[0].capability = (0, 0, 0, 0)
+    cluster.join("q1", 1, 0, 3)
+    cluster.join("q2", 1, 0)
+    cluster.tick()
+    assert cluster.tasks() == {"q0": 50, "q1": 3, "q2": 3}
+
+
+@pytest.mark.parametrize("kind", ["hdrf", "drf"])
+def test_weight_0_gets_what_the_others_leave_and_two_of_them_are_equals(kind: str) -> None:
+    cluster = Sleepers(flat(4), 1, cpu=12, gpu=1, settings=sharing(kind, tree=weighted(q1=0, q2=0, q3=3, q4=1)))
+    cluster.begin({"q0": (1, 0), "q1": (1, 0)})
+    assert cluster.tasks() == {"q0": 6, "q1": 6}
+    cluster.join("q2", 1, 0)
+    cluster.join("q3", 1, 0)
+    cluster.churn(150)
+    assert cluster.tasks() == {"q0": 0, "q1": 0, "q2": 9, "q3": 3}
+
+
+def test_queues_that_a_given_tree_does_not_name_come_last_and_are_reported() -> None:
+    settings = sharing("hdrf", tree={"a": {"children": weighted(q1=1.0, q2=1.0)}, "b": {"queue": "root.gone"}})
+    cluster = Sleepers(flat(3), 1, cpu=9, gpu=1, settings=settings)
+    for leaf in ("q2", "q1", "q0"):
+        cluster.join(leaf, 1, 0, 4)
+    cluster.tick()
+    assert cluster.tasks() == {"q2": 1, "q1": 4, "q0": 4}
+    told = " ".join(cluster.engine.warnings())
+    assert "root.gone, which is no leaf queue" in told
+    assert "does not name queue q3" in told
+
+
+def test_ten_levels() -> None:
+    """At each level a leaf and the rest of the tree: a half, a quarter, and so on."""
+    tree: Tree = {"last": None}
+    for level in range(10, 0, -1):
+        tree = {f"leaf{level}": None, f"group{level}": tree}
+    cluster = Sleepers(tree, nodes=8, cpu=128, gpu=1, settings=sharing("hdrf", weights="equal"))
+    for leaf in cluster.leaves:
+        cluster.join(leaf, 1, 0)
+    cluster.tick()
+    expected = {f"leaf{level}": 1024 >> level for level in range(1, 11)} | {"last": 1}
+    assert cluster.tasks() == expected
+    cluster.churn(50)
+    assert cluster.tasks() == expected
+
+
+@pytest.mark.parametrize("kind", ["hdrf", pytest.param("deficit", marks=pytest.mark.slow)])
+def test_ten_thousand_leaves(kind: str) -> None:
+    settings = replace(sharing(kind, weights="equal"), limits=Limits(proposals_max=20_000))
+    cluster = Sleepers(flat(10_000), nodes=20, cpu=1000, gpu=1, settings=settings)
+    for leaf in cluster.leaves:
+        cluster.join(leaf, 1, 0, 5)
+    assert cluster.tick(limit=20_000) == 20_000
+    spread = set(cluster.tasks().values())
+    # The order decides until a leaf is a tenth of the cluster behind, which no leaf of this many ever is.
+    assert spread == ({0, 5} if kind == "deficit" else {2})
+
+
+def test_a_leaf_that_comes_and_goes_every_tick() -> None:
+    cluster = Sleepers(THREE_BESIDE_ONE, nodes=5, cpu=2, gpu=2, settings=sharing("hdrf"))
+    cluster.begin({"n1.1": (1, 0), "n2.1": (1, 0)})
+    for round_ in range(30):
+        cluster.join("n2.2", 0, 1)
+        cluster.churn(1, seed=round_)
+        assert cluster.tasks() == {"n1.1": 5, "n2.1": 5, "n2.2": 10}
+        cluster.leave("n2.2")
+        cluster.churn(1, seed=round_)
+        assert cluster.tasks() == {"n1.1": 5, "n2.1": 5, "n2.2": 0}
+
+
+def test_deficits_outlive_another_queue() -> None:
+    cluster = Sleepers(flat(2), nodes=1, cpu=20, gpu=1, settings=sharing("deficit", kappa=1.0, slots=True))
+    cluster.join("q0", 1, 0)
+    cluster.join("q1", 1, 0)
+    cluster.tick(limit=6)  # all to the older job
+    rm = cluster.rm
+    rm.queue(0, (1, 1, 1, 1))
+    told = [rm._queue_row(at) for at in range(len(rm.queues))]
+    event = rows(events.Queues, rm._texts, told)
+    cluster.engine.apply([rm._texts.drain(), event])
+    share = cluster.engine._policy._parts.share
+    shares = share.shares(cluster.engine._cluster)  # type: ignore[arg-type]
+    by_queue = dict(zip(shares.nodes["queue"].tolist(), shares.deficits[0].tolist(), strict=True))
+    assert {queue: by_queue[queue] for queue in (1, 2, 3)} == {1: -3.0, 2: 3.0, 3: 0.0}
+    assert np.count_nonzero(shares.deficits) == 2
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        ("{kind: hdrf, tree: {a: {weight: -1}}}", "policy.share.tree.a.weight: -1"),
+        ("{kind: hdrf, tree: {a: {weight: .nan}}}", "policy.share.tree.a.weight: nan"),
+        ("{kind: hdrf, tree: {a: {queue: x}, b: {queue: x}}}", "the queue x is in the tree twice"),
+        ("{kind: drf, tree: {a: {queue: x, children: {b: {}}}}}", "leave out one of `queue` and `children`"),
+        ("{kind: drf, weights: fair}", "policy.share.weights"),
+        ("{kind: deficit, kappa: 2}", "policy.share.kappa: 2"),
+        ("{kind: hdrf, tree: " + "{a: {children: " * 70 + "{b: {}}" + "}}" * 70 + "}", "make the tree flatter"),
+    ],
+)
+def test_a_wrong_tree_is_an_error_that_names_the_field(share: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        parse_settings("t.yaml", f"policy: {{share: {share}}}")
+
+
+# Shares `deficit` and `none`: the order across all queues, and how unfair it may be.
+
+COMMON = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+
+
+def leaves(*weights: int) -> dict[str, None]:
+    return {f"q{at}:{weight}": None for at, weight in enumerate(weights)}
+
+
+def test_none_serves_the_oldest_application_of_all_queues_first() -> None:
+    cluster = Sleepers(leaves(1, 1, 1), nodes=2, cpu=5, gpu=1, settings=sharing("none"))
+    for leaf, tasks in (("q2", 4), ("q0", 4), ("q1", 4)):
+        cluster.join(leaf, 1, 0, tasks)
+    cluster.tick(limit=6)
+    assert cluster.tasks() == {"q2": 4, "q0": 2, "q1": 0}
+    cluster.tick()
+    assert cluster.tasks() == {"q2": 4, "q0": 4, "q1": 2}
+
+
+def test_none_looks_elsewhere_when_the_first_cannot_be_served() -> None:
+    cluster = Sleepers(leaves(1, 1), nodes=1, cpu=4, gpu=2, settings=sharing("none"))
+    cluster.begin({"q0": (0, 1), "q1": (1, 0)})
+    assert cluster.tasks() == {"q0": 2, "q1": 4}
+
+
+@pytest.mark.parametrize("kappa", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("slots", [True, False])
+def test_the_largest_deficit_stays_within_its_bound(kappa: float, slots: bool) -> None:
+    """The first application would take everything; after kappa x C it does not. C is 40 slots, or one cluster."""
+    weights = (1, 2, 3, 4)
+    cluster = Sleepers(leaves(*weights), nodes=4, cpu=10, gpu=1, settings=sharing("deficit", kappa=kappa, slots=slots))
+    for at in range(len(weights)):
+        cluster.join(f"q{at}", 1, 0)
+    counts, capacity = (1.0, 40.0) if slots else (1 / 40, 1.0)
+    given_out = [0] * len(weights)
+    largest = 0.0
+    for tick in range(300):
+        if tick:
+            cluster.end(0)
+        before = cluster.tasks()
+        made = cluster.tick(limit=1)
+        assert made == 1
+        after = cluster.tasks()
+        for at in range(len(weights)):
+            given_out[at] += after[f"q{at}"] - before[f"q{at}"]
+        total = sum(given_out)
+        behind = [counts * (total * weight / sum(weights) - n) for weight, n in zip(weights, given_out, strict=True)]
+        largest = max(largest, *behind)
+    assert largest <= kappa * capacity + counts * (1 + log(len(weights)))
+    assert largest >= kappa * capacity - counts
+    cluster.tick()
+
+
+def test_in_the_long_run_shares_are_those_of_drf() -> None:
+    """Tasks of equal length end ten at a time: each queue's dominant share is the same, though of other resources."""
+    demands = {"q0": (3, 1), "q1": (1, 2), "q2": (2, 2)}
+    running: dict[str, dict[str, float]] = {}
+    for kind, policy in (("drf", sharing("drf")), ("deficit", sharing("deficit", kappa=0.05))):
+        cluster = Sleepers(leaves(1, 1, 1), nodes=1, cpu=120, gpu=120, settings=policy)
+        for leaf, (cpu, gpu) in demands.items():
+            cluster.join(leaf, cpu, gpu)
+        cluster.tick()
+        sums = dict.fromkeys(demands, 0.0)
+        for tick in range(100):
+            for _ in range(10):
+                cluster.end(0)
+            cluster.tick()
+            if tick >= 20:
+                for leaf, tasks in cluster.tasks().items():
+                    sums[leaf] += tasks
+        running[kind] = {leaf: total / 80 for leaf, total in sums.items()}
+    for leaf, ideal in running["drf"].items():
+        assert running["deficit"][leaf] == pytest.approx(ideal, rel=0.1)
+
+
+@dataclass
+class Counters:
+    """The paper's counters, added up one by one, in slots, with kappa 0."""
+
+    weights: list[int]
+    asks: list[int]
+    deficits: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.deficits = [0.0] * len(self.weights)
+
+    def next(self) -> int:
+        servable = [g for g, asks in enumerate(self.asks) if asks]
+        total = sum(self.weights[g] for g in servable)
+        best = max(servable, key=lambda g: (round(self.deficits[g], 9), self.weights[g], -g))
+        if round(self.deficits[best], 9) < 0:
+            best = servable[0]  # below kappa x C, which is 0: first in, first out
+        for g in servable:
+            self.deficits[g] += self.weights[g] / total
+        self.deficits[best] -= 1
+        self.asks[best] -= 1
+        return best
+
+    def begin(self, asks: list[int]) -> None:
+        self.asks = asks
+        if not any(asks):
+            return  # nothing is looked at
+        self.deficits = [d if n else 0.0 for d, n in zip(self.deficits, asks, strict=True)]
+
+
+@example(weights=[1, 1, 1, 5], rounds=[([0, 0, 2, 6, 0, 0, 0, 0, 0], 7)])  # ends in equals at 0
+@example(weights=[1, 1, 1, 1, 1, 5], rounds=[([0, 0, 1, 1, 1, 2, 0, 0, 0], 3)])  # a match ends in equals
+@given(
+    weights=st.lists(st.integers(1, 9), min_size=1, max_size=9),
+    rounds=st.lists(st.tuples(st.lists(st.integers(0, 12), min_size=9, max_size=9), st.integers(1, 60)), max_size=4),
+)
+@COMMON
+def test_deficits_are_those_of_the_paper(weights: list[int], rounds: list[tuple[list[int], int]]) -> None:
+    """With kappa 0 the group with the largest deficit is served; the kinetic tournament finds the same one."""
+    tree = {f"q{at + 1}": {"weight": float(weight)} for at, weight in enumerate(weights)}
+    policy = sharing("deficit", kappa=0.0, slots=True, tree=tree)
+    cluster = Sleepers(leaves(*weights), nodes=1, cpu=10_000, gpu=1, settings=policy)
+    counters = Counters(weights, [0] * len(weights))
+    for asks, limit in rounds:
+        counters.begin([min(n, 10_000) for n in asks[: len(weights)]])
+        for at in range(len(weights)):
+            cluster.join(f"q{at}", 1, 0, asks[at])
+        before = len(cluster.rm.containers)
+        cluster.tick(limit)
+        leaf_of = {job: int(name[1:]) for name, job in cluster.jobs.items()}
+        got = [leaf_of[application] for application, _, _, _ in cluster.rm.containers[before:]]
+        expected = [counters.next() for _ in range(min(limit, sum(counters.asks)))]
+        assert got == expected

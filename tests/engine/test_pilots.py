@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.engine.fake_rm import FakeRM, flat
-from tests.engine.parts import containers, engine_with, estimates, job_row
+from tests.engine.parts import containers, engine_with, estimates, job_row, pilot_table, settings_with
+from tests.engine.test_snapshots import ELSEWHERE
+from tests.engine.twins import Shifts, Twins
 
 from treadle.config.parts import PARTS
-from treadle.events import ContainerEvent, Event
+from treadle.config.reader import parse_settings
+from treadle.config.settings import Settings
+from treadle.engine import Engine
+from treadle.events import ApplicationState, ContainerEvent, Event, Samples, StageInputs, TaskInputs
+from treadle.model.tables import ModelError
+from treadle.policy.slearn.table import Sampling
 from treadle.proposals import Proposals
 
 MAP, FAILED_MAP, REDUCE = 20, 5, 10
@@ -392,3 +402,358 @@ def test_the_same_events_give_the_same_proposals() -> None:
         return found + [held[:2] for held in bench.rm.containers]
 
     assert run() == run()
+
+
+# What the gate `pilots` keeps beside the model: there only where it is wanted, and as right as the model itself.
+
+TEZ = 5
+LEVELS = ("mlfq", {"size": "whole", "first_threshold_ms": 1_000_000_000})
+"""All of these jobs are of the first level, but for those that run pilots."""
+SAMPLES = settings_with(gate=("pilots", FIXED), order=LEVELS, estimate="pilots")
+LETS_ALL = settings_with(gate="all", order=LEVELS, estimate="pilots")
+
+
+def bench_with(settings: Settings) -> Bench:
+    bench = Bench(slots=8)
+    bench.engine = Engine(settings)
+    return bench
+
+
+def levels(engine: Engine) -> list[float]:
+    scratch = engine._policy._scratch
+    assert scratch is not None
+    found: list[float] = scratch.apps["key"].tolist()
+    return found
+
+
+@pytest.mark.parametrize("estimate", ["observed", "pilots", "combined"])
+def test_a_policy_whose_gate_does_not_sample_keeps_no_table_and_has_no_steps_noted(estimate: str) -> None:
+    bench = bench_with(settings_with(gate="all", order="srpt", estimate=estimate))
+    app = bench.job(40)
+    assert len(bench.begun()) == 8
+    bench.end(4)
+    assert bench.begun() == [(app, MAP)] * 4
+    engine = bench.engine
+    assert not engine._policy.observes
+    assert engine._cluster is not None
+    assert len(engine._cluster.tasks.effects) == 0
+    assert engine.samples() is None
+    (group,) = np.flatnonzero(engine._cluster.tasks.at["application"] == app)
+    assert engine._cluster.tasks.at["ended"][group] == 4, "the model has followed all the same"
+
+
+def test_with_another_gate_levels_are_as_if_nothing_had_been_sampled() -> None:
+    bench = bench_with(SAMPLES)
+    sampled, thin = bench.job(40), bench.job(2)
+    bench.begun()
+    assert levels(bench.engine)[:2] == [1.0, 0.0]
+    bench.engine.configure(LETS_ALL)
+    assert (sampled, MAP) in bench.begun()
+    never = bench_with(LETS_ALL)
+    assert (never.job(40), never.job(2)) == (sampled, thin)
+    never.begun()
+    assert levels(bench.engine) == levels(never.engine)
+    assert levels(bench.engine)[:2] == [0.0, 0.0]
+
+
+def test_pilot_measurements_outlive_a_change_of_parameters() -> None:
+    bench = bench_with(SAMPLES)
+    app = bench.job(40)
+    bench.begun()
+    bench.now_ms += 9000
+    bench.end(2)
+    assert bench.begun() == [], "the other two run"
+    bench.engine.configure(replace(SAMPLES, policy=settings_with(gate=("pilots", FIXED), order="srpt").policy))
+    assert bench.begun() == []
+    assert job_row(bench.engine, app)["pilots_ended"] == 2
+    bench.end(2)
+    assert len(bench.begun()) == 8
+
+
+@pytest.mark.parametrize("fails_at_ms", [0, 1_003_500])
+def test_what_pilots_have_said_is_there_when_another_policy_fails(tmp_path: Path, fails_at_ms: int) -> None:
+    """One that fails at once, or after containers have ended under it."""
+    body = f"return view.applications['id'] * (1.0 if view.now_ms < {fails_at_ms} else None)"
+    (tmp_path / "mine.py").write_text(f"class Mine:\n    def keys(self, view):\n        {body}\n")
+    text = "policy:\n  order: {kind: file, path: mine.py, class: Mine}\n"
+    bench = bench_with(SAMPLES)
+    app = bench.job(40)
+    assert len(bench.begun()) == 4
+    bench.now_ms = 1_002_000
+    bench.end(3)
+    bench.engine.configure(parse_settings(str(tmp_path / "t.yaml"), text, trust_code=True))
+    bench.begun()
+    bench.end(1, app=app)
+    bench.begun()
+    assert bench.engine.failure is not None, "it has failed by now"
+    assert bench.engine.running.policy.gate.kind.name == "pilots"
+    assert job_row(bench.engine, app)["pilots_ended"] == 4
+    assert job_row(bench.engine, app)["sampling"] == Sampling.OPEN
+
+
+@pytest.mark.parametrize("status", [RELEASED, KILLED_BY_AM])
+def test_containers_that_are_given_back_count_as_ended_as_long_as_before_a_snapshot(status: int) -> None:
+    """Of a stage that runs on, and of one of which nothing runs any more."""
+    rm = FakeRM()
+    rm.node("n0", (60, 60))
+    flat(rm, 1, (60, 60))
+    gate = ("pilots", FIXED | {"tez": True})
+    twins = Twins(rm, settings_with(gate=gate, order=("mlfq", {"size": "whole"}), estimate="observed"))
+    leaf = len(rm.queues) - 1
+    app = len(rm.applications)
+    twins.do(lambda rm: rm.application(leaf, kind="TEZ"))
+    twins.do(lambda rm: rm.ask(app, 0, 20, (1, 1), priority=TEZ))
+    assert len(twins.tick()) == 2
+    twins.now_ms += 9000
+    twins.end(0, status)
+    twins.end(0, status)
+    assert len(twins.tick(limit=1)) == 1
+    twins.do(lambda rm: rm.ask(app, 1, 20, (1, 1), priority=TEZ + 3))
+    for snapshot in (ELSEWHERE, Shifts(), Shifts(application=1)):
+        twins.now_ms += 5000
+        twins.end(0, status)
+        twins.tick(limit=1)
+        twins.tick(snapshot=snapshot, limit=0)
+        sizes = [told.engine._policy._parts._jobs.whole_ms() for told in (twins.plain, twins.other)]  # type: ignore[union-attr]
+        assert sizes[0][app] == sizes[1][app + snapshot.application] > 0.0
+    ended = [int(pilot_table(told.engine).ended["ended"].sum()) for told in (twins.plain, twins.other)]
+    assert ended == ([5, 5] if status == RELEASED else [0, 0]), "the model counts by itself what it understands"
+
+
+def test_nothing_stays_of_the_groups_of_an_application_that_is_gone() -> None:
+    bench = Bench(tez=True)
+    first = bench.job(40, kind="TEZ", priority=TEZ)
+    bench.begun()
+    bench.end(4, RELEASED)
+    bench.begun()
+    assert pilot_table(bench.engine).ended["ended"].sum() == 4
+    while bench.running:
+        bench.end(1)
+    bench.rm.applications[first].asks.clear()
+    bench.rm.applications[first].state = ApplicationState.GONE
+    bench.rm.change(first)
+    second = bench.job(40, kind="TEZ", priority=TEZ)
+    bench.begun()
+    bench.begun()
+    tasks = bench.engine._cluster.tasks  # type: ignore[union-attr]
+    assert tasks.index.find(second, TEZ) == 0, "its group has the row of the one that is gone"
+    assert pilot_table(bench.engine).ended["ended"].sum() == 0
+
+
+def test_a_row_of_tasks_that_is_used_again_at_once_is_read_before() -> None:
+    """A pilot ends and another task begins in its row, in one event: the first counts, the second is none."""
+    bench = Bench(slots=8)
+    app = bench.job(40)
+    assert len(bench.begun()) == 4
+    bench.begun()
+    ended = [bench.running.pop(0) for _ in range(4)]
+    now_ms = bench.now_ms + 1000
+    steps = [(*life, now_ms) for life in ended] + [(app, 100 + at, MAP, now_ms, now_ms) for at in range(4)]
+    both = containers(STARTED, *steps)
+    both.event[:4] = 3  # completed
+    bench.tell(both)
+    bench.rm.applications[app].asks[0].count -= 4
+    bench.rm.change(app)
+    bench.begun()
+    row = job_row(bench.engine, app)
+    assert (row["pilots_ended"], row["pilots_running"], row["sampling"]) == (4, 0, Sampling.OPEN)
+    tasks = bench.engine._cluster.tasks.tasks  # type: ignore[union-attr]
+    assert pilot_table(bench.engine).pilot.sum() == 0
+    assert len(tasks.at) >= 4
+
+
+def test_how_much_pilots_read_is_known_after_a_snapshot() -> None:
+    rm = FakeRM()
+    rm.node("n0", (60, 60))
+    flat(rm, 1, (60, 60))
+    twins = Twins(rm, settings_with(gate=("pilots", FIXED), order="mlfq", estimate="pilots"))
+    app, leaf = len(rm.applications), len(rm.queues) - 1
+    twins.do(lambda rm: rm.application(leaf, kind="MAPREDUCE"))
+    twins.do(lambda rm: rm.ask(app, 0, 40, (1, 1), priority=MAP))
+    assert len(twins.tick()) == 4
+    twins.tick()
+    apps = np.full(1, app, np.int32)
+    twins.tell(StageInputs(apps, np.full(1, 1000.0)))
+    running = np.array([life[1] for life in twins.running], np.int64)
+    sizes = np.array([4000.0, 3000.0, 2000.0, 1000.0])
+    twins.tell(TaskInputs(np.full(4, app, np.int32), running, sizes))
+    twins.tick()
+    twins.tick(snapshot=ELSEWHERE)
+    for _ in range(4):
+        twins.end(0)
+    twins.tick(9000)
+    rows = [job_row(told.engine, app + told.shifts.application) for told in (twins.plain, twins.other)]
+    assert rows[0]["sized"] == rows[1]["sized"] == 4
+    assert rows[0]["sized_bytes"] == rows[1]["sized_bytes"] == sizes.sum()
+    assert rows[0]["pilot_mean_ms"] == rows[1]["pilot_mean_ms"] > 0.0
+
+
+def test_an_engine_without_the_gate_leaves_samples_out() -> None:
+    bench = bench_with(SAMPLES)
+    bench.job(40)
+    bench.begun()
+    said = bench.engine.samples()
+    assert said is not None
+    bench.engine = engine_with(order=LEVELS)
+    bench.rm.snapshot_next()
+    bench.tell(said)
+    bench.begun()
+    assert levels(bench.engine)[0] == 0.0
+    assert bench.engine.samples() is None
+
+
+# Pilot measurements outlive the engine: sent to the next one after its snapshot, so that nothing is sampled again.
+
+
+class Sidecar:
+    """A bench whose engine may be started anew, and what was remembered of it."""
+
+    def __init__(self, **gate: Any) -> None:
+        self.bench = Bench(**gate)
+        self.gate = gate
+        self.kept: dict[int, Samples] = {}
+
+    def begun(self, after_ms: int = 1000) -> list[tuple[int, int]]:
+        found = self.bench.begun(after_ms)
+        said = self.bench.engine.samples()
+        if said is not None:
+            for at, app in enumerate(said.application.tolist()):
+                self.kept[app] = row(said, at)
+        return found
+
+    def restart(self, tell: bool = True) -> None:
+        bench = self.bench
+        parameters = {name: value for name, value in (FIXED | self.gate).items() if name not in {"nodes", "slots"}}
+        bench.engine = engine_with(gate=("pilots", parameters), order=("mlfq", {"size": "whole"}), estimate="pilots")
+        bench.rm.snapshot_next()
+        bench._more = [containers(STARTED, *((*life, life[3]) for life in bench.running))] if bench.running else []
+        if tell:
+            bench.tell(*self.kept.values())
+
+    def application(self, app: int) -> np.void:
+        return job_row(self.bench.engine, app)
+
+
+def row(samples: Samples, at: int) -> Samples:
+    return Samples(**{field.name: getattr(samples, field.name)[at : at + 1] for field in fields(Samples)})
+
+
+def test_pilots_that_have_ended_count_on() -> None:
+    sidecar = Sidecar()
+    sidecar.bench.job(40)
+    assert len(sidecar.begun()) == 4
+    sidecar.bench.end(3)
+    assert sidecar.begun() == []
+    sidecar.restart()
+    assert sidecar.begun() == [], "three have ended and one runs: none is wanted"
+    sidecar.bench.end(1)
+    assert len(sidecar.begun()) == 36
+
+
+def test_without_samples_pilots_run_again() -> None:
+    sidecar = Sidecar()
+    sidecar.bench.job(40)
+    sidecar.begun()
+    sidecar.bench.end(3)
+    sidecar.begun()
+    sidecar.restart(tell=False)
+    assert len(sidecar.begun()) == 2, "a tenth of the 37 maps that the snapshot tells of, less one that runs"
+
+
+def test_a_gate_that_has_opened_stays_open_with_what_the_pilots_said() -> None:
+    sidecar = Sidecar(slots=8)
+    app = sidecar.bench.job(40)
+    sidecar.begun()
+    sidecar.bench.now_ms += 9000
+    sidecar.bench.end(4)
+    sidecar.begun()
+    before = sidecar.application(app).copy()
+    sidecar.bench.end(8)
+    sidecar.restart()
+    assert len(sidecar.begun()) == 8
+    after = sidecar.application(app)
+    assert after["sampling"] == Sampling.OPEN
+    for name in ("pilot_mean_ms", "pilot_error", "width", "pilot_percent"):
+        assert after[name] == before[name]
+    tasks = sidecar.bench.engine._cluster.tasks  # type: ignore[union-attr]
+    group = tasks.index.find(app, MAP)
+    assert tasks.at["ended"][group] == 12, "so that its size stays what it was"
+    assert tasks.at["ended_ms"][group] == pytest.approx(12 * before["pilot_mean_ms"], abs=12)
+
+
+def test_those_that_began_first_are_taken_for_the_pilots_that_run() -> None:
+    sidecar = Sidecar(slots=21, work_conserving=True)
+    sidecar.bench.job(40)
+    sidecar.begun()
+    sidecar.bench.end(1)
+    sidecar.bench.begun()
+    sidecar.restart()
+    sidecar.begun()
+    tasks = sidecar.bench.engine._cluster.tasks.tasks.at  # type: ignore[union-attr]
+    is_pilot = pilot_table(sidecar.bench.engine).pilot[: len(tasks)] == 1
+    pilots = tasks[is_pilot]
+    assert len(pilots) == 4, "that the fourth ended was not sent before the restart"
+    others = tasks[~is_pilot & (tasks["created_ms"] > 0)]
+    assert len(others) == 17
+    assert pilots["created_ms"].max() <= others["created_ms"].min()
+
+
+def test_thin_jobs_stay_thin() -> None:
+    sidecar = Sidecar()
+    app = sidecar.bench.job(2)
+    sidecar.begun()
+    sidecar.restart()
+    sidecar.begun()
+    assert sidecar.application(app)["sampling"] == Sampling.THIN
+
+
+def test_samples_of_a_job_that_is_gone_are_left_out() -> None:
+    sidecar = Sidecar()
+    app = sidecar.bench.job(40)
+    sidecar.begun()
+    told = row(sidecar.kept[app], 0)
+    sidecar.restart(tell=False)
+    sidecar.bench.tell(replace(told, application=np.full(1, 7, np.int32)))
+    sidecar.begun()
+    assert sidecar.application(7)["sampling"] == Sampling.UNKNOWN
+
+
+@pytest.mark.parametrize("name", ["sampling", "width", "ended", "total_ms", "percent"])
+def test_impossible_samples_are_refused(name: str) -> None:
+    sidecar = Sidecar()
+    app = sidecar.bench.job(40)
+    sidecar.begun()
+    told = sidecar.kept[app]
+    wrong = replace(told, **{name: np.full(1, -3, getattr(told, name).dtype)})
+    with pytest.raises(ModelError, match="not possible"):
+        sidecar.bench.engine.apply([wrong])
+    with pytest.raises(ModelError, match="not possible"):
+        sidecar.bench.engine.apply([replace(told, error=np.full(1, np.nan))])
+
+
+def test_samples_are_sent_once_and_again_when_they_change() -> None:
+    bench = Bench()
+    first = bench.job(40)
+    bench.begun()
+    said = bench.engine.samples()
+    assert said is not None
+    assert (said.application.tolist(), said.pilots.tolist(), said.width.tolist()) == ([first], [4], [40])
+    assert bench.engine.samples() is None
+    second = bench.job(20)
+    bench.begun()
+    said = bench.engine.samples()
+    assert said is not None
+    assert said.application.tolist() == [second]
+    bench.end(1, app=first)
+    bench.begun()
+    said = bench.engine.samples()
+    assert said is not None
+    assert (said.application.tolist(), said.ended.tolist()) == ([first], [1])
+
+
+def test_nothing_is_sent_without_a_gate_that_samples() -> None:
+    bench = Bench()
+    bench.engine = engine_with(order="srpt")
+    bench.job(40)
+    bench.begun()
+    assert bench.engine.samples() is None

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.engine.fake_rm import FakeRM, flat
-from tests.engine.parts import estimates, ranks
+from tests.engine.parts import claims, containers, engine_with, estimates, ranks
 
 from treadle import events
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
-from treadle.events import ApplicationState
+from treadle.events import ApplicationState, ContainerEvent
 from treadle.model.tables import ModelError
 
 
@@ -87,3 +90,121 @@ def test_impossible_numbers_are_refused(event: events.Event, text: str) -> None:
     engine.apply(rm.frame())
     with pytest.raises(ModelError, match=text):
         engine.apply([event])
+
+
+# What an application says of its own tasks never counts below what the ResourceManager sees.
+
+DEFAULT_MS = 30_000
+PART = 1.0
+
+
+def shared(engine: Engine, claim: Any) -> list[int]:
+    """Return what of ten slots who asks for 5 tasks of 10 s gets, and who asks for 10,000 and claims otherwise."""
+    rm = FakeRM()
+    rm.node("n0", (10, 10))
+    (leaf,) = flat(rm, 1, (10, 10))
+    honest, liar = rm.application(leaf, start_ms=1), rm.application(leaf, start_ms=2)
+    rm.ask(honest, 0, 5, (1, 1), priority=5)
+    rm.ask(liar, 0, 10_000, (1, 1), priority=5)
+    engine.apply([*rm.frame(), claims((honest, 0, 10_000, 5)), claim(liar)])
+    made = engine.decide(1_000, 100, sequence=rm.sequence)
+    return [int(count) for count in np.bincount(made.application, minlength=2)]
+
+
+@pytest.mark.parametrize("order", ["srpt", ("mlfq", {"first_threshold_ms": 200_000, "size": "whole"}), "mlfq"])
+@pytest.mark.parametrize("estimate", ["hints", "combined", "pilots", "observed", "none"])
+def test_who_claims_to_be_done_and_asks_for_10_000_tasks_gets_what_is_left(order: Any, estimate: str) -> None:
+    engine = engine_with(order=order, estimate=estimate)
+    assert shared(engine, lambda liar: claims((liar, 0, 1, 0))) == [5, 5]
+
+
+def test_who_knows_better_is_believed() -> None:
+    """A store or an oracle that says how long tasks take is not the application."""
+    assert shared(engine_with(order="srpt", estimate="hints"), lambda liar: estimates((liar, 0, 1, 0))) == [0, 10]
+
+
+class Clustered:
+    """An application with one request key, and what the engine believes of it."""
+
+    def __init__(self, asked: int) -> None:
+        self.rm = FakeRM()
+        self.rm.node("n0", (1, 1))
+        (leaf,) = flat(self.rm, 1, (1, 1))
+        self.app = self.rm.application(leaf)
+        self.rm.ask(self.app, 0, asked, (2, 2), priority=5)
+        self.engine = engine_with(order="srpt", estimate="hints")
+        self.engine.apply(self.rm.frame())
+
+    def run(self, *created_ms: int) -> None:
+        for number, since_ms in enumerate(created_ms):
+            self.engine.apply([containers(ContainerEvent.LAUNCHED, (self.app, number, 5, since_ms, since_ms))])
+
+    def end(self, created_ms: int, ended_ms: int, exit_status: int = 0) -> None:
+        life = (self.app, 0, 5, created_ms, ended_ms)
+        self.engine.apply([containers(ContainerEvent.COMPLETED, life, exit_status=exit_status)])
+
+    def believed(self, duration_ms: int, tasks: int, now_ms: int = 0) -> tuple[int, int]:
+        """Return duration and tasks after a claim."""
+        self.engine.apply([claims((self.app, 0, duration_ms, tasks))])
+        self.engine._cluster.changed = True  # type: ignore[union-attr]
+        self.engine.decide(now_ms, 10, sequence=self.rm.sequence)
+        told = self.engine._cluster.hints  # type: ignore[union-attr]
+        row = told.at[told.index.find(self.app, 0)]
+        return int(row["duration_ms"]), int(row["tasks"])
+
+
+def test_before_the_rm_has_seen_anything_a_part_of_the_default_is_the_least() -> None:
+    job = Clustered(asked=7)
+    assert job.believed(1, 0) == (DEFAULT_MS * PART, 7)
+    assert job.believed(60_000, 9) == (60_000, 9), "more is believed"
+    assert job.believed(-1, -1) == (-1, -1), "nothing is claimed"
+
+
+def test_what_runs_counts_with_its_age() -> None:
+    job = Clustered(asked=7)
+    job.run(0, 0, 0)
+    assert job.believed(1, 0, now_ms=1_000) == (DEFAULT_MS * PART, 10)
+    assert job.believed(1, 0, now_ms=800_000) == (800_000 * PART, 10), "and the floor rises though nothing is said"
+
+
+def test_what_ended_counts_with_its_life() -> None:
+    job = Clustered(asked=1)
+    job.run(0)
+    job.end(0, 80_000)
+    assert job.believed(1, 0, now_ms=90_000) == (80_000 * PART, 1)
+
+
+def test_short_lives_leave_short_claims_as_they_are() -> None:
+    job = Clustered(asked=1)
+    job.run(0)
+    job.end(0, 2_000)
+    assert job.believed(2_000, 5, now_ms=3_000) == (2_000, 5)
+
+
+def test_to_give_containers_back_hides_no_more_than_to_have_had_none() -> None:
+    job = Clustered(asked=1)
+    job.run(0)
+    job.end(0, 800_000, exit_status=-100)
+    assert job.believed(1, 0, now_ms=900_000) == (DEFAULT_MS * PART, 1)
+
+
+@given(
+    claimed=st.tuples(st.integers(-1, 10**7), st.integers(-1, 2**40)),
+    asked=st.integers(1, 10**5),
+    ages_ms=st.lists(st.integers(0, 10**6), max_size=5),
+)
+@settings(max_examples=50, deadline=None)
+def test_whatever_is_claimed_the_work_left_is_no_less_than_what_is_asked_for(
+    claimed: tuple[int, int], asked: int, ages_ms: list[int]
+) -> None:
+    job = Clustered(asked)
+    now_ms = 2 * 10**6
+    job.run(*(now_ms - age for age in ages_ms))
+    tasks, duration_ms = claimed
+    believed = job.believed(duration_ms, tasks, now_ms)
+    key = job.engine._policy._scratch.apps["key"][job.app]  # type: ignore[union-attr]
+    least_ms = PART * DEFAULT_MS if duration_ms >= 0 else DEFAULT_MS
+    # an ask of two nodes' worth of both resources
+    assert key >= asked * least_ms * 4 - 1e-6
+    if tasks >= 0:
+        assert believed[1] >= asked + len(ages_ms)

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import typer
+from rich.table import Table
+from tests.support.fresh_process import knows_all_parts
 from tests.support.pages import answering, as_shown
+from typer.testing import CliRunner
 
 from treadle import __version__
 from treadle.admin.jars import requirements_jar, shim_jar, spark_jar, tez_jar
+from treadle.cli import _console, main
+from treadle.cli._console import console_for_tables
+from treadle.cli._options import with_options
 from treadle.cli.main import commands, run
-from treadle.errors import UserError
+from treadle.config.parts import PartRegistry
+from treadle.errors import UserError, counted, nearest
+from treadle.log_lines import PrintableFormatter, log_to_stderr
 from treadle.yarn.treadle_beans import why_not
+
+if TYPE_CHECKING:
+    from nowhere import Pair  # type: ignore[import-not-found]
 
 TREADLE = {
     "Mode": "observe_only",
@@ -338,3 +352,155 @@ def test_a_page_of_something_else_is_a_mistake(
 )
 def test_an_address_of_nothing_is_a_mistake(capsys: pytest.CaptureFixture[str], address: str, said: str) -> None:
     assert said in mistake(capsys, "status", "--rm", address)
+
+
+# Options that belong together stand where the parameter does that gets what is made of them.
+
+
+def made_pair(left: Annotated[int, typer.Option(help="One.")] = 1, right: int = 2) -> Pair:
+    return left, right
+
+
+def app() -> typer.Typer:
+    made = typer.Typer()
+
+    @made.command()
+    @with_options(pair=made_pair)
+    def show(*, name: str, pair: Pair, loud: bool = False) -> None:
+        """Show a pair."""
+        typer.echo(f"{name} {pair}{'!' if loud else ''}")
+
+    return made
+
+
+def test_a_command_gets_what_is_made_of_its_options() -> None:
+    assert CliRunner().invoke(app(), ["a", "--left=5", "--loud"]).output == "a (5, 2)!\n"
+
+
+def test_options_stand_where_the_parameter_does_and_have_their_help_and_types() -> None:
+    command = typer.main.get_command(app())
+    assert [each.name for each in command.params if each.name in {"name", "left", "right", "loud"}] == [
+        "name",
+        "left",
+        "right",
+        "loud",
+    ]
+    assert command.help == "Show a pair."
+    shown = CliRunner().invoke(app(), ["--help"], env={"COLUMNS": "120"}).output
+    assert "One." in shown
+    wrong = CliRunner().invoke(app(), ["a", "--left=x"])
+    assert wrong.exit_code == 2
+
+
+# Every command that reads a treadle.yaml knows all parts when nothing else was imported before it.
+
+COMMANDS = (
+    "policy check {file}",
+    "policy check {file} --scenario {folder}/scenario.yaml",
+    "policy use {file} --config {folder}/treadle.yaml --no-refresh",
+    "policy list",
+    "policy parts",
+    "policy defaults",
+    "simulate {folder}/scenario.yaml --policy {file}",
+    "simulate {folder}/scenario.yaml",
+    "sweep {folder}/sweep.yaml",
+    "sidecar --external --connection-file {folder}/connection --config {file}",
+    "sidecar --warm-up --config {file}",
+)
+"""What reads a treadle.yaml, or lists what may stand in one."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_knows_all_parts(command: str, tmp_path: Path) -> None:
+    knows_all_parts(command, tmp_path)
+
+
+def test_a_registry_that_nobody_filled_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="register_parts"):
+        PartRegistry().kinds("share")
+    with pytest.raises(RuntimeError, match="register_parts"):
+        PartRegistry().default("share")
+
+
+# Words of messages to a user.
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 histories"), (1, "1 history"), (2, "2 histories"), (1000, "1000 histories")]
+)
+def test_one_is_not_several(number: int, said: str) -> None:
+    assert counted(number, "history", "histories") == said
+    assert counted(number, "job") == f"{number} job{'' if number == 1 else 's'}"
+
+
+def test_the_word_that_was_meant_is_named() -> None:
+    assert nearest("wieght", ["weight", "tasks"]) == "; did you mean weight?"
+    assert nearest("xyz", ["weight", "tasks"]) == ""
+    assert nearest("x", []) == ""
+
+
+# What others call their jobs forges no line of a sidecar's log, and commands no terminal that shows it.
+
+EVIL = "x\n2026-11-22 09:00:00,000 ERROR treadle: forged \x1b[2J\x1b]0;title\x07\r\u202ey"
+
+
+def record(message: str, *arguments: object, error: Exception | None = None) -> logging.LogRecord:
+    trace = None if error is None else (type(error), error, error.__traceback__)
+    return logging.LogRecord("treadle.x", logging.WARNING, "x.py", 1, message, arguments, trace)
+
+
+def test_only_the_first_line_of_a_record_begins_at_the_margin() -> None:
+    try:
+        raise ValueError(EVIL)
+    except ValueError as caught:
+        said = PrintableFormatter().format(record("a DAG called %s", EVIL, error=caught))
+    first, *rest = said.split("\n")
+    assert first.endswith("WARNING treadle.x: a DAG called x")
+    assert all(line.startswith("    ") for line in rest)
+    assert any("Traceback" in line for line in rest), "a trace may still be read"
+    assert said.replace("\n", "").isprintable()
+
+
+def test_a_sidecar_logs_such_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    try:
+        log_to_stderr()
+        logging.getLogger("treadle.x").warning("%s", EVIL)
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+    said = capsys.readouterr().err
+    assert "forged" in said
+    assert [line for line in said.splitlines() if line.startswith("2026-11-22 09")] == []
+    assert "\x1b" not in said
+
+
+def test_tables_show_only_what_is_printable(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    console = console_for_tables()
+    monkeypatch.setattr(console, "file", out)
+    table = Table(EVIL, title=EVIL)
+    table.add_row(EVIL)
+    console.print(table, markup=False)
+    console.print(EVIL, markup=False)
+    _console.say(console, EVIL)
+    shown = out.getvalue()
+    assert shown.count("forged") == 5, "title, header, cell and two lines"
+    assert not {"\x1b", "\x07", "\r", "\u202e"} & set(shown)
+
+
+def test_errors_that_quote_others_are_printable(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def application(_: object) -> object:
+        def fail(**_: object) -> None:
+            raise UserError(f"first line\n{EVIL}")
+
+        return fail
+
+    monkeypatch.setattr(main, "application", application)
+    assert main.run(["status"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("first line\n")
+    assert not {"\x1b", "\x07", "\r", "\u202e"} & set(said)

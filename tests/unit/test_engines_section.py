@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from treadle.admin.install import with_absolute_paths
+from treadle.cli import engines
 from treadle.cli._policy_use import change_of, target_of
 from treadle.cli.main import run
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_engines, parse_settings, peek_source, read_roster, refuse_engines
-from treadle.config.settings import Settings, default_settings
+from treadle.config.settings import Settings, Source, default_settings
 from treadle.errors import UserError
+from treadle.events import Applications, ApplicationState, Event, Requests
+from treadle.live.policies import LivePolicies, own_settings
+from treadle.live.policy_memory import state_folder
+from treadle.live.session import Waits
 from treadle.policy.catalogue import register_parts
+from treadle.replay.verify import recorded_settings
+from treadle.sidecar.merge import REPORT_INTERVAL_MS
 from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
+from treadle.wire.answer import Status
+from treadle.wire.frames import Frame, FrameHeader
+from treadle.yarn.treadle_beans import policy_in
 
 register_parts()
 
@@ -320,3 +334,254 @@ def test_policy_use_takes_a_roster_over_only_on_request(tmp_path: Path) -> None:
 def test_paths_of_parts_in_an_entry_are_written_out_too() -> None:
     text = "engines:\n  a:\n    policy: {order: {kind: file, path: mine.py, class: Mine}}\n"
     assert 'path: "/there/mine.py", class: Mine' in with_absolute_paths(text, Path("/there"))
+
+
+# What a sidecar of one of several engines follows of a treadle.yaml.
+
+register_parts()
+
+TWO = """
+profiles: {store: /var/lib/treadle/profiles.db}
+listener: {address: 127.0.0.1}
+engines:
+  service:
+    select: {queues: [root.prod]}
+    policy: {order: {kind: srpt}}
+    fallback: batch
+  batch: {copies: 2, policy: {order: {kind: fifo}}, claim: 0.5, precedence: 3}
+"""
+
+
+def settings(text: str = TWO) -> Settings:
+    return parse_settings("t.yaml", text)
+
+
+def test_without_engines_everything_is_as_it_was() -> None:
+    one = default_settings()
+    assert own_settings(one, "", "t.yaml") is one
+    assert "engines" not in json.loads(Status("p").changed())
+
+
+def test_the_first_engine_has_the_files_store() -> None:
+    own = own_settings(settings(), "service", "t.yaml")
+    assert "order=srpt" in own.policy.name()
+    assert own.profiles.store == "/var/lib/treadle/profiles.db"
+    assert own.engines == ()
+
+
+def test_a_recording_without_a_name_is_the_first_engines() -> None:
+    for engine, order in (("", "srpt"), ("service", "srpt"), ("batch-1", "fifo")):
+        found = recorded_settings(Source("t.yaml", TWO, {}), engine, Path("recording"), trust_code=False)
+        assert f"order={order}" in found.policy.name()
+
+
+def test_another_engine_has_its_own_policy_and_store() -> None:
+    own = own_settings(settings(), "batch-2", "t.yaml")
+    assert "order=fifo" in own.policy.name()
+    assert own.profiles.store == "/var/lib/treadle/profiles-batch-2.db"
+    assert own.engines == ()
+    assert own.seed == 2
+
+
+def test_an_engine_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match="has no engine 'batch'; there is: service, batch-1, batch-2"):
+        own_settings(settings(), "batch", "t.yaml")
+
+
+def test_from_one_engine_to_several_and_back_needs_a_restart() -> None:
+    with pytest.raises(ConfigError, match="names several engines now, which `treadle sidecar restart` follows"):
+        own_settings(settings(), "", "t.yaml")
+    with pytest.raises(ConfigError, match="names no engines any more, which `treadle sidecar restart` follows"):
+        own_settings(default_settings(), "service", "t.yaml")
+
+
+def test_each_engine_knows_its_entry_of_the_roster() -> None:
+    assert own_settings(default_settings(), "", "t.yaml").engine is None
+    first, other = (own_settings(settings(), engine, "t.yaml").engine for engine in ("service", "batch-2"))
+    assert first is not None
+    assert other is not None
+    assert (first.name, other.name, other.entry.claim) == ("service", "batch-2", 0.5)
+
+
+def test_engines_remember_policies_in_folders_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "t.yaml"
+    assert state_folder(file, {}) == tmp_path / ".t.yaml.state"
+    assert state_folder(file, {}, "batch") == tmp_path / ".t.yaml.batch.state"
+
+
+def test_a_sidecar_follows_its_entry(tmp_path: Path) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text(TWO, encoding="utf-8")
+    assert "order=srpt" in LivePolicies(file, engine="service").start().policy.name()
+    assert "order=fifo" in LivePolicies(file, engine="batch-1").start().policy.name()
+    file.write_text("engines: {service: {}}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="has no engine 'batch-1'"):
+        LivePolicies(file, engine="batch-1").read()
+
+
+# `treadle engines`: what it shows of the beans of several engines.
+
+SERVICE = {
+    "entry": "service",
+    "alive": True,
+    "served_by": "service",
+    "applications": 2,
+    "policy": "order=srpt",
+    "error": "",
+    "busy": 0.25,
+    "transactions": 8,
+    "conflicts": 4,
+    "committed": 80,
+    "wait_mean_ms": 1500,
+    "wait_p99_ms": 7250,
+    "retries": 11,
+    "given_up": 13,
+    "moved": 17,
+    "not_owner": 5,
+    "starts": 1,
+}
+BATCH = {"entry": "batch", "alive": False, "served_by": "service", "policy": "order=fifo", "error": "killed"}
+APPLICATIONS = {
+    "application_1_0001": ["service", "service", ""],
+    "application_1_0002": ["batch", "service", ""],
+    "application_1_0003": ["batch", "service", "given up"],
+}
+
+
+def of_bean(monkeypatch: pytest.MonkeyPatch, **bean: Any) -> None:
+    monkeypatch.setattr(engines, "read_bean", lambda rm, ca: bean)
+
+
+@pytest.fixture(autouse=True)
+def _rm(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_bean(monkeypatch, Engines=json.dumps({"engines": {"service": SERVICE, "batch": BATCH}}))
+    monkeypatch.setattr(engines, "_owners", lambda rm, ca: APPLICATIONS)
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(["engines", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_each_engine_is_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys)
+    assert "2 applications" in text
+    assert "nothing: service stands in" in text
+    assert "25.0 %" in text
+    assert "0.500" in text
+    assert "killed" in text
+    for figure in ("1.50", "7.25", "11", "13", "17"):
+        assert figure in text
+
+
+def test_figures_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    service, batch = json.loads(said(capsys, "--json"))["engines"]
+    assert (service["busy"], service["conflicts"], service["conflict_fraction"], service["not_owner"]) == (
+        0.25,
+        4,
+        0.5,
+        5,
+    )
+    assert (batch["lives"], batch["served_by"], batch["conflict_fraction"]) == (False, "service", None)
+
+
+@pytest.mark.parametrize(
+    ("application", "text"),
+    [
+        ("application_1_0001", "is served by service, whose selector is the first that matches"),
+        (
+            "application_1_0002",
+            "is served by service, because batch, whose it is, is dead or has not lived for 10 s again",
+        ),
+        (
+            "application_1_0003",
+            "is served by service, because batch, whose it is, has given it up after its conflicts",
+        ),
+    ],
+)
+def test_who_serves_an_application(capsys: pytest.CaptureFixture[str], application: str, text: str) -> None:
+    assert text in said(capsys, "--app", application)
+    home = APPLICATIONS[application][0]
+    assert json.loads(said(capsys, "--app", application, "--json"))["home"] == home
+
+
+@pytest.mark.parametrize("given", ["0002", "1_0002"])
+def test_an_application_may_be_named_by_the_end_of_its_id(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "application_1_0002 is served by service" in said(capsys, "--app", given)
+    assert json.loads(said(capsys, "--app", given, "--json"))["application"] == "application_1_0002"
+
+
+def test_an_application_that_nobody_serves_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["engines", "--app", "application_1_0004"]) == 2
+    assert "is not served by any engine" in capsys.readouterr().err
+
+
+def test_one_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    of_bean(monkeypatch, Schedules=1, Engines="")
+    assert "one engine serves all applications" in said(capsys)
+    assert "one engine serves all applications" in said(capsys, "--app", "application_1_0001")
+
+    def no_bean(rm: str, ca: object) -> dict[str, Any]:
+        raise UserError("it runs without Treadle")
+
+    monkeypatch.setattr(engines, "read_bean", no_bean)
+    assert run(["engines"]) == 2
+    assert run(["engines", "--app", "application_1_0001"]) == 2, "no engine serves it"
+
+
+@pytest.mark.parametrize("arguments", [(), ("--app", "application_1_0001")])
+def test_one_engine_that_does_not_schedule_serves_nobody(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of_bean(monkeypatch, Schedules=0, Mode="off")
+    text = said(capsys, *arguments)
+    assert "which serves nobody now: the mode is off" in text
+    assert "serves all" not in text
+
+
+@pytest.mark.parametrize("rubbish", ["no json", "[]", '{"engines": 1}', '{"engines": {"a": 1}}', "[" * 100_000])
+def test_what_is_no_text_of_engines_is_a_mistake(
+    rubbish: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    of_bean(monkeypatch, Engines=rubbish)
+    assert run(["engines"]) == 2
+    assert "holds no figures of engines" in capsys.readouterr().err
+
+
+def test_the_policy_that_runs_is_the_first_engines() -> None:
+    several = {"Policy": "service: gate=all order=a.py:A; batch-1, batch-2: gate=pilots", "Engines": "{}"}
+    assert policy_in(several) == "gate=all order=a.py:A"
+    assert policy_in({"Policy": "gate=all", "Engines": ""}) == "gate=all"
+
+
+# How long applications of one of several engines wait for a first attempt.
+
+
+def event(kind: Any, **columns: int) -> Event:
+    made: Event = kind(**{field.name: np.array([columns.get(field.name, 0)]) for field in fields(kind)})
+    return made
+
+
+def frame(at_ms: int, *events: Event) -> Frame:
+    return Frame(FrameHeader(0, 1, 1, at_ms, 0, 10, 2), list(events))
+
+
+def test_from_an_ask_to_the_decision_that_takes_it_up() -> None:
+    waits = Waits()
+    waits.take(frame(1000, event(Requests, application=3, key=1, count=2)))
+    waits.take(frame(1500, event(Requests, application=3, key=2, count=1), event(Requests, application=4, count=1)))
+    waits.take(frame(1600, event(Applications, application=4, state=int(ApplicationState.MOVED))))
+    waits.attempted(3000)
+    waits.attempted(9000)
+    figures = waits.figures(9000, {"Retries": 7})
+    assert figures == {"attempts": 1, "wait_mean_ms": 2000, "wait_p50_ms": 2000, "wait_p99_ms": 2000, "Retries": 7}
+    assert waits.figures(9000 + REPORT_INTERVAL_MS - 1, {"Retries": 8}) is figures
+    assert waits.figures(9000 + REPORT_INTERVAL_MS, {"Retries": 8})["Retries"] == 8
+
+
+def test_who_asks_anew_waits_anew() -> None:
+    waits = Waits()
+    for at_ms, count in ((1000, 1), (1100, 0), (5000, 1)):
+        waits.take(frame(at_ms, event(Requests, application=3, count=count)))
+    waits.attempted(5001)
+    assert waits.figures(6000, {})["wait_p99_ms"] == 1

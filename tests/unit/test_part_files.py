@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tests.engine.parts import containers
+from tests.support.documents import files_of
 
+from treadle.cli.main import run
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
+from treadle.engine import Engine
+from treadle.engine.invented_cluster import small_cluster
+from treadle.events import ContainerEvent
 from treadle.live.live_settings import read_live_settings
+from treadle.live.policies import LivePolicies
+from treadle.live.policy_memory import PolicyMemory
+from treadle.live.trial import CPU_LIMIT_S, GRACE_S, LIMIT_S, check_apart
+from treadle.model.applications import APPLICATION
+from treadle.model.nodes import NODE
+from treadle.model.queues import QUEUE
+from treadle.model.requests import REQUEST
+from treadle.policy.cluster_view import CONTAINER, ClusterView
+from treadle.policy.watchdog import Stopwatch
 
 SHARE = """import numpy as np
 
@@ -152,3 +172,239 @@ def test_a_constructor_that_fails_is_reported(tmp_path: Path) -> None:
     assert "policy.share: tried out on a small cluster: my_part.py:3: FileNotFoundError" in said(
         write(tmp_path, "share", source)
     )
+
+
+# Parts from files are tried out in a process of their own before a command or a sidecar runs them.
+
+GOOD = "class Mine:\n    def keys(self, view):\n        return view.applications['id'] * 1.0\n"
+
+
+def policy(folder: Path, part: str) -> Path:
+    (folder / "mine.py").write_text(part)
+    file = folder / "treadle.yaml"
+    file.write_text("policy:\n  order: {kind: file, path: mine.py, class: Mine}\n")
+    return file
+
+
+def test_a_part_that_is_right_may_print_what_it_likes(tmp_path: Path) -> None:
+    assert "order=mine.py:Mine" in check_apart(policy(tmp_path, f"print('loaded')\n{GOOD}"))
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ("import os; os._exit(0)", "a part ended the process that tried it out (exit code 0)"),
+        ("import signal, os; os.kill(os.getpid(), signal.SIGSEGV)", "a part ended the process that tried it out"),
+        ("raise BaseException('panic')", "mine.py:1: BaseException: panic; put it right"),
+        ("raise ValueError('no')", "mine.py:1: ValueError: no; put it right"),
+    ],
+)
+def test_a_part_that_ends_badly_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], first: str, said: str
+) -> None:
+    file = policy(tmp_path, f"{first}\n{GOOD}")
+    assert run(["policy", "check", str(file)]) == 2
+    shown = capsys.readouterr().err
+    assert f"{file}: policy: " in shown or f"{file}:2: policy.order.path: " in shown
+    assert said in " ".join(shown.split())
+    with pytest.raises(ConfigError) as refused:
+        check_apart(file)
+    assert said in str(refused.value)
+
+
+def test_a_part_that_takes_all_memory_is_refused_before_the_host_has_none_left(tmp_path: Path) -> None:
+    # what it asks for is never touched, so that it costs nothing where nobody bounds it
+    file = policy(tmp_path, f"import numpy\nKEPT = [numpy.empty(1 << 30, numpy.uint8) for _ in range(8)]\n{GOOD}")
+    with pytest.raises(ConfigError, match=r"mine.py:2: .*MemoryError: Unable to allocate 1.00 GiB"):
+        check_apart(file)
+    file = policy(tmp_path, f"KEPT = []\nwhile len(KEPT) < 8: KEPT.append(bytearray(1 << 30))\n{GOOD}")
+    with pytest.raises(ConfigError, match=r"mine.py:2: MemoryError; put it right; .* may have 4 GiB of memory"):
+        check_apart(file)
+
+
+def test_a_part_that_sleeps_for_ever_in_c_is_refused_and_its_process_ended(tmp_path: Path) -> None:
+    file = policy(tmp_path, f"import time; time.sleep(100_000)\n{GOOD}")
+    with pytest.raises(ConfigError, match=r"takes longer than 4 s by the clock .* look for what it waits for"):
+        check_apart(file, limit_s=4.0)
+
+
+def test_a_part_that_works_for_ever_is_refused_by_its_cpu_time(tmp_path: Path) -> None:
+    file = policy(tmp_path, f"while True: pass\n{GOOD}")
+    with pytest.raises(ConfigError, match=r"takes more than 4 s of CPU time .* look for a loop"):
+        check_apart(file, cpu_limit_s=4.0)
+
+
+def test_cpu_time_is_bounded_and_the_clock_has_a_wider_bound(tmp_path: Path) -> None:
+    # On a busy machine a part that is right may take much longer by the clock than on an idle one.
+    limits = "import resource, signal\nraise ValueError((*resource.getrlimit(resource.RLIMIT_CPU), signal.alarm(0)))"
+    with pytest.raises(ConfigError) as refused:
+        check_apart(policy(tmp_path, f"{limits}\n{GOOD}"))
+    said = re.search(r"ValueError: \((\d+), (\d+), (\d+)\)", str(refused.value))
+    assert said is not None, refused.value
+    soft_s, hard_s, clock_s = map(int, said.groups())
+    assert soft_s == CPU_LIMIT_S < hard_s
+    assert 3 * CPU_LIMIT_S < clock_s <= LIMIT_S + GRACE_S
+
+
+def test_a_process_whose_parent_was_killed_ends_all_the_same(tmp_path: Path) -> None:
+    file = policy(tmp_path, f"import time\nwhile True: time.sleep(100_000)\n{GOOD}")
+    alone = subprocess.run([sys.executable, "-m", "treadle.live.trial", str(file), "60", "4"], timeout=300)
+    assert alone.returncode == -signal.SIGALRM
+
+
+def test_a_sidecar_refuses_a_changed_part_that_would_end_it(tmp_path: Path) -> None:
+    file = policy(tmp_path, GOOD)
+    live = LivePolicies(file, PolicyMemory(tmp_path / "state"))
+    assert "mine.py:Mine" in live.start().policy.name()
+    (tmp_path / "mine.py").write_text(f"import os; os._exit(0)\n{GOOD}")
+    with pytest.raises(ConfigError, match="a part ended the process"):
+        live.read()
+    (tmp_path / "mine.py").write_text(GOOD + "\n")
+    assert "mine.py:Mine" in live.read().policy.name()
+
+
+# A part that a live engine would stop is reported where a policy is checked and where it is simulated.
+
+SLOW = """
+import time
+
+class Mine:
+    def keys(self, view):
+        time.sleep(0.03)
+        return view.applications["id"] * 1.0
+"""
+SCENARIO = """
+cluster:
+  nodes: [{count: 1, resources: {memory-mb: 4096, vcores: 4}}]
+workload:
+  jobs: [{stages: [{tasks: 2, duration_s: 5, demand: {memory-mb: 1024, vcores: 1}}]}]
+"""
+
+
+def slow_policy(folder: Path, timeout_ms: int) -> Path:
+    (folder / "mine.py").write_text(SLOW)
+    file = folder / "slow.yaml"
+    file.write_text(
+        f"policy: {{order: {{kind: file, path: mine.py, class: Mine}}}}\nlimits: {{part_timeout_ms: {timeout_ms}}}\n"
+    )
+    return file
+
+
+def test_a_check_refuses_a_part_that_no_live_engine_would_wait_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["policy", "check", str(slow_policy(tmp_path, 10))]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "slow.yaml:1: policy: tried out on a small cluster: a call to a part took" in said
+    assert "stops the parts of a decision after 10 ms (limits.part_timeout_ms)" in said
+
+
+def test_a_simulation_says_where_a_live_engine_would_have_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "scenario.yaml").write_text(SCENARIO)
+    command = ["simulate", str(tmp_path / "scenario.yaml"), f"--policy={slow_policy(tmp_path, 10)}", "--profile"]
+    assert run(command) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "parts from files took longer than limits.part_timeout_ms (10 ms) in" in said
+    assert "by the clock" in said
+
+
+def test_what_a_stopwatch_counts() -> None:
+    now = iter([0.0, 0.2, 1.0, 1.4, 5.0, 5.1])
+    watch = Stopwatch(0.5, lambda: next(now))
+    watch.begin(0)
+    assert watch(lambda: 3) == 3
+    assert watch(lambda: 4) == 4
+    watch.begin(100)
+    watch.begin(2000)
+    watch(lambda: 5)
+    watch.end()
+    times = watch.times
+    assert (times.decides, times.too_slow, times.slowest_at_ms) == (2, 1, 0)
+    assert times.slowest_s == pytest.approx(0.6)
+    assert times.all_s == pytest.approx(0.7)
+    assert "in 1 of 2 decisions, 600 ms at 0 s" in times.warning(500)
+    assert Stopwatch(0.5).times.warning(500) == ""
+
+
+# What a part from a file sees: every column is described or the engine's own, and containers have nodes.
+
+PAGE = Path(__file__).parents[2] / "docs" / "view.md"
+RECORDS = {"nodes": NODE, "queues": QUEUE, "applications": APPLICATION, "requests": REQUEST}
+
+
+def described(records: str) -> set[str]:
+    """Return the columns that the page describes."""
+    (table,) = re.findall(rf"^\| {records} \|.*?\n((?:\|.*\n)+)", PAGE.read_text(), re.MULTILINE)
+    return set(re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in table.splitlines())))
+
+
+def the_engine_s_own(records: str) -> set[str]:
+    """Return the columns that the page says to be the engine's own."""
+    (line,) = re.findall(rf"^- {records}: (.*)$", PAGE.read_text(), re.MULTILINE)
+    return set(re.findall(r"`(\w+)`", line))
+
+
+@pytest.mark.parametrize("records", RECORDS)
+def test_every_column_is_described_or_the_engine_s_own(records: str) -> None:
+    public, own = described(records), the_engine_s_own(records)
+    assert not public & own
+    assert public | own == set(RECORDS[records].names or ())
+    assert set(re.findall(r"``(\w+)``", getattr(ClusterView, records).__doc__)) == public, "pydoc has the same"
+
+
+def test_the_columns_of_containers_are_described() -> None:
+    (table,) = re.findall(r"^\| `containers\(application\)`.*?\n((?:\|.*\n)+)", PAGE.read_text(), re.MULTILINE)
+    assert set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == set(CONTAINER.names or ())
+
+
+WATCH = """
+import numpy as np
+
+class Watch:
+    def keys(self, view):
+        for number in (0, 1):
+            found = view.containers(number)
+            print(number, found.tolist(), found.flags.writeable)
+        return np.zeros(len(view.applications))
+"""
+
+
+def test_a_part_sees_where_the_containers_of_an_application_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "watch.py").write_text(WATCH)
+    text = "policy: {order: {kind: file, path: watch.py, class: Watch, recompute_after: 1000}}"
+    engine = Engine(parse_settings(str(tmp_path / "t.yaml"), text, trust_code=True))
+    engine.apply(small_cluster(nodes=4))
+    begun = containers(
+        ContainerEvent.ALLOCATED, (0, 7, 5, 30, 30), (0, 8, 1, 20, 20), (0, 9, 5, 10, 10), (1, 7, 0, 5, 5)
+    )
+    begun.node[:] = (3, 1, 2, 0)
+    engine.apply([begun])
+    engine.decide(1000, 1, sequence=1)
+    assert engine.failure is None
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first == "0 [(1, 1, 20), (2, 5, 10), (3, 5, 30)] False"
+    assert second == "1 [(0, 0, 5)] False"
+    engine.apply([containers(ContainerEvent.COMPLETED, (0, 9, 5, 10, 50))])
+    engine.decide(1100, 1, sequence=2)
+    assert capsys.readouterr().out.splitlines()[0] == "0 [(1, 1, 20), (3, 5, 30)] False"
+
+
+def test_the_example_of_the_page_spreads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, content in files_of(PAGE).items():
+        (tmp_path / name).write_text(content)
+    monkeypatch.chdir(tmp_path)
+    assert run(["policy", "check", "spread.yaml"]) == 0
+    engine = Engine(
+        parse_settings(str(tmp_path / "spread.yaml"), (tmp_path / "spread.yaml").read_text(), trust_code=True)
+    )
+    engine.apply(small_cluster(nodes=4, leaves=1, applications=1))
+    begun = containers(ContainerEvent.ALLOCATED, (0, 1, 0, 0, 0), (0, 2, 0, 0, 0), (0, 3, 0, 0, 0))
+    begun.node[:] = (0, 1, 3)
+    engine.apply([begun])
+    placed = engine.decide(1000, 1, sequence=1)
+    assert engine.failure is None
+    assert np.asarray(placed.node).tolist() == [2]

@@ -35,9 +35,10 @@ from treadle.config.settings import Listener, Plans, default_settings
 from treadle.history.run import DURATION_MAX_MS, NUMBER_MAX, DurationSketch, JobRun, StageRun, recurrence_key
 from treadle.live import plan_source
 from treadle.live.history_writer import StagesOf
-from treadle.live.plan_child import MEMORY_MAX, RUNS, RUNS_OF_USER, TRIMMED_BYTES, TRIMMED_EVERY_S, Memory, Runs
+from treadle.live.plan_child import LINES, MEMORY_MAX, RUNS, RUNS_OF_USER, TRIMMED_BYTES, TRIMMED_EVERY_S, Memory, Runs
 from treadle.live.plan_source import PlanEventSource, PlanLink, Started, open_plans
-from treadle.live.plan_words import CONTENT_MAX, Said, frame, read_frame, run_from_bytes, run_to_bytes
+from treadle.live.plan_words import CONTENT_MAX, Said, frame, line, read_frame, run_from_bytes, run_to_bytes
+from treadle.log_lines import LineLimit
 from treadle.process_limits import LISTENER
 
 ADDRESS = f"127.77.{os.getpid() // 250 % 250}.{os.getpid() % 250 + 1}"
@@ -449,3 +450,38 @@ def test_the_process_encrypts_where_that_is_set() -> None:
         assert ask(made, Kind.REPORT, body, sealed=True) == Status.UNKNOWN
     finally:
         made.close()
+
+
+# Lines of the plan listener's process: masters that send nonsense leave a bounded number of them.
+
+
+def record(text: str, *words: object) -> logging.LogRecord:
+    return logging.LogRecord("a", logging.INFO, "f", 1, text, words, None)
+
+
+def test_lines_are_bounded_and_how_many_were_left_out_is_said() -> None:
+    now_s = 0.0
+    limit = LineLimit(*LINES, clock_s=lambda: now_s)
+    assert sum(limit.filter(record("no. %d", at)) for at in range(1_000)) == LINES.burst
+    assert not limit.filter(record("one more"))
+    now_s = 1.0 / LINES.per_s
+    later = record("no. %d", 7)
+    assert limit.filter(later)
+    assert later.getMessage() == f"({1_001 - int(LINES.burst)} lines were left out) no. 7"
+    assert not limit.filter(record("another one"))
+
+
+def test_what_the_process_is_led_to_log_is_bounded() -> None:
+    code = (
+        "import logging; from treadle.live import plan_child\n"
+        "plan_child.Child.hear = lambda self, line: logging.getLogger('treadle').warning('refused: %s', line)\n"
+        "plan_child.main()"
+    )
+    said = subprocess.run(
+        [sys.executable, "-P", "-c", code], input=line("x") * 5_000, capture_output=True, env=os.environ
+    )
+    assert said.returncode == 0
+    lines = said.stderr.splitlines()
+    # the burst, and a few for the time that it takes
+    assert LINES.burst <= len(lines) < 1_000
+    assert said.stdout == b""

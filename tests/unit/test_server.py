@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import grp
+import json
+import os
 import socket
+import stat
+import subprocess
+import sys
 import threading
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import BinaryIO
 
 import pytest
@@ -21,9 +28,15 @@ from treadle.live.handshake import (
     OPENING,
     PROOF_BYTES,
     Address,
+    ConnectionFile,
+    HandshakeError,
     Limits,
+    ProofError,
+    check_proof,
+    new_secret,
     opening,
     resource_manager_proof,
+    sidecar_code,
 )
 from treadle.live.server import AUTHENTICATED_MAX, CROWD_MAX, STRANGERS_MAX, LoopbackConnection, LoopbackServer
 
@@ -360,3 +373,101 @@ def test_a_failure_is_reported_to_the_process(server: LoopbackServer, failures: 
         client.say(call(b"fail"))
         assert client.is_closed()
     assert failures.count == 1
+
+
+# The connection file in the hands of several sidecars.
+
+
+def test_a_sidecar_does_not_remove_the_file_of_its_successor(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    first, second = ConnectionFile(path), ConnectionFile(path)
+    first.write(1, new_secret())
+    second.write(2, new_secret())
+    first.remove()
+    assert json.loads(path.read_bytes())["port"] == 2
+    second.remove()
+    assert not path.exists()
+    second.remove()
+
+
+def test_a_file_that_others_could_read_is_replaced_by_one_that_they_cannot(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    path.chmod(0o644)
+    ConnectionFile(path).write(1, new_secret())
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_group_may_read_the_file_where_one_is_named(tmp_path: Path) -> None:
+    path, group = tmp_path / "file", grp.getgrgid(os.getgid())
+    ConnectionFile(path, group.gr_name).write(1, new_secret())
+    status = path.stat()
+    assert (stat.S_IMODE(status.st_mode), status.st_gid) == (0o640, group.gr_gid)
+    with pytest.raises(HandshakeError, match="--connection-group no-such-group: this host has no such group"):
+        ConnectionFile(path, "no-such-group")
+
+
+def test_secrets_have_256_bits_and_differ() -> None:
+    secrets = {new_secret() for _ in range(100)}
+    assert len(secrets) == 100
+    assert all(len(bytes.fromhex(secret)) == 32 for secret in secrets)
+
+
+def test_the_file_of_a_process_that_has_gone_is_removed_and_that_of_another_that_runs_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    for pid in (gone.pid, os.getpid()):
+        path.write_text(json.dumps({"pid": pid}))
+        ConnectionFile(path).remove_stale()
+        assert not path.exists()
+    for other in (json.dumps({"pid": os.getppid()}), "{", "[]", "{}", '{"pid": "x"}', '{"pid": 1e400}'):
+        path.write_text(other)
+        ConnectionFile(path).remove_stale()
+        assert path.read_text() == other
+
+
+# The bytes by which the shim in Java and the sidecar prove their secret to each other.
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "handshake.bin"
+DIALLED = Address("127.0.0.1", 47_110)
+HELLO = opening() + bytes(range(32, 64))
+ANSWER = opening() + bytes(range(64, 96))
+AT = 2 * (OPENING.size + NONCE_BYTES)
+PROOF = GOLDEN.read_bytes()[AT + CODE_BYTES :]
+
+
+def test_the_golden_handshake() -> None:
+    """The shim's tests read the same file."""
+    content = GOLDEN.read_bytes()
+    assert content[:AT] == HELLO + ANSWER
+    assert content[AT:][:CODE_BYTES] == sidecar_code(SECRET, DIALLED, HELLO, ANSWER)
+    assert check_proof(SECRET, DIALLED, HELLO, ANSWER, PROOF) == Limits(9 << 20, 8 << 20)
+
+
+@pytest.mark.parametrize("at", range(len(PROOF)))
+def test_a_changed_proof_is_none(at: int) -> None:
+    changed = bytearray(PROOF)
+    changed[at] ^= 1
+    with pytest.raises(ProofError, match="does not know the secret"):
+        check_proof(SECRET, DIALLED, HELLO, ANSWER, bytes(changed))
+
+
+@pytest.mark.parametrize(
+    ("secret", "dialled", "hello", "answer"),
+    [
+        (bytes(32), DIALLED, HELLO, ANSWER),
+        (SECRET, DIALLED._replace(port=47_111), HELLO, ANSWER),
+        (SECRET, DIALLED._replace(host="127.0.0.2"), HELLO, ANSWER),
+        (SECRET, DIALLED._replace(host="::1"), HELLO, ANSWER),
+        (SECRET, DIALLED, ANSWER, ANSWER),
+        (SECRET, DIALLED, HELLO, HELLO),
+        (SECRET, DIALLED, ANSWER, HELLO),
+    ],
+)
+def test_a_proof_is_good_for_one_connection_to_one_address(
+    secret: bytes, dialled: Address, hello: bytes, answer: bytes
+) -> None:
+    with pytest.raises(ProofError, match="does not know the secret"):
+        check_proof(secret, dialled, hello, answer, PROOF)
+    assert sidecar_code(secret, dialled, hello, answer) != sidecar_code(SECRET, DIALLED, HELLO, ANSWER)

@@ -8,20 +8,30 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from types import SimpleNamespace
+from typing import IO, Any, Final
 
 import psutil
 import pytest
+from tests.support.decoys import decoy
 from tests.support.link import decide
+from tests.support.pages import FakeManager, served
 from tests.support.waiting import eventually
 
 from treadle import __version__
+from treadle.admin.host import running
+from treadle.cli import _restart
 from treadle.cli.main import run
+from treadle.config.settings import default_settings
 from treadle.live import process
+from treadle.live.engine_session import warm_up
 from treadle.live.handshake import Limits
+from treadle.live.session import Session
+from treadle.process_limits import FIRST, peak_memory_mb
 from treadle.wire.answer import decode_answer
 
 SECRET = "fedcba9876543210" * 4
@@ -328,3 +338,241 @@ def test_the_connection_file_goes_at_every_end(
     else:
         assert process.run_external(file, None) == (0 if isinstance(end, signal.Signals) else 1)
     assert not file.exists()
+
+
+# `treadle sidecar restart` ends a sidecar, and is content only when another one schedules.
+
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("there", flush=True)
+while True:
+    time.sleep(900)
+"""
+WILLING = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(print("ended by itself", flush=True)))
+print("there", flush=True)
+time.sleep(900)
+"""
+
+
+def sidecar(code: str = WILLING) -> subprocess.Popen[str]:
+    """Start what looks like a sidecar; returns when it is there."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "sidecar", "--managed"],
+        stdout=subprocess.PIPE,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "there\n"
+    return process
+
+
+@pytest.fixture
+def manager() -> Iterator[FakeManager]:
+    bean = {"Mode": "enforce", "LeaseHeld": 1, "Snapshots": 3, "LastError": ""}
+    with served(FakeManager({"Treadle": bean}, {})) as each:
+        yield each
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[str]]]:
+    """The processes that the command sees: those of the test alone, never another's on this machine."""
+    own: list[subprocess.Popen[str]] = []
+    monkeypatch.setattr(psutil, "process_iter", lambda: [psutil.Process(each.pid) for each in own])
+    yield own
+    for each in own:
+        each.kill()
+        each.communicate()
+
+
+@pytest.mark.parametrize("code", [WILLING, STUBBORN], ids=["willing", "stubborn"])
+def test_it_is_ended_and_another_is_waited_for(
+    code: str,
+    manager: FakeManager,
+    processes: list[subprocess.Popen[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # Long enough for a slow machine's process to end by itself before SIGKILL.
+    monkeypatch.setattr(_restart, "END_S", 0.5 if code == STUBBORN else 60.0)
+    processes.append(sidecar(code))
+
+    def resource_manager() -> None:
+        processes[0].wait()
+        manager.beans["Treadle"] = manager.beans["Treadle"] | {"Snapshots": 4}
+
+    thread = threading.Thread(target=resource_manager)
+    thread.start()
+    assert run(["sidecar", "restart", "--rm", manager.url]) == 0
+    thread.join()
+    said = capsys.readouterr().out
+    assert f"ended: {processes[0].pid}" in said
+    assert "another sidecar answers" in said
+    # Not its exit code: whoever waits first takes that, here the command or the thread.
+    assert processes[0].stdout is not None
+    assert ("ended by itself" in processes[0].stdout.read()) == (code == WILLING)
+
+
+def test_without_another_one_it_is_an_error_that_says_why(
+    manager: FakeManager, processes: list[subprocess.Popen[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    processes.append(sidecar())
+    manager.beans["Treadle"]["LastError"] = "it cannot start: no Python"
+    assert run(["sidecar", "restart", "--rm", manager.url, "--wait-s", "1"]) == 2
+    said = capsys.readouterr().err
+    assert "it cannot start: no Python" in said
+    assert "systemctl status treadle-sidecar" in said
+
+
+def test_nothing_is_ended_where_nobody_would_start_another(
+    manager: FakeManager, processes: list[subprocess.Popen[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    processes.append(sidecar())
+    manager.beans["Treadle"]["Mode"] = "off"
+    assert run(["sidecar", "restart", "--rm", manager.url]) == 2
+    assert "the mode is off" in capsys.readouterr().err
+    manager.beans = {"RMInfo": {"State": "standby"}}
+    assert run(["sidecar", "restart", "--rm", manager.url]) == 2
+    assert "is on standby" in capsys.readouterr().err
+    assert processes[0].poll() is None
+
+
+def test_without_a_sidecar_it_says_where_to_look(
+    manager: FakeManager, processes: list[subprocess.Popen[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["sidecar", "restart", "--rm", manager.url]) == 2
+    assert "runs on this host that this user may see" in capsys.readouterr().err
+    processes.append(sidecar())
+    assert run(["sidecar", "restart", "--rm", manager.url, "--pid", "1"]) == 2
+    assert f"there are: {processes[0].pid}" in capsys.readouterr().err
+    assert processes[0].poll() is None
+
+
+def test_the_sidecar_of_another_resource_manager_is_left_alone(
+    manager: FakeManager,
+    processes: list[subprocess.Popen[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The parent of the sidecar, which is this process, serves the pages at the manager's address."""
+    processes.append(sidecar())
+    process = psutil.Process(processes[0].pid)
+    assert running.is_of(process, [manager.url])
+    assert not running.is_of(process, ["http://localhost:1"])
+    monkeypatch.setattr(running, "_listens", lambda *_: False)
+    assert run(["sidecar", "restart", "--rm", manager.url]) == 2
+    said = capsys.readouterr().err
+    assert f"sidecars of another ResourceManager than that at {manager.url}: {processes[0].pid}" in said
+    assert processes[0].poll() is None
+
+
+class Foreign(psutil.Process):
+    """A process of another user, and one that another user has started with a user's rights to become root."""
+
+    found = SimpleNamespace(real=65534, effective=65534)
+
+    def uids(self) -> Any:
+        return self.found
+
+
+@pytest.mark.parametrize("effective", [65534, 0])
+def test_the_decoy_of_another_user_neither_counts_nor_is_ended(
+    effective: int,
+    manager: FakeManager,
+    processes: list[subprocess.Popen[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with decoy("sidecar", "--managed", program="python") as foreign:
+        monkeypatch.setattr(Foreign, "found", SimpleNamespace(real=65534, effective=effective))
+
+        def seen() -> list[psutil.Process]:
+            return [*(psutil.Process(each.pid) for each in processes), Foreign(foreign.pid)]
+
+        monkeypatch.setattr(psutil, "process_iter", seen)
+        assert run(["sidecar", "restart", "--rm", manager.url]) == 2
+        assert "no sidecar of root" in capsys.readouterr().err
+        monkeypatch.setattr(_restart, "END_S", 60.0)
+        processes.append(sidecar())
+
+        def resource_manager() -> None:
+            processes[0].wait()
+            manager.beans["Treadle"] = manager.beans["Treadle"] | {"Snapshots": 4}
+
+        thread = threading.Thread(target=resource_manager)
+        thread.start()
+        assert run(["sidecar", "restart", "--rm", manager.url]) == 0
+        thread.join()
+        assert f"ended: {processes[0].pid};" in capsys.readouterr().out
+        assert foreign.poll() is None
+
+
+def test_a_sidecar_is_distinguished_from_other_processes() -> None:
+    process = sidecar()
+    # `sudo` runs as root with words that any user chooses; here it is a shell that calls itself Python
+    words = ["python", "-c", "echo there; read line", "sidecar", "--managed"]
+    shell = subprocess.Popen(words, executable="/bin/sh", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert shell.stdout is not None
+        assert shell.stdout.readline() == "there\n"
+        found = {each.pid for each in running.sidecars({os.geteuid()})}
+        assert process.pid in found
+        assert shell.pid not in found
+        assert process.pid not in {each.pid for each in running.sidecars({os.geteuid() + 1})}
+        assert process.pid in {each.pid for each in running.sidecars()}
+    finally:
+        for each in (process, shell):
+            each.kill()
+            each.communicate()
+
+
+# How processes of Treadle's make way for others.
+
+PLACE: Final = Path("/proc/self/oom_score_adj")
+
+
+@pytest.mark.skipif(not PLACE.exists(), reason="not this system's")
+@pytest.mark.parametrize("begins_with", [0, FIRST + 50])
+def test_a_sidecar_and_what_it_starts_are_ended_first_when_memory_runs_out(begins_with: int) -> None:
+    begins_with = max(begins_with, int(PLACE.read_text("ascii")))  # only root may make it less
+    adjust = f"pathlib.Path('{PLACE}').write_text('{begins_with}')"
+    child = f"import pathlib; print(pathlib.Path('{PLACE}').read_text())"
+    code = f"import pathlib, subprocess, sys; {adjust}; from treadle.process_limits import go_first; go_first(); "
+    found = subprocess.run(
+        [sys.executable, "-c", f"{code}subprocess.run([sys.executable, '-c', {child!r}])"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(found.stdout) == max(begins_with, FIRST)
+
+
+# What `memory` tells of a process.
+
+ASK = "from treadle.process_limits import peak_memory_mb; print(peak_memory_mb())"
+
+
+def test_a_process_does_not_count_what_its_parent_had() -> None:
+    large = bytearray(b"x") * (400 << 20)
+    told = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, check=True).stdout
+    assert len(large) / (1 << 20) <= peak_memory_mb()
+    assert 1 < float(told) < 200
+
+
+# Warming up goes all the way: through the wire, the engine and back.
+
+
+def test_the_invented_cluster_gets_its_containers() -> None:
+    assert warm_up(default_settings()) == 4
+
+
+def test_an_engine_that_fails_on_it_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(session: Session, frame: object) -> None:
+        raise ZeroDivisionError("a fault")
+
+    monkeypatch.setattr("treadle.engine.Engine.apply", broken)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError: a fault"):
+        warm_up(default_settings())
