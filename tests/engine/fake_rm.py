@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from treadle import events
+from treadle.config.settings import default_settings
+from treadle.engine import Engine
 from treadle.engine.invented_cluster import Texts, resource_types, rows
 from treadle.events import ApplicationState, Event, Fate, NodeState, Replaces
 from treadle.proposals import Proposals
@@ -16,6 +18,8 @@ from treadle.proposals import Proposals
 Amounts = tuple[int, ...]
 
 RESOURCES = ("memory-mb", "vcores", "cpu", "gpu")
+LEAF = 1
+"""The first queue below the root."""
 
 
 def add(a: Amounts, b: Amounts, sign: int = 1) -> Amounts:
@@ -114,6 +118,12 @@ class FakeRM:
     def ask(self, application: int, key: int, count: int, capability: Amounts, **more: Any) -> None:
         self.applications[application].asks[key] = Ask(count, capability, **more)
         self._changed.add(application)
+
+    def job(self, count: int, capability: Amounts = (1, 1), queue: int = LEAF, **more: Any) -> int:
+        """Add an application that asks for so many containers under the key 0; return it."""
+        application = self.application(queue, **more)
+        self.ask(application, 0, count, capability)
+        return application
 
     def change(self, application: int) -> None:
         """Tell everything of an application again."""
@@ -278,9 +288,7 @@ class FakeRM:
         that may not be placed any more are stale.
         """
         fates = []
-        for position, (app, key, node) in enumerate(
-            zip(made.application.tolist(), made.key.tolist(), made.node.tolist(), strict=True)
-        ):
+        for position, (app, key, node) in enumerate(listed(made)):
             fate = reject(position)
             if overtaken and self.why_not(app, key, node):
                 fate = Fate.STALE_STATE
@@ -375,6 +383,31 @@ def flat(rm: FakeRM, leaves: int, guaranteed: Amounts, **more: Any) -> list[int]
     """Add a root with equal leaves; return the leaves."""
     root = rm.queue(-1, tuple(leaves * amount for amount in guaranteed))
     return [rm.queue(root, guaranteed, **more) for _ in range(leaves)]
+
+
+def cluster(*nodes: Amounts, leaves: int = 1, settings: dict[str, str] | None = None, **queue: Any) -> FakeRM:
+    """Return nodes of these sizes, and a root with equal leaves that are guaranteed all of them."""
+    rm = FakeRM(settings=settings)
+    for at, total in enumerate(nodes):
+        rm.node(f"n{at}", total)
+    flat(rm, leaves, tuple(sum(amounts) // leaves for amounts in zip(*nodes, strict=True)), **queue)
+    return rm
+
+
+def listed(made: Proposals) -> list[tuple[int, int, int]]:
+    """Return the application, key and node of each proposal."""
+    return list(zip(made.application.tolist(), made.key.tolist(), made.node.tolist(), strict=True))
+
+
+def placed(
+    rm: FakeRM, limit: int, engine: Engine | None = None, now_ms: int = 1000, more: Iterable[Event] = ()
+) -> list[tuple[int, int, int]]:
+    """Tell an engine everything, commit what it proposes, and return that in order."""
+    engine = engine or Engine(default_settings())
+    engine.apply([*rm.frame(), *more])
+    made = engine.decide(now_ms, limit, sequence=rm.sequence)
+    rm.commit(made)
+    return listed(made)
 
 
 def assumed(engine: Any) -> int:

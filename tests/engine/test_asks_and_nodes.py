@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.fake_rm import FakeRM, flat
+from tests.engine.fake_rm import LEAF, FakeRM, cluster, placed
 from tests.engine.parts import settings_with
 
 from treadle.compiled.array_types import F64, Records
@@ -81,60 +81,43 @@ def _described(part: str) -> tuple[Any, str, Traits]:
 
 def two_applications(size: int = 100) -> FakeRM:
     """Return a leaf with applications 0, that asks for 1 and 4 units, and 1, that asks for 2 and 3."""
-    rm = FakeRM()
-    rm.node("n0", (size, 100))
-    (leaf,) = flat(rm, 1, (size, 100))
+    rm = cluster((size, 100))
     for asks in (((0, 1), (1, 4)), ((0, 2), (1, 3))):
-        app = rm.application(leaf)
+        app = rm.application(LEAF)
         for key, memory in asks:
             rm.ask(app, key, 2, (memory, 1), priority=key)
     return rm
 
 
-def decided(rm: FakeRM, engine: Engine, limit: int = 100) -> list[tuple[int, int, int]]:
-    """Return application, key and node of each proposal, in order."""
-    engine.apply(rm.frame())
-    made = engine.decide(1000, limit, sequence=rm.sequence)
-    rm.commit(made)
-    return list(zip(made.application.tolist(), made.key.tolist(), made.node.tolist(), strict=True))
-
-
 @pytest.mark.parametrize("share", ["capacity", "none", "hdrf", "deficit"])
 def test_an_order_may_rank_asks_across_applications(share: str) -> None:
-    served = decided(two_applications(), Engine(settings("order", share=share)))
+    served = placed(two_applications(), 100, Engine(settings("order", share=share)))
     assert [(app, key) for app, key, _ in served] == [(0, 1), (0, 1), (1, 1), (1, 1), (1, 0), (1, 0), (0, 0), (0, 0)]
 
 
 def test_an_ask_that_does_not_fit_makes_room_for_the_next_one_of_whichever_application() -> None:
-    served = decided(two_applications(7), Engine(settings("order")))
+    served = placed(two_applications(7), 100, Engine(settings("order")))
     assert [(app, key) for app, key, _ in served] == [(0, 1), (1, 1)]
 
 
 def test_ranked_asks_compete_for_a_node() -> None:
     rm = two_applications()
-    served = decided(rm, Engine(settings("order", fit=("tetris", {"srpt_weight": 0.0}))))
+    served = placed(rm, 100, Engine(settings("order", fit=("tetris", {"srpt_weight": 0.0}))))
     assert sorted(served) == sorted((app, key, 0) for app in (0, 1) for key in (0, 1) for _ in range(2))
-
-
-LEAF = 1
-"""The queue below the root."""
 
 
 def eight_nodes(*asks: int) -> FakeRM:
     """Return eight nodes of 4 units, and an application for each number of containers of one unit."""
-    rm = FakeRM()
-    for at in range(8):
-        rm.node(f"n{at}", (4, 4))
-    (leaf,) = flat(rm, 1, (32, 32))
+    rm = cluster(*[(4, 4)] * 8)
     for count in asks:
-        rm.ask(rm.application(leaf), 0, count, (1, 1))
+        rm.job(count)
     return rm
 
 
 @pytest.mark.parametrize("fit", ["first_fit", "packing", "random_fit", "tetris"])
 def test_a_gate_may_say_which_nodes_asks_use(fit: str) -> None:
     engine = Engine(settings("gate", fit=fit))
-    assert {node for _, _, node in decided(eight_nodes(32), engine)} == {0, 1, 2, 3}
+    assert {node for _, _, node in placed(eight_nodes(32), 100, engine)} == {0, 1, 2, 3}
     assert engine.waits_for() == "nodes that asks may use"
 
 
@@ -142,7 +125,7 @@ def test_a_gate_may_say_which_nodes_asks_use(fit: str) -> None:
 def test_of_what_several_parts_say_all_holds(share: str) -> None:
     rm = eight_nodes(32)
     rm.ask(rm.application(LEAF), 0, 16, (2, 2))
-    served = decided(rm, Engine(settings("gate", "fit", share=share)))
+    served = placed(rm, 100, Engine(settings("gate", "fit", share=share)))
     assert {node for app, _, node in served if app == 0} <= {0, 2}
     assert {node for app, _, node in served} == {0, 1, 2, 3}
     assert len(rm.containers) == len(served)
@@ -155,9 +138,9 @@ def test_that_an_ask_finds_no_node_of_its_own_says_nothing_of_others() -> None:
         rm.nodes[at].free = (0, 0)
     rm.nodes[1].free = (4, 4)
     engine = Engine(settings("fit"))
-    assert decided(rm, engine) == []
+    assert placed(rm, 100, engine) == []
     rm.ask(rm.application(LEAF), 0, 4, (2, 1))
-    assert {node for _, _, node in decided(rm, engine)} == {1, 3}
+    assert {node for _, _, node in placed(rm, 100, engine)} == {1, 3}
 
 
 def test_no_node_is_held_that_the_ask_may_not_use() -> None:
@@ -168,7 +151,7 @@ def test_no_node_is_held_that_the_ask_may_not_use() -> None:
     rm.ask(big, 0, 1, (4, 4))
     rm.ask(rm.application(LEAF), 0, 8, (1, 1))
     engine = Engine(settings("gate", nodes_held=4))
-    assert len(decided(rm, engine)) == 4
+    assert len(placed(rm, 100, engine)) == 4
     assert engine.waits_for() == "nodes that asks may use, a held node"
     assert engine._cluster is not None
     assert np.flatnonzero(engine._cluster.nodes.at["hold_row"] >= 0).tolist() == [0]

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.engine.constrained_rm import LEAF, ConstrainedRM, attribute, cluster, own
 from tests.engine.parts import any_parts, engine_with, settings_with
+from tests.support.optional import present
 
 from treadle.config.settings import Hold, Limits
 from treadle.engine import Engine
@@ -49,8 +50,7 @@ def test_a_requirement_holds_and_what_no_node_meets_is_not_placed() -> None:
 def test_an_ask_of_few_nodes_does_not_look_at_all_the_others() -> None:
     engine = engine_with()
     assert round_of(one(20, "host=n5|n77", nodes=256), engine) == [5] * 4 + [77] * 4
-    scratch = engine._policy._scratch
-    assert scratch is not None
+    scratch = present(engine._policy._scratch)
     assert scratch.counters[LOOKED] <= 2 * 20
 
 
@@ -315,8 +315,7 @@ def test_no_ask_that_the_engine_could_not_place_is_said_to_have_nodes_that_would
     for at in range(3):
         round_of(rm, engine, 1_000 + 30_000 * at)
         engine.apply(rm.frame())
-        situation = Situation.of(engine)
-        assert situation is not None
+        situation = present(Situation.of(engine))
         for application in range(len(rm.applications)):
             for ask in explain_application(situation.copied(), application).asks:
                 said = [cause.text for cause in ask.causes if cause.why in (Why.TURN, Why.NEARER_NODE)]

@@ -9,22 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.fake_rm import FakeRM, assumed, flat
+from tests.engine.fake_rm import LEAF, FakeRM, assumed, cluster, flat, placed
 
 from treadle.config.reader import parse_settings
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
 from treadle.engine.invented_cluster import small_cluster
 from treadle.events import ApplicationState
-
-
-def placed(rm: FakeRM, limit: int, engine: Engine | None = None, now_ms: int = 1000) -> list[Any]:
-    """Tell the engine everything and return the (application, key, node) that it proposes, committed."""
-    engine = engine or Engine(default_settings())
-    engine.apply(rm.frame())
-    made = engine.decide(now_ms, limit, sequence=rm.sequence)
-    rm.commit(made)
-    return list(zip(made.application.tolist(), made.key.tolist(), made.node.tolist(), strict=True))
 
 
 def applications(made: list[Any]) -> Counter[int]:
@@ -36,16 +27,13 @@ def test_queues_get_what_they_are_guaranteed_in_proportion() -> None:
     rm.node("n0", (40, 40))
     root = rm.queue(-1, (40, 40))
     for guaranteed in (10, 30):
-        leaf = rm.queue(root, (guaranteed, guaranteed))
-        rm.ask(rm.application(leaf), 0, 40, (1, 1))
+        rm.job(40, queue=rm.queue(root, (guaranteed, guaranteed)))
     assert applications(placed(rm, 20)) == {0: 5, 1: 15}
 
 
 def test_a_queue_takes_what_the_other_leaves_up_to_its_maximum() -> None:
-    rm = FakeRM()
-    rm.node("n0", (20, 20))
-    leaf, _ = flat(rm, 2, (10, 10), maximum=(15, 15))
-    rm.ask(rm.application(leaf), 0, 40, (1, 1))
+    rm = cluster((20, 20), leaves=2, maximum=(15, 15))
+    rm.job(40)
     assert applications(placed(rm, 100)) == {0: 15}
 
 
@@ -55,7 +43,7 @@ def test_a_maximum_of_a_parent_binds_its_leaves() -> None:
     root = rm.queue(-1, (20, 20))
     parent = rm.queue(root, (10, 10), maximum=(8, 8))
     for _ in range(2):
-        rm.ask(rm.application(rm.queue(parent, (5, 5))), 0, 20, (1, 1))
+        rm.job(20, queue=rm.queue(parent, (5, 5)))
     assert applications(placed(rm, 100)) == {0: 4, 1: 4}
 
 
@@ -64,7 +52,7 @@ def test_queue_priority_comes_before_usage_among_queues_below_their_guarantee() 
     rm.node("n0", (20, 20))
     root = rm.queue(-1, (20, 20))
     for priority in (0, 5):
-        rm.ask(rm.application(rm.queue(root, (10, 10), priority=priority)), 0, 20, (1, 1))
+        rm.job(20, queue=rm.queue(root, (10, 10), priority=priority))
     assert applications(placed(rm, 12)) == {1: 10, 0: 2}
 
 
@@ -110,48 +98,38 @@ def test_containers_go_to_the_queue_that_is_owed_most_at_each_level(seed: int) -
 
 
 def test_fifo_serves_the_higher_priority_then_the_older_application() -> None:
-    rm = FakeRM()
-    rm.node("n0", (10, 10))
-    (leaf,) = flat(rm, 1, (10, 10))
+    rm = cluster((10, 10))
     for priority in (0, 0, 7):
-        rm.ask(rm.application(leaf, priority=priority), 0, 4, (1, 1))
+        rm.job(4, priority=priority)
     assert [app for app, _, _ in placed(rm, 10)] == [2] * 4 + [0] * 4 + [1] * 2
 
 
 def test_fair_serves_the_application_that_uses_least_memory() -> None:
-    rm = FakeRM()
-    rm.node("n0", (30, 30))
-    (leaf,) = flat(rm, 1, (30, 30), order="fair")
-    rm.ask(rm.application(leaf), 0, 20, (2, 1))
-    rm.ask(rm.application(leaf), 0, 20, (1, 1))
+    rm = cluster((30, 30), order="fair")
+    rm.job(20, (2, 1))
+    rm.job(20)
     assert applications(placed(rm, 9)) == {0: 3, 1: 6}
 
 
 def test_size_based_weight_favours_the_larger_application() -> None:
-    rm = FakeRM()
-    rm.node("n0", (100, 100))
-    (leaf,) = flat(rm, 1, (100, 100), order="fair", sized=1)
-    rm.ask(rm.application(leaf), 0, 4000, (1, 1))
-    rm.ask(rm.application(leaf), 0, 40, (1, 1))
+    rm = cluster((100, 100), order="fair", sized=1)
+    rm.job(4000)
+    rm.job(40)
     counts = applications(placed(rm, 40))
     assert counts[0] > counts[1] > 0
 
 
 def test_an_unknown_ordering_policy_is_served_as_fifo_with_a_warning() -> None:
-    rm = FakeRM()
-    rm.node("n0", (10, 10))
-    (leaf,) = flat(rm, 1, (10, 10), order="org.example.Lottery")
-    rm.ask(rm.application(leaf), 0, 1, (1, 1))
+    rm = cluster((10, 10), order="org.example.Lottery")
+    rm.job(1)
     engine = Engine(default_settings())
     assert len(placed(rm, 10, engine)) == 1
     assert any("org.example.Lottery" in warning and "fifo" in warning for warning in engine.warnings())
 
 
 def test_lower_request_priority_numbers_come_first() -> None:
-    rm = FakeRM()
-    rm.node("n0", (3, 3))
-    (leaf,) = flat(rm, 1, (10, 10))
-    app = rm.application(leaf)
+    rm = cluster((3, 3))
+    app = rm.application(LEAF)
     rm.ask(app, 0, 2, (1, 1), priority=20)
     rm.ask(app, 1, 1, (1, 1), priority=10)
     rm.ask(app, 2, 1, (1, 1), priority=5)
@@ -159,33 +137,27 @@ def test_lower_request_priority_numbers_come_first() -> None:
 
 
 def test_masters_come_first_one_for_each_and_waiting_applications_get_none() -> None:
-    rm = FakeRM()
-    rm.node("n0", (20, 20))
-    (leaf,) = flat(rm, 1, (20, 20))
-    rm.ask(rm.application(leaf), 0, 20, (1, 1))
-    rm.ask(rm.application(leaf, awaiting_am=True), 0, 2, (1, 1))
-    rm.ask(rm.application(leaf, state=ApplicationState.WAITING), 0, 1, (1, 1))
+    rm = cluster((20, 20))
+    rm.job(20)
+    rm.job(2, awaiting_am=True)
+    rm.job(1, state=ApplicationState.WAITING)
     made = placed(rm, 10)
     assert made[0][0] == 1
     assert applications(made) == {1: 1, 0: 9}
 
 
 def test_a_user_gets_at_most_one_container_over_the_limit() -> None:
-    rm = FakeRM()
-    rm.node("n0", (20, 20))
-    (leaf,) = flat(rm, 1, (20, 20))
+    rm = cluster((20, 20))
     rm.user_limit["u"] = (5, 5)
-    rm.ask(rm.application(leaf), 0, 10, (2, 1))
-    rm.ask(rm.application(leaf, user="v"), 0, 2, (1, 1))
+    rm.job(10, (2, 1))
+    rm.job(2, user="v")
     assert applications(placed(rm, 20)) == {0: 3, 1: 2}
 
 
 def test_a_lone_user_of_a_leaf_over_its_guarantee_is_not_slowed_by_a_limit_that_follows_usage() -> None:
-    rm = FakeRM()
-    rm.node("n0", (40, 40))
-    leaf, _ = flat(rm, 2, (20, 20))
+    rm = cluster((40, 40), leaves=2)
     rm.user_limit["u"] = (20, 20)
-    rm.ask(rm.application(leaf), 0, 40, (1, 1))
+    rm.job(40)
     engine = Engine(default_settings())
     assert len(placed(rm, 40, engine)) == 21  # up to the limit as sent, and one
     rm.user_limit["u"] = (22, 22)  # what the RM says then: used and one more
@@ -195,8 +167,8 @@ def test_a_lone_user_of_a_leaf_over_its_guarantee_is_not_slowed_by_a_limit_that_
 def test_resources_that_the_calculator_ignores_do_not_matter() -> None:
     rm = FakeRM(counted=(1, 0))
     rm.node("n0", (8, 1))
-    (leaf,) = flat(rm, 1, (8, 1), maximum=(8, 1))
-    rm.ask(rm.application(leaf), 0, 8, (1, 4))
+    flat(rm, 1, (8, 1), maximum=(8, 1))
+    rm.job(8, (1, 4))
     assert len(placed(rm, 20)) == 8
 
 

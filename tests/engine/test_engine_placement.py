@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.engine.fake_rm import FakeRM, flat
-from tests.engine.test_engine_order import placed
+from tests.engine.fake_rm import LEAF, FakeRM, cluster, flat, placed
 
 from treadle.config.parts import PARTS, Part
 from treadle.config.settings import Hold, default_settings
@@ -140,8 +139,8 @@ def test_idle_nodes_of_a_non_exclusive_label_are_lent_to_asks_without_one() -> N
 def test_an_application_master_is_never_on_a_lent_node() -> None:
     rm = FakeRM(settings={"shared-partitions": "gpu"})
     rm.node("n0", (4, 4), partition="gpu")
-    (leaf,) = flat(rm, 1, (4, 4))
-    rm.ask(rm.application(leaf, awaiting_am=True), 0, 1, (1, 1))
+    flat(rm, 1, (4, 4))
+    rm.job(1, awaiting_am=True)
     assert placed(rm, 20) == []
 
 
@@ -157,10 +156,8 @@ def test_blacklisted_nodes_and_racks_are_left_alone() -> None:
 
 
 def test_a_node_that_may_not_be_used_gets_nothing() -> None:
-    rm = FakeRM()
-    rm.node("n0", (4, 4))
-    (leaf,) = flat(rm, 1, (4, 4))
-    rm.ask(rm.application(leaf), 0, 1, (1, 1))
+    rm = cluster((4, 4))
+    rm.job(1)
     rm.nodes[0].state = NodeState.UNUSABLE
     engine = Engine(default_settings())
     assert placed(rm, 1, engine) == []
@@ -169,11 +166,8 @@ def test_a_node_that_may_not_be_used_gets_nothing() -> None:
 
 
 def test_after_a_rejection_another_node_is_tried_and_later_the_first_again() -> None:
-    rm = FakeRM()
-    rm.node("n0", (4, 4))
-    rm.node("n1", (4, 4))
-    (leaf,) = flat(rm, 1, (8, 8))
-    rm.ask(rm.application(leaf), 0, 1, (1, 1), constrained=True)
+    rm = cluster((4, 4), (4, 4))
+    rm.ask(rm.application(LEAF), 0, 1, (1, 1), constrained=True)
     engine = Engine(default_settings())
     tried = []
     for tick in range(12):
@@ -205,10 +199,8 @@ def test_what_a_constraint_on_other_applications_forbade_is_tried_again_within_a
 
 
 def test_backoff_after_a_constraint_survives_a_snapshot_and_a_clock_that_steps_back() -> None:
-    rm = FakeRM()
-    rm.node("n0", (4, 4))
-    (leaf,) = flat(rm, 1, (8, 8))
-    rm.ask(rm.application(leaf), 0, 1, (1, 1), constrained=True)
+    rm = cluster((4, 4))
+    rm.ask(rm.application(LEAF), 0, 1, (1, 1), constrained=True)
     engine = Engine(default_settings())
 
     def tried(now_ms: int) -> int:
@@ -229,11 +221,8 @@ def test_backoff_after_a_constraint_survives_a_snapshot_and_a_clock_that_steps_b
 
 
 def test_packing_prefers_the_node_whose_free_space_is_most_like_the_ask() -> None:
-    rm = FakeRM()
-    rm.node("much memory", (32, 2))
-    rm.node("many cores", (4, 16))
-    (leaf,) = flat(rm, 1, (36, 18))
-    app = rm.application(leaf)
+    rm = cluster((32, 2), (4, 16))
+    app = rm.application(LEAF)
     rm.ask(app, 0, 1, (1, 2), priority=1)
     rm.ask(app, 1, 1, (4, 1), priority=2)
     assert nodes(placed(rm, 2)) == [1, 0]
@@ -249,11 +238,8 @@ def test_first_fit_fills_nodes_in_their_order() -> None:
 
 def big_and_small(hold: Hold) -> tuple[FakeRM, Engine]:
     """Return two full nodes, an older application that wants a whole node and a younger one that takes every gap."""
-    rm = FakeRM()
-    rm.node("n0", (4, 4))
-    rm.node("n1", (4, 4))
-    (leaf,) = flat(rm, 1, (8, 8))
-    big, small = rm.application(leaf), rm.application(leaf)
+    rm = cluster((4, 4), (4, 4))
+    big, small = rm.application(LEAF), rm.application(LEAF)
     rm.ask(small, 0, 1000, (1, 1))
     engine = Engine(replace(default_settings(), hold=hold))
     placed(rm, 100, engine)

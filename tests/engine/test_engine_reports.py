@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.engine.fake_rm import FakeRM, flat
+from tests.engine.fake_rm import FakeRM, cluster, placed
 from tests.engine.parts import engine_with, settings_with
 from tests.engine.sleepers import sharing
-from tests.engine.test_engine_holds import cluster, kept
-from tests.engine.test_engine_order import placed
+from tests.engine.test_engine_holds import kept
 from tests.engine.test_engine_placement import big_and_small, ticks_until_big
 from tests.engine.test_fits import overbooking
 from tests.engine.test_mapreduce_gate import Bench as Workers
 from tests.engine.test_masters_starting import Bench as Masters
 from tests.engine.test_pilots import Bench
+from tests.support.optional import present
 
 from treadle.config.reader import read_settings
 from treadle.config.settings import Hold, Settings, default_settings
@@ -38,10 +38,8 @@ NOTHING = "class Nothing:\n    def allows(self, view):\n        return view.requ
 
 
 def test_nothing_is_waited_for_without_a_reason() -> None:
-    rm = FakeRM()
-    rm.node("n", (10, 10))
-    (leaf,) = flat(rm, 1, (10, 10))
-    rm.ask(rm.application(leaf), 0, 100, (1, 1))
+    rm = cluster((10, 10))
+    rm.job(100)
     engine = engine_with()
     assert engine.waits_for() == ""
     engine.apply(rm.frame())
@@ -99,10 +97,8 @@ def test_a_bound_that_the_rm_does_not_know_is_waited_for() -> None:
 def test_a_gate_from_a_file_gives_no_reason(tmp_path: Path) -> None:
     (tmp_path / "gate.py").write_text(NOTHING)
     (tmp_path / "t.yaml").write_text("policy:\n  gate: {kind: file, path: gate.py, class: Nothing}\n")
-    rm = FakeRM()
-    rm.node("n", (10, 10))
-    (leaf,) = flat(rm, 1, (10, 10))
-    rm.ask(rm.application(leaf), 0, 1, (1, 1))
+    rm = cluster((10, 10))
+    rm.job(1)
     engine = Engine(read_settings(tmp_path / "t.yaml"))
     engine.apply(rm.frame())
     assert len(engine.decide(1000, 1000, sequence=rm.sequence)) == 0
@@ -124,9 +120,9 @@ def test_workers_of_mapreduce_jobs_are_held_back() -> None:
 
 
 def test_a_node_that_keeps_room_for_a_larger_ask_is_named() -> None:
-    rm = cluster((8, 8), (8, 8))
-    rm.ask(rm.application(1), 0, 5, (1, 1))
-    rm.ask(rm.application(2), 0, 100, (4, 4))
+    rm = cluster((8, 8), (8, 8), leaves=2)
+    rm.job(5)
+    rm.job(100, (4, 4), queue=2)
     engine = Engine(kept("none"))
     placed(rm, 100, engine)
     assert held(engine) == ([], [0, 1])
@@ -257,8 +253,7 @@ def test_a_given_tree_says_what_queues_are_entitled_to() -> None:
 
 
 def explained(engine: Engine, application: int) -> Explanation:
-    situation = Situation.of(engine)
-    assert situation is not None
+    situation = present(Situation.of(engine))
     return explain_application(situation.copied(), application)
 
 
@@ -272,12 +267,8 @@ def turn(engine: Engine, rm: FakeRM, fate: Fate) -> None:
 
 @pytest.fixture
 def rm() -> FakeRM:
-    rm = FakeRM()
-    root = rm.queue(-1, (65536, 64))
-    leaf = rm.queue(root, (65536, 64))
-    for at in range(4):
-        rm.node(f"n{at}", (16384, 16))
-    rm.ask(rm.application(leaf), 0, 2, (1024, 1))
+    rm = cluster(*[(16384, 16)] * 4)
+    rm.job(2, (1024, 1))
     return rm
 
 
@@ -309,8 +300,7 @@ def test_it_outlives_a_snapshot_and_goes_with_the_application(rm: FakeRM) -> Non
     assert explained(engine, 0).turned_down == {"node_full": 2}
     rm.applications[0].state = ApplicationState.GONE
     engine.apply(rm.frame())
-    inside = engine.inside()
-    assert inside is not None
+    inside = present(engine.inside())
     assert inside[0].turned_down.counts == {}
 
 

@@ -14,6 +14,7 @@ from tests.engine.constrained_rm import LEAF, attribute, cluster, own
 from tests.engine.fake_rm import FakeRM
 from tests.engine.parts import settings_with
 from tests.engine.sleepers import Sleepers, sharing
+from tests.support.optional import present
 
 from treadle import events
 from treadle.config.settings import Hold, Settings, default_settings
@@ -74,8 +75,7 @@ class Planted:
             self.rm.commit(made, lambda _: self.reject or Fate.COMMITTED)
         engine.apply(self.rm.frame())
         engine.decide(1000 * self.rm.sequence, 256 if self.reject is None else 0, sequence=self.rm.sequence)
-        situation = Situation.of(engine)
-        assert situation is not None
+        situation = present(Situation.of(engine))
         before = {name: column.copy() for name, column in situation.view._asdict().items()}
         found = explain_application(situation, self.app, node=node)
         for name, column in situation.view._asdict().items():
@@ -352,8 +352,7 @@ def test_an_application_is_found_by_any_form_of_its_id() -> None:
     engine = Engine(settings_with())
     assert Situation.of(engine) is None
     engine.apply(at.rm.frame())
-    situation = Situation.of(engine)
-    assert situation is not None
+    situation = present(Situation.of(engine))
     for id_ in ("application_0_0001", "0_0001", "0001"):
         assert situation.find(id_) == [0]
     assert situation.find("application_0_0099") == []
@@ -429,8 +428,7 @@ def test_what_waits_for_pilots_is_said_to_though_idle_machines_may_run_it() -> N
     for at in range(4):
         engine.apply(rm.frame())
         rm.commit(engine.decide(1_000 * (at + 1), 256, sequence=rm.sequence))
-    situation = Situation.of(engine)
-    assert situation is not None
+    situation = present(Situation.of(engine))
     (ask,) = explain_application(situation.copied(), app).asks
     assert [cause.why for cause in ask.causes] == [Why.GATE, Why.NODES_FULL]
     assert ask.causes[0].text == "the gate pilots lets no more of it run now: it waits for pilots"
@@ -442,8 +440,7 @@ def test_an_engine_that_only_observes_does_not_say_that_it_serves_others_first()
     engine = Engine(settings_with())
     engine.apply(at.rm.frame())
     engine.decide(1000, 256, sequence=at.rm.sequence, assume=False)
-    situation = Situation.of(engine)
-    assert situation is not None
+    situation = present(Situation.of(engine))
     (ask,) = explain_application(situation.copied(), at.app).asks
     (cause,) = ask.causes
     assert cause.text == "nodes would do; Treadle only observes, and the stock scheduler has not placed it"
@@ -459,8 +456,7 @@ def constrained(tree: dict[str, Any], count: int) -> tuple[Engine, AskExplained]
     for at in range(2):
         engine.apply(rm.frame())
         rm.commit(engine.decide(1_000 * (at + 1), 256, sequence=rm.sequence))
-    situation = Situation.of(engine)
-    assert situation is not None
+    situation = present(Situation.of(engine))
     (ask,) = explain_application(situation.copied(), app).asks
     return engine, ask
 
@@ -520,8 +516,7 @@ def test_a_requirement_that_no_node_meets_is_named(requirement: str, said: str) 
     engine = Engine(settings_with())
     engine.apply(rm.frame())
     engine.decide(1_000, 256, sequence=rm.sequence)
-    situation = Situation.of(engine)
-    assert situation is not None
+    situation = present(Situation.of(engine))
     (ask,) = explain_application(situation.copied(), app).asks
     assert ask.verdict == Verdict.MISCONFIGURED
     assert [cause.why for cause in ask.causes] == [Why.NO_NODE_MEETS]
@@ -556,8 +551,7 @@ def turn_of(settings: Settings, late: dict[str, int]) -> str:
             jobs = [application for application, *_ in cluster.rm.containers]
             cluster.end(jobs.index(cluster.jobs[leaf]))
     cluster.tick(limit=1)
-    situation = Situation.of(cluster.engine)
-    assert situation is not None
+    situation = present(Situation.of(cluster.engine))
     found: dict[str, Any] = explain_application(situation, cluster.jobs["nlp"]).plain()
     return str(found["facts"]["turn"])
 
@@ -574,8 +568,7 @@ def test_who_has_less_of_its_aim_goes_first() -> None:
     cluster.begin({"nlp": (1, 0)})
     cluster.join("prod", 1, 0)
     cluster.tick()
-    situation = Situation.of(cluster.engine)
-    assert situation is not None
+    situation = present(Situation.of(cluster.engine))
     text = explain_application(situation, cluster.jobs["nlp"]).plain()["facts"]["turn"]
     assert text.startswith("q1 goes first: it has 0.0% of the ")
     assert "% that the share aims at, q4 100.0% of " in text
@@ -618,8 +611,7 @@ class Running(Planted):
         engine.apply(self.rm.frame())
         engine.apply(self.events)
         engine.decide(100_000, 16, sequence=self.rm.sequence)
-        situation = Situation.of(engine)
-        assert situation is not None
+        situation = present(Situation.of(engine))
         return explain_application(situation.copied(), self.app)
 
     def asked(self) -> AskExplained:

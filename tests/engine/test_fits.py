@@ -6,25 +6,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from tests.engine.fake_rm import FakeRM, flat
+from tests.engine.fake_rm import FakeRM, cluster, flat, placed
 from tests.engine.parts import engine_with, estimates, ranks, settings_with
-from tests.engine.test_engine_order import placed
 
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.engine import Engine
-from treadle.events import Event
 from treadle.policy.loop import FEW, LOOKS_MAX
 from treadle.policy.state import LOOKED
-
-
-def cluster(*nodes: tuple[int, int]) -> FakeRM:
-    """Return nodes of these sizes with one leaf that may use them all."""
-    rm = FakeRM()
-    for at, total in enumerate(nodes):
-        rm.node(f"n{at}", total)
-    flat(rm, 1, (1000, 1000))
-    return rm
 
 
 def asks(rm: FakeRM, *wanted: tuple[int, tuple[int, int]], **more: Any) -> FakeRM:
@@ -40,15 +29,6 @@ def applications(made: list[Any]) -> list[int]:
 
 def nodes(made: list[Any]) -> list[int]:
     return [node for _, _, node in made]
-
-
-def told(rm: FakeRM, engine: Engine, limit: int, *more: Event) -> list[Any]:
-    """As `placed`, with further events."""
-    frame = rm.frame()
-    engine.apply([*frame, *more])
-    made = engine.decide(1000, limit, sequence=rm.sequence)
-    rm.commit(made)
-    return list(zip(made.application.tolist(), made.key.tolist(), made.node.tolist(), strict=True))
 
 
 def test_random_fit_draws_all_nodes_alike_and_the_same_for_the_same_seed() -> None:
@@ -98,11 +78,9 @@ def test_with_no_bound_all_rows_of_the_leaf_compete() -> None:
 
 def two_leaves() -> FakeRM:
     """Return a node, and two leaves that have an application each: of small tasks, then of large ones."""
-    rm = FakeRM()
-    rm.node("n0", (100, 100))
-    left, right = flat(rm, 2, (50, 50))
-    rm.ask(rm.application(left), 0, 200, (1, 1))
-    rm.ask(rm.application(right), 0, 200, (4, 4))
+    rm = cluster((100, 100), leaves=2)
+    rm.job(200)
+    rm.job(200, (4, 4), queue=2)
     return rm
 
 
@@ -132,11 +110,9 @@ def test_across_queues_a_leaf_that_is_too_far_behind_is_served_alone() -> None:
 
 
 def test_across_queues_a_leaf_whose_asks_fit_nowhere_does_not_stop_others() -> None:
-    rm = FakeRM()
-    rm.node("n0", (10, 10))
-    left, right = flat(rm, 2, (5, 5))
-    rm.ask(rm.application(left), 0, 3, (1, 1))
-    rm.ask(rm.application(right), 0, 3, (20, 20))
+    rm = cluster((10, 10), leaves=2)
+    rm.job(3)
+    rm.job(3, (20, 20), queue=2)
     fit = ("tetris", {"across_queues": True})
     assert applications(placed(rm, 10, engine_with(share="deficit", fit=fit))) == [0, 0, 0]
 
@@ -147,7 +123,7 @@ def test_the_work_left_weighs_against_packing() -> None:
     def after_one(weight: float) -> list[int]:
         rm = asks(cluster((1000, 1000)), (100, (2, 2)), (3, (1, 1)))
         engine = engine_with(fit=("tetris", {"srpt_weight": weight}), order="fifo", estimate="hints")
-        return applications(told(rm, engine, 5, estimates((0, 0, 1000, -1), (1, 0, 10, -1))))
+        return applications(placed(rm, 5, engine, more=[estimates((0, 0, 1000, -1), (1, 0, 10, -1))]))
 
     assert after_one(0.0) == [0, 0, 0, 0, 0]
     assert after_one(1.0) == [0, 1, 1, 1, 0]
@@ -159,7 +135,7 @@ def test_a_plans_rank_multiplies_the_packing_score_across_request_priorities() -
     rm.ask(app, 0, 3, (1, 1), priority=1)
     rm.ask(app, 1, 3, (1, 1), priority=2)
     engine = engine_with(fit="tetris")
-    made = told(rm, engine, 4, ranks((app, 0, 0.2), (app, 1, 0.9)))
+    made = placed(rm, 4, engine, more=[ranks((app, 0, 0.2), (app, 1, 0.9))])
     assert [key for _, key, _ in made] == [1, 1, 1, 0]
 
 
@@ -235,24 +211,20 @@ def test_the_work_left_counts_what_is_overbooked_as_a_share_of_what_may_be_given
 
 def test_across_queues_as_many_rows_of_each_queue_compete() -> None:
     """One queue alone has as many requests as may compete: those of the other one do all the same."""
-    rm = FakeRM()
-    rm.node("n0", (100, 100))
-    left, right = flat(rm, 2, (50, 50))
+    rm = cluster((100, 100), leaves=2)
     for _ in range(3):
-        rm.ask(rm.application(left), 0, 200, (1, 1))
-    rm.ask(rm.application(right), 0, 200, (4, 4))
+        rm.job(200)
+    rm.job(200, (4, 4), queue=2)
     fit = ("tetris", {"srpt_weight": 0.0, "candidates": 2, "across_queues": True})
     assert applications(placed(rm, 3, engine_with(share="none", fit=fit))) == [3, 3, 3]
 
 
 def test_a_decide_that_has_looked_at_much_goes_on_with_few_rows() -> None:
     """A large ask packs better than all others, but its queue comes last: in the end only the first queue competes."""
-    rm = FakeRM()
-    rm.node("n0", (1 << 20, 1 << 20))
-    leaf, other = flat(rm, 2, (1 << 19, 1 << 19))
+    rm = cluster((1 << 20, 1 << 20), leaves=2)
     for _ in range(3000):
-        rm.ask(rm.application(leaf), 0, 1, (1, 1))
-    rm.ask(rm.application(other), 0, 5000, (4, 4))
+        rm.job(1)
+    rm.job(5000, (4, 4), queue=2)
     fit = ("tetris", {"srpt_weight": 0.0, "candidates": 0, "across_queues": True})
     engine = engine_with(share="none", fit=fit)
     made = applications(placed(rm, 4000, engine))

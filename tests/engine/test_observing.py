@@ -9,20 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.engine.fake_rm import FakeRM, flat, none_assumed
+from tests.engine.fake_rm import LEAF, FakeRM, cluster, flat, listed, none_assumed
 from tests.engine.parts import any_parts, containers, settings_with
 from tests.engine.test_engine_properties import NARROW, clusters
 
 from treadle.config.settings import Hold
 from treadle.engine import Engine
 from treadle.events import ContainerEvent
-from treadle.proposals import Proposals
 
 COMMON = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
-
-
-def listed(made: Proposals) -> list[tuple[int, ...]]:
-    return list(zip(made.application.tolist(), made.key.tolist(), made.node.tolist(), strict=True))
 
 
 def crowded() -> FakeRM:
@@ -58,10 +53,8 @@ def test_on_an_unchanged_cluster_the_same_is_proposed_over_and_over(parts: dict[
 
 def test_service_is_what_was_used_and_not_what_was_proposed() -> None:
     """One application uses a node; the other has nothing but proposals that nobody commits."""
-    rm = FakeRM()
-    rm.node("n0", (4, 4))
-    (leaf,) = flat(rm, 1, (4, 4))
-    uses, waits = rm.application(leaf), rm.application(leaf)
+    rm = cluster((4, 4))
+    uses, waits = rm.application(LEAF), rm.application(LEAF)
     rm.ask(uses, 0, 1, (2, 2))
     engine = Engine(settings_with(order="las"))
     engine.apply(rm.frame())
@@ -77,11 +70,8 @@ def test_service_is_what_was_used_and_not_what_was_proposed() -> None:
 
 def test_no_node_is_held_where_nothing_is_placed() -> None:
     """Small asks are proposed where a big one has no room: as long as that is all, no node is kept for the big one."""
-    rm = FakeRM()
-    for at in range(2):
-        rm.node(f"n{at}", (4, 4))
-    (leaf,) = flat(rm, 1, (8, 8))
-    big, small = rm.application(leaf), rm.application(leaf)
+    rm = cluster(*[(4, 4)] * 2)
+    big, small = rm.application(LEAF), rm.application(LEAF)
     rm.ask(small, 0, 2, (1, 1))
     engine = Engine(replace(settings_with(fit="first_fit"), hold=Hold()))
     engine.apply(rm.frame())

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from tests.engine.fake_rm import FakeRM, assumed
+from tests.support.optional import present
 
 from treadle import events
 from treadle.config.settings import GANG_MAX, Entry, Retry, RosterEngine, default_settings
@@ -94,8 +95,7 @@ def test_more_than_can_be_committed_together_is_reported() -> None:
     large = cluster.app(GANG_MAX + 1)
     small = cluster.app(2)
     assert set(cluster.decide(1000).application.tolist()) == {small}
-    attempts = cluster.engine.attempts
-    assert attempts is not None
+    attempts = present(cluster.engine.attempts)
     assert [app for app, _ in attempts.diagnostics()] == [large]
     assert f"this needs {GANG_MAX + 1}: ask for fewer" in attempts.diagnostics()[0][1]
     cluster.rm.ask(large, 0, GANG_MAX, (1, 1))
@@ -106,8 +106,7 @@ def test_more_than_can_be_committed_together_is_reported() -> None:
 def test_after_conflicts_an_application_waits_longer_and_longer_and_is_given_up() -> None:
     cluster = Cluster(1, 4)
     app = cluster.app(1)
-    attempts = cluster.engine.attempts
-    assert attempts is not None
+    attempts = present(cluster.engine.attempts)
     for at_ms, after_ms in ((1000, 1000), (2000, 2000), (4000, 3000)):
         assert cluster.decide(at_ms, Fate.NODE_FULL).application.tolist() == [app]
         assert len(cluster.decide(at_ms, Fate.NODE_FULL)) == 0
@@ -144,8 +143,6 @@ def test_what_is_placed_ends_a_row_of_conflicts() -> None:
 def test_over_its_claim_an_engine_waits_and_gives_nobody_up() -> None:
     cluster = Cluster(1, 4)
     cluster.app(1)
-    attempts = cluster.engine.attempts
-    assert attempts is not None
     for at_ms in range(1000, 20_000, 1000):
         assert len(cluster.decide(at_ms, Fate.CLAIM)) == 1
         assert len(cluster.decide(at_ms, Fate.CLAIM)) == 0
@@ -183,8 +180,7 @@ def test_a_gang_that_no_answer_can_hold_is_reported() -> None:
     cluster.engine.configure(replace(cluster.engine.running, limits=limits))
     cluster.app(11)
     assert len(cluster.decide(1000)) == 0
-    attempts = cluster.engine.attempts
-    assert attempts is not None
+    attempts = present(cluster.engine.attempts)
     assert "at most 10 containers at once; this needs 11" in attempts.diagnostics()[0][1]
 
 

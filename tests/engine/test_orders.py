@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.fake_rm import FakeRM, flat
+from tests.engine.fake_rm import FakeRM, cluster, flat
 from tests.engine.parts import containers, engine_with, estimates, settings_with
 
 from treadle.config.errors import ConfigError
@@ -215,11 +215,9 @@ ORDERS: list[dict[str, Any]] = [
 
 def leaf_with_late_priority(order: str) -> FakeRM:
     """Return one leaf: a large and a small application of priority 0, then a large and a small one of priority 5."""
-    rm = FakeRM()
-    rm.node("n0", (100, 100))
-    (leaf,) = flat(rm, 1, (100, 100), order=order)
+    rm = cluster((100, 100), order=order)
     for priority, count in ((0, 6), (0, 2), (5, 6), (5, 2)):
-        rm.ask(rm.application(leaf, priority=priority), 0, count, (1, 1))
+        rm.job(count, priority=priority)
     return rm
 
 
@@ -237,10 +235,9 @@ def test_all_of_a_higher_priority_comes_before_the_rest(parts: dict[str, Any]) -
 
 @pytest.mark.parametrize("fit", ["first_fit", ("tetris", {"across_queues": True})])
 def test_one_order_for_all_queues_compares_priority_first_too(fit: Any) -> None:
-    rm = FakeRM()
-    rm.node("n0", (100, 100))
-    for leaf, priority, count in zip(flat(rm, 2, (50, 50)), (0, 5), (2, 6), strict=True):
-        rm.ask(rm.application(leaf, priority=priority), 0, count, (1, 1))
+    rm = cluster((100, 100), leaves=2)
+    rm.job(2, queue=1, priority=0)
+    rm.job(6, queue=2, priority=5)
     assert served(rm, Engine(settings_with(order="srpt", share="none", fit=fit)), 16) == [1] * 6 + [0] * 2
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.fake_rm import FakeRM, flat
+from tests.engine.fake_rm import FakeRM, cluster, flat
 from tests.engine.parts import containers, engine_with, estimates, job_row, pilot_table, settings_with
 from tests.engine.test_snapshots import ELSEWHERE
 from tests.engine.twins import Shifts, Twins
+from tests.support.optional import present
 
 from treadle.config.parts import PARTS
 from treadle.config.reader import parse_settings
@@ -420,8 +421,7 @@ def bench_with(settings: Settings) -> Bench:
 
 
 def levels(engine: Engine) -> list[float]:
-    scratch = engine._policy._scratch
-    assert scratch is not None
+    scratch = present(engine._policy._scratch)
     found: list[float] = scratch.apps["key"].tolist()
     return found
 
@@ -494,9 +494,7 @@ def test_what_pilots_have_said_is_there_when_another_policy_fails(tmp_path: Path
 @pytest.mark.parametrize("status", [RELEASED, KILLED_BY_AM])
 def test_containers_that_are_given_back_count_as_ended_as_long_as_before_a_snapshot(status: int) -> None:
     """Of a stage that runs on, and of one of which nothing runs any more."""
-    rm = FakeRM()
-    rm.node("n0", (60, 60))
-    flat(rm, 1, (60, 60))
+    rm = cluster((60, 60))
     gate = ("pilots", FIXED | {"tez": True})
     twins = Twins(rm, settings_with(gate=gate, order=("mlfq", {"size": "whole"}), estimate="observed"))
     leaf = len(rm.queues) - 1
@@ -563,9 +561,7 @@ def test_a_row_of_tasks_that_is_used_again_at_once_is_read_before() -> None:
 
 
 def test_how_much_pilots_read_is_known_after_a_snapshot() -> None:
-    rm = FakeRM()
-    rm.node("n0", (60, 60))
-    flat(rm, 1, (60, 60))
+    rm = cluster((60, 60))
     twins = Twins(rm, settings_with(gate=("pilots", FIXED), order="mlfq", estimate="pilots"))
     app, leaf = len(rm.applications), len(rm.queues) - 1
     twins.do(lambda rm: rm.application(leaf, kind="MAPREDUCE"))
@@ -592,8 +588,7 @@ def test_an_engine_without_the_gate_leaves_samples_out() -> None:
     bench = bench_with(SAMPLES)
     bench.job(40)
     bench.begun()
-    said = bench.engine.samples()
-    assert said is not None
+    said = present(bench.engine.samples())
     bench.engine = engine_with(order=LEVELS)
     bench.rm.snapshot_next()
     bench.tell(said)
@@ -735,19 +730,16 @@ def test_samples_are_sent_once_and_again_when_they_change() -> None:
     bench = Bench()
     first = bench.job(40)
     bench.begun()
-    said = bench.engine.samples()
-    assert said is not None
+    said = present(bench.engine.samples())
     assert (said.application.tolist(), said.pilots.tolist(), said.width.tolist()) == ([first], [4], [40])
     assert bench.engine.samples() is None
     second = bench.job(20)
     bench.begun()
-    said = bench.engine.samples()
-    assert said is not None
+    said = present(bench.engine.samples())
     assert said.application.tolist() == [second]
     bench.end(1, app=first)
     bench.begun()
-    said = bench.engine.samples()
-    assert said is not None
+    said = present(bench.engine.samples())
     assert (said.application.tolist(), said.ended.tolist()) == ([first], [1])
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.engine.fake_rm import FakeRM, flat
+from tests.engine.fake_rm import FakeRM, cluster, flat
 from tests.engine.parts import any_parts, estimates, job_row, ranks, settings_with
 from tests.engine.test_engine_properties import NARROW, REJECTIONS, clusters
 from tests.engine.twins import Shifts, Twins
+from tests.support.optional import present
 
 from treadle.config.settings import Hold
 from treadle.events import ApplicationState, Fate, NodeState, TaskClaims
@@ -83,8 +84,7 @@ def test_how_long_tasks_took_that_have_ended_is_remembered() -> None:
     twins.tick(snapshot=ELSEWHERE, limit=0)
     ended = []
     for told in (twins.plain, twins.other):
-        cluster = told.engine._cluster
-        assert cluster is not None
+        cluster = present(told.engine._cluster)
         group = cluster.tasks.index.find(told.shifts.application, 1)
         ended.append(cluster.tasks.at[["ended", "ended_ms", "running", "created_ms"]][group].tolist())
     assert ended[0] == ended[1]
@@ -129,9 +129,7 @@ def sampled(twins: Twins, maps: int) -> int:
 
 
 def pilots(**gate: Any) -> Twins:
-    rm = FakeRM()
-    rm.node("n0", (60, 60))
-    flat(rm, 1, (60, 60))
+    rm = cluster((60, 60))
     policy = settings_with(gate=("pilots", {"work_conserving": False} | gate), order="mlfq", estimate="pilots")
     return Twins(rm, policy)
 
@@ -296,8 +294,7 @@ def test_nothing_is_kept_of_applications_that_have_gone() -> None:
         twins.tick()
         gone(twins, app)
         twins.tick(snapshot=Shifts(application=at % 7))
-        cluster = twins.other.engine._cluster
-        assert cluster is not None
+        cluster = present(twins.other.engine._cluster)
         assert (cluster.hints.size, cluster.tasks.size, cluster.requests.size) == (0, 0, 0)
         assert twins.other.engine._before is None
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.engine.fake_rm import FakeRM, flat
+from tests.engine.fake_rm import LEAF, FakeRM, cluster, flat
 from tests.engine.parts import claims, containers, engine_with, estimates, ranks
 
 from treadle import events
@@ -19,10 +19,8 @@ from treadle.model.tables import ModelError
 
 
 def asking() -> tuple[FakeRM, int]:
-    rm = FakeRM()
-    rm.node("n0", (8, 8))
-    (leaf,) = flat(rm, 1, (8, 8))
-    app = rm.application(leaf)
+    rm = cluster((8, 8))
+    app = rm.application(LEAF)
     rm.ask(app, 3, 2, (2, 1), priority=7)
     return rm, app
 
@@ -100,10 +98,8 @@ PART = 1.0
 
 def shared(engine: Engine, claim: Any) -> list[int]:
     """Return what of ten slots who asks for 5 tasks of 10 s gets, and who asks for 10,000 and claims otherwise."""
-    rm = FakeRM()
-    rm.node("n0", (10, 10))
-    (leaf,) = flat(rm, 1, (10, 10))
-    honest, liar = rm.application(leaf, start_ms=1), rm.application(leaf, start_ms=2)
+    rm = cluster((10, 10))
+    honest, liar = rm.application(LEAF, start_ms=1), rm.application(LEAF, start_ms=2)
     rm.ask(honest, 0, 5, (1, 1), priority=5)
     rm.ask(liar, 0, 10_000, (1, 1), priority=5)
     engine.apply([*rm.frame(), claims((honest, 0, 10_000, 5)), claim(liar)])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from tests.engine.fake_rm import FakeRM
+from tests.engine.fake_rm import FakeRM, listed
 from tests.engine.parts import containers, estimates
 
 from treadle import events
@@ -180,8 +180,3 @@ class Twins:
         self.running.append(life)
         self._node[self._container] = node
         self._steps.append(containers(ContainerEvent.ALLOCATED, (*life, self.now_ms)))
-
-
-def listed(made: Proposals) -> list[Proposal]:
-    """Return proposals as a list."""
-    return list(zip(made.application.tolist(), made.key.tolist(), made.node.tolist(), strict=True))
