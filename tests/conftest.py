@@ -6,11 +6,13 @@ an example in the test. The same examples again prove little more than some of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 
 import pytest
+from _pytest.capture import CaptureResult
 from hypothesis import settings
+from tests.support.cli import Cli
 from tests.support.examples import SAME_EXAMPLES
 
 pytest_plugins = ["tests.support.clock_tests"]
@@ -28,3 +30,16 @@ def _no_command_begins_again() -> Iterator[None]:
         if find_spec("treadle_lab") is not None:
             patch.setattr("treadle_lab.cli._experiments.isolate", lambda: "")
         yield
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    from treadle.cli.main import run
+
+    def ran(words: Sequence[str], code: int = 0) -> CaptureResult[str]:
+        ended = run(words)
+        printed = capsys.readouterr()
+        assert ended == code, printed.err
+        return printed
+
+    return ran

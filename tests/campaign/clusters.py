@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.campaign.slices import Slice
 from tests.support.accounts import wait_adds_up, wait_idle
+from tests.support.files import written
 from tests.support.jobs import Job, sleep_command
 
 from treadle_lab.demo.jobs import TEZ_SLEEP, spark_submit
@@ -119,8 +120,7 @@ class Jobs:
         return self.cluster.java(TEZ_SLEEP, *options, f"-Dtez.application.tags={name}", *sizes)
 
     def _spark(self, name: str, queue: str) -> list[str]:
-        words = self.cluster.folder / "words.txt"
-        words.write_text("to be or not to be\n" * 2000)
+        words = written(self.cluster.folder / "words.txt", "to be or not to be\n" * 2000)
         return spark_submit(self.cluster, name, queue, str(words), str(self.cluster.folder / f"out-{name}"))
 
     def _task_ms(self) -> int:

@@ -9,6 +9,8 @@ import pytest
 from tests.docker.cluster import LOGS, START, DockerCluster, Submitted
 from tests.docker.test_faults import started as started_job
 from tests.support.accounts import wait_adds_up, wait_idle
+from tests.support.files import written
+from tests.support.optional import present
 
 from treadle import __version__
 from treadle_lab.minicluster.settings import SHIM_CLASS, STOCK_CLASS
@@ -48,8 +50,7 @@ class UpgradedCluster(DockerCluster):
         self.set_entry("rm", COMMAND, f"{home}/bin/treadle")
         self.restart(SHIM_CLASS)
         assert self.has_open() == [jar]
-        found = re.fullmatch(r"treadle-shim-(.+)\.jar", Path(jar).name)
-        assert found is not None
+        found = present(re.fullmatch(r"treadle-shim-(.+)\.jar", Path(jar).name))
         return found[1]
 
     def uninstall(self) -> None:
@@ -77,8 +78,7 @@ def started() -> DockerCluster:
 
 def shells(cluster: DockerCluster) -> Submitted:
     """Start containers that run until `DONE` is there on their worker, by Hadoop's distributed shell."""
-    script = LOGS / "until-done.sh"
-    script.write_text(f"until test -e {DONE}; do sleep 1; done\n")
+    script = written(LOGS / "until-done.sh", f"until test -e {DONE}; do sleep 1; done\n")
     (jar,) = Path("/opt/hadoop/lib").glob(SHELL_JAR)
     sizes = ["-num_containers", str(SHELLS), "-container_memory", "128", "-master_memory", "256", "-timeout", "3600000"]
     words = ["-jar", str(jar), "-shell_script", str(script), "-application_tags", "shells", *sizes]

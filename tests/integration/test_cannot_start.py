@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.accounts import wait_adds_up, wait_idle
 from tests.support.clusters import for_shell_jobs
+from tests.support.files import written
 from tests.support.jobs import shell_job
 
 from treadle_lab.minicluster.cluster import MiniCluster
@@ -17,8 +18,7 @@ pytestmark = pytest.mark.cluster
 
 
 def test_no_python_and_then_a_bad_configuration(tmp_path: Path) -> None:
-    policy = tmp_path / "treadle.yaml"
-    policy.write_text("policy:\n  fit: {kind: packng}\n")
+    policy = written(tmp_path / "treadle.yaml", "policy:\n  fit: {kind: packng}\n")
     command = tmp_path / "treadle"
     # `waits_for_lease` must be off: no engine will ever hold one
     settings = ClusterSettings(

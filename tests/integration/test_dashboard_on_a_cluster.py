@@ -14,6 +14,7 @@ import pytest
 import requests
 from tests.support.browser import Visitor, chromium
 from tests.support.clusters import LEASE_MS
+from tests.support.files import written
 from tests.support.masters import Masters
 
 from treadle_lab.minicluster.cluster import MiniCluster
@@ -41,8 +42,7 @@ class Served:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[MiniCluster]:
     """A small one, whose sidecar has a treadle.yaml and so can be asked."""
-    policy = tmp_path / "treadle.yaml"
-    policy.write_text("hold: {nodes_max: 0}\n")
+    policy = written(tmp_path / "treadle.yaml", "hold: {nodes_max: 0}\n")
     overrides = {
         "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
         "yarn.am.liveness-monitor.expiry-interval-ms": "3600000",  # who waits sends no heartbeat meanwhile

@@ -8,6 +8,7 @@ import pytest
 from tests.support.accounts import wait_adds_up, wait_settled
 from tests.support.clusters import QUEUES, for_shell_jobs
 from tests.support.engines import figures_of, owner_of, process_of, served_by
+from tests.support.files import written
 from tests.support.jobs import Job, shell_job, sleep_job
 
 from treadle_lab.demo.jobs import TEZ_SLEEP, spark_submit
@@ -81,8 +82,7 @@ def submitted(cluster: MiniCluster, name: str, command: list[str]) -> Job:
 
 
 def three_frameworks(cluster: MiniCluster) -> list[Job]:
-    words = cluster.folder / "words.txt"
-    words.write_text("to be or not to be\n" * 2000, encoding="utf-8")
+    words = written(cluster.folder / "words.txt", "to be or not to be\n" * 2000)
     tez = ("-Dtez.queue.name=batch", "-Dmapreduce.job.queuename=batch", "-Dtez.application.tags=tez-moved")
     sizes = ["-m", "6", "-r", "2", "-mt", "4000", "-rt", "1000", "-ir", "2", "-irs", "1", "-irt", "500"]
     spark = spark_submit(cluster, "spark-moved", "default", str(words), str(cluster.folder / "spark-words"))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.support.accounts import wait_settled
 from tests.support.clusters import explain
+from tests.support.files import written
 from tests.support.masters import Master, Masters
 
 from treadle_lab.minicluster.cluster import MiniCluster
@@ -144,8 +145,7 @@ class Live:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
     folder = tmp_path_factory.mktemp("explained")
-    policy = folder / "treadle.yaml"
-    policy.write_text("hold: {nodes_max: 0}\n")
+    policy = written(folder / "treadle.yaml", "hold: {nodes_max: 0}\n")
     settings = ClusterSettings(
         nodes=3,
         memory_mb=MEMORY_MB,

@@ -8,6 +8,7 @@ import pytest
 from tests.support.accounts import wait_adds_up, wait_settled
 from tests.support.clusters import LEASE_MS
 from tests.support.engines import served_by
+from tests.support.files import written
 from tests.support.jobs import sleep_job
 from tests.support.pairs import PairOfResourceManagers
 
@@ -48,8 +49,7 @@ def test_the_other_rm_takes_over_with_an_engine_of_its_own_and_gives_back(tmp_pa
 
 
 def test_the_other_rm_takes_over_with_all_engines_of_a_roster(tmp_path: Path) -> None:
-    policy = tmp_path / "treadle.yaml"
-    policy.write_text(SEVERAL, encoding="utf-8")
+    policy = written(tmp_path / "treadle.yaml", SEVERAL)
     own = {"mapreduce": "mapreduce", "rest": "rest"}
     # so long that a busy machine costs no engine its lease
     with PairOfResourceManagers(tmp_path / "cluster", lease_ms=30_000, policy=policy) as cluster:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.support.files import written
 from tests.support.jobs import sleep_job
 from tests.support.kerberos import Kdc
 
@@ -36,8 +37,7 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kdc]:
 def secure(kdc: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
     """A secure cluster under Treadle."""
     folder = tmp_path_factory.mktemp("secure")
-    policy = folder / "treadle.yaml"
-    policy.write_text("seed: 1\n")
+    policy = written(folder / "treadle.yaml", "seed: 1\n")
     settings = ClusterSettings(nodes=2, policy=policy, core_overrides=kdc.core_site(), overrides=kdc.yarn_site())
     with MiniCluster(settings, folder / "cluster") as cluster:
         yield cluster

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from tests.support.accounts import wait_settled
 from tests.support.clusters import FaultyCluster, faulty_cluster
+from tests.support.files import written
 from tests.support.map_reduce_jobs import MapReduceJobs, SleepJob, WordCount, master_logs
+from tests.support.optional import present
 from tests.support.words import skewed_sizes, write_words
 
 from treadle.cli.main import run as treadle
@@ -69,8 +71,7 @@ class Learning:
 def learning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Learning]:
     folder = tmp_path_factory.mktemp("learning")
     store = folder / "profiles.db"
-    policy = folder / "treadle.yaml"
-    policy.write_text(POLICY.format(store=store, recording=folder / "recording"))
+    policy = written(folder / "treadle.yaml", POLICY.format(store=store, recording=folder / "recording"))
     with faulty_cluster(folder / "faulty", policy=policy, memory_mb=2048) as cluster, MapReduceJobs(cluster) as jobs:
         yield Learning(cluster, jobs, store)
 
@@ -133,8 +134,7 @@ def test_a_sidecar_killed_while_pilots_run_loses_neither_samples_nor_jobs(learni
     # six of twelve are pilots, and there is room for three beside the AM
     job = learning.submit(SleepJob("sampled", "ann", 12, 3_000, 1, 200, settings={"mapreduce.map.memory.mb": "1024"}))
     cluster.wait_for("pilots that have ended", lambda: (found := learning.sample(job)) and found.ended >= 1, 120)
-    before = learning.sample(job)
-    assert before is not None
+    before = present(learning.sample(job))
     assert (before.sampling, before.width, before.pilots) == (Sampling.RUNS_PILOTS, 12, 6)
     first = cluster.sidecar_pid()
 

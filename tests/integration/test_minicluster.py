@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.optional import present
 from tests.support.other_users import STRANGER, connects, in_child
 
 from treadle_lab.minicluster import ClusterSettings, MiniCluster, Scheduler, processes
@@ -61,8 +62,7 @@ def test_another_user_cannot_reach_an_isolated_cluster_and_its_owner_can(cluster
     try:
         assert started.returncode == 0, started.stderr
         assert (started.stdout, "any local user" in started.stderr) == ("", False)
-        layout = Layout.load(cluster_folder)
-        assert layout is not None
+        layout = present(Layout.load(cluster_folder))
         ports = [*layout.rm_ports, *layout.nm_ports[0]]
         stranger = STRANGER if os.geteuid() == 0 else None
         assert not any(in_child(lambda: [connects(port) for port in ports], stranger))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.accounts import wait_adds_up
+from tests.support.files import written
 from tests.support.masters import Master, Masters
 
 from treadle_lab.minicluster import cluster as readiness
@@ -36,8 +37,7 @@ WAIT_S = 180
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[MiniCluster]:
-    policy = tmp_path / "treadle.yaml"
-    policy.write_text(POLICY, encoding="utf-8")
+    policy = written(tmp_path / "treadle.yaml", POLICY)
     overrides = {
         ALLOCATOR_KEY: "io.treadle.shim.constraints.TreadlePlacementAllocator",
         "yarn.scheduler.treadle.lease-ms": "30000",

@@ -16,7 +16,9 @@ import pytest
 from tests.support.accounts import wait_adds_up
 from tests.support.clusters import QUEUES
 from tests.support.engines import figures_of, process_of
+from tests.support.files import written
 from tests.support.jobs import sleep_job
+from tests.support.optional import present
 
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
@@ -38,12 +40,10 @@ engines:
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
     folder = tmp_path_factory.mktemp("two-engines")
-    policy = folder / "treadle.yaml"
-    policy.write_text(TREADLE_YAML, encoding="utf-8")
+    policy = written(folder / "treadle.yaml", TREADLE_YAML)
     # so long that a busy machine costs no engine its lease; that of one that was killed ends with its connection
     overrides = {"yarn.scheduler.treadle.lease-ms": "30000", "yarn.scheduler.treadle.starvation-ms": "0"}
-    queues = folder / "queues.xml"
-    queues.write_text(QUEUES, encoding="utf-8")
+    queues = written(folder / "queues.xml", QUEUES)
     settings = ClusterSettings(nodes=1, memory_mb=8192, policy=policy, queues=queues, overrides=overrides)
     with MiniCluster(settings, folder / "cluster") as cluster:
         yield cluster
@@ -79,8 +79,7 @@ def test_each_engine_serves_its_own_and_the_other_one_while_that_is_dead(two: Mi
     wanted = {name: before[name] + job.containers() for name, job in jobs.items()}
     two.wait_for("all to be counted", lambda: {name: figures_of(two, name)["committed"] for name in jobs} == wanted)
 
-    killed = process_of(two, "rest")
-    assert killed is not None
+    killed = present(process_of(two, "rest"))
     killed.send_signal(signal.SIGKILL)
     two.wait_for("the other engine to serve all", lambda: served_by(two, "rest") == "long", 120)
     job = sleep_job(two, "orphan", maps=2)
@@ -96,8 +95,7 @@ def test_each_engine_serves_its_own_and_the_other_one_while_that_is_dead(two: Mi
 def test_of_an_engine_that_hangs_another_serves_the_jobs(two: MiniCluster) -> None:
     two.wait_for("both engines to serve their own", lambda: served_by(two, "rest") == "rest", 300)
     starts = figures_of(two, "long")["starts"]
-    hung = process_of(two, "rest")
-    assert hung is not None
+    hung = present(process_of(two, "rest"))
     hung.suspend()
     try:
         two.wait_for("the other engine to serve all", lambda: served_by(two, "rest") == "long", 180)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.support.clusters import for_shell_jobs
+from tests.support.files import written
 from tests.support.jobs import shell_job
 from tests.support.sites import change
 
@@ -26,8 +27,7 @@ MONITORS = "yarn.resourcemanager.scheduler.monitor.enable"
 def starved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
     folder = tmp_path_factory.mktemp("starved")
     (folder / "gate.py").write_text(GATE)
-    policy = folder / "treadle.yaml"
-    policy.write_text("policy:\n  gate: {kind: file, path: gate.py, class: Nothing}\n")
+    policy = written(folder / "treadle.yaml", "policy:\n  gate: {kind: file, path: gate.py, class: Nothing}\n")
     overrides = {
         "yarn.scheduler.treadle.starvation-ms": "10000",
         "yarn.scheduler.treadle.starvation-hold-ms": "1000",

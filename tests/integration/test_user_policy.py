@@ -13,6 +13,7 @@ import pytest
 from tests.support.accounts import wait_settled
 from tests.support.clusters import LEASE_MS, FaultyCluster, faulty_cluster
 from tests.support.documents import commands, files_of
+from tests.support.files import written
 from tests.support.jobs import sleep_job
 
 from treadle_lab.minicluster.cluster import ADMIN_MAIN
@@ -42,8 +43,7 @@ FAULTS = {
 def policy_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyCluster]:
     """A cluster whose treadle.yaml is there to be replaced."""
     folder = tmp_path_factory.mktemp("policies")
-    config = folder / "treadle.yaml"
-    config.write_text("seed: 1\n")
+    config = written(folder / "treadle.yaml", "seed: 1\n")
     for name, content in files_of(PAGE).items():
         (folder / name).write_text(content)
     with faulty_cluster(folder / "faulty", policy=config) as cluster:

@@ -10,6 +10,7 @@ from tests.real_programs.application import WAIT_S, Application
 from tests.real_programs.daemons import zookeeper
 from tests.real_programs.stage import Stage, cluster_of, folder_of, stage
 from tests.real_programs.yarn_service import Component, Services
+from tests.support.files import written
 
 NODES = 3
 NODE = 3
@@ -24,8 +25,7 @@ HELD, HELD_WITHOUT = 5, 3
 def run(account: Account) -> None:
     """Run the part."""
     jars = packages.jars("services", account.say)
-    excluded = folder_of(account.name) / "excluded"
-    excluded.write_text("")
+    excluded = written(folder_of(account.name) / "excluded", "")
     keys = {"yarn.resourcemanager.nodes.exclude-path": str(excluded)}
     cluster = cluster_of(account.name, nodes=NODES, named=True, overrides=keys)
     with stage(account, cluster) as on, zookeeper(cluster) as address:

@@ -9,6 +9,7 @@ from tests.real_programs.account import Account
 from tests.real_programs.application import WAIT_S, Application
 from tests.real_programs.daemons import hdfs
 from tests.real_programs.stage import Stage, cluster_of, stage
+from tests.support.files import written
 
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.site import container_options
@@ -75,8 +76,7 @@ class Skein:
 
     def submit(self) -> Application:
         """Submit the specification; returns its application."""
-        specification = self._folder / "specification.yaml"
-        specification.write_text(SPECIFICATION)
+        specification = written(self._folder / "specification.yaml", SPECIFICATION)
         return Application(self._cluster, self.call("application", "submit", str(specification)))
 
     def call(self, *arguments: str) -> str:

@@ -12,6 +12,7 @@ from tests.real_programs.account import Account, ProgramError
 from tests.real_programs.application import Application
 from tests.support.accounts import wait_adds_up
 from tests.support.clusters import QUEUES, for_shell_jobs
+from tests.support.files import written
 from tests.support.usage import ReportedUsage
 
 from treadle_lab.harness import jobs
@@ -64,8 +65,7 @@ def cluster_of(
         overrides: further entries of yarn-site.xml.
     """
     folder = folder_of(name)
-    queues = folder / "queues.xml"
-    queues.write_text(QUEUES)
+    queues = written(folder / "queues.xml", QUEUES)
     settings = ClusterSettings(
         nodes=nodes,
         memory_mb=MEMORY_MB,

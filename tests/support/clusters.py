@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.support.files import written
+
 from treadle_lab.harness.jobs import node_environment
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
@@ -70,8 +72,7 @@ class FaultyCluster(MiniCluster):
 def faulty_cluster(folder: Path, **settings: object) -> FaultyCluster:
     """A cluster, not yet started, of two nodes with the sidecar of `tests/support/faulty_sidecar.py`."""
     folder.mkdir(parents=True, exist_ok=True)
-    queues = folder / "capacity-scheduler.xml"
-    queues.write_text(QUEUES)
+    queues = written(folder / "capacity-scheduler.xml", QUEUES)
     root = Path(__file__).parents[2]
     command = folder / "treadle-with-faults"
     command.write_text(

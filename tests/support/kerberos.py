@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support.files import written
+
 from treadle_lab.minicluster.settings import gather, java_home
 
 ROOT = Path(__file__).parents[2]
@@ -110,8 +112,7 @@ class Kdc:
 
     def core_site(self) -> dict[str, str]:
         """core-site.xml: RPC and every web page want Kerberos."""
-        secret = self.folder / "http-secret"
-        secret.write_text("the cookies of this cluster are signed with this line\n")
+        secret = written(self.folder / "http-secret", "the cookies of this cluster are signed with this line\n")
         return {
             "hadoop.security.authentication": "kerberos",
             "hadoop.http.filter.initializers": "org.apache.hadoop.security.AuthenticationFilterInitializer",

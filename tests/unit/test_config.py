@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from pydantic import Field
+from tests.support.files import written
+from tests.support.optional import present
 
 from treadle.config.errors import ConfigError
 from treadle.config.part_files import BYTES_MAX as PART_BYTES_MAX
@@ -184,8 +186,7 @@ def test_what_would_take_long_or_end_with_a_stack_trace_is_refused(
 ) -> None:
     (said,) = problems(text, parts)
     assert line in said
-    file = tmp_path / "t.yaml"
-    file.write_text(text)
+    file = written(tmp_path / "t.yaml", text)
     with pytest.raises(ConfigError) as caught:
         read_settings(file, parts)
     assert line in caught.value.lines()[0]
@@ -211,8 +212,7 @@ def test_the_files_of_parts_are_looked_at_within_bounds(tmp_path: Path) -> None:
         "policy:\n  order: {kind: file, path: pipe, class: X}\n  share: {kind: file, path: long.py, class: X}\n"
         "  fit: {kind: file, path: [1, 2], class: X}\n"
     )
-    source = peek_source(file)
-    assert source is not None
+    source = present(peek_source(file))
     assert {path: len(content) for path, content in source.part_files.items()} == {
         str(tmp_path / "pipe"): 0,
         str(tmp_path / "long.py"): PART_BYTES_MAX + 1,

@@ -13,8 +13,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.support.cli import Cli
 from tests.support.doctor import findings as found
 from tests.support.doctor import write_site as write
+from tests.support.files import written
 from tests.support.installing import conf_in, put_in_place, take_out
 from tests.support.pages import FakeManager, served
 
@@ -126,15 +128,14 @@ def test_a_pair_without_an_active_one_fails(conf: Path, managers: list[FakeManag
 
 @pytest.mark.parametrize(("state", "word"), [("initializing", "starting"), ("stopping", "stopping")])
 def test_one_that_starts_or_stops_is_not_said_to_run_without_treadle(
-    conf: Path, managers: list[FakeManager], capsys: pytest.CaptureFixture[str], state: str, word: str
+    conf: Path, managers: list[FakeManager], cli: Cli, state: str, word: str
 ) -> None:
     managers[0].beans = {"RMInfo": {"State": state}}
     results = found(of_pair(conf, managers), "modes")
     assert [status for status, text, _ in results if f"is {word}" in text] == ["skipped"]
     remedies = [remedy for status, _, remedy in found(of_pair(conf, managers), "reach") if status == "fail"]
     assert ["wait a moment" in remedy for remedy in remedies] == [True]
-    assert run(["status", "--rm", managers[0].url]) == 2
-    said = " ".join(capsys.readouterr().err.split())
+    said = " ".join(cli(["status", "--rm", managers[0].url], 2).err.split())
     assert f"the ResourceManager at {managers[0].url} is {word}: nothing is scheduled" in said
     assert "without Treadle" not in said
 
@@ -259,8 +260,7 @@ INSIDE = f"{PREEMPTION}intra-queue-preemption.enabled"
 def test_features_that_enforce_refuses(
     values: dict[str, str], policy: str, said: str, mode: str, status: str, conf: Path
 ) -> None:
-    yaml = conf / "treadle.yaml"
-    yaml.write_text(policy)
+    yaml = written(conf / "treadle.yaml", policy)
     write(conf, {"yarn.scheduler.treadle.mode": mode, "yarn.scheduler.treadle.config.file": str(yaml), **values})
     results = found(Facts(conf), "features")
     if said:
@@ -366,8 +366,7 @@ def test_doctor_and_sidecar_agree_where_code_is_kept_without_a_chosen_folder(
 
 
 def test_files_that_others_may_change_fail(tmp_path: Path, conf: Path) -> None:
-    yaml = tmp_path / "treadle.yaml"
-    yaml.write_text("seed: 3\n")
+    yaml = written(tmp_path / "treadle.yaml", "seed: 3\n")
     write(conf, {"yarn.scheduler.treadle.config.file": str(yaml)})
     facts = Facts(conf, user_given=getpass.getuser())
     assert found(facts, "owners")[0][0] == "ok"
@@ -404,48 +403,37 @@ def test_a_check_that_fails_itself_is_reported_and_the_others_go_on(
     assert results[1][0] == "ok"
 
 
-def test_the_command_tells_by_its_exit_code(
-    conf: Path, managers: list[FakeManager], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_tells_by_its_exit_code(conf: Path, managers: list[FakeManager], cli: Cli) -> None:
     of_pair(conf, managers)
     words = ["doctor", "--hadoop-conf", str(conf), "--only", "reach", "--only", "modes"]
-    assert run(words) == 0
-    said = capsys.readouterr().out
+    said = cli(words).out
     assert "ResourceManagers\n  ok" in said
     assert "0 failed, 0 to look at, of 4 findings" in said
     managers[0].beans["Treadle"] |= {"Schedules": 0}
-    assert run([*words, "--json"]) == 1
-    plain = json.loads(capsys.readouterr().out)
+    plain = json.loads(cli([*words, "--json"], 1).out)
     assert {"group", "check", "status", "text", "remedy"} == set(plain[0])
     assert [each["status"] for each in plain].count("fail") == 1
 
 
-def test_before_an_installation_no_resource_manager_is_asked(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_before_an_installation_no_resource_manager_is_asked(conf: Path, cli: Cli) -> None:
     names = {check.name for check in chosen_checks((), pre=True)}
     assert names == {check.name for check in CHECKS if check.group != "ResourceManagers"}
-    assert run(["doctor", "--pre", "--hadoop-conf", str(conf), "--only", "python"]) == 0
-    assert "python" in capsys.readouterr().out
+    assert "python" in cli(["doctor", "--pre", "--hadoop-conf", str(conf), "--only", "python"]).out
 
 
-def test_an_unknown_check_is_an_error_that_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["doctor", "--only", "kernel"]) == 2
-    said = capsys.readouterr().err
+def test_an_unknown_check_is_an_error_that_lists_all(cli: Cli) -> None:
+    said = cli(["doctor", "--only", "kernel"], 2).err
     assert "did you mean kernels?" in said
     assert all(check.name in said for check in CHECKS)
 
 
-def test_status_on_standby_names_the_active_one(
-    managers: list[FakeManager], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["status", "--rm", managers[1].url]) == 2
-    said = capsys.readouterr().err
+def test_status_on_standby_names_the_active_one(managers: list[FakeManager], cli: Cli) -> None:
+    said = cli(["status", "--rm", managers[1].url], 2).err
     assert f"the ResourceManager at {managers[1].url} is on standby" in said
     assert f"ask the active one: --rm {managers[0].url}" in said
     managers[0].beans = {}
-    assert run(["status", "--rm", managers[0].url]) == 2
-    assert "it runs without Treadle" in capsys.readouterr().err
-    assert run(["status", "--rm", managers[1].url]) == 2
-    assert "yarn rmadmin -getAllServiceState" in capsys.readouterr().err
+    assert "it runs without Treadle" in cli(["status", "--rm", managers[0].url], 2).err
+    assert "yarn rmadmin -getAllServiceState" in cli(["status", "--rm", managers[1].url], 2).err
 
 
 def test_an_installation_that_was_changed_fails(tmp_path: Path) -> None:
@@ -461,8 +449,7 @@ def test_an_installation_that_was_changed_fails(tmp_path: Path) -> None:
 
 
 def test_aliases_of_a_treadle_yaml_are_not_written_out(tmp_path: Path) -> None:
-    config = tmp_path / "treadle.yaml"
-    config.write_text("a: &a [x]\npolicy: {share: {kind: *a}}\n")
+    config = written(tmp_path / "treadle.yaml", "a: &a [x]\npolicy: {share: {kind: *a}}\n")
     kinds, trouble = hadoop._parts(config)
     assert kinds[0] == "capacity"
     assert f"{config}:2: " in trouble

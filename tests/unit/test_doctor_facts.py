@@ -13,8 +13,10 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.support.cli import Cli
 from tests.support.decoys import RESOURCE_MANAGER, decoy
 from tests.support.doctor import findings, write_site
+from tests.support.files import written
 
 from treadle import __version__
 from treadle.admin.doctor import hadoop
@@ -284,8 +286,7 @@ def test_a_secret_in_a_folder_of_another_user_is_reported(
 ) -> None:
     folder = tmp_path / "run"
     folder.mkdir(mode=0o755)
-    secret = folder / "connection.json"
-    secret.write_text("{}")
+    secret = written(folder / "connection.json", "{}")
     secret.chmod(0o600)
     keys = {"sidecar": "external", "sidecar.connection-file": str(secret), **named}
     write_site(conf, {f"{KEY}{key}": value for key, value in keys.items()})
@@ -364,9 +365,9 @@ def test_only_sidecars_of_the_cluster_that_is_named_are_shown(conf: Path, monkey
 
 
 @pytest.mark.parametrize("check", ["modes", "clock", "lease"])
-def test_a_check_alone_fails_if_no_manager_answers(check: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["doctor", "--only", check, "--rm", "http://127.0.0.1:9", "--json"]) == 1
-    statuses = [each["status"] for each in json.loads(capsys.readouterr().out)]
+def test_a_check_alone_fails_if_no_manager_answers(check: str, cli: Cli) -> None:
+    printed = cli(["doctor", "--only", check, "--rm", "http://127.0.0.1:9", "--json"], 1).out
+    statuses = [each["status"] for each in json.loads(printed)]
     assert statuses == ["fail", "skipped"]
 
 
@@ -392,15 +393,12 @@ def test_a_yarn_without_a_class_path_is_quoted(conf: Path, tmp_path: Path, monke
         ("policy: {order: {kind: file, path: no.py, class: X}}\n", "treadle.yaml:1: policy.order.path:"),
     ],
 )
-def test_a_wrong_treadle_yaml_fails_with_its_line(
-    text: str, said: str, conf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_treadle_yaml_fails_with_its_line(text: str, said: str, conf: Path, tmp_path: Path, cli: Cli) -> None:
     yaml, ran = tmp_path / "treadle.yaml", tmp_path / "ran"
     write_site(conf, {CLASS_KEY: CLASS, f"{KEY}config.file": str(yaml)})
     asked = ["doctor", "--pre", "--only", "settings", "--json", "--hadoop-conf", str(conf)]
     yaml.write_text(text)
-    assert run(asked) == 1
-    failed = [each for each in json.loads(capsys.readouterr().out) if each["status"] == "fail"]
+    failed = [each for each in json.loads(cli(asked, 1).out) if each["status"] == "fail"]
     assert [said in each["text"] for each in failed] == [True]
     (tmp_path / "part.py").write_text(f"open({str(ran)!r}, 'w')\n")
     yaml.write_text("policy: {order: {kind: file, path: part.py, class: X}}\n")

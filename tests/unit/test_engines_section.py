@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.cli import Cli
+from tests.support.files import written
+from tests.support.optional import present
+from tests.support.scenarios import scenario, simulation
 
 from treadle.admin.install import with_absolute_paths
 from treadle.cli import engines
@@ -25,8 +29,6 @@ from treadle.live.session import Waits
 from treadle.policy.catalogue import register_parts
 from treadle.replay.verify import recorded_settings
 from treadle.sidecar.merge import REPORT_INTERVAL_MS
-from treadle.simulator.jobs import jobs_of
-from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Simulation
 from treadle.wire.answer import Status
 from treadle.wire.frames import Frame, FrameHeader
@@ -242,16 +244,13 @@ def test_a_queue_that_no_scenario_has_is_refused_by_the_check_and_warned_of_by_t
     assert run(["policy", "check", str(policy), "--scenario", str(scenario)]) == 0
 
 
-def test_a_listener_of_another_engine_than_the_first_is_warned_of(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_listener_of_another_engine_than_the_first_is_warned_of(tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "t.yaml"
     text = "engines:\n  a: {select: {users: [x]}, listener: {port: 8048}}\n  b:\n    listener: {port: 8049}\n"
     told = f"{file}:4: engines.b.listener: is not used: only the first engine has the plan listener"
     assert parse_settings(str(file), text).warnings == (told,)
     file.write_text(text, encoding="utf-8")
-    assert run(["policy", "check", str(file)]) == 0
-    assert capsys.readouterr().err == f"warning: {told}\n"
+    assert cli(["policy", "check", str(file)]).err == f"warning: {told}\n"
 
 
 def test_engines_of_another_text_follow_the_settings_given() -> None:
@@ -273,31 +272,30 @@ def treadle_yaml(tmp_path: Path) -> Path:
     return file
 
 
-def test_policy_check_checks_the_roster_and_shows_it(treadle_yaml: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["policy", "check", str(treadle_yaml)]) == 0
-    assert capsys.readouterr().out == (
+def test_policy_check_checks_the_roster_and_shows_it(treadle_yaml: Path, cli: Cli) -> None:
+    printed = cli(["policy", "check", str(treadle_yaml)]).out
+    assert printed == (
         f"{treadle_yaml}: right: 2 engines\n"
         "engine service: gate=all share=capacity order=srpt fit=packing estimate=observed\n"
         "engine batch: gate=all share=capacity order=queue fit=packing estimate=none\n"
     )
     assert [engine.name for engine in read_roster(treadle_yaml)] == ["service", "batch"]
     treadle_yaml.write_text("engines:\n  service:\n    fallback: batch\n", encoding="utf-8")
-    assert run(["policy", "check", str(treadle_yaml)]) == 2
-    assert f"{treadle_yaml}:3: engines.service.fallback: 'batch' is not one of none" in capsys.readouterr().err
+    error = cli(["policy", "check", str(treadle_yaml)], 2).err
+    assert f"{treadle_yaml}:3: engines.service.fallback: 'batch' is not one of none" in error
 
 
 def test_a_part_from_a_file_in_an_entry_is_tried_out_and_among_what_settings_were_read_from(
-    treadle_yaml: Path, capsys: pytest.CaptureFixture[str]
+    treadle_yaml: Path, cli: Cli
 ) -> None:
     part = treadle_yaml.with_name("mine.py")
     part.write_text("class Mine:\n    def keys(self, view):\n        raise ValueError('no')\n", encoding="utf-8")
     order = "policy: {order: {kind: file, path: mine.py, class: Mine}}"
     treadle_yaml.write_text(f"engines:\n  one:\n    {order}\n", encoding="utf-8")
-    source = peek_source(treadle_yaml)
-    assert source is not None
+    source = present(peek_source(treadle_yaml))
     assert list(source.part_files) == [str(part)]
-    assert run(["policy", "check", str(treadle_yaml)]) == 2
-    assert "engines.one.policy.order: tried out on a small cluster" in capsys.readouterr().err
+    error = cli(["policy", "check", str(treadle_yaml)], 2).err
+    assert "engines.one.policy.order: tried out on a small cluster" in error
 
 
 def test_who_has_one_engine_refuses_a_roster(treadle_yaml: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -308,13 +306,7 @@ def test_who_has_one_engine_refuses_a_roster(treadle_yaml: Path, capsys: pytest.
 
 
 def one_job(settings: Settings) -> Simulation:
-    scenario = Scenario.model_validate(
-        {
-            "cluster": {"nodes": [{"count": 1, "resources": {"memory-mb": 1, "vcores": 1}}]},
-            "workload": {"jobs": [{"stages": [{"tasks": 1, "duration_s": 1}]}]},
-        }
-    )
-    return Simulation(scenario, jobs_of(scenario, Path(), 1), settings, 1)
+    return simulation(scenario([{"stages": [{"tasks": 1, "duration_s": 1}]}]), settings)
 
 
 def test_policy_use_takes_a_roster_over_only_on_request(tmp_path: Path) -> None:
@@ -410,8 +402,7 @@ def test_engines_remember_policies_in_folders_of_their_own(tmp_path: Path) -> No
 
 
 def test_a_sidecar_follows_its_entry(tmp_path: Path) -> None:
-    file = tmp_path / "t.yaml"
-    file.write_text(TWO, encoding="utf-8")
+    file = written(tmp_path / "t.yaml", TWO)
     assert "order=srpt" in LivePolicies(file, engine="service").start().policy.name()
     assert "order=fifo" in LivePolicies(file, engine="batch-1").start().policy.name()
     file.write_text("engines: {service: {}}\n", encoding="utf-8")
@@ -511,9 +502,8 @@ def test_an_application_may_be_named_by_the_end_of_its_id(given: str, capsys: py
     assert json.loads(said(capsys, "--app", given, "--json"))["application"] == "application_1_0002"
 
 
-def test_an_application_that_nobody_serves_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["engines", "--app", "application_1_0004"]) == 2
-    assert "is not served by any engine" in capsys.readouterr().err
+def test_an_application_that_nobody_serves_is_a_mistake(cli: Cli) -> None:
+    assert "is not served by any engine" in cli(["engines", "--app", "application_1_0004"], 2).err
 
 
 def test_one_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -540,12 +530,9 @@ def test_one_engine_that_does_not_schedule_serves_nobody(
 
 
 @pytest.mark.parametrize("rubbish", ["no json", "[]", '{"engines": 1}', '{"engines": {"a": 1}}', "[" * 100_000])
-def test_what_is_no_text_of_engines_is_a_mistake(
-    rubbish: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_text_of_engines_is_a_mistake(rubbish: str, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     of_bean(monkeypatch, Engines=rubbish)
-    assert run(["engines"]) == 2
-    assert "holds no figures of engines" in capsys.readouterr().err
+    assert "holds no figures of engines" in cli(["engines"], 2).err
 
 
 def test_the_policy_that_runs_is_the_first_engines() -> None:

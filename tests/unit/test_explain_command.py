@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
@@ -17,6 +18,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from tests.engine.fake_rm import FakeRM
+from tests.support.cli import Cli
+from tests.support.files import written
+from tests.support.optional import present
 from tests.support.pages import FakeManager, served
 
 from treadle.admin.host import plan
@@ -29,11 +33,13 @@ from treadle.config.settings import default_settings
 from treadle.config.state_folders import EXPLAIN_SOCKET
 from treadle.engine import Engine
 from treadle.errors import UserError
+from treadle.explain.application import explain_application
 from treadle.explain.situation import Situation
 from treadle.live import door as door_module
+from treadle.live import explain_server
 from treadle.live.door import Door, ask_door, opened
 from treadle.live.engines import HubDoor
-from treadle.live.explain_server import ExplainDoor, held_nodes, open_door, shown
+from treadle.live.explain_server import COMMAND, ExplainDoor, ExplainProcess, Question, held_nodes, open_door, shown
 from treadle.live.policy_memory import state_folder
 from treadle.sidecar.hub import Hub
 
@@ -60,30 +66,26 @@ def new_engine() -> Engine:
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[ExplainDoor]:
     tmp_path = tmp_path_factory.mktemp("door")
-    door = open_door(tmp_path / "state", lambda action: shown(engine, action), lambda: held_nodes(engine))
-    assert door is not None
+    door = present(open_door(tmp_path / "state", lambda action: shown(engine, action), lambda: held_nodes(engine)))
     yield door
     door.close()
 
 
-def explain(door: ExplainDoor, *words: str) -> int:
-    return run(["explain", *words, "--socket", str(door.path)])
+def explain(door: ExplainDoor, *words: str) -> list[str]:
+    return ["explain", *words, "--socket", str(door.path)]
 
 
-def test_an_ask_that_is_never_served_is_told_with_an_exit_code(
-    door: ExplainDoor, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert explain(door, "application_0_0002", "--node", "n0") == 1
-    shown = capsys.readouterr().out
+def test_an_ask_that_is_never_served_is_told_with_an_exit_code(door: ExplainDoor, cli: Cli) -> None:
+    shown = cli(explain(door, "application_0_0002", "--node", "n0"), 1).out
     for text in ("never", "no node of the cluster is that large", "16384 memory-mb", "1 too small", "ask 7"):
         assert text in shown
     assert "n0: it is too small even if it were empty" in shown
     assert "\x1b[31m" not in shown, "users name their jobs as they like"
 
 
-def test_a_treadle_yaml_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["explain", "1", "--config", str(tmp_path / "no.yaml")]) == 2
-    assert f"--config {tmp_path / 'no.yaml'} is not there" in capsys.readouterr().err
+def test_a_treadle_yaml_that_is_not_there_is_named(tmp_path: Path, cli: Cli) -> None:
+    error = cli(["explain", "1", "--config", str(tmp_path / "no.yaml")], 2).err
+    assert f"--config {tmp_path / 'no.yaml'} is not there" in error
 
 
 @pytest.mark.parametrize(
@@ -99,11 +101,11 @@ def test_a_treadle_yaml_that_is_not_there_is_named(tmp_path: Path, capsys: pytes
     ],
 )
 def test_where_no_sidecar_listens_the_resource_manager_says_why(
-    bean: dict[str, Any] | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bean: dict[str, Any] | None, said: str, tmp_path: Path, cli: Cli
 ) -> None:
     with served(FakeManager({} if bean is None else {"Treadle": bean}, {})) as manager:
-        assert run(["explain", "1", "--socket", str(tmp_path / "none.sock"), "--rm", manager.url]) == 2
-    assert said in capsys.readouterr().err
+        error = cli(["explain", "1", "--socket", str(tmp_path / "none.sock"), "--rm", manager.url], 2).err
+    assert said in error
 
 
 class SharedOut:
@@ -147,85 +149,66 @@ def several(config: Path, hub: SharedOut, **engines: Engine) -> Iterator[str]:
     ],
 )
 def test_its_engine_is_asked(
-    arguments: list[str], code: int, said: str, engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], code: int, said: str, engine: Engine, tmp_path: Path, cli: Cli
 ) -> None:
     # a socket's path has 107 characters at the most
-    config = tmp_path / "c.yaml"
-    config.write_text("")
+    config = written(tmp_path / "c.yaml", "")
     engines = {"prod": Engine(default_settings()), "rest": engine}
     with several(config, SharedOut(application_0_0001="rest"), **engines) as rm:
-        assert run(["explain", *arguments, "--rm", rm]) == code
-        shown_ = capsys.readouterr()
+        shown_ = cli(["explain", *arguments, "--rm", rm], code)
         assert said in shown_.out + shown_.err
-        assert run(["engines", "--app", "0001", "--rm", rm]) == 0
-        assert "is served by rest, whose selector is the first" in capsys.readouterr().out
+        assert "is served by rest, whose selector is the first" in cli(["engines", "--app", "0001", "--rm", rm]).out
         assert ask_sidecar(state_places(config), {"held": True}) == {"held": []}
 
 
-def test_an_engine_is_named_where_there_is_one_alone(door: ExplainDoor, capsys: pytest.CaptureFixture[str]) -> None:
-    assert explain(door, "1", "--engine", "rest") == 2
-    assert "there is one engine, which has no name" in capsys.readouterr().err
+def test_an_engine_is_named_where_there_is_one_alone(door: ExplainDoor, cli: Cli) -> None:
+    assert "there is one engine, which has no name" in cli(explain(door, "1", "--engine", "rest"), 2).err
 
 
-def test_it_is_json_for_scripts(door: ExplainDoor, capsys: pytest.CaptureFixture[str]) -> None:
-    assert explain(door, "0002", "--json", "--ask", "7") == 1
-    found = json.loads(capsys.readouterr().out)
+def test_it_is_json_for_scripts(door: ExplainDoor, cli: Cli) -> None:
+    found = json.loads(cli(explain(door, "0002", "--json", "--ask", "7"), 1).out)
     assert [ask["key"] for ask in found["asks"]] == [7]
     assert found["asks"][0]["causes"][0]["why"] == "larger_than_any_node"
-    assert explain(door, "0002", "--json", "--ask", "8") == 0
-    assert json.loads(capsys.readouterr().out)["asks"] == []
-    assert explain(door, "0002", "--ask", "8") == 0
-    assert "it asks for nothing now under the request key 8" in capsys.readouterr().out
+    assert json.loads(cli(explain(door, "0002", "--json", "--ask", "8")).out)["asks"] == []
+    assert "it asks for nothing now under the request key 8" in cli(explain(door, "0002", "--ask", "8")).out
 
 
-def test_an_application_that_waits_for_its_fate_only_is_no_mistake(
-    door: ExplainDoor, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert explain(door, "0001") == 0
-    assert "has not answered yet" in " ".join(capsys.readouterr().out.split())
+def test_an_application_that_waits_for_its_fate_only_is_no_mistake(door: ExplainDoor, cli: Cli) -> None:
+    assert "has not answered yet" in " ".join(cli(explain(door, "0001")).out.split())
 
 
-def test_who_is_not_known_is_told(door: ExplainDoor, capsys: pytest.CaptureFixture[str]) -> None:
-    assert explain(door, "application_0_0099") == 2
-    assert "the engine has no application application_0_0099 that runs" in capsys.readouterr().err
+def test_who_is_not_known_is_told(door: ExplainDoor, cli: Cli) -> None:
+    error = cli(explain(door, "application_0_0099"), 2).err
+    assert "the engine has no application application_0_0099 that runs" in error
 
 
 def twice_numbered() -> Engine:
     """Return an engine with two applications of one number, as after a restart of the ResourceManager."""
     engine = new_engine()
-    inside = engine.inside()
-    assert inside is not None
+    inside = present(engine.inside())
     apps = inside[0].apps.at
     apps["cluster_timestamp"][1], apps["id"][1] = 1700000000000, apps["id"][0]
     return engine
 
 
-def test_the_end_of_an_id_that_two_applications_have_lists_both(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_end_of_an_id_that_two_applications_have_lists_both(tmp_path: Path, cli: Cli) -> None:
     both = twice_numbered()
-    door = open_door(tmp_path / "state", lambda action: shown(both, action))
-    assert door is not None
+    door = present(open_door(tmp_path / "state", lambda action: shown(both, action)))
     try:
-        assert explain(door, "0001") == 2
-        said = capsys.readouterr().err
+        said = cli(explain(door, "0001"), 2).err
         assert "application_0_0001, application_1700000000000_0001; give one of them whole" in said
-        assert explain(door, "application_0_0001") == 0
-        assert "application_0_0001" in capsys.readouterr().out
-        assert explain(door, "1700000000000_0001") == 1
+        assert "application_0_0001" in cli(explain(door, "application_0_0001")).out
+        assert run(explain(door, "1700000000000_0001")) == 1
     finally:
         door.close()
 
 
-def test_the_end_of_an_id_that_engines_share_out_twice_lists_both(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_end_of_an_id_that_engines_share_out_twice_lists_both(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "c.yaml").write_text("")
     hub = SharedOut(application_1_0001="rest", application_2_0001="rest")
     with several(tmp_path / "c.yaml", hub) as rm:
         for words in (["explain", "0001"], ["engines", "--app", "0001"]):
-            assert run([*words, "--rm", rm]) == 2
-            assert "application_1_0001, application_2_0001" in capsys.readouterr().err
+            assert "application_1_0001, application_2_0001" in cli([*words, "--rm", rm], 2).err
 
 
 class Yarn(FakeManager):
@@ -256,26 +239,22 @@ WAITS = {"id": "application_0_0098", "state": "ACCEPTED", "diagnostics": "Queue'
 
 @pytest.mark.parametrize("given", ["application_0_0099", "0_0099", "0099"])
 def test_an_application_that_has_ended_is_told_its_end_with_yarns_diagnostics(
-    given: str, door: ExplainDoor, capsys: pytest.CaptureFixture[str]
+    given: str, door: ExplainDoor, cli: Cli
 ) -> None:
     with served(Yarn(ENDED)) as manager:
-        assert run(["explain", given, "--socket", str(door.path), "--rm", manager.url]) == 0
-        shown_ = capsys.readouterr().out
+        shown_ = cli(["explain", given, "--socket", str(door.path), "--rm", manager.url]).out
         assert "application_0_0099 (a job) of ann in root.a: KILLED, final status KILLED" in shown_
         assert "YARN's diagnostics (not Treadle's):" in shown_
         assert "over the quota" in shown_
         assert "\x1b" not in shown_
-        assert run(["explain", given, "--json", "--socket", str(door.path), "--rm", manager.url]) == 0
-        found = json.loads(capsys.readouterr().out)
+        found = json.loads(cli(["explain", given, "--json", "--socket", str(door.path), "--rm", manager.url]).out)
         assert (found["application"], found["yarn"]["state"], found["asks"]) == ("application_0_0099", "KILLED", [])
 
 
-def test_two_ended_applications_with_one_number_are_both_listed(
-    door: ExplainDoor, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_ended_applications_with_one_number_are_both_listed(door: ExplainDoor, cli: Cli) -> None:
     with served(Yarn(ENDED, {**ENDED, "id": "application_1_0099"})) as manager:
-        assert run(["explain", "0099", "--socket", str(door.path), "--rm", manager.url]) == 2
-    assert "application_0_0099, application_1_0099" in capsys.readouterr().err
+        error = cli(["explain", "0099", "--socket", str(door.path), "--rm", manager.url], 2).err
+    assert "application_0_0099, application_1_0099" in error
 
 
 def test_without_an_engine_yarns_diagnostics_are_shown_as_yarns(
@@ -290,21 +269,17 @@ def test_without_an_engine_yarns_diagnostics_are_shown_as_yarns(
     assert "no engine runs that could be asked: no engine holds the lease; SIGKILL ended it" in said.err
 
 
-def test_where_no_treadle_yaml_is_named_yarns_diagnostics_are_shown_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_no_treadle_yaml_is_named_yarns_diagnostics_are_shown_too(cli: Cli) -> None:
     with served(Yarn(WAITS)) as manager:
         manager.beans["Treadle"]["LeaseHeld"] = 1
-        assert run(["explain", "application_0_0098", "--rm", manager.url]) == 2
-    said = capsys.readouterr()
+        said = cli(["explain", "application_0_0098", "--rm", manager.url], 2)
     assert "AM resource limit exceeded" in said.out
     assert "does not say what yarn.scheduler.treadle.config.file is" in said.err
 
 
-def test_an_application_that_runs_unknown_to_the_engine_is_no_success(
-    door: ExplainDoor, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_application_that_runs_unknown_to_the_engine_is_no_success(door: ExplainDoor, cli: Cli) -> None:
     with served(Yarn(WAITS)) as manager:
-        assert run(["explain", "0098", "--socket", str(door.path), "--rm", manager.url]) == 2
-    said = capsys.readouterr()
+        said = cli(["explain", "0098", "--socket", str(door.path), "--rm", manager.url], 2)
     assert "AM resource limit exceeded" in said.out
     assert "the engine has no application 0098 that runs" in said.err
 
@@ -324,20 +299,16 @@ def test_the_socket_is_its_users_own_and_replaces_one_that_was_left(tmp_path: Pa
     left.bind(str(tmp_path / "state" / EXPLAIN_SOCKET))
     left.close()
     for _ in range(2):
-        door = open_door(tmp_path / "state", lambda action: None)
-        assert door is not None
+        door = present(open_door(tmp_path / "state", lambda action: None))
         assert door.path.stat().st_mode & 0o777 == 0o600
         assert door.path.parent.stat().st_mode & 0o777 == 0o700
         door.close()
         assert not door.path.exists()
 
 
-def test_another_user_gets_no_answer(
-    door: ExplainDoor, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_user_gets_no_answer(door: ExplainDoor, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door_module, "answers", lambda user: False)
-    assert explain(door, "0001") == 2
-    assert "or does not answer this user; run this on" in capsys.readouterr().err
+    assert "or does not answer this user; run this on" in cli(explain(door, "0001"), 2).err
 
 
 RUBBISH = [
@@ -352,17 +323,16 @@ RUBBISH = [
 
 
 @pytest.mark.parametrize("line", RUBBISH)
-def test_rubbish_ends_nothing(door: ExplainDoor, line: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rubbish_ends_nothing(door: ExplainDoor, line: bytes, cli: Cli) -> None:
     with socket.socket(socket.AF_UNIX) as connected:
         connected.connect(str(door.path))
         connected.sendall(line)
         assert b"not a question" in connected.recv(1 << 16)
-    assert explain(door, "0001") == 0
-    assert capsys.readouterr().out
+    assert cli(explain(door, "0001")).out
 
 
 def test_who_asks_a_byte_at_a_time_is_not_waited_for(
-    door: ExplainDoor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    door: ExplainDoor, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.setattr(door_module, "WAIT_S", 0.5)
     sent = 0
@@ -378,16 +348,14 @@ def test_who_asks_a_byte_at_a_time_is_not_waited_for(
                     break
     assert sent < 400
     monkeypatch.undo()
-    assert explain(door, "0001") == 0
-    assert capsys.readouterr().out
+    assert cli(explain(door, "0001")).out
 
 
 def test_a_question_that_fails_is_answered_with_why(tmp_path: Path) -> None:
     def look(_: object) -> None:
         raise RuntimeError("out of \x1bluck")
 
-    door = open_door(tmp_path / "state", look, list)
-    assert door is not None
+    door = present(open_door(tmp_path / "state", look, list))
     try:
         found = ask_sidecar([door.path], {"application": "0001"})
         assert "the question failed: RuntimeError: out of " in found["error"]
@@ -439,8 +407,7 @@ class Drips(Door):
 
 
 def test_an_answer_that_comes_byte_by_byte_is_given_up(tmp_path: Path) -> None:
-    door = opened(tmp_path, Drips)
-    assert door is not None
+    door = present(opened(tmp_path, Drips))
     try:
         with pytest.raises(TimeoutError):
             ask_door(tmp_path, {"held": True}, 0.5)
@@ -459,8 +426,7 @@ class Says(Door):
 
 @pytest.mark.parametrize("answer", [b"[", b"[]", b'{"held": 1}', b"[" * 100_000])
 def test_one_engine_without_an_answer_hides_no_others_nodes(answer: bytes, tmp_path: Path) -> None:
-    config = tmp_path / "c.yaml"
-    config.write_text("")
+    config = written(tmp_path / "c.yaml", "")
     doors = [opened(cast(Path, state_folder(config, engine=name)), Says) for name in ("prod", "rest")]
     hub = HubDoor(tmp_path / "hub.sock", config, cast(Hub, SharedOut()))
     try:
@@ -478,8 +444,7 @@ def test_the_nodes_that_are_kept_free_are_told(door: ExplainDoor, engine: Engine
         return list(ask_sidecar([door.path], {"held": True})["held"])
 
     assert held() == []
-    inside = engine.inside()
-    assert inside is not None
+    inside = present(engine.inside())
     cluster = inside[0]
     row = int(np.flatnonzero(cluster.requests.at["key"] == 7)[0])
     cluster.nodes.at["hold_row"][0], cluster.nodes.at["hold_until_ms"][0] = row, 4500
@@ -489,10 +454,9 @@ def test_the_nodes_that_are_kept_free_are_told(door: ExplainDoor, engine: Engine
         cluster.nodes.at["hold_row"][0] = -1
 
 
-def test_without_a_sidecar_it_says_where_to_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_sidecar_it_says_where_to_look(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "treadle.yaml").touch()
-    assert run(["explain", "0001", "--config", str(tmp_path / "treadle.yaml")]) == 2
-    said = capsys.readouterr().err
+    said = cli(["explain", "0001", "--config", str(tmp_path / "treadle.yaml")], 2).err
     assert f"{tmp_path}/.treadle.yaml.state/explain.sock" in said
     assert "--socket" in said
 
@@ -520,11 +484,9 @@ def test_the_command_looks_where_the_sidecar_puts_it_and_in_no_home(
     config = tmp_path / "treadle.yaml"
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    beside = state_folder(config)
-    assert beside is not None
+    beside = present(state_folder(config))
     monkeypatch.setattr("treadle.live.policy_memory.os.access", lambda *_: False)  # as where root owns the folder
-    kept = state_folder(config, {"STATE_DIRECTORY": str(tmp_path)})
-    assert kept is not None
+    kept = present(state_folder(config, {"STATE_DIRECTORY": str(tmp_path)}))
     of_unit = UNIT_STATE / kept.relative_to(tmp_path)
     assert state_places(config) == [beside / EXPLAIN_SOCKET, of_unit / EXPLAIN_SOCKET]
 
@@ -579,10 +541,9 @@ def listener(place: Path, user: str = "") -> Iterator[subprocess.Popen[str]]:
             process.stdout.close()
 
 
-def test_a_note_commands_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_note_commands_no_terminal(tmp_path: Path, cli: Cli) -> None:
     with listener(tmp_path / EXPLAIN_SOCKET):
-        assert run(["explain", "1", "--socket", str(tmp_path / EXPLAIN_SOCKET)]) == 0
-    said = capsys.readouterr()
+        said = cli(["explain", "1", "--socket", str(tmp_path / EXPLAIN_SOCKET)])
     assert "slow" in said.err
     assert "nightly" in said.out
     assert "\x1b" not in said.err + said.out
@@ -617,8 +578,7 @@ def test_a_socket_in_a_folder_of_others_is_not_asked(tmp_path: Path, mode: int) 
 
 
 def test_a_copy_is_not_changed_by_what_comes_later() -> None:
-    situation = Situation.of(new_engine())
-    assert situation is not None
+    situation = present(Situation.of(new_engine()))
     copied = situation.copied()
     before: dict[str, Any] = {name: column.copy() for name, column in copied.view._asdict().items()}
     for column in situation.view:
@@ -646,3 +606,189 @@ def test_a_sidecar_that_answers_something_else_is_reported(tmp_path: Path, said:
         with pytest.raises(NoSidecarError, match="no sidecar can be asked"):
             ask_sidecar([place], {"held": True})
         answers.join()
+
+
+# The process that explains beside the sidecar: the same answers, and what is said when there is none.
+
+SAYS_READY = (sys.executable, "-c", "import os, time; os.write(0, b'{}\\n'); time.sleep(600)")
+DIES_ASKED = (sys.executable, "-c", "import os, sys; os.write(0, b'{}\\n'); os.read(0, 1); sys.exit(3)")
+SAYS_TOO_MUCH = (
+    sys.executable,
+    "-c",
+    "import os, time; os.write(0, b'{}\\n'); os.read(0, 1); os.write(0, b'x' * 5000); time.sleep(600)",
+)
+DIES_AT_ONCE = (sys.executable, "-c", "raise SystemExit(4)")
+NEVER_READY = (sys.executable, "-c", "import time; time.sleep(600)")
+
+
+class Cluster:
+    """An engine and the ResourceManager that it hears of."""
+
+    def __init__(self) -> None:
+        self.rm = FakeRM()
+        root = self.rm.queue(-1, (8192, 8))
+        self.leaf = self.rm.queue(root, (8192, 8))
+        self.rm.node("n0", (8192, 8))
+        self.engine = Engine(default_settings())
+        self.add("first")
+
+    def add(self, name: str, asks: int = 1) -> None:
+        """Let an application ask for more than there is, and the engine decide."""
+        application = self.rm.application(self.leaf, name=name)
+        for key in range(asks):
+            self.rm.ask(application, key, 1, (16384 + key, 1))
+        self.engine.apply(self.rm.frame())
+        self.engine.decide(1000 * self.rm.sequence, 16, sequence=self.rm.sequence)
+
+    def look(self, action: Callable[[Situation], Any]) -> Any:
+        return shown(self.engine, action)
+
+    def expected(self, number: int, node: str = "") -> bytes:
+        """Return what is said of an application by who looks at the model itself."""
+        situation = present(Situation.of(self.engine))
+        return json.dumps(explain_application(situation, number, None, node).plain()).encode()
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[list[ExplainProcess]]:
+    """Processes that are ended when all tests are over."""
+    processes: list[ExplainProcess] = []
+    yield processes
+    for process in processes:
+        process.close()
+
+
+def process_of(
+    made: list[ExplainProcess], cluster: Cluster, command: tuple[str, ...] = COMMAND
+) -> tuple[ExplainProcess, Callable[[str], dict[str, Any]]]:
+    process = ExplainProcess(cluster.look, command)
+    made.append(process)
+    return process, lambda application: dict(json.loads(process.answer(Question(application))))
+
+
+def test_it_says_the_same_as_the_model_grows_and_after_a_kill(
+    made: list[ExplainProcess], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, ask = process_of(made, cluster)
+    process.start()
+    process.wait_ready(100.0)
+    assert process.answer(Question("0001", None, "n0")) == cluster.expected(0, "n0")
+    first = process.pid
+    for number in range(2, 40):
+        cluster.add(f"later{number}", asks=20)
+    cluster.rm.node("n1", (4096, 4))
+    cluster.add("last")
+    assert process.answer(Question("0040", None, "n1")) == cluster.expected(39, "n1")
+    assert process.answer(Question("0001")) == cluster.expected(0)
+    assert "has no application 0099" in ask("0099")["error"]
+    assert process.pid == first, "it is kept"
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+    monkeypatch.setattr(explain_server, "READY_S", 100.0)
+    assert process.answer(Question("0002")) == cluster.expected(1)
+    assert process.pid != first
+    cluster.rm.snapshot_next()  # names have other indices
+    cluster.engine.apply(cluster.rm.frame())
+    assert process.answer(Question("0002")) == cluster.expected(1)
+
+
+def test_without_a_model_it_says_so(made: list[ExplainProcess], cluster: Cluster) -> None:
+    cluster.engine = Engine(default_settings())
+    for command in (DIES_ASKED, DIES_AT_ONCE):
+        _, ask = process_of(made, cluster, command)
+        assert "has not heard of the cluster yet" in ask("0001")["error"]
+
+
+@pytest.mark.parametrize("command", [DIES_AT_ONCE, ("/no/such/program",)])
+def test_where_none_can_be_started_the_sidecar_answers_and_says_so(
+    made: list[ExplainProcess], cluster: Cluster, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explain_server, "READY_S", 100.0)
+    process, ask = process_of(made, cluster, command)
+    for _ in range(2):
+        found = ask("0001")
+        assert "answered by the sidecar itself" in found.pop("note")
+        assert json.dumps(found).encode() == cluster.expected(0)
+    assert process.pid is None
+    monkeypatch.setattr(process, "_command", COMMAND)
+    assert "note" in ask("0001"), "it is not tried with each question"
+    monkeypatch.setattr(explain_server, "AGAIN_S", 0.0)
+    assert process.answer(Question("0001")) == cluster.expected(0)
+
+
+def test_one_that_ends_over_a_question_is_told_with_its_code(
+    made: list[ExplainProcess], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explain_server, "READY_S", 100.0)
+    process, ask = process_of(made, cluster, DIES_ASKED)
+    for _ in range(2):
+        assert "ended (code 3) before it answered; ask again" in ask("0001")["error"]
+        assert process.pid is None
+
+
+def test_one_that_does_not_answer_is_ended(
+    made: list[ExplainProcess], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, ask = process_of(made, cluster, SAYS_READY)
+    process.start()
+    process.wait_ready(100.0)
+    monkeypatch.setattr(explain_server, "ANSWER_S", 0.3)
+    assert "no answer within 0 seconds" in ask("0001")["error"]
+    assert process.pid is None
+
+
+def test_an_answer_that_is_too_long_is_called_so(
+    made: list[ExplainProcess], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explain_server, "READY_S", 100.0)
+    monkeypatch.setattr(explain_server, "ANSWER_BYTES_MAX", 4096)
+    process, ask = process_of(made, cluster, SAYS_TOO_MUCH)
+    assert "the answer is longer than" in ask("0001")["error"]
+    assert process.pid is None
+
+
+def test_without_a_socket_for_it_the_sidecar_answers(
+    made: list[ExplainProcess], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("treadle.live.explain_server.socket.socketpair", none_left)
+    _, ask = process_of(made, cluster)
+    assert "Too many open files" in ask("0001")["note"]
+
+
+def test_one_that_is_never_ready_is_waited_for_and_then_given_up(
+    made: list[ExplainProcess], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process, ask = process_of(made, cluster, NEVER_READY)
+    monkeypatch.setattr(explain_server, "READY_S", 0.2)
+    assert "is being started" in ask("0001")["note"]
+    assert process.pid is not None, "it goes on starting"
+    monkeypatch.setattr(explain_server, "START_S", 0.0)
+    assert "not ready after" in ask("0001")["note"]
+    assert process.pid is None
+
+
+def test_a_model_that_is_too_large_is_refused(
+    made: list[ExplainProcess], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, ask = process_of(made, cluster, SAYS_READY)
+    monkeypatch.setattr(explain_server, "READY_S", 100.0)
+    monkeypatch.setattr(explain_server, "SHARED_BYTES_MAX", 1000)
+    assert "more than are copied" in ask("0001")["error"]
+
+
+def test_the_process_ends_with_the_sidecar(made: list[ExplainProcess], cluster: Cluster, tmp_path: Path) -> None:
+    process, _ = process_of(made, cluster)
+    process.start()
+    popen = present(process._popen)
+    assert process._connected is not None
+    process._connected.close()  # as when the sidecar is killed
+    assert popen.wait(timeout=60) == 0

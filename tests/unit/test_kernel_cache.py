@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.support.files import written
 
 from treadle.compiled import cache_folder, functions, simulator
 from treadle.compiled.cache_folder import KernelCache
@@ -131,8 +132,7 @@ def test_numbas_settings_in_the_current_folder_are_not_followed(tmp_path: Path) 
         "print(kernel(one)._cache.cache_path); config.reload_config(); print(config.DISABLE_JIT)"
     )
     environment = {"PATH": os.environ["PATH"], "NUMBA_CACHE_DIR": str(tmp_path / "folder")}
-    file = tmp_path / "code.py"
-    file.write_text(code)
+    file = written(tmp_path / "code.py", code)
     done = subprocess.run([sys.executable, "-P", file], env=environment, cwd=tmp_path, capture_output=True, text=True)
     folder, disabled = done.stdout.splitlines()
     assert Path(folder).is_relative_to(tmp_path / "folder"), done.stderr
@@ -179,9 +179,7 @@ def test_a_folder_of_the_settings_is_used_whatever_else_is_safe(tmp_path: Path) 
 
 def chosen(tmp_path: Path, folder: Path) -> Path:
     """Return a treadle.yaml that names a folder for compiled code."""
-    config = tmp_path / "treadle.yaml"
-    config.write_text(f"kernels: {{folder: {folder}}}\n")
-    return config
+    return written(tmp_path / "treadle.yaml", f"kernels: {{folder: {folder}}}\n")
 
 
 @pytest.fixture

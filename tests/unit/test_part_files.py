@@ -11,7 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.engine.parts import containers
+from tests.support.cli import Cli
 from tests.support.documents import files_of
+from tests.support.files import written
+from tests.support.optional import present
 
 from treadle.cli.main import run
 from treadle.config.errors import ConfigError
@@ -74,8 +77,7 @@ def test_another_content_is_another_digest(tmp_path: Path) -> None:
 
 def test_kept_contents_are_used_instead_of_the_files(tmp_path: Path) -> None:
     file = write(tmp_path, "share", SHARE)
-    source = read_live_settings(file).source
-    assert source is not None
+    source = present(read_live_settings(file).source)
     (tmp_path / "my_part.py").unlink()
     again = parse_settings(source.file, source.text, kept=source.part_files, trust_code=True)
     assert again.digest == source.digest
@@ -181,9 +183,7 @@ GOOD = "class Mine:\n    def keys(self, view):\n        return view.applications
 
 def policy(folder: Path, part: str) -> Path:
     (folder / "mine.py").write_text(part)
-    file = folder / "treadle.yaml"
-    file.write_text("policy:\n  order: {kind: file, path: mine.py, class: Mine}\n")
-    return file
+    return written(folder / "treadle.yaml", "policy:\n  order: {kind: file, path: mine.py, class: Mine}\n")
 
 
 def test_a_part_that_is_right_may_print_what_it_likes(tmp_path: Path) -> None:
@@ -199,12 +199,9 @@ def test_a_part_that_is_right_may_print_what_it_likes(tmp_path: Path) -> None:
         ("raise ValueError('no')", "mine.py:1: ValueError: no; put it right"),
     ],
 )
-def test_a_part_that_ends_badly_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], first: str, said: str
-) -> None:
+def test_a_part_that_ends_badly_is_refused(tmp_path: Path, cli: Cli, first: str, said: str) -> None:
     file = policy(tmp_path, f"{first}\n{GOOD}")
-    assert run(["policy", "check", str(file)]) == 2
-    shown = capsys.readouterr().err
+    shown = cli(["policy", "check", str(file)], 2).err
     assert f"{file}: policy: " in shown or f"{file}:2: policy.order.path: " in shown
     assert said in " ".join(shown.split())
     with pytest.raises(ConfigError) as refused:
@@ -290,22 +287,16 @@ def slow_policy(folder: Path, timeout_ms: int) -> Path:
     return file
 
 
-def test_a_check_refuses_a_part_that_no_live_engine_would_wait_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["policy", "check", str(slow_policy(tmp_path, 10))]) == 2
-    said = " ".join(capsys.readouterr().err.split())
+def test_a_check_refuses_a_part_that_no_live_engine_would_wait_for(tmp_path: Path, cli: Cli) -> None:
+    said = " ".join(cli(["policy", "check", str(slow_policy(tmp_path, 10))], 2).err.split())
     assert "slow.yaml:1: policy: tried out on a small cluster: a call to a part took" in said
     assert "stops the parts of a decision after 10 ms (limits.part_timeout_ms)" in said
 
 
-def test_a_simulation_says_where_a_live_engine_would_have_stopped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_simulation_says_where_a_live_engine_would_have_stopped(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
     command = ["simulate", str(tmp_path / "scenario.yaml"), f"--policy={slow_policy(tmp_path, 10)}", "--profile"]
-    assert run(command) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(cli(command).out.split())
     assert "parts from files took longer than limits.part_timeout_ms (10 ms) in" in said
     assert "by the clock" in said
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from struct import pack, unpack
@@ -12,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.plan_side import LocalPlans
 from tests.unit.test_plan_listener import DAG, KEY, ONE, dag, report, vertex
 
 from treadle import events
@@ -557,3 +557,50 @@ def test_whatever_is_reported_an_order_has_parents_first(data: st.DataObject) ->
         at = {found: place for place, found in enumerate(order)} or at
         assert sorted(at) == list(range(many))
         assert all(at[parent] < at[child] for child in range(many) for parent in parents[child])
+
+
+# A plan listener's registries in this process, in the place of a listener of its own.
+
+
+class LocalPlans:
+    """A `treadle.live.plan_source.PlanSide` without a process."""
+
+    def __init__(self, service: PlanService) -> None:
+        self.service = service
+        self._claims: dict[Attempt, Claims] = {}
+
+    def meet(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
+        """Hand it to the service."""
+        self.service.meet(attempt, user, queue, type_)
+
+    def part(self, attempt: Attempt) -> None:
+        """Hand it to the service."""
+        self.service.part(attempt)
+
+    def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
+        """Hand it to the service."""
+        self.service.give_key(attempt, number, key)
+
+    def machines(self, nodes: Mapping[int, Amounts]) -> None:
+        """Hand it to the service."""
+        self.service.machines(list(Counter(nodes.values()).items()))
+
+    def news(self) -> Attempt | None:
+        """Ask the service."""
+        news = self.service.news()
+        if news is None:
+            return None
+        _, attempt, self._claims[attempt] = news
+        return attempt
+
+    def claims(self, attempt: Attempt) -> Claims | None:
+        """Return what the service said last."""
+        return self._claims.get(attempt)
+
+    def summary(self) -> str:
+        """Nothing is wrong."""
+        return ""
+
+    def problem(self) -> str:
+        """Nothing is wrong."""
+        return ""

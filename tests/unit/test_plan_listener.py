@@ -14,6 +14,7 @@ from threading import Event, Thread
 from threading import enumerate as enumerate_threads
 
 import pytest
+from tests.support.optional import present
 from tests.support.waiting import eventually
 
 from treadle.am import listener as module
@@ -651,8 +652,7 @@ def test_reports_of_one_dag_grow_up_to_a_bound() -> None:
         )
         answers.add(asked(registry, attempt, Kind.REPORT, struct.pack(">iBBii", 1, 0, 1, 0, 900) + rows))
     assert answers == {Status.OK, Status.BUSY}
-    record = registry._records.get(attempt)
-    assert record is not None
+    record = present(registry._records.get(attempt))
     assert record.size_bytes <= registry_module.RECORDS_BYTES.each
 
 

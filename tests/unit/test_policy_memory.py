@@ -11,8 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.cli import Cli
+from tests.support.files import written
+from tests.support.optional import present
 
-from treadle.cli.main import run
 from treadle.config.errors import ConfigError
 from treadle.config.part_files import PartStoppedError
 from treadle.config.settings import default_settings
@@ -29,9 +31,7 @@ DEFAULT = default_settings().policy.name()
 
 def write(folder: Path, body: str = "return view.queue_used[:, 0]") -> Path:
     (folder / "mine.py").write_text(f"class Mine:\n    def keys(self, view):\n        {body}\n")
-    file = folder / "treadle.yaml"
-    file.write_text("policy:\n  share: {kind: file, path: mine.py, class: Mine}\n")
-    return file
+    return written(folder / "treadle.yaml", "policy:\n  share: {kind: file, path: mine.py, class: Mine}\n")
 
 
 def policies(file: Path) -> LivePolicies:
@@ -93,8 +93,7 @@ def test_a_part_that_got_stuck_is_known_to_the_next_sidecar(tmp_path: Path, capl
     file = write(tmp_path)
     settings = policies(file).start()
     folder = tmp_path / "state"
-    stuck = PolicyMemory(folder).stuck_file(settings.digest)
-    assert stuck is not None
+    stuck = present(PolicyMemory(folder).stuck_file(settings.digest))
     os.write(
         stuck, b'Timeout (0:00:01)!\nThread 0x1 (most recent call first):\n  File "/etc/mine.py", line 3 in keys\n'
     )
@@ -109,8 +108,7 @@ def test_a_part_that_got_stuck_is_known_to_the_next_sidecar(tmp_path: Path, capl
 
 
 def test_nothing_is_written_for_policies_without_parts_from_files(tmp_path: Path) -> None:
-    file = tmp_path / "treadle.yaml"
-    file.write_text("seed: 3\n")
+    file = written(tmp_path / "treadle.yaml", "seed: 3\n")
     mine = policies(file)
     mine.make_engine(mine.start())
     assert [path.name for path in tmp_path.iterdir()] == ["treadle.yaml"]
@@ -145,11 +143,9 @@ def test_the_folder_is_beside_the_file_or_where_there_may_be_written(tmp_path: P
     assert state_folder(tmp_path / "t.yaml", {}) == tmp_path / ".t.yaml.state"
     absent = tmp_path / "absent" / "t.yaml"
     assert state_folder(absent, {}) is None
-    found = state_folder(absent, {"STATE_DIRECTORY": str(tmp_path / "run"), "HOME": str(tmp_path / "home")})
-    assert found is not None
+    found = present(state_folder(absent, {"STATE_DIRECTORY": str(tmp_path / "run"), "HOME": str(tmp_path / "home")}))
     assert found.parent == tmp_path / "run" / "treadle"
-    found = state_folder(absent, {"HOME": str(tmp_path / "home")})
-    assert found is not None
+    found = present(state_folder(absent, {"HOME": str(tmp_path / "home")}))
     assert found.parent == tmp_path / "home" / ".local" / "state" / "treadle"
 
 
@@ -263,8 +259,7 @@ def test_nothing_is_raised_once_the_part_is_over() -> None:
     ],
 )
 def test_what_cannot_be_stopped_ends_the_process_and_says_where_it_was(tmp_path: Path, stuck: str) -> None:
-    part = tmp_path / "part.py"
-    part.write_text(f"import threading\n\ndef keys():\n    {stuck}\n")
+    part = written(tmp_path / "part.py", f"import threading\n\ndef keys():\n    {stuck}\n")
     program = (
         "import runpy\n"
         "from treadle.policy.watchdog import Watchdog\n"
@@ -334,14 +329,12 @@ def test_calls_that_never_end_are_stopped_and_each_has_the_whole_time(monkeypatc
     ],
 )
 def test_a_part_that_never_ends_is_named_where_no_time_bounds_it(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    command: list[str], tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(watchdog, "ENDLESS_S", 0.6)
     body = "        while view.now_ms > 15_000: pass\n        return 1.0 * view.applications['id']\n"
     (tmp_path / "loop.py").write_text(f"class Loop:\n    def keys(self, view):\n{body}")
     (tmp_path / "loop.yaml").write_text("policy: {order: {kind: file, path: loop.py, class: Loop}}\n")
-    assert run([*command, str(tmp_path / "loop.yaml")]) == 2
-    assert "policy.order (loop.py:Loop): loop.py:3: took too long and was stopped" in " ".join(
-        capsys.readouterr().err.split()
-    )
+    error = cli([*command, str(tmp_path / "loop.yaml")], 2).err
+    assert "policy.order (loop.py:Loop): loop.py:3: took too long and was stopped" in " ".join(error.split())

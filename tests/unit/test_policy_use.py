@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.support.cli import Cli
+from tests.support.files import written
 
 from treadle.admin.install import ready_made
 from treadle.cli import _policy_use
@@ -39,13 +41,11 @@ seed: 7
 
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
-    file = tmp_path / "treadle.yaml"
-    file.write_text(BY_HAND)
-    return file
+    return written(tmp_path / "treadle.yaml", BY_HAND)
 
 
-def use(target: Path, policy: str, *more: str) -> int:
-    return run(["policy", "use", policy, "--config", str(target), "--no-refresh", *more])
+def use(target: Path, policy: str, *more: str) -> list[str]:
+    return ["policy", "use", policy, "--config", str(target), "--no-refresh", *more]
 
 
 def body(file: Path) -> str:
@@ -56,29 +56,24 @@ def body(file: Path) -> str:
 
 
 def test_all_but_the_policy_stays_as_it_was_written(target: Path) -> None:
-    assert use(target, "hdrf") == 0
+    assert run(use(target, "hdrf")) == 0
     lines = HDRF.splitlines(keepends=True)
     block = "".join(lines[lines.index("policy:\n") :])
     before, _, rest = BY_HAND.partition("policy:\n")
     assert body(target) == before + block + rest[rest.index("# Where jobs") :]
-    assert use(target, "slearn-history") == 0
+    assert run(use(target, "slearn-history")) == 0
     settings = section_values(target.read_text())
     assert settings["profiles"] == {"store": "/var/lib/treadle/profiles.db"}
     assert settings["policy"] == section_values(ready_made()["slearn-history"].read_text())["policy"]
 
 
-def test_a_ready_made_policy_is_not_written_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "hdrf.yaml"
-    file.write_text(HDRF)
+def test_a_ready_made_policy_is_not_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    file = written(tmp_path / "hdrf.yaml", HDRF)
     monkeypatch.setattr(_policy_use, "ready_made", lambda: {"hdrf": file})
     link = tmp_path / "treadle.yaml"
     link.symlink_to(file)
 
-    assert use(link, "drf") == 2
-
-    said = capsys.readouterr().err
+    said = cli(use(link, "drf"), 2).err
     assert f"{file} is the ready-made policy hdrf" in said
     assert "copy it" in said
     assert file.read_text() == HDRF
@@ -86,20 +81,18 @@ def test_a_ready_made_policy_is_not_written_over(
 
 
 @pytest.mark.parametrize("of", ["file", "folder"])
-def test_a_policy_that_others_may_write_is_not_taken_over(
-    of: str, target: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_policy_that_others_may_write_is_not_taken_over(of: str, target: Path, tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "theirs" / "p.yaml"
     file.parent.mkdir()
     file.write_text("policy: {order: {kind: fifo}}\n")
     open_to_all = file if of == "file" else file.parent
     before, mode = target.read_text(), open_to_all.stat().st_mode
     open_to_all.chmod(0o777)
-    assert use(target, str(file)) == 2
-    assert f"{open_to_all} may be written by everybody; take that right away with chmod go-w" in capsys.readouterr().err
+    error = cli(use(target, str(file)), 2).err
+    assert f"{open_to_all} may be written by everybody; take that right away with chmod go-w" in error
     assert target.read_text() == before
     open_to_all.chmod(mode)
-    assert use(target, str(file)) == 0
+    assert run(use(target, str(file))) == 0
 
 
 @pytest.mark.parametrize("name", sorted(ready_made()))
@@ -142,19 +135,17 @@ def test_a_file_in_braces_is_refused_and_a_policy_in_braces_is_taken() -> None:
 
 
 @pytest.mark.parametrize("text", ["null", "# nothing\nnull\n", "~\n"])
-def test_a_file_with_null_alone_is_an_empty_one(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_with_null_alone_is_an_empty_one(text: str, tmp_path: Path, cli: Cli) -> None:
     assert section_values(with_sections("t.yaml", text, HDRF, ["policy"])) == section_values(HDRF)
-    file = tmp_path / "t.yaml"
-    file.write_text(text)
+    file = written(tmp_path / "t.yaml", text)
     assert run(["policy", "check", str(file)]) == 0
     file.write_text("{policy: {share: {kind: hdrf}}}\n")
-    assert run(["policy", "check", str(file)]) == 2
-    assert f"{file}:1: the sections of a treadle.yaml must be" in capsys.readouterr().err
+    assert f"{file}:1: the sections of a treadle.yaml must be" in cli(["policy", "check", str(file)], 2).err
 
 
 def test_a_policy_of_defaults_alone_takes_the_other_out(target: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.yaml").write_text("# all defaults\n")
-    assert use(target, str(tmp_path / "empty.yaml")) == 0
+    assert run(use(target, str(tmp_path / "empty.yaml"))) == 0
     assert "policy" not in section_values(target.read_text())
 
 
@@ -173,40 +164,35 @@ def test_with_several_engines_the_first_ones_policy_is_awaited(
     target: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target.write_text(ROSTER)
-    assert use(target, "hdrf") == 0
+    assert run(use(target, "hdrf")) == 0
     assert section_values(target.read_text())["policy"]["share"]["kind"] == "hdrf"
     said = capsys.readouterr().out
     assert "order=fifo" in said
     assert "share=hdrf" not in said
 
 
-def test_a_policy_that_no_engine_would_follow_is_refused(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_that_no_engine_would_follow_is_refused(target: Path, cli: Cli) -> None:
     whole = ROSTER.replace("rest: {}", "rest: {policy: {share: {kind: drf}}}")
     target.write_text(whole)
-    assert use(target, "hdrf") == 2
-    assert "engines.prod.policy, engines.rest.policy" in capsys.readouterr().err
+    assert "engines.prod.policy, engines.rest.policy" in cli(use(target, "hdrf"), 2).err
     assert target.read_text() == whole
 
 
 OWN_ROSTER = ROSTER.replace("rest: {}", "rest: {policy: {share: {kind: drf}}}")
 
 
-def test_a_new_treadle_yaml_may_be_a_roster_of_policies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_treadle_yaml_may_be_a_roster_of_policies(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "roster.yaml").write_text(OWN_ROSTER)
-    assert use(tmp_path / "new.yaml", str(tmp_path / "roster.yaml")) == 0
-    assert "order=fifo" in capsys.readouterr().out
+    assert "order=fifo" in cli(use(tmp_path / "new.yaml", str(tmp_path / "roster.yaml"))).out
     assert section_values((tmp_path / "new.yaml").read_text()) == section_values(OWN_ROSTER)
 
 
-def test_a_roster_is_taken_over_where_the_file_has_one(
-    target: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_roster_is_taken_over_where_the_file_has_one(target: Path, tmp_path: Path, cli: Cli) -> None:
     target.write_text(ROSTER)
-    assert use(target, "hdrf", "--also", "engines") == 0
-    assert "order=fifo" in capsys.readouterr().out, "hdrf.yaml has no engines: those of the target stay"
+    printed = cli(use(target, "hdrf", "--also", "engines")).out
+    assert "order=fifo" in printed, "hdrf.yaml has no engines: those of the target stay"
     (tmp_path / "roster.yaml").write_text(OWN_ROSTER.replace("order: {kind: fifo}", "order: {kind: fair}"))
-    assert use(target, str(tmp_path / "roster.yaml"), "--also", "engines") == 0
-    assert "order=fair" in capsys.readouterr().out
+    assert "order=fair" in cli(use(target, str(tmp_path / "roster.yaml"), "--also", "engines")).out
 
 
 @pytest.mark.parametrize(
@@ -221,60 +207,45 @@ def test_a_roster_is_taken_over_where_the_file_has_one(
         ),
     ],
 )
-def test_engines_that_are_none_are_refused_with_their_line(
-    target: Path, capsys: pytest.CaptureFixture[str], engines: str, said: str
-) -> None:
+def test_engines_that_are_none_are_refused_with_their_line(target: Path, cli: Cli, engines: str, said: str) -> None:
     text = f"seed: 1\nengines: {engines}\n"
     target.write_text(text)
-    assert use(target, "fifo") == 2
-    error = capsys.readouterr().err
+    error = cli(use(target, "fifo"), 2).err
     assert error.startswith(str(target))
     assert said in error
     assert target.read_text() == text
 
 
-def test_what_a_file_sets_besides_its_policy_is_refused_unless_it_is_asked_for(
-    target: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert use(target, "graphene") == 2
-    said = capsys.readouterr().err
+def test_what_a_file_sets_besides_its_policy_is_refused_unless_it_is_asked_for(target: Path, cli: Cli) -> None:
+    said = cli(use(target, "graphene"), 2).err
     assert f"plans.schedules is 200 here and 0 in {target}" in said
     assert "--also SECTION" in said
     assert target.read_text() == BY_HAND
-    assert use(target, "graphene", "--also", "plans") == 0
+    assert run(use(target, "graphene", "--also", "plans")) == 0
     assert section_values(target.read_text())["plans"] == {"schedules": 200}
-    assert use(target, "hdrf", "--also", "plan") == 2
-    assert "did you mean plans?" in capsys.readouterr().err
+    assert "did you mean plans?" in cli(use(target, "hdrf", "--also", "plan"), 2).err
 
 
-def test_a_policy_that_needs_a_store_is_refused_without_one(
-    target: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_policy_that_needs_a_store_is_refused_without_one(target: Path, tmp_path: Path, cli: Cli) -> None:
     target.write_text("seed: 1\n")
-    assert use(target, "slearn-history") == 2
-    said = capsys.readouterr().err
+    said = cli(use(target, "slearn-history"), 2).err
     assert "policy.gate (pilots) goes by what is known of earlier runs: set profiles.store" in said
     assert "policy.estimate (pilots)" in said
     assert target.read_text() == "seed: 1\n"
-    assert use(tmp_path / "new.yaml", "slearn-history") == 2
+    assert run(use(tmp_path / "new.yaml", "slearn-history")) == 2
     assert not (tmp_path / "new.yaml").exists()
-    assert use(target, "slearn") == 0
-    capsys.readouterr()
+    cli(use(target, "slearn"))
     (tmp_path / "told.yaml").write_text("policy: {estimate: {kind: hints}}\n")
-    assert use(target, str(tmp_path / "told.yaml")) == 2
-    assert "set profiles.store or listener.address" in capsys.readouterr().err
+    assert "set profiles.store or listener.address" in cli(use(target, str(tmp_path / "told.yaml")), 2).err
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [("seed: -1\n", ":1: seed: -1 is not"), ("seed: [\n", "not YAML"), ("seed: 1\nseed: 2\n", "is there twice")],
 )
-def test_a_treadle_yaml_that_is_wrong_is_refused_with_its_line(
-    target: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
-) -> None:
+def test_a_treadle_yaml_that_is_wrong_is_refused_with_its_line(target: Path, cli: Cli, text: str, said: str) -> None:
     target.write_text(text)
-    assert use(target, "hdrf") == 2
-    error = capsys.readouterr().err
+    error = cli(use(target, "hdrf"), 2).err
     assert error.startswith(str(target))
     assert said in error
     assert target.read_text() == text
@@ -283,7 +254,7 @@ def test_a_treadle_yaml_that_is_wrong_is_refused_with_its_line(
 def test_what_was_written_by_hand_comes_back(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target.chmod(0o640)
     for policy in ("hdrf", "slearn", "fifo"):
-        assert use(target, policy) == 0
+        assert run(use(target, policy)) == 0
     capsys.readouterr()
     assert run(["policy", "history", "--config", str(target), "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
@@ -302,27 +273,24 @@ def test_what_was_written_by_hand_comes_back(target: Path, capsys: pytest.Captur
     assert "share=capacity" in capsys.readouterr().out
 
 
-def test_a_rollback_without_a_history_is_refused(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["policy", "rollback", "--config", str(target), "--no-refresh"]) == 2
-    assert "nothing is kept there" in capsys.readouterr().err
+def test_a_rollback_without_a_history_is_refused(target: Path, cli: Cli) -> None:
+    assert "nothing is kept there" in cli(["policy", "rollback", "--config", str(target), "--no-refresh"], 2).err
 
 
-def test_a_version_that_is_wrong_by_now_is_not_put_back(target: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert use(target, "hdrf") == 0
+def test_a_version_that_is_wrong_by_now_is_not_put_back(target: Path, cli: Cli) -> None:
+    assert run(use(target, "hdrf")) == 0
     now = target.read_text()
     version = History(target).version(None)
     (History(target).folder / "000001.json").write_text(
         json.dumps({"number": 1, "until": "", "policy": "", "replaced_by": "", "text": version.text + "gone: 1\n"})
     )
-    assert run(["policy", "rollback", "--config", str(target), "--no-refresh"]) == 2
-    assert "gone: 'gone' is not one of" in capsys.readouterr().err
+    assert "gone: 'gone' is not one of" in cli(["policy", "rollback", "--config", str(target), "--no-refresh"], 2).err
     assert target.read_text() == now
 
 
 def test_every_version_within_the_bound_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "VERSIONS_MAX", 6)
-    target = tmp_path / "treadle.yaml"
-    target.write_text("")
+    target = written(tmp_path / "treadle.yaml", "")
     for number in range(1, 9):
         History(target).keep("", "", "", f"seed: {number}\n", target.stat())
         kept = [version.number for version in History(target).versions()]
@@ -333,7 +301,7 @@ def test_the_history_is_bounded_and_numbers_are_not_used_again(target: Path, mon
     monkeypatch.setattr(history, "VERSIONS_MAX", 3)
     for number in range(5):
         target.write_text(f"seed: {number}\n")
-        assert use(target, "hdrf") == 0
+        assert run(use(target, "hdrf")) == 0
     found = History(target).versions()
     assert [(version.number, version.text) for version in found] == [
         (3, "seed: 2\n"),

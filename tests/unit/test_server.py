@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
+from tests.support.files import written
 from tests.support.link import call, shake_hands
 from tests.support.waiting import eventually
 
@@ -391,8 +392,7 @@ def test_a_sidecar_does_not_remove_the_file_of_its_successor(tmp_path: Path) -> 
 
 
 def test_a_file_that_others_could_read_is_replaced_by_one_that_they_cannot(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_text("old")
+    path = written(tmp_path / "file", "old")
     path.chmod(0o644)
     ConnectionFile(path).write(1, new_secret())
     assert path.stat().st_mode & 0o777 == 0o600

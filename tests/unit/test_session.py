@@ -143,6 +143,13 @@ class Caller:
         return json.loads(answer.status)
 
 
+def begun() -> Caller:
+    """Return a link whose first frame was answered."""
+    caller = Caller()
+    caller.send(1, SNAPSHOT)
+    return caller
+
+
 UNEVENTFUL: dict[str, Any] = {
     "overrides_guarantees": False,
     "overrides_order": False,
@@ -195,8 +202,7 @@ def test_the_status_comes_with_the_last_part() -> None:
 
 @pytest.mark.parametrize(("sequence", "epoch"), [(3, 5), (1, 5), (2, 6)])
 def test_after_a_gap_only_a_snapshot_will_do(sequence: int, epoch: int) -> None:
-    caller = Caller()
-    caller.send(1, SNAPSHOT)
+    caller = begun()
     for following in (sequence, sequence + 1):
         answer = caller.send(following, epoch=epoch)
         assert (answer.epoch, answer.sequence, answer.resend, len(answer.proposals)) == (epoch, following, True, 0)
@@ -210,8 +216,7 @@ def test_a_session_begins_with_a_snapshot() -> None:
 
 
 def test_garbage_is_answered_with_resend() -> None:
-    caller = Caller()
-    caller.send(1, SNAPSHOT)
+    caller = begun()
     answer = caller.raw(b"garbage")
     assert answer[:2] == (0, 0)
     assert answer.resend
@@ -226,16 +231,14 @@ def delta_with_a_1_at(byte: int) -> bytes:
 
 
 def test_a_malformed_delta_keeps_its_sequence_in_the_answer() -> None:
-    caller = Caller()
-    caller.send(1, SNAPSHOT)
+    caller = begun()
     answer = caller.raw(delta_with_a_1_at(42))
     assert (answer.epoch, answer.sequence, answer.resend) == (5, 2, True)
     assert len(caller.engines[0].applied) == 1
 
 
 def test_an_engine_that_fails_is_replaced_and_said() -> None:
-    caller = Caller()
-    caller.send(1, SNAPSHOT)
+    caller = begun()
     caller.engines[0].fail = ZeroDivisionError("a fault")
     answer = caller.send(2)
     assert (answer.resend, len(answer.proposals)) == (True, 0)
@@ -247,8 +250,7 @@ def test_an_engine_that_fails_is_replaced_and_said() -> None:
 
 
 def test_a_failure_is_reported_until_the_new_engine_has_proved_itself() -> None:
-    caller = Caller()
-    caller.send(1, SNAPSHOT)
+    caller = begun()
     caller.engines[0].fail = ZeroDivisionError("a fault")
     caller.send(2)
     assert "a fault" in caller.status(caller.send(3, SNAPSHOT))["error"]
@@ -258,8 +260,7 @@ def test_a_failure_is_reported_until_the_new_engine_has_proved_itself() -> None:
 
 
 def test_more_indices_than_there_may_be_are_said_until_a_frame_is_taken() -> None:
-    caller = Caller()
-    caller.send(1, SNAPSHOT)
+    caller = begun()
     tags = Tags(np.full(1, INDEX_MAX, np.int32), np.zeros(1, np.int32))
     answer = caller.raw(FrameEncoder().encode(FrameHeader(0, 5, 2, 1002, 0, 3, 2), [tags]))
     assert answer.resend
@@ -270,8 +271,7 @@ def test_more_indices_than_there_may_be_are_said_until_a_frame_is_taken() -> Non
 
 
 def test_a_frame_of_another_version_is_refused_with_both_versions_named() -> None:
-    caller = Caller()
-    caller.send(1, SNAPSHOT)
+    caller = begun()
     answer = caller.raw(delta_with_a_1_at(4))
     assert answer.resend
     assert len(answer.proposals) == 0
@@ -335,8 +335,7 @@ def test_the_status_is_sent_when_it_changed_and_with_each_snapshot() -> None:
 
 def test_a_policy_that_goes_by_a_store_that_is_not_there_is_a_warning() -> None:
     register_parts()
-    caller = Caller()
-    caller.send(1, SNAPSHOT)
+    caller = begun()
     caller.settings = lambda: parse_settings("t.yaml", "policy: {estimate: {kind: hints}}\n")
     caller.engines[0].said = ("odd",)
     needs = "policy.estimate (hints) goes by what is known of earlier runs: set profiles.store or listener.address"
@@ -396,8 +395,7 @@ def test_settings_are_read_again_when_the_number_changes() -> None:
 
 
 def test_refused_settings_leave_the_old_ones_and_are_said() -> None:
-    caller = Caller()
-    caller.send(1, SNAPSHOT)
+    caller = begun()
     caller.settings = refuse
     answer = caller.send(2, configuration=1)
     assert len(answer.proposals) == 3
@@ -475,8 +473,7 @@ def test_files_that_have_not_changed_leave_the_parts_alone() -> None:
 
 
 def test_an_engine_started_anew_does_not_bring_a_failed_policy_back() -> None:
-    caller = Caller()
-    caller.send(1, SNAPSHOT)
+    caller = begun()
     caller.engines[0].settings = good = replace(SETTINGS, seed=5)
     caller.engines[0].fail = ZeroDivisionError("a fault")
     caller.send(2)

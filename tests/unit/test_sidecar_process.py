@@ -17,7 +17,9 @@ from typing import IO, Any, Final
 
 import psutil
 import pytest
+from tests.support.cli import Cli
 from tests.support.decoys import decoy
+from tests.support.files import written
 from tests.support.link import decide
 from tests.support.pages import FakeManager, served
 from tests.support.waiting import eventually
@@ -147,7 +149,7 @@ def test_a_sidecar_explains_its_frames_and_its_recording_outlives_being_killed(
 
 @pytest.mark.parametrize("number", [None, signal.SIGTERM])
 def test_a_recording_ends_with_the_sidecar(
-    started: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals | None
+    started: Any, tmp_path: Path, cli: Cli, number: signal.Signals | None
 ) -> None:
     config, recording = tmp_path / "treadle.yaml", tmp_path / "rec"
     config.write_text(f"seed: 1\nrecord: {{folder: {recording}}}\n")
@@ -159,13 +161,12 @@ def test_a_recording_ends_with_the_sidecar(
     else:
         sidecar.process.send_signal(number)
     assert sidecar.process.wait(300) == (0 if number is None else -number)
-    assert run(["record", "show", str(recording), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(cli(["record", "show", str(recording), "--json"]).out)
     assert (found["frames"], found["notes"]) == (1, [])
 
 
 def test_each_of_several_engines_has_a_process_that_records_and_ends_with_the_sidecar(
-    started: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    started: Any, tmp_path: Path, cli: Cli
 ) -> None:
     config, recording = tmp_path / "treadle.yaml", tmp_path / "rec"
     engines = "{prod: {select: {queues: [root.prod]}, policy: {order: {kind: fifo}}}, rest: {}}"
@@ -190,8 +191,7 @@ def test_each_of_several_engines_has_a_process_that_records_and_ends_with_the_si
     assert sidecar.process.wait(300) == 0
     assert [each for each in children if each.is_running()] == []
     for folder in (recording, recording / "rest"):
-        assert run(["record", "show", str(folder), "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["notes"] == []
+        assert json.loads(cli(["record", "show", str(folder), "--json"]).out)["notes"] == []
 
 
 def test_a_managed_sidecar_whose_caller_has_gone_before_it_was_ready_ends(started: Any) -> None:
@@ -231,8 +231,7 @@ def test_a_wrong_greeting_is_reported_in_one_line(started: Any, greeting: bytes,
 
 
 def test_wrong_settings_are_reported_in_one_line(started: Any, tmp_path: Path) -> None:
-    config = tmp_path / "treadle.yaml"
-    config.write_text("seed: -1\nholt: {}\n")
+    config = written(tmp_path / "treadle.yaml", "seed: -1\nholt: {}\n")
     sidecar = started("--managed", "--config", str(config))
     line = sidecar.greet()
     assert line["error"].startswith(f"{config}:1: seed: -1 is not")
@@ -417,37 +416,32 @@ def test_it_is_ended_and_another_is_waited_for(
 
 
 def test_without_another_one_it_is_an_error_that_says_why(
-    manager: FakeManager, processes: list[subprocess.Popen[str]], capsys: pytest.CaptureFixture[str]
+    manager: FakeManager, processes: list[subprocess.Popen[str]], cli: Cli
 ) -> None:
     processes.append(sidecar())
     manager.beans["Treadle"]["LastError"] = "it cannot start: no Python"
-    assert run(["sidecar", "restart", "--rm", manager.url, "--wait-s", "1"]) == 2
-    said = capsys.readouterr().err
+    said = cli(["sidecar", "restart", "--rm", manager.url, "--wait-s", "1"], 2).err
     assert "it cannot start: no Python" in said
     assert "systemctl status treadle-sidecar" in said
 
 
 def test_nothing_is_ended_where_nobody_would_start_another(
-    manager: FakeManager, processes: list[subprocess.Popen[str]], capsys: pytest.CaptureFixture[str]
+    manager: FakeManager, processes: list[subprocess.Popen[str]], cli: Cli
 ) -> None:
     processes.append(sidecar())
     manager.beans["Treadle"]["Mode"] = "off"
-    assert run(["sidecar", "restart", "--rm", manager.url]) == 2
-    assert "the mode is off" in capsys.readouterr().err
+    assert "the mode is off" in cli(["sidecar", "restart", "--rm", manager.url], 2).err
     manager.beans = {"RMInfo": {"State": "standby"}}
-    assert run(["sidecar", "restart", "--rm", manager.url]) == 2
-    assert "is on standby" in capsys.readouterr().err
+    assert "is on standby" in cli(["sidecar", "restart", "--rm", manager.url], 2).err
     assert processes[0].poll() is None
 
 
 def test_without_a_sidecar_it_says_where_to_look(
-    manager: FakeManager, processes: list[subprocess.Popen[str]], capsys: pytest.CaptureFixture[str]
+    manager: FakeManager, processes: list[subprocess.Popen[str]], cli: Cli
 ) -> None:
-    assert run(["sidecar", "restart", "--rm", manager.url]) == 2
-    assert "runs on this host that this user may see" in capsys.readouterr().err
+    assert "runs on this host that this user may see" in cli(["sidecar", "restart", "--rm", manager.url], 2).err
     processes.append(sidecar())
-    assert run(["sidecar", "restart", "--rm", manager.url, "--pid", "1"]) == 2
-    assert f"there are: {processes[0].pid}" in capsys.readouterr().err
+    assert f"there are: {processes[0].pid}" in cli(["sidecar", "restart", "--rm", manager.url, "--pid", "1"], 2).err
     assert processes[0].poll() is None
 
 
@@ -455,7 +449,7 @@ def test_the_sidecar_of_another_resource_manager_is_left_alone(
     manager: FakeManager,
     processes: list[subprocess.Popen[str]],
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
 ) -> None:
     """The parent of the sidecar, which is this process, serves the pages at the manager's address."""
     processes.append(sidecar())
@@ -463,8 +457,7 @@ def test_the_sidecar_of_another_resource_manager_is_left_alone(
     assert running.is_of(process, [manager.url])
     assert not running.is_of(process, ["http://localhost:1"])
     monkeypatch.setattr(running, "_listens", lambda *_: False)
-    assert run(["sidecar", "restart", "--rm", manager.url]) == 2
-    said = capsys.readouterr().err
+    said = cli(["sidecar", "restart", "--rm", manager.url], 2).err
     assert f"sidecars of another ResourceManager than that at {manager.url}: {processes[0].pid}" in said
     assert processes[0].poll() is None
 

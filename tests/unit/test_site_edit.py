@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.files import written
 
 from treadle.admin.host.site_files import BEGIN, edit_site, parse_site, read_site, settings_of, take_back
 from treadle.errors import UserError
@@ -145,8 +146,7 @@ def test_included_files_count_and_a_final_value_there_is_refused(tmp_path: Path)
 
 
 def test_files_that_include_each_other_are_refused(tmp_path: Path) -> None:
-    site = tmp_path / "yarn-site.xml"
-    site.write_text("<configuration><include href='yarn-site.xml'/></configuration>")
+    site = written(tmp_path / "yarn-site.xml", "<configuration><include href='yarn-site.xml'/></configuration>")
     with pytest.raises(UserError, match="is that a circle"):
         settings_of(read_site(site))
 

@@ -9,10 +9,10 @@ from struct import pack
 import pytest
 from tests.support.recorders import work_off
 from tests.unit.history.shown import recorded
+from tests.unit.test_live_event_source import DATA
+from tests.unit.test_live_event_source import _settings as stored_in
 from tests.unit.test_plan_event_source import Cluster, application, attempt_keys
 from tests.unit.test_plan_listener import text
-from tests.unit.test_profile_recorder import DATA
-from tests.unit.test_profile_recorder import _settings as stored_in
 from tests.unit.test_session import SNAPSHOT
 
 from treadle.am.protocol import Attempt, MessageError, Status

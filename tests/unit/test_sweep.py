@@ -17,7 +17,9 @@ import numpy as np
 import psutil
 import pytest
 import yaml
+from tests.support.cli import Cli
 from tests.support.ctrl_c import command_of, interrupted
+from tests.support.files import written
 from tests.support.mortal import Mortal, live_or_die
 from tests.support.waiting import eventually
 
@@ -68,16 +70,13 @@ def planned(folder: Path, text: str) -> Plan:
     return plan_of(read_sweep(file), file, Inputs(Kept(folder / "kept").files), trust_code=True)
 
 
-def sweep(folder: Path, *options: str) -> int:
-    return run(["sweep", str(folder / "sweep.yaml"), "--jobs", "1", *options])
+def sweep(folder: Path, *options: str) -> list[str]:
+    return ["sweep", str(folder / "sweep.yaml"), "--jobs", "1", *options]
 
 
-def test_a_grid_has_every_combination_and_a_kept_run_does_not_run_again(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_grid_has_every_combination_and_a_kept_run_does_not_run_again(folder: Path, cli: Cli) -> None:
     out, best, plots = folder / "out.json", folder / "best.yaml", folder / "plots"
-    assert sweep(folder, f"--json={out}", f"--best={best}", f"--plot={plots}", "--plot-format=svg") == 0
-    said = capsys.readouterr()
+    said = cli(sweep(folder, f"--json={out}", f"--best={best}", f"--plot={plots}", "--plot-format=svg"))
     assert "12 runs, 0 of them done before" in said.err
     assert "runs" not in said.out.splitlines()[0]
     found = json.loads(out.read_text())
@@ -102,18 +101,14 @@ def test_a_grid_has_every_combination_and_a_kept_run_does_not_run_again(
     assert f"default_ms={getattr(chosen, 'default_ms', 0)}" in found["best"] or found["best"] == "fifo"
     assert sorted(file.name for file in plots.iterdir()) == ["pareto-1.svg", "pareto-2.svg"]
     again = folder / "again.json"
-    assert sweep(folder, f"--json={again}") == 0
-    assert "12 runs, 12 of them done before" in capsys.readouterr().err
+    assert "12 runs, 12 of them done before" in cli(sweep(folder, f"--json={again}")).err
     assert again.read_bytes() == out.read_bytes()
 
 
-def test_a_policy_with_a_part_that_has_nothing_to_go_by_is_warned_of_once(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_policy_with_a_part_that_has_nothing_to_go_by_is_warned_of_once(folder: Path, cli: Cli) -> None:
     text = "scenarios: [tiny.yaml]\npolicies: [{policy: hdrf, set: {policy.order.kind: [fifo, srpt]}}]\nseeds: 2\n"
     (folder / "sweep.yaml").write_text(text)
-    assert sweep(folder) == 0
-    said = capsys.readouterr().out
+    said = cli(sweep(folder)).out
     assert said.count("warning:") == 1
     assert "warning: hdrf order=srpt: policy.order (srpt) goes by durations, and policy.estimate (none) knows" in said
 
@@ -179,8 +174,7 @@ def test_a_folder_of_runs_by_a_relative_path_is_in_no_failure(folder: Path, monk
 def test_a_workload_is_read_from_a_copy(folder: Path) -> None:
     job = {"id": "j", "arrival_ms": 0, "queue": "a"}
     stage = {"id": 0, "tasks": 2, "duration_ms": 10, "demand": {"memory-mb": 1024}}
-    jobs = folder / "jobs.jsonl"
-    jobs.write_text(json.dumps(job | {"stages": [stage]}))
+    jobs = written(folder / "jobs.jsonl", json.dumps(job | {"stages": [stage]}))
     (folder / "tiny.yaml").write_text(TINY.partition("workload:")[0] + "workload: {file: jobs.jsonl}\n")
     plan = planned(folder, "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 1\n")
     jobs.unlink()
@@ -189,15 +183,14 @@ def test_a_workload_is_read_from_a_copy(folder: Path) -> None:
     assert json.loads(done.result)["figures"]["tasks"] == 2
 
 
-def test_what_fails_is_kept_apart_and_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_fails_is_kept_apart_and_reported(folder: Path, cli: Cli) -> None:
     (folder / "mine.yaml").write_text("policy: {order: {kind: file, path: odd.py, class: Odd}}\n")
     (folder / "odd.py").write_text(
         OWN.format("view.applications['submit_time_ms'] / (1 if len(view.applications) < 3 else int('no'))")
     )
     (folder / "sweep.yaml").write_text("scenarios: [tiny.yaml]\npolicies: [fifo, mine.yaml]\nseeds: 2\n")
     out = folder / "out.json"
-    assert sweep(folder, "--trust-code", f"--json={out}") == 1
-    said = capsys.readouterr().out
+    said = cli(sweep(folder, "--trust-code", f"--json={out}"), 1).out
     assert "failed: tiny, mine, seed 1:" in said
     assert "ValueError: invalid literal" in said
     assert "2 of 2 failed" in said
@@ -208,31 +201,26 @@ def test_what_fails_is_kept_apart_and_reported(folder: Path, capsys: pytest.Capt
     assert [each["pareto"] for each in found["points"]] == [True, False]
     assert len(list((folder / "sweep.runs" / "failed").rglob("*.json"))) == 2
     (folder / "odd.py").write_text(OWN.format("view.applications['submit_time_ms']"))
-    assert sweep(folder, "--trust-code", f"--json={out}") == 0
-    assert "4 runs, 2 of them done before" in capsys.readouterr().err
+    assert "4 runs, 2 of them done before" in cli(sweep(folder, "--trust-code", f"--json={out}")).err
 
 
-def test_jobs_that_can_never_run_fail_their_runs_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jobs_that_can_never_run_fail_their_runs_alone(folder: Path, cli: Cli) -> None:
     vary = "set: {cluster.nodes.0.resources.memory-mb: [512, 4096]}"
     (folder / "sweep.yaml").write_text(f"scenarios: [{{scenario: tiny.yaml, {vary}}}]\npolicies: [fifo]\nseeds: 1\n")
-    assert sweep(folder) == 1
-    said = capsys.readouterr().out
+    said = cli(sweep(folder), 1).out
     assert "can never run" in said
     assert "1 run of 2 failed" in said
     assert "Under every setting a run failed: there is no best one." in said
     assert "there is no Pareto front" not in said
 
 
-def test_a_bound_that_no_setting_keeps_is_the_reason_for_no_best_one(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bound_that_no_setting_keeps_is_the_reason_for_no_best_one(folder: Path, cli: Cli) -> None:
     text = "scenarios: [tiny.yaml]\npolicies: [fifo]\nseeds: 1\nshare_error_max: 0\n"
     document = yaml.safe_load(TINY) | {"queues": {"a": {"capacity": 70}, "b": {"capacity": 30}}}
     document["workload"]["jobs"][1] |= {"count": 5, "gap_s": 0}
     (folder / "tiny.yaml").write_text(yaml.safe_dump(document | {"report": {"window_s": 1}}))
     (folder / "sweep.yaml").write_text(text)
-    assert sweep(folder, "--best", str(folder / "best.yaml")) == 1
-    said = capsys.readouterr()
+    said = cli(sweep(folder, "--best", str(folder / "best.yaml")), 1)
     assert "No setting that ran everywhere keeps to share_error_max (0)" in said.out
     assert "reading compiled code" in said.err
     assert not (folder / "best.yaml").exists()
@@ -311,28 +299,23 @@ def test_the_front_has_what_no_other_is_better_than() -> None:
         (SWEEP + "search: 5\n", "search: 5; write {kind: grid} or {kind: random"),
     ],
 )
-def test_a_mistake_is_reported_before_anything_runs(
-    folder: Path, text: str, told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_reported_before_anything_runs(folder: Path, text: str, told: str, cli: Cli) -> None:
     (folder / "bomb.yaml").write_text("policy: {order: &a {kind: fifo}, gate: *a}\n")
     (folder / "tree.yaml").write_text("policy: {share: {kind: hdrf, tree: {x: {queue: root.z}}}}\n")
     (folder / "sweep.yaml").write_text(text)
-    assert sweep(folder) == 2
-    said = capsys.readouterr().err
+    said = cli(sweep(folder), 2).err
     assert told in said
     assert len(said.splitlines()) == 1
     assert "has 0" not in said
     assert "instance of" not in said
 
 
-def test_options_that_do_not_go_together_are_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert sweep(folder, "--master", "yarn") == 2
-    assert "--master and --conf are for --on spark" in capsys.readouterr().err
-    assert sweep(folder, "--on", "spark", "--conf", "memory=2") == 2
-    assert "is not like spark.executor.memory=2g" in capsys.readouterr().err
+def test_options_that_do_not_go_together_are_reported(folder: Path, cli: Cli) -> None:
+    assert "--master and --conf are for --on spark" in cli(sweep(folder, "--master", "yarn"), 2).err
+    assert "is not like spark.executor.memory=2g" in cli(sweep(folder, "--on", "spark", "--conf", "memory=2"), 2).err
     (folder / "file").write_text("")
-    assert sweep(folder, "--cache", str(folder / "file")) == 2
-    assert "name another folder for the runs with --cache" in capsys.readouterr().err
+    error = cli(sweep(folder, "--cache", str(folder / "file")), 2).err
+    assert "name another folder for the runs with --cache" in error
 
 
 def test_no_link_in_the_folder_of_runs_leads_a_copy_or_a_result_elsewhere(
@@ -349,7 +332,7 @@ def test_no_link_in_the_folder_of_runs_leads_a_copy_or_a_result_elsewhere(
     for link in (kept.files / name).parent, kept.files, kept.folder / "runs", kept.folder / "failed", kept.folder:
         shutil.rmtree(link)
         link.symlink_to(home)
-        assert sweep(folder, "--trust-code") == 2, link
+        assert run(sweep(folder, "--trust-code")) == 2, link
         said = capsys.readouterr().err
         assert f"{link} is a link" in said
         assert "--cache" in said
@@ -382,23 +365,21 @@ def test_a_folder_of_runs_that_others_may_change_is_refused(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("entry", ["policies: [{policy: /dev/zero}]", "policies: [fifo]"])
-def test_a_device_is_not_read(folder: Path, entry: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_device_is_not_read(folder: Path, entry: str, cli: Cli) -> None:
     document = yaml.safe_load(TINY) | {"workload": {"file": "/dev/zero", "format": "treadle"}}
     (folder / "zero.yaml").write_text(json.dumps(document), encoding="utf-8")
     scenario = "zero" if "fifo" in entry else "tiny"
     (folder / "sweep.yaml").write_text(f"scenarios: [{scenario}.yaml]\n{entry}\nseeds: 1\n", encoding="utf-8")
-    assert sweep(folder) == 2
-    assert "/dev/zero: " in (said := capsys.readouterr().err)
+    assert "/dev/zero: " in (said := cli(sweep(folder), 2).err)
     assert "not a regular file" in said or "Invalid argument" in said
 
 
-def test_code_that_is_not_trusted_is_not_copied(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_code_that_is_not_trusted_is_not_copied(folder: Path, cli: Cli) -> None:
     (folder / "odd.py").write_text(OWN, encoding="utf-8")
     part = {"order": {"kind": "file", "path": "odd.py", "class": "Odd"}}
     engines = {"one": {"select": {"queues": ["root.a"]}, "policy": part}, "rest": {}}
     (folder / "tiny.yaml").write_text(json.dumps(yaml.safe_load(TINY) | {"engines": engines}), encoding="utf-8")
-    assert sweep(folder) == 2
-    assert "engines.one.policy.order.path: 'odd.py' is Python code" in capsys.readouterr().err
+    assert "engines.one.policy.order.path: 'odd.py' is Python code" in cli(sweep(folder), 2).err
     assert not list((folder / "sweep.runs" / "files").iterdir())
 
 
@@ -508,7 +489,7 @@ def test_a_recording_is_a_scenario_and_what_is_in_it_counts(folder: Path, capsys
     plan = planned(folder, text)
     assert [scenario.name for scenario in plan.scenarios] == ["rec tick_ms=200"]
     assert len({each.line.key for each in plan.runs}) == 4
-    assert sweep(folder, "--json", str(folder / "found.json")) == 0
+    assert run(sweep(folder, "--json", str(folder / "found.json"))) == 0
     found = json.loads((folder / "found.json").read_text())
     figures = [each["figures"] for each in found["runs"]]
     assert [each["jobs"] for each in figures] == [8] * 4
@@ -560,12 +541,10 @@ def test_spark_gives_the_same_bytes_as_this_machine(tmp_path: Path, *, submitted
     pyspark = pytest.importorskip("pyspark")
     (tmp_path / "tiny.yaml").write_text(SCENARIO)
     (tmp_path / "jobs.py").write_text(JOBS)
-    sweep = tmp_path / "sweep.yaml"
-    sweep.write_text("scenarios: [tiny.yaml]\npolicies: [fifo, srpt]\nseeds: 4\n")
+    sweep = written(tmp_path / "sweep.yaml", "scenarios: [tiny.yaml]\npolicies: [fifo, srpt]\nseeds: 4\n")
     here, there = tmp_path / "here.json", tmp_path / "there.json"
     assert run(["sweep", str(sweep), "--jobs=1", "--trust-code", f"--json={here}", f"--cache={tmp_path}/here"]) == 1
-    script = tmp_path / "run_treadle.py"
-    script.write_text("from treadle.cli.main import main\n\nmain()\n")
+    script = written(tmp_path / "run_treadle.py", "from treadle.cli.main import main\n\nmain()\n")
     options = ["sweep", str(sweep), "--on=spark", "--trust-code", f"--json={there}", f"--cache={tmp_path}/there"]
     submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]", str(script)]
     command = [*submit, *options] if submitted else [sys.executable, "-m", "treadle", *options, "--master=local[2]"]
@@ -615,14 +594,12 @@ def test_the_digest_is_of_what_runs_are_made_of(tmp_path: Path) -> None:
     assert worker.package_digest(tmp_path) == "", "another version of Treadle"
 
 
-def test_without_pyspark_there_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_pyspark_there_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     (tmp_path / "tiny.yaml").write_text(SCENARIO)
     (tmp_path / "sweep.yaml").write_text("scenarios: [tiny.yaml]\npolicies: [fifo]\n")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert run(["sweep", str(tmp_path / "sweep.yaml"), "--on=spark"]) == 2
-    assert f"--on spark: needs pyspark; {install_extra('spark')}" in capsys.readouterr().err
+    error = cli(["sweep", str(tmp_path / "sweep.yaml"), "--on=spark"], 2).err
+    assert f"--on spark: needs pyspark; {install_extra('spark')}" in error
 
 
 def test_what_a_worker_raised_is_reported_in_a_line() -> None:
@@ -684,8 +661,7 @@ KILLED = "import os, signal\ndef jobs(seed): os.kill(os.getpid(), signal.SIGKILL
 
 @pytest.fixture
 def scenario(tmp_path: Path) -> Path:
-    file = tmp_path / "scenario.yaml"
-    file.write_text(OWN_JOBS)
+    file = written(tmp_path / "scenario.yaml", OWN_JOBS)
     (tmp_path / "own.py").write_text(SLEEPS)
     return file
 
@@ -711,10 +687,10 @@ def test_ctrl_c_ends_simulations_in_other_processes_without_a_trace(scenario: Pa
     assert "stopped; 0 of 3 runs had ended, nothing was written" in " ".join(said.split())
 
 
-def test_a_simulation_whose_process_dies_says_what_to_do(scenario: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_simulation_whose_process_dies_says_what_to_do(scenario: Path, cli: Cli) -> None:
     (scenario.parent / "own.py").write_text(KILLED)
-    assert run(["simulate", str(scenario), "--policy=fifo", "--seeds=2", "--jobs=2", "--trust-code"]) == 2
-    assert "ran out of memory" in capsys.readouterr().err
+    error = cli(["simulate", str(scenario), "--policy=fifo", "--seeds=2", "--jobs=2", "--trust-code"], 2).err
+    assert "ran out of memory" in error
 
 
 def test_a_task_that_would_have_been_next_when_a_process_died_is_run(tmp_path: Path) -> None:

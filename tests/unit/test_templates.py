@@ -10,11 +10,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.support.cli import Cli
+from tests.support.files import written
 from typer.testing import CliRunner
 
 from treadle import __version__
 from treadle.admin import install
-from treadle.cli.main import run
 from treadle.cli.policy import app
 from treadle.errors import UserError, install_extra
 from treadle.history.importers import process
@@ -36,9 +37,8 @@ def test_the_wheel_gets_every_template_of_conf() -> None:
         assert place == Path("treadle/conf") / name.relative_to(ROOT / "conf")
 
 
-def test_the_command_says_where_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["conf"]) == 0
-    folder = Path(capsys.readouterr().out.strip())
+def test_the_command_says_where_they_are(cli: Cli) -> None:
+    folder = Path(cli(["conf"]).out.strip())
     assert (folder / "yarn-site-treadle.xml").is_file()
     assert (folder / "systemd" / "treadle-sidecar.service").is_file()
 
@@ -168,7 +168,7 @@ def test_the_plan_listener_gives_way() -> None:
 
 
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
-def test_the_command_of_a_service_exists(unit: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_of_a_service_exists(unit: Path, cli: Cli) -> None:
     started = settings(unit)["ExecStart"]
     if started.startswith(MODULE):
         module, *limits = started.removeprefix(MODULE).split()
@@ -180,8 +180,7 @@ def test_the_command_of_a_service_exists(unit: Path, capsys: pytest.CaptureFixtu
     command, *arguments = started.split()
     assert command == COMMAND
     words = [word for word in arguments if re.fullmatch(r"[a-z]+", word)]
-    assert run([*words, "--help"]) == 0
-    shown = capsys.readouterr().out
+    shown = cli([*words, "--help"]).out
     assert [word for word in arguments if word.startswith("--") and word not in shown] == []
 
 
@@ -192,8 +191,7 @@ def _runnable(unit: Path) -> str:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here")
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
 def test_systemd_takes_a_service_and_finds_it_little_exposed(unit: Path, tmp_path: Path) -> None:
-    here = tmp_path / unit.name
-    here.write_text(_runnable(unit))
+    here = written(tmp_path / unit.name, _runnable(unit))
     for other in (*UNITS.glob("*.socket"), *UNITS.glob(f"{unit.stem}.timer")):
         shutil.copy(other, tmp_path)
         for started in UNITS.glob(f"{other.stem}*.service"):

@@ -114,6 +114,10 @@ class Live:
             work_off(self.recorder)
         return answer
 
+    def ticks(self, count: int) -> None:
+        for _ in range(count):
+            self.tick()
+
     def told(self) -> list[Event]:
         return [event for told in self.source.told for event in told.events]
 
@@ -155,8 +159,7 @@ def test_a_job_seen_before_has_hints_at_the_next_tick_and_needs_no_pilots(store:
     assert (event.application.tolist(), event.key.tolist(), event.duration_ms.tolist()) == ([app], [0], [10_000])
     assert event.deviation_ms.tolist() == [0], "three runs of the same length"
     known = live.job(20)
-    live.tick()
-    live.tick()
+    live.ticks(2)
     assert live.recorder.summary() == "2 of 2 jobs by earlier runs"
     assert {event.application.tolist()[0] for event in live.told() if isinstance(event, TaskEstimates)} == {app, known}
 
@@ -170,16 +173,14 @@ def test_reduces_have_hints_before_they_are_asked_for(tmp_path: Path) -> None:
             opened.put(replace(run, stages=(*run.stages, reduces)), CLUSTER_MS)
     live = Live(file, settings_with(gate=GATE, order="srpt", estimate="combined"))
     app = live.job(40)
-    live.tick()
-    live.tick()
+    live.ticks(2)
     (event,) = live.told()
     assert isinstance(event, TaskEstimates)
     ahead, maps = zip(event.key.tolist(), event.duration_ms.tolist(), event.tasks.tolist(), strict=True)
     assert ahead == (AHEAD_KEY - 1, 30_000, 7)
     assert maps == (0, 10_000, -1)
     live.rm.ask(app, 1, 5, (1, 1), priority=REDUCE)
-    live.tick()
-    live.tick()
+    live.ticks(2)
     event = live.told()[-1]
     assert isinstance(event, TaskEstimates)
     assert event.key.tolist() == [AHEAD_KEY - 1, 1]
@@ -189,8 +190,7 @@ def test_reduces_have_hints_before_they_are_asked_for(tmp_path: Path) -> None:
 def test_a_job_that_nobody_has_seen_is_sampled(store: str) -> None:
     live = Live(store, settings_with(gate=GATE, order="srpt", estimate="combined"))
     live.job(40, name="another")
-    live.tick()
-    live.tick()
+    live.ticks(2)
     assert live.told() == []
     assert live.recorder.summary() == "0 of 1 jobs by earlier runs"
 
@@ -210,8 +210,7 @@ def test_more_jobs_than_are_followed_are_said(store: str, monkeypatch: pytest.Mo
 def test_two_jobs_of_one_key_at_once_both_get_hints(store: str) -> None:
     live = Live(store, settings_with(gate=GATE, order="srpt", estimate="hints"))
     jobs = [live.job(40), live.job(7)]
-    live.tick()
-    live.tick()
+    live.ticks(2)
     (event,) = live.told()
     assert isinstance(event, TaskEstimates)
     assert event.application.tolist() == jobs
@@ -221,8 +220,7 @@ def test_the_name_of_a_job_may_be_anything(store: str) -> None:
     live = Live(store, settings_with(gate=GATE, estimate="hints"))
     for name in ("夜" * 10_000, "\u202e\U0001f9f5" * 5_000, "é\0" * 5_000, " " * 10_000):
         live.job(3, name=name[:1000])  # as the shim cuts it
-    live.tick()
-    live.tick()
+    live.ticks(2)
     assert live.recorder.warnings() == ()
     assert live.told() == []
 
@@ -300,22 +298,19 @@ def test_samples_that_come_late_are_sent_nevertheless(store: str) -> None:
     live.tick(_runs(live, app, 1))
     live.now_ms += 60_000
     live.job(2, name="next")
-    live.tick()
-    live.tick()
+    live.ticks(2)
     assert [event.ended.tolist()[0] for event in live.told() if isinstance(event, Samples)] == [3]
 
 
 def test_the_samples_of_a_job_that_has_ended_are_forgotten(store: str) -> None:
     live = Live(store, settings_with(gate=GATE, order="srpt", estimate="pilots"))
     app = live.job(40, name="another")
-    live.tick()
-    live.tick()
+    live.ticks(2)
     with open_store(store) as opened:
         assert list(opened.samples()) == ["application_0_0001"]
     live.rm.applications[app].state = 0  # type: ignore[assignment]
     live.rm.change(app)
-    live.tick()
-    live.tick()
+    live.ticks(2)
     with open_store(store) as opened:
         assert opened.samples() == {}
 
@@ -489,8 +484,7 @@ def test_a_store_that_fails_while_jobs_run_is_said_and_tried_again(store: str, r
     assert reason.value in live.recorder.warnings()[0]
     live.now_ms += 60_000
     later = live.job(30)
-    live.tick()
-    live.tick()
+    live.ticks(2)
     assert [event.application.tolist() for event in live.told() if isinstance(event, TaskEstimates)] == [[later]]
     assert live.recorder.warnings() == ()
     with open_store(store) as again:
@@ -503,8 +497,7 @@ def test_a_clock_that_steps_back_keeps_nothing_from_being_sent_or_kept(store: st
     live.tick()
     live.now_ms -= 3_600_000
     known = live.job(40)
-    live.tick()
-    live.tick()
+    live.ticks(2)
     told = [event for event in live.told() if isinstance(event, TaskEstimates)]
     assert [event.application.tolist() for event in told] == [[known]]
     with open_store(store) as opened:

@@ -12,6 +12,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from tests.support.cli import Cli
+from tests.support.files import written
 
 from treadle.cli import _take_over
 from treadle.cli.main import run
@@ -106,8 +108,7 @@ def test_the_owner_of_the_process_is_trusted(conf: Path, monkeypatch: pytest.Mon
 
 
 def test_a_sidecar_refuses_a_treadle_yaml_that_others_may_write_though_it_names_no_code(conf: Path) -> None:
-    config = conf / "treadle.yaml"
-    config.write_text("policy: {share: {kind: none}}\n")
+    config = written(conf / "treadle.yaml", "policy: {share: {kind: none}}\n")
     config.chmod(0o666)
     policies = LivePolicies(config, PolicyMemory(None))
     for read in (policies.start, policies.read):
@@ -173,16 +174,13 @@ def test_use_writes_only_over_a_treadle_yaml_where_the_resource_manager_names_th
 
 
 @pytest.mark.parametrize("command", ["use hdrf", "rollback"])
-def test_use_writes_nowhere_where_others_may_write_too(
-    conf: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
-    target = conf / "treadle.yaml"
-    target.write_text("seed: 1\n")
+def test_use_writes_nowhere_where_others_may_write_too(conf: Path, cli: Cli, command: str) -> None:
+    target = written(conf / "treadle.yaml", "seed: 1\n")
     assert run(["policy", "use", "fifo", "--config", str(target), "--no-refresh"]) == 0
     now = target.read_text()
     conf.chmod(0o777)
-    assert run(["policy", *command.split(), "--config", str(target), "--no-refresh"]) == 2
-    assert f"{conf} may be written by everybody" in capsys.readouterr().err
+    error = cli(["policy", *command.split(), "--config", str(target), "--no-refresh"], 2).err
+    assert f"{conf} may be written by everybody" in error
     assert target.read_text() == now
 
 
@@ -190,8 +188,7 @@ def test_what_a_file_was_is_kept_nowhere_where_a_link_leads(conf: Path, tmp_path
     """Root gives the folder to the owner of the treadle.yaml, who may have put a link there."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir(mode=0o750)
-    target = conf / "treadle.yaml"
-    target.write_text("seed: 1\n")
+    target = written(conf / "treadle.yaml", "seed: 1\n")
     History(target).folder.symlink_to(elsewhere)
     with pytest.raises(UserError, match="a link or a file is in a folder's place"):
         History(target).keep("2026-01-01T00:00:00Z", "fair", "use", "seed: 1\n", target.stat())
@@ -212,8 +209,7 @@ def test_a_folder_that_is_swapped_meanwhile_gets_nothing(tmp_path: Path) -> None
 
 
 def test_a_kept_version_that_is_no_regular_file_is_left_out(conf: Path) -> None:
-    target = conf / "treadle.yaml"
-    target.write_text("seed: 1\n")
+    target = written(conf / "treadle.yaml", "seed: 1\n")
     history = History(target)
     history.keep("2026-01-01T00:00:00Z", "fair", "use", "seed: 1\n", target.stat())
     os.mkfifo(history.folder / "000002.json")
@@ -270,9 +266,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def scenario(folder: Path, kind: str) -> Path:
-    file = folder / "scenario.yaml"
-    file.write_text(json.dumps(CLUSTER | SCENARIOS[kind][0], indent=1))
-    return file
+    return written(folder / "scenario.yaml", json.dumps(CLUSTER | SCENARIOS[kind][0], indent=1))
 
 
 def simulate(folder: Path, kind: str) -> list[str]:
@@ -347,24 +341,19 @@ def test_an_error_names_file_and_line(folder: Path) -> None:
         Scenario.read(file)
 
 
-def test_a_policy_that_the_command_line_names_goes_by_owner_and_mode(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = folder / "plain-scenario.yaml"
-    file.write_text(json.dumps(CLUSTER | {"workload": JOBS}))
+def test_a_policy_that_the_command_line_names_goes_by_owner_and_mode(folder: Path, cli: Cli) -> None:
+    file = written(folder / "plain-scenario.yaml", json.dumps(CLUSTER | {"workload": JOBS}))
     words = ["simulate", str(file), "--policy", str(folder / "evil.yaml")]
     (folder / "evil.py").chmod(0o666)
-    assert run(words) == 2
-    assert "may be written by everybody" in capsys.readouterr().err
+    assert "may be written by everybody" in cli(words, 2).err
     assert not (folder / "mark").exists()
     (folder / "evil.py").chmod(0o644)
     assert run(words) == 0
     assert (folder / "mark").exists()
 
 
-def test_what_others_may_write_makes_no_jobs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_others_may_write_makes_no_jobs(folder: Path, cli: Cli) -> None:
     (folder / "evil.py").chmod(0o666)
     for kind in ("own", "format"):
-        assert run([*simulate(folder, kind), "--trust-code"]) == 2
-        assert "evil.py may be written by everybody" in capsys.readouterr().err
+        assert "evil.py may be written by everybody" in cli([*simulate(folder, kind), "--trust-code"], 2).err
     assert not (folder / "mark").exists()

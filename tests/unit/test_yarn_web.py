@@ -13,6 +13,8 @@ from threading import Event, Thread
 
 import pytest
 import requests
+from tests.support.cli import Cli
+from tests.support.files import written
 
 from treadle.cli.main import run
 from treadle.errors import UserError, install_extra
@@ -173,16 +175,14 @@ def test_a_private_authority_is_an_error_with_its_remedy_until_it_is_named(
 def test_the_environment_may_name_it_and_no_other_variable_comes_before(
     port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    others = tmp_path / "others.pem"
-    others.write_text((TLS / "localhost.pem").read_text())
+    others = written(tmp_path / "others.pem", (TLS / "localhost.pem").read_text())
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(others))
     monkeypatch.setenv("TREADLE_CA", AUTHORITY)
     assert run(["status", "--rm", f"https://localhost:{port}"]) == 0
 
 
-def test_a_host_that_the_certificate_does_not_name_is_refused(port: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["status", "--rm", f"https://127.0.0.1:{port}", "--ca", AUTHORITY]) == 2
-    said = " ".join(capsys.readouterr().err.split())
+def test_a_host_that_the_certificate_does_not_name_is_refused(port: int, cli: Cli) -> None:
+    said = " ".join(cli(["status", "--rm", f"https://127.0.0.1:{port}", "--ca", AUTHORITY], 2).err.split())
     assert CANNOT_BE_TRUSTED in said
     assert "use a host name that the certificate has" in said
 
@@ -198,13 +198,10 @@ def test_https_to_a_page_without_it_is_reported(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"])
-def test_a_file_without_certificates_is_named(
-    content: str | None, port: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_without_certificates_is_named(content: str | None, port: int, tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "ca.pem"
     if content is not None:
         file.write_text(content)
-    assert run(["status", "--rm", f"https://localhost:{port}", "--ca", str(file)]) == 2
-    said = " ".join(capsys.readouterr().err.split())
+    said = " ".join(cli(["status", "--rm", f"https://localhost:{port}", "--ca", str(file)], 2).err.split())
     assert f"--ca {file}" in said
     assert "PEM" in said

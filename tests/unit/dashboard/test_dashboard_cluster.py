@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.cluster_pages import job, leaf, node
+from tests.support.optional import present
 
 from treadle.dashboard import reading
 from treadle.dashboard.reading import NODES_MAX, QUEUES_MAX, TEXT_MAX, jobs_of, nodes_of, queues_of
@@ -51,8 +52,7 @@ def test_five_thousand_nodes_are_a_document_of_a_bounded_size() -> None:
     view = View(rm="", nodes=nodes_of({"nodes": {"node": listed}}), heard_s=1.0, state="ACTIVE")
     board = Board()
     board.post(1.0, documents(view))
-    document = board.read("nodes")
-    assert document is not None
+    document = present(board.read("nodes"))
     assert len(json.loads(document.plain)["name"]) == 5000
     assert len(document.plain) < 160 * 5000
     assert len(document.packed) < 40 * 5000

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 from tests.support.cluster_pages import TREADLE, FakeCluster, job, node
+from tests.support.optional import present
 from tests.support.pages import served
 from tests.support.waiting import eventually
 
@@ -55,8 +56,7 @@ class Looking:
         return self.read("overview")
 
     def read(self, part: str) -> dict[str, Any]:
-        document = self.board.read(part)
-        assert document is not None
+        document = present(self.board.read(part))
         return dict(json.loads(document.plain))
 
 

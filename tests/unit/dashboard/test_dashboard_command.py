@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 import requests
+from tests.support.cli import Cli
 from tests.support.cluster_pages import TREADLE, FakeCluster
 from tests.support.pages import served
 from tests.support.waiting import eventually
 
-from treadle.cli.main import run
 from treadle.dashboard.access import read_or_make
 from treadle.dashboard.collector import Collector
 from treadle.dashboard.history import Condition, History, check_cluster
@@ -72,12 +72,9 @@ def test_the_history_outlives_the_process(tmp_path: Path) -> None:
     assert state.stat().st_mode & 0o777 == 0o700
 
 
-def test_without_the_extra_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert run(["dashboard", "--state", str(tmp_path)]) == 2
-    assert install_extra("dashboard") in capsys.readouterr().err
+    assert install_extra("dashboard") in cli(["dashboard", "--state", str(tmp_path)], 2).err
 
 
 @pytest.mark.parametrize(
@@ -91,12 +88,9 @@ def test_without_the_extra_it_says_what_to_install(
         (["--config", "/nothing.yaml"], "--config /nothing.yaml is not there; name the treadle.yaml"),
     ],
 )
-def test_mistakes_are_told_before_anything_is_made(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], says: str
-) -> None:
+def test_mistakes_are_told_before_anything_is_made(tmp_path: Path, cli: Cli, options: list[str], says: str) -> None:
     state = tmp_path / "state"
-    assert run(["dashboard", "--state", str(state), *options]) == 2
-    assert says in capsys.readouterr().err
+    assert says in cli(["dashboard", "--state", str(state), *options], 2).err
     assert not state.exists()
 
 
@@ -187,10 +181,9 @@ def test_the_other_one_of_a_pair_goes_on_with_the_history(tmp_path: Path) -> Non
         assert whose.of("http://rm2.example.org:8088")
 
 
-def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path, cli: Cli) -> None:
     tmp_path.chmod(0o777)
-    assert run(["dashboard", "--state", str(tmp_path)]) == 2
-    assert "others may write there; chmod go-w it" in capsys.readouterr().err
+    assert "others may write there; chmod go-w it" in cli(["dashboard", "--state", str(tmp_path)], 2).err
 
 
 def test_a_token_is_made_once(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from tests.unit.history.views import Stage, stages_of
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent
 from treadle.events.columns import array_fields
-from treadle.history.stages import StageTracker
+from treadle.history.run import JobRun
+from treadle.history.stages import LINGER_MS, StageTracker
 
 CLUSTER = 1_700_000_000_000
 MAP, REDUCE, FAILED_MAP = 20, 10, 5
@@ -124,6 +125,13 @@ class Shown:
         """Tell that an application has gone."""
         row = self._applications.pop(application)
         self._row(events.Applications, {**row, "state": ApplicationState.GONE})
+
+    def finished(self) -> list[JobRun]:
+        """Let application 0 go, and wait for what comes late; return the runs that have ended."""
+        self.gone()
+        self.frame(LINGER_MS)
+        self.frame()
+        return self.tracker.finished()
 
     def frame(self, later_ms: int = 1000) -> tuple[Stage, ...]:
         """Send the events, and let time go on; returns the stages of application 0."""

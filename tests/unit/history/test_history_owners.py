@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.cli import Cli
+from tests.support.files import written
+from tests.support.optional import present
 from tests.unit.history.conftest import NOW_MS, make_run
 from tests.unit.history.test_importers import JSON, _Served
 
@@ -51,10 +54,8 @@ def logs(tmp_path: Path) -> Path:
 
 
 def expected_ms(store: ProfileStore, user: str = "alice") -> int:
-    profile = store.get(KEY._replace(user=user))
-    assert profile is not None
-    prediction = predicted(profile.stages[0], {})
-    assert prediction is not None
+    profile = present(store.get(KEY._replace(user=user)))
+    prediction = present(predicted(profile.stages[0], {}))
     return prediction.duration_ms
 
 
@@ -81,14 +82,11 @@ def test_forged_logs_do_not_change_what_is_known_of_another_user(
     assert expected_ms(store, ME) == MINUTE_MS
 
 
-def test_the_command_says_what_it_refused_and_ends_with_1(
-    logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_what_it_refused_and_ends_with_1(logs: Path, tmp_path: Path, cli: Cli) -> None:
     (logs / "forged").write_text(spark_log("alice", "application_2_1", 10**12))
     (logs / "own").write_text(spark_log(ME, "application_1_1", MINUTE_MS))
     store = ["--store", str(tmp_path / "p.db")]
-    assert run(["profiles", "import", *store, str(logs)]) == 1
-    said = capsys.readouterr()
+    said = cli(["profiles", "import", *store, str(logs)], 1)
     assert "2 histories: 1 new run," in said.out
     assert "0 broken, 1 refused" in said.out
     assert "and is of a job of alice" in " ".join(said.err.split())
@@ -124,8 +122,7 @@ def test_what_begins_as_an_export_is_read_only_if_it_is_named(
     store.put(make_run(user="alice"), NOW_MS)
     (profile,) = store.profiles()
     forged = profile_json(profile) | {"runs": 2**50}
-    export = logs / "application_y"
-    export.write_text(f'{{"treadle_profiles":1}}\n{compact(forged)}\n')
+    export = written(logs / "application_y", f'{{"treadle_profiles":1}}\n{compact(forged)}\n')
     importing = Import(store, NOW_MS, print, reader=reader)
     importing.take(find_sources([logs]))
     assert [profile.runs for profile in store.profiles()] == [1]

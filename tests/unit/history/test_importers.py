@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+from requests.auth import AuthBase
+from tests.support.files import written
 from tests.unit.history.conftest import NOW_MS
 
-from treadle.errors import UserError
+from treadle.cli.main import run
+from treadle.errors import UserError, install_extra
+from treadle.history.importers import importing
 from treadle.history.importers.importing import HistoryServer, Import, spread
 from treadle.history.importers.mapreduce import JobHistory, read_jhist
 from treadle.history.importers.outcome import BrokenHistoryError, Source, UnfinishedError
@@ -22,6 +29,7 @@ from treadle.history.importers.spark import Application, read_spark_log
 from treadle.history.importers.tez import read_tez_history
 from treadle.history.run import DurationSketch, JobRun, Measured
 from treadle.history.store import ProfileStore
+from treadle.yarn import web
 
 DATA = Path(__file__).parents[2] / "data" / "histories"
 (BINARY,) = DATA.glob("*_0001-*.jhist")
@@ -187,8 +195,7 @@ def test_vertices_of_a_large_dag_are_in_tez_s_order(tmp_path: Path) -> None:
             for at in (9, 10, 99, 100, 101, 102)
         ),
     ]
-    file = tmp_path / "history.txt.a"
-    file.write_text("".join(f"{json.dumps(entity)}\x01\n" for entity in entities))
+    file = written(tmp_path / "history.txt.a", "".join(f"{json.dumps(entity)}\x01\n" for entity in entities))
     (run,), _ = read_tez_history(file)
     assert [stage.name for stage in run.stages] == ["v9", "v10", "v99", "v100", "v101", "v102"]
 
@@ -428,3 +435,74 @@ def test_a_file_that_vanishes_while_it_is_looked_for_is_named(
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="check the path"):
         list(find_sources([tmp_path / "nowhere"]))
+
+
+# `treadle profiles import --history-server` where the server wants Kerberos.
+
+TICKET = "Negotiate dGlja2V0"
+
+
+class _Secure(BaseHTTPRequestHandler):
+    """Shows no job to whoever has a ticket, and nothing to others."""
+
+    def do_GET(self) -> None:
+        known = self.headers.get("Authorization") == TICKET
+        body = json.dumps({"jobs": {"job": []}}).encode() if known else b""
+        self.send_response(200 if known else 401)
+        if not known:
+            self.send_header("WWW-Authenticate", "Negotiate")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Secure) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+class _Ticket(AuthBase):
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = TICKET
+        return request
+
+
+def _import(address: str, folder: Path) -> int:
+    return run(["profiles", "import", "--store", str(folder / "profiles.db"), "--history-server", address])
+
+
+def test_the_server_is_asked_with_the_user_s_tickets(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def with_ticket(_: Path | None) -> requests.Session:
+        session = requests.Session()
+        session.auth = _Ticket()
+        return session
+
+    monkeypatch.setattr(importing, "open_session", with_ticket)
+    assert _import(address, tmp_path) == 0
+    assert "0 histories" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("installed", "remedy"), [(False, install_extra("kerberos")), (True, "run kinit")])
+def test_without_tickets_it_says_what_is_missing(
+    address: str,
+    installed: bool,
+    remedy: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(web, "can_negotiate", lambda: installed)
+    monkeypatch.setattr(importing, "open_session", lambda _: requests.Session())
+    assert _import(address, tmp_path) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "the server wants Kerberos" in said
+    assert remedy in said
+    assert "import the .jhist files instead" in said

@@ -9,6 +9,8 @@ import stat
 from pathlib import Path
 
 import pytest
+from tests.support.cli import Cli
+from tests.support.files import written
 from tests.unit.history.conftest import NOW_MS, make_run
 
 from treadle.cli.main import run
@@ -26,43 +28,30 @@ def store_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_import_list_show_export_forget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["profiles", "import", "--trust-names", str(DATA)]) == 0
-    assert (
-        "6 histories: 4 new runs, 0 profiles, 1 known already, 1 of jobs that did not succeed, 0 broken, 0 refused"
-        in (capsys.readouterr().out)
-    )
-    assert run(["profiles", "list", "--type", "mapreduce", "--json"]) == 0
-    (listed,) = json.loads(capsys.readouterr().out)
+def test_import_list_show_export_forget(tmp_path: Path, cli: Cli) -> None:
+    printed = cli(["profiles", "import", "--trust-names", str(DATA)]).out
+    counts = "6 histories: 4 new runs, 0 profiles, 1 known already, 1 of jobs that did not succeed, 0 broken, 0 refused"
+    assert counts in printed
+    (listed,) = json.loads(cli(["profiles", "list", "--type", "mapreduce", "--json"]).out)
     assert (listed["name"], listed["runs"], listed["stages"], listed["tasks"]) == ("sleep job", 1, 2, 12)
-    assert run(["profiles", "list"]) == 0
-    assert "mrrsleepjob" in capsys.readouterr().out
-    assert run(["profiles", "show", "Sleep Job #4"]) == 0
-    assert "11.2 s" in capsys.readouterr().out
-    assert run(["profiles", "show", "sleep job", "--json"]) == 0
-    (shown,) = json.loads(capsys.readouterr().out)
+    assert "mrrsleepjob" in cli(["profiles", "list"]).out
+    assert "11.2 s" in cli(["profiles", "show", "Sleep Job #4"]).out
+    (shown,) = json.loads(cli(["profiles", "show", "sleep job", "--json"]).out)
     assert [stage["name"] for stage in shown["stages"]] == ["map", "reduce"]
 
     exported = tmp_path / "export.jsonl"
     assert run(["profiles", "export", str(exported)]) == 0
-    assert run(["profiles", "forget", "--user", "root"]) == 0
-    assert "4 profiles forgotten" in capsys.readouterr().out
-    assert run(["profiles", "import", str(exported), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["profiles"] == 4
-    assert run(["profiles", "show", "sleep job", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == [shown]
+    assert "4 profiles forgotten" in cli(["profiles", "forget", "--user", "root"]).out
+    assert json.loads(cli(["profiles", "import", str(exported), "--json"]).out)["profiles"] == 4
+    assert json.loads(cli(["profiles", "show", "sleep job", "--json"]).out) == [shown]
 
 
-def test_where_nothing_is_found_a_line_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["profiles", "import", str(tmp_path)]) == 0
-    assert "no history is there; MapReduce's end in .jhist" in capsys.readouterr().err
-    assert run(["profiles", "list"]) == 0
-    assert "no profile is there, or none matches" in capsys.readouterr().err
+def test_where_nothing_is_found_a_line_says_so(tmp_path: Path, cli: Cli) -> None:
+    assert "no history is there; MapReduce's end in .jhist" in cli(["profiles", "import", str(tmp_path)]).err
+    assert "no profile is there, or none matches" in cli(["profiles", "list"]).err
 
 
-def test_an_export_that_fails_leaves_the_one_before(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_export_that_fails_leaves_the_one_before(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(["profiles", "import", "--trust-names", str(DATA / "as-json.jhist")]) == 0
     exported = tmp_path / "folder" / "export.jsonl"
     exported.parent.mkdir()
@@ -74,8 +63,7 @@ def test_an_export_that_fails_leaves_the_one_before(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "replace", full)
-    assert run(["profiles", "export", str(exported)]) == 2
-    assert "No space left on device" in capsys.readouterr().err
+    assert "No space left on device" in cli(["profiles", "export", str(exported)], 2).err
     assert [path.name for path in exported.parent.iterdir()] == ["export.jsonl"]
     assert exported.read_bytes() == before
 
@@ -110,20 +98,16 @@ def test_an_import_removes_what_treadle_yaml_does_not_allow_and_nothing_else(
     assert profiles_in(store_file) == 61, "6,000 rows may be, of the last 180 days"
 
 
-def test_a_treadle_yaml_that_is_wrong_imports_nothing(
-    tmp_path: Path, store_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = tmp_path / "treadle.yaml"
-    config.write_text("profiles:\n  rows_per_user: many\n")
-    assert run(["profiles", "import", str(DATA / "as-json.jhist"), "--config", str(config)]) == 2
-    assert f"{config}:2: profiles.rows_per_user" in "".join(capsys.readouterr().err.splitlines())
+def test_a_treadle_yaml_that_is_wrong_imports_nothing(tmp_path: Path, store_file: Path, cli: Cli) -> None:
+    config = written(tmp_path / "treadle.yaml", "profiles:\n  rows_per_user: many\n")
+    error = cli(["profiles", "import", str(DATA / "as-json.jhist"), "--config", str(config)], 2).err
+    assert f"{config}:2: profiles.rows_per_user" in "".join(error.splitlines())
     assert not store_file.exists()
 
 
-def test_broken_histories_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_broken_histories_are_named(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "x.jhist").write_text("hello")
-    assert run(["profiles", "import", str(tmp_path / "x.jhist")]) == 1
-    said = capsys.readouterr()
+    said = cli(["profiles", "import", str(tmp_path / "x.jhist")], 1)
     assert "1 broken" in said.out
     assert "x.jhist" in said.err
     assert "not with Avro-Binary" in " ".join(said.err.split())
@@ -143,32 +127,28 @@ def test_broken_histories_are_named(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["forget", "--all", "--user", "x"], "say which profiles"),
     ],
 )
-def test_mistakes_are_reported(arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["profiles", *arguments]) == 2
-    assert problem in capsys.readouterr().err
+def test_mistakes_are_reported(arguments: list[str], problem: str, cli: Cli) -> None:
+    assert problem in cli(["profiles", *arguments], 2).err
 
 
-def test_names_cannot_command_the_terminal(store_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_cannot_command_the_terminal(store_file: Path, cli: Cli) -> None:
     with open_store(str(store_file)) as store:
         store.put(make_run(name="[red]x\x1b[2J" + "日" * 900), NOW_MS)
-    assert run(["profiles", "list"]) == 0
-    said = capsys.readouterr().out
+    said = cli(["profiles", "list"]).out
     assert "[red]x" in said
     assert "\x1b" not in said
 
 
-def test_names_of_files_cannot_command_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_of_files_cannot_command_the_terminal(tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "\x1b[2Jx.jhist").write_text("hello")
-    assert run(["profiles", "import", str(tmp_path)]) == 1
-    said = capsys.readouterr().err
+    said = cli(["profiles", "import", str(tmp_path)], 1).err
     assert "[2Jx.jhist: begins with" in " ".join(said.split())
     assert "\x1b" not in said
 
 
-def test_an_unknown_job(capsys: pytest.CaptureFixture[str], store_file: Path) -> None:
+def test_an_unknown_job(cli: Cli, store_file: Path) -> None:
     open_store(str(store_file)).close()
-    assert run(["profiles", "show", "nobody"]) == 2
-    assert "knows no job 'nobody'" in capsys.readouterr().err
+    assert "knows no job 'nobody'" in cli(["profiles", "show", "nobody"], 2).err
 
 
 def test_without_bounds_a_store_does_not_grow_beyond_the_default(
@@ -182,7 +162,6 @@ def test_without_bounds_a_store_does_not_grow_beyond_the_default(
     summary = json.loads(said.out)
     assert (summary["runs"], len(summary["refused"])) == (0, 6)
     assert "the store has 4096 bytes or more; --config says how much it keeps" in " ".join(said.err.split())
-    config = tmp_path / "treadle.yaml"
-    config.write_text(f"profiles: {{store: {tmp_path}/profiles.db, size_mb: 64}}\n")
+    config = written(tmp_path / "treadle.yaml", f"profiles: {{store: {tmp_path}/profiles.db, size_mb: 64}}\n")
     assert run(["profiles", "import", "--trust-names", "--config", str(config), str(DATA), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == 3

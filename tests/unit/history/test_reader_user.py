@@ -15,11 +15,12 @@ from typing import Any, Final
 
 import psutil
 import pytest
+from tests.support.cli import Cli
+from tests.support.files import written
 from tests.support.other_user import AS_NOBODY, NOBODY, Starter, can_change_user
 from tests.unit.history.conftest import NOW_MS, make_run
 from tests.unit.history.test_history_owners import ME, MINUTE_MS, spark_log
 
-from treadle.cli.main import run
 from treadle.config.trust import connect
 from treadle.errors import UserError
 from treadle.history.documents import profile_json, run_json
@@ -46,8 +47,7 @@ def reader_at(path: Path) -> HistoryReader:
 
 
 def history(folder: Path, user: str = ME, name: str = "log") -> Path:
-    file = folder / name
-    file.write_text(spark_log(user, "application_1_1", MINUTE_MS))
+    file = written(folder / name, spark_log(user, "application_1_1", MINUTE_MS))
     file.chmod(0o644)
     return file
 
@@ -72,17 +72,15 @@ def test_the_process_that_reads_is_of_another_user(folder: Path) -> None:
         assert started.wait(300) == 0, "it ends with the connection"
 
 
-def test_the_command_has_files_read_behind_a_socket(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_has_files_read_behind_a_socket(folder: Path, cli: Cli) -> None:
     store = str(folder / "p.db")
     command = ["profiles", "import", "--store", store, "--reader", str(folder / "socket"), str(history(folder))]
-    assert run(command) == 2
-    said = " ".join(capsys.readouterr().err.split())
+    said = " ".join(cli(command, 2).err.split())
     assert f"--reader: {folder / 'socket'}: No such file or directory; start what listens there" in said
     assert "systemctl start treadle-histories.socket" in said
     starter = Starter(folder / "socket", READS)
     with closing(starter):
-        assert run(command) == 0
-        assert "1 new run" in capsys.readouterr().out
+        assert "1 new run" in cli(command).out
         assert len(starter.started) == 1
 
 
@@ -152,8 +150,7 @@ def test_a_reader_that_makes_profiles_of_a_history_is_not_believed(folder: Path,
 
 
 def test_exports_are_read_by_a_process_of_ones_own(folder: Path) -> None:
-    export = folder / "all.jsonl"
-    export.write_text('{"treadle_profiles": 2}\n')
+    export = written(folder / "all.jsonl", '{"treadle_profiles": 2}\n')
     (source,) = find_sources([export])
     with reader_at(folder / "socket") as reader, pytest.raises(RefusedError, match="import it without --reader"):
         reader.read(source)

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import math
+import statistics
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.unit.history.shown import FAILED_MAP, MAP, REDUCE, Shown, recorded
 from tests.unit.history.views import Stage, stages_of
 
 from treadle.events import ApplicationState
-from treadle.history.run import Measured
+from treadle.history.run import (
+    DURATION_MAX_MS,
+    NAME_CHARACTERS_MAX,
+    RELATIVE_ACCURACY,
+    DurationSketch,
+    Measured,
+    normalised_name,
+    recurrence_key,
+)
 from treadle.history.stages import (
     LINGER_MS,
     RECENT_MAX,
@@ -85,10 +98,7 @@ def test_a_map_reduce_job_from_start_to_end() -> None:
     maps, reduces = shown.frame()
     assert [maps.id.name, reduces.id.name] == ["map", "reduce"]
     assert (maps.width, reduces.width) == (4, 1)
-    shown.gone()
-    shown.frame(LINGER_MS)
-    shown.frame()
-    (run,) = shown.tracker.finished()
+    (run,) = shown.finished()
     assert (run.key.name, run.key.queue, run.key.user) == ("load", "default", "ann")
     assert [(stage.name, stage.width, stage.durations.count) for stage in run.stages] == [
         ("map", 4, 4),
@@ -156,10 +166,7 @@ def test_the_loser_of_two_speculative_attempts_does_not_spoil_the_run() -> None:
     shown.end(3, exit_status=-105)
     (stage,) = shown.frame()
     assert stage.width == 4, "as far as asks tell"
-    shown.gone()
-    shown.frame(LINGER_MS)
-    shown.frame()
-    (run,) = shown.tracker.finished()
+    (run,) = shown.finished()
     assert [(stage.width, stage.durations.count, stage.durations.to_json()["max"]) for stage in run.stages] == [
         (3, 3, 20_000)
     ]
@@ -176,10 +183,7 @@ def test_a_failed_map_neither_widens_the_stage_nor_counts() -> None:
     shown.allocate(4, priority=FAILED_MAP)
     shown.frame(9000)
     shown.end(2, 3, 4)
-    shown.gone()
-    shown.frame(LINGER_MS)
-    shown.frame()
-    (run,) = shown.tracker.finished()
+    (run,) = shown.finished()
     assert [(stage.width, stage.durations.count) for stage in run.stages] == [(3, 3)]
     assert run.stages[0].durations.to_json()["min"] == 9000
 
@@ -242,10 +246,7 @@ def test_a_hundred_thousand_maps_are_remembered_in_little() -> None:
     (stage,) = shown.frame()
     assert (stage.width, stage.pending, stage.durations.count) == (100_000, 0, 100_000)
     assert len(stage.attempts) == RECENT_MAX
-    shown.gone()
-    shown.frame(LINGER_MS)
-    shown.frame()
-    assert [run.stages[0].width for run in shown.tracker.finished()] == [100_000]
+    assert [run.stages[0].width for run in shown.finished()] == [100_000]
 
 
 def test_a_clock_that_steps_back() -> None:
@@ -284,10 +285,7 @@ def test_a_gap_that_a_snapshot_ends_loses_what_was_not_seen_and_no_more() -> Non
     assert _outcomes(stage) == {"succeeded": 1, "lost": 1, "running": 1}
     assert (stage.width, stage.durations.count) == (4, 1)
     shown.end(3)
-    shown.gone()
-    shown.frame(LINGER_MS)
-    shown.frame()
-    assert shown.tracker.finished() == [], "nobody knows what the lost one did"
+    assert shown.finished() == [], "nobody knows what the lost one did"
 
 
 def test_a_second_attempt_of_an_application_is_the_same_job() -> None:
@@ -372,10 +370,7 @@ def test_of_a_killed_job_no_run_is_made() -> None:
     shown.frame()
     shown.end(1)
     shown.end(2, exit_status=-105)
-    shown.gone()
-    shown.frame(LINGER_MS)
-    shown.frame()
-    assert shown.tracker.finished() == []
+    assert shown.finished() == []
 
 
 @pytest.mark.parametrize(("depth", "at"), [(0, 0), (0, 2), (1, 1), (6, 6)])
@@ -446,10 +441,7 @@ def test_reduces_killed_as_their_master_finishes_have_done_their_work(late_ms: i
     shown.frame()
     shown.end(101, exit_status=143)
     shown.frame(late_ms)
-    shown.gone()
-    shown.frame(LINGER_MS)
-    shown.frame()
-    (run,) = shown.tracker.finished()
+    (run,) = shown.finished()
     assert [(stage.name, stage.width, stage.durations.count) for stage in run.stages] == [
         ("map", 3, 3),
         ("reduce", 2, 2),
@@ -491,10 +483,7 @@ def test_the_ask_for_a_master_may_be_reported_late() -> None:
     shown.allocate(2)
     shown.frame(8_000)
     shown.end(2)
-    shown.gone()
-    shown.frame(LINGER_MS)
-    shown.frame()
-    (run,) = shown.tracker.finished()
+    (run,) = shown.finished()
     assert [stage.name for stage in run.stages] == ["map"]
 
 
@@ -524,8 +513,132 @@ def test_a_master_may_ask_again_for_what_was_allocated() -> None:
     shown.frame(9_000)
     shown.end(2, 3, 4, 5, 6)
     shown.frame()
-    shown.gone()
-    shown.frame(LINGER_MS)
-    shown.frame()
-    (run,) = shown.tracker.finished()
+    (run,) = shown.finished()
     assert [(stage.name, stage.width, stage.durations.count) for stage in run.stages] == [("map", 5, 5)]
+
+
+# Which names are those of one recurring job.
+
+
+@pytest.mark.parametrize(
+    ("name", "normalised"),
+    [
+        ("LogMiner 2014/05/06 12:30:22", "logminer"),
+        ("nightly_2026-11-21_load #17", "nightly load"),
+        ("nightly_20261121_load(18)", "nightly load"),
+        ("nightly 2026-11-21T03:15:00.123+01:00 load", "nightly load"),
+        ("HIVE-550e8400-e29b-41d4-a716-446655440000", "hive"),
+        ("distcp: application_1795276064014_0001", "distcp"),
+        (
+            "oozie:launcher:T=pig:W=daily:A=load:ID=0000017-job_1795276064014_0009",
+            "oozie launcher t=pig w=daily a=load id=0000017",
+        ),
+        ("export 1795276064 and 1795276064014", "export and"),
+        ("model deadbeef42 (3)", "model"),
+        ("QuasiMonteCarlo", "quasimontecarlo"),
+        ("tpcds-q64", "tpcds q"),
+        ("wordcount 4", "wordcount"),
+        ("日報 2026-11-21", "日報"),
+        ("отчёт №7", "отчёт №"),
+        ("", ""),
+    ],
+)
+def test_what_changes_from_run_to_run_is_taken_out(name: str, normalised: str) -> None:
+    assert normalised_name(name) == normalised
+
+
+def test_a_tag_names_the_profile() -> None:
+    key = recurrence_key("ann", "root.a.b", "spark", "whatever 7", ["zzz", "treadle:etl.daily", "Treadle:ETL.Aaa"])
+    assert key == ("ann", "b", "SPARK", "treadle:etl.aaa")
+    assert recurrence_key("ann", "b", "SPARK", "whatever 7", ["treadle:not a key"]).name == "whatever"
+
+
+def test_names_that_the_shim_cuts_have_the_key_of_the_whole() -> None:
+    for character in "x", "日", "🧵":
+        whole = character * 10_000
+        units = whole.encode("utf-16-le")[: 2 * NAME_CHARACTERS_MAX].decode("utf-16-le")
+        assert normalised_name(whole) == normalised_name(units)
+
+
+@given(st.text(max_size=300), st.dates(), st.integers(0, 10**6))
+def test_a_date_and_a_run_number_never_matter(name: str, day: object, number: int) -> None:
+    assert normalised_name(f"{name}_{day} #{number}") == normalised_name(f"{name}_2020-01-01 #1")
+
+
+@given(st.text())
+def test_any_text_gives_a_text_that_can_be_stored(name: str) -> None:
+    normalised = normalised_name(name)
+    assert "\0" not in normalised
+    assert normalised.encode("utf-8").decode("utf-8") == normalised.strip()
+
+
+# A sketch of durations is exact in count, mean, deviation and extremes, and near in its quantiles.
+
+DURATIONS = st.lists(st.integers(0, DURATION_MAX_MS), min_size=1, max_size=60)
+
+
+@given(DURATIONS, st.floats(0, 1))
+def test_quantiles_are_within_the_relative_accuracy(durations_ms: list[int], quantile: float) -> None:
+    sketch = DurationSketch(durations_ms)
+    true = sorted(durations_ms)[math.floor(quantile * (len(durations_ms) - 1))]
+    # 0 and 1 ms share a bucket
+    assert abs(sketch.quantile_ms(quantile) - true) <= max(1, RELATIVE_ACCURACY * true * (1 + 1e-9))
+
+
+@given(DURATIONS)
+def test_the_rest_is_exact(durations_ms: list[int]) -> None:
+    sketch = DurationSketch(durations_ms)
+    assert sketch.count == len(durations_ms)
+    assert (sketch.to_json()["min"], sketch.to_json()["max"]) == (min(durations_ms), max(durations_ms))
+    assert sketch.mean_ms == pytest.approx(statistics.fmean(durations_ms), rel=1e-12)
+    if len(durations_ms) > 1:
+        assert sketch.deviation_ms == pytest.approx(statistics.stdev(durations_ms), rel=1e-9)
+    else:
+        assert math.isnan(sketch.deviation_ms)
+
+
+@given(DURATIONS, DURATIONS)
+def test_a_merge_is_the_sketch_of_all_in_any_order(one: list[int], other: list[int]) -> None:
+    merged, second = DurationSketch(one), DurationSketch(other)
+    merged.merge(second)
+    assert merged == DurationSketch(sorted(one + other))
+    assert second == DurationSketch(other)
+    assert DurationSketch.from_json(json.loads(json.dumps(merged.to_json()))) == merged
+
+
+def test_nothing_was_measured() -> None:
+    empty = DurationSketch()
+    assert math.isnan(empty.mean_ms)
+    assert math.isnan(empty.quantile_ms(0.5))
+    merged = DurationSketch([3])
+    merged.merge(empty)
+    assert merged == DurationSketch([3])
+    assert DurationSketch.from_json(empty.to_json()) == empty
+
+
+def test_clocks_that_jump_give_bounded_durations() -> None:
+    assert DurationSketch([-7, 10**20]) == DurationSketch([0, DURATION_MAX_MS])
+
+
+def test_hundred_thousand_tasks_take_little_space() -> None:
+    sketch = DurationSketch(1000 + (7919 * at) % 600_000 for at in range(100_000))
+    assert len(json.dumps(sketch.to_json())) < 8_000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"buckets": {"-1": 3}},
+        {"buckets": {"99999": 3}},
+        {"buckets": {"5": -3}},
+        {"buckets": []},
+        {"sum": 10**9},
+        {"squares": 0},
+        {"min": 0},
+        {"max": 10**9},
+        {"max": None},
+    ],
+)
+def test_a_document_that_contradicts_itself_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="durations"):
+        DurationSketch.from_json({**DurationSketch([100, 200, 300]).to_json(), **change})

@@ -11,7 +11,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.support.cli import Cli
 from tests.support.decoys import RESOURCE_MANAGER, decoy
+from tests.support.files import written
 from tests.support.installing import (
     ENV,
     NOW,
@@ -61,11 +63,10 @@ def test_an_installation_is_in_place_and_its_end_is_as_the_beginning(conf: Path,
     assert f"restored {conf}/yarn-site.xml, as it was byte for byte" in gone
 
 
-def test_a_dry_run_writes_nothing(conf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_writes_nothing(conf: Path, tmp_path: Path, cli: Cli) -> None:
     before = snapshot(tmp_path)
     words = ["install", "--hadoop-conf", str(conf), "--prefix", str(tmp_path / "opt"), "--user", getpass.getuser()]
-    assert run([*words, "--dry-run"]) == 0
-    said = capsys.readouterr().out
+    said = cli([*words, "--dry-run"]).out
     assert f"+    <value>{CLASS}</value>" in said
     assert f"--- {conf}/yarn-site.xml" in said
     assert "nothing was changed" in said
@@ -73,22 +74,19 @@ def test_a_dry_run_writes_nothing(conf: Path, tmp_path: Path, capsys: pytest.Cap
 
 
 def test_a_second_run_changes_nothing_and_reports_that(
-    conf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    conf: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(install, "compile_kernels", nothing)
     words = ["install", "--hadoop-conf", str(conf), "--prefix", str(tmp_path / "opt"), "--user", getpass.getuser()]
-    assert run(words) == 0
-    assert "restart the ResourceManager" in capsys.readouterr().out
+    assert "restart the ResourceManager" in cli(words).out
     before = snapshot(tmp_path)
-    assert run(words) == 0
-    assert "nothing to do" in capsys.readouterr().out
+    assert "nothing to do" in cli(words).out
     assert snapshot(tmp_path) == before
     monkeypatch.setattr(install, "processes_below", lambda _: [])
     assert run(["uninstall", "--prefix", str(tmp_path / "opt"), "--dry-run"]) == 0
     assert snapshot(tmp_path) == before
     assert run(["uninstall", "--prefix", str(tmp_path / "opt")]) == 0
-    assert run(["uninstall", "--prefix", str(tmp_path / "opt")]) == 2
-    assert "holds no installation" in capsys.readouterr().err
+    assert "holds no installation" in cli(["uninstall", "--prefix", str(tmp_path / "opt")], 2).err
 
 
 STEPS = ["warm-up", "make_environment", "_point", "put yarn-env.sh", "put yarn-site.xml", "save", "interrupt"]
@@ -187,8 +185,7 @@ def test_an_upgrade_that_fails_leaves_the_release_before(
 
 def test_a_damaged_environment_is_made_anew(conf: Path, tmp_path: Path) -> None:
     put_in_place(conf)
-    jar = tmp_path / "opt" / "current" / "lib" / "treadle-shim.jar"
-    jar.write_text("other")
+    jar = written(tmp_path / "opt" / "current" / "lib" / "treadle-shim.jar", "other")
     put_in_place(conf)
     assert jar.read_text() == "jar"
     assert [path.name for path in (tmp_path / "opt").glob(".*")] == []
@@ -199,8 +196,7 @@ def test_what_an_administrator_changed_since_stays(conf: Path, tmp_path: Path) -
     site, script = conf / "yarn-site.xml", conf / "yarn-env.sh"
     site.write_bytes(site.read_bytes().replace(b"Ask Ann", b"Ask Bob").replace(b"observe_only", b"enforce"))
     script.write_bytes(script.read_bytes() + b"export MORE=1\n")
-    yaml = tmp_path / "opt" / "etc" / "treadle.yaml"
-    yaml.write_text("seed: 3\n")
+    yaml = written(tmp_path / "opt" / "etc" / "treadle.yaml", "seed: 3\n")
     said = take_out(conf)
     assert site.read_bytes() == SITE.replace(b"Ask Ann", b"Ask Bob")
     assert script.read_bytes() == ENV + b"export MORE=1\n"
@@ -231,8 +227,7 @@ def test_another_scheduler_is_refused_with_the_line(name: str, conf: Path, tmp_p
 
 
 def test_what_is_set_already_stays(conf: Path, tmp_path: Path) -> None:
-    mine = tmp_path / "mine.yaml"
-    mine.write_text("seed: 3\n")
+    mine = written(tmp_path / "mine.yaml", "seed: 3\n")
     more = {"mode": "enforce", "config.file": str(mine), "python.command": "/usr/local/bin/treadle"}
     entries = "".join(
         f"<property><name>yarn.scheduler.treadle.{key}</name><value>{value}</value></property>\n"
@@ -423,24 +418,21 @@ def test_an_installation_below_another_prefix_is_found_by_what_it_wrote(
 
 
 def test_who_runs_the_sidecar_has_to_be_named_whatever_processes_there_are(
-    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     use_small_environment(monkeypatch)
     before = snapshot(tmp_path)
     words = ["install", "--hadoop-conf", str(conf), "--prefix", str(tmp_path / "opt")]
     with decoy(RESOURCE_MANAGER, str(conf), program="java"), decoy(RESOURCE_MANAGER, program="java", user=65534):
-        assert run(words) == 2
-        assert "Missing option '--user'" in capsys.readouterr().err
+        assert "Missing option '--user'" in cli(words, 2).err
         assert snapshot(tmp_path) == before
         assert run([*words, "--user", getpass.getuser(), "--dry-run"]) == 0
 
 
-def test_the_next_release_goes_where_the_last_one_is(
-    conf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_next_release_goes_where_the_last_one_is(conf: Path, tmp_path: Path, cli: Cli) -> None:
     put_in_place(conf)
-    assert run(["install", "--hadoop-conf", str(conf), "--user", getpass.getuser(), "--dry-run"]) == 0
-    assert f"nothing to do: {tmp_path / 'opt' / 'current'} and" in " ".join(capsys.readouterr().out.split())
+    printed = cli(["install", "--hadoop-conf", str(conf), "--user", getpass.getuser(), "--dry-run"]).out
+    assert f"nothing to do: {tmp_path / 'opt' / 'current'} and" in " ".join(printed.split())
 
 
 def test_only_doctor_believes_what_others_may_have_written(conf: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.cli import Cli
 from tests.support.installing import (
     SITE,
     nothing,
@@ -71,7 +72,7 @@ def test_a_signal_ends_it_and_everything_is_as_it_was(
     conf: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
 ) -> None:
     handlers = [signal.getsignal(each) for each in SIGNALS]
     before = snapshot(tmp_path)
@@ -100,15 +101,14 @@ def test_a_signal_ends_it_and_everything_is_as_it_was(
     if step == "make_environment":
         monkeypatch.setattr(install, step, strike)
     words = ["install", "--hadoop-conf", str(conf), "--prefix", str(tmp_path / "opt"), "--user", getpass.getuser()]
-    assert run(words) == 128 + number
-    assert f"stopped by {number.name}; everything is as it was" in capsys.readouterr().err
+    assert f"stopped by {number.name}; everything is as it was" in cli(words, 128 + number).err
     assert snapshot(tmp_path) == before
     assert [signal.getsignal(each) for each in SIGNALS] == handlers
 
 
 @pytest.mark.usefixtures("nothing_ignored")
 def test_a_signal_that_comes_when_all_is_done_changes_nothing(
-    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.setattr(install, "compile_kernels", nothing)
     save = Manifest.save
@@ -120,8 +120,7 @@ def test_a_signal_that_comes_when_all_is_done_changes_nothing(
 
     monkeypatch.setattr(Manifest, "save", late)
     words = ["install", "--hadoop-conf", str(conf), "--prefix", str(tmp_path / "opt"), "--user", getpass.getuser()]
-    assert run(words) == 0
-    assert "installed. Next" in capsys.readouterr().out
+    assert "installed. Next" in cli(words).out
     assert values(conf)[CLASS_KEY] == CLASS
     assert not list((tmp_path / "opt").glob(".*"))
 
@@ -137,7 +136,7 @@ def test_what_a_killed_installation_left_goes_with_the_rest(conf: Path, tmp_path
 
 @pytest.mark.parametrize("is_begun", [False, True])
 def test_a_release_that_cannot_be_removed_is_named_and_the_rest_can_be_done_again(
-    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_begun: bool
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli, is_begun: bool
 ) -> None:
     before = snapshot(tmp_path)
     put_in_place(conf)
@@ -153,8 +152,7 @@ def test_a_release_that_cannot_be_removed_is_named_and_the_rest_can_be_done_agai
 
     monkeypatch.setattr(shutil, "rmtree", busy)
     monkeypatch.setattr(install, "processes_below", lambda _: [])
-    assert run(["uninstall", "--prefix", str(tmp_path / "opt")]) == 2
-    said = capsys.readouterr().err
+    said = cli(["uninstall", "--prefix", str(tmp_path / "opt")], 2).err
     assert f"{release.name}: Device or resource busy" in said
     assert "run treadle uninstall again" in said
     assert (conf / "yarn-site.xml").read_bytes() == SITE
@@ -236,54 +234,50 @@ def test_a_unit_of_the_resource_managers_user_says_nothing_of_another(conf: Path
 
 
 def test_the_last_word_says_whether_something_is_left(
-    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.setattr(install, "processes_below", lambda _: [])
     put_in_place(conf)
-    assert run(["uninstall", "--prefix", str(tmp_path / "opt")]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("uninstalled. A ResourceManager")
+    printed = cli(["uninstall", "--prefix", str(tmp_path / "opt")]).out
+    assert printed.splitlines()[-1].startswith("uninstalled. A ResourceManager")
     put_in_place(conf)
     site = conf / "yarn-site.xml"
     site.write_bytes(site.read_bytes().replace(b"Ask Ann", b"Ask Bob"))
     (tmp_path / "opt" / "etc" / "treadle.yaml").write_text("seed: 3\n")
-    assert run(["uninstall", "--prefix", str(tmp_path / "opt")]) == 0
-    said = capsys.readouterr().out
+    said = cli(["uninstall", "--prefix", str(tmp_path / "opt")]).out
     assert f"took Treadle's lines out of {site}" in said
     assert f"restored {site}" not in said
     assert said.splitlines()[-1].startswith("uninstalled, but for what is named above as left")
 
 
 def test_a_dry_run_tells_what_keeps_the_environment(
-    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     put_in_place(conf)
     monkeypatch.setattr(install, "processes_below", lambda _: ["17 (java, of yarn)"])
-    assert run(["uninstall", "--prefix", str(tmp_path / "opt"), "--dry-run"]) == 0
-    said = capsys.readouterr().out
+    said = cli(["uninstall", "--prefix", str(tmp_path / "opt"), "--dry-run"]).out
     assert "17 (java, of yarn)" in said
     assert json.loads((tmp_path / "opt" / "installed.json").read_text())["files"]
 
 
 def test_a_prefix_that_cannot_be_locked_is_reported_by_uninstall(
-    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.setattr(install, "processes_below", lambda _: [])
     put_in_place(conf)
     (tmp_path / "opt" / ".lock").mkdir()
     before = snapshot(tmp_path)
-    assert run(["uninstall", "--prefix", str(tmp_path / "opt")]) == 2
-    assert f"{tmp_path}/opt/.lock: Is a directory; run treadle uninstall as root" in capsys.readouterr().err
+    error = cli(["uninstall", "--prefix", str(tmp_path / "opt")], 2).err
+    assert f"{tmp_path}/opt/.lock: Is a directory; run treadle uninstall as root" in error
     assert snapshot(tmp_path) == before
 
 
-def test_what_others_may_write_does_not_say_what_uninstall_removes(
-    conf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_others_may_write_does_not_say_what_uninstall_removes(conf: Path, tmp_path: Path, cli: Cli) -> None:
     put_in_place(conf)
     (tmp_path / "opt" / "installed.json").chmod(0o666)
     before = snapshot(tmp_path)
-    assert run(["uninstall", "--prefix", str(tmp_path / "opt")]) == 2
-    assert "installed.json may be written by everybody" in capsys.readouterr().err
+    error = cli(["uninstall", "--prefix", str(tmp_path / "opt")], 2).err
+    assert "installed.json may be written by everybody" in error
     assert snapshot(tmp_path) == before
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.cli import Cli
 from tests.unit.record.test_live_recorder import SNAPSHOT, Caller
 
 from treadle.cli.main import run
@@ -32,75 +33,59 @@ def test_recordings_of_the_repository_are_decided_again_to_the_byte(
     assert verdict["proposals"] >= 50
 
 
-def test_show_says_what_is_in_a_recording(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["record", "show", str(RECORDINGS[0]), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_show_says_what_is_in_a_recording(cli: Cli) -> None:
+    found = json.loads(cli(["record", "show", str(RECORDINGS[0]), "--json"]).out)
     assert (found["nodes"], found["gaps"], found["dropped"]) == (6, 0, 0)
     assert len(found["queues"]) == 2
     assert found["containers"] > 20
     assert found["bytes_per_container"] > 1
     assert found["end_ms"] > found["begin_ms"] > 0
-    assert run(["record", "show", str(RECORDINGS[0])]) == 0
-    said = capsys.readouterr().out
+    said = cli(["record", "show", str(RECORDINGS[0])]).out
     assert "bytes a container" in said
     assert "3 of 3 segments" in said
     assert "0, 0 frames dropped" in said
 
 
-def test_show_has_another_exit_code_where_something_is_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_has_another_exit_code_where_something_is_missing(tmp_path: Path, cli: Cli) -> None:
     copied = tmp_path / "rec"
     shutil.copytree(RECORDINGS[0], copied)
     file = segments(copied)[-1]
     file.write_bytes(file.read_bytes()[:-30])
-    assert run(["record", "show", str(copied)]) == 1
-    assert "it is cut off" in capsys.readouterr().out
+    assert "it is cut off" in cli(["record", "show", str(copied)], 1).out
     file.write_bytes(b"")
-    assert run(["replay", str(copied), "--verify"]) == 1
-    said = capsys.readouterr().out
+    said = cli(["replay", str(copied), "--verify"], 1).out
     assert "nothing of it can be read" in said
     assert "not all is there" in said
 
 
 @pytest.mark.parametrize("command", [["record", "show"], ["replay", "--verify"]])
-def test_what_is_no_recording_is_refused(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_recording_is_refused(command: list[str], tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "a.rec").write_bytes(b"something else")
-    assert run([*command, str(tmp_path / "a.rec")]) == 2
-    assert "is no recording" in capsys.readouterr().err
-    assert run([*command, str(tmp_path)]) == 2
-    assert "no segments of a recording" in capsys.readouterr().err
-    assert run([*command, str(tmp_path / "none")]) == 2
-    assert "is not there" in capsys.readouterr().err
+    assert "is no recording" in cli([*command, str(tmp_path / "a.rec")], 2).err
+    assert "no segments of a recording" in cli([*command, str(tmp_path)], 2).err
+    assert "is not there" in cli([*command, str(tmp_path / "none")], 2).err
 
 
-def test_what_is_to_be_done_must_be_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_to_be_done_must_be_said(cli: Cli) -> None:
     said = {
         (): "--verify, or --policy",
         ("--verify", "--policy", "srpt"): "--verify and --policy do not go together",
         ("--policy", ""): "--policy: it is empty",
     }
     for options, text in said.items():
-        assert run(["replay", str(RECORDINGS[0]), *options]) == 2
-        assert text in capsys.readouterr().err
+        assert text in cli(["replay", str(RECORDINGS[0]), *options], 2).err
 
 
-def test_a_folder_that_is_being_written_is_whole_but_for_the_last_second(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_is_being_written_is_whole_but_for_the_last_second(tmp_path: Path, cli: Cli) -> None:
     caller = Caller(tmp_path / "rec")
     caller.tick(SNAPSHOT)
     caller.work_off()
     caller.recorder._writer.flush()
-    assert run(["record", "show", str(tmp_path / "rec"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(cli(["record", "show", str(tmp_path / "rec"), "--json"]).out)
     assert (found["frames"], found["whole"], found["is_open"]) == (1, True, True)
     assert "it is still being written, or its writer was killed" in found["notes"][0]
     caller.recorder.finish("the test is over")
-    assert run(["record", "show", str(tmp_path / "rec"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["notes"] == []
+    assert json.loads(cli(["record", "show", str(tmp_path / "rec"), "--json"]).out)["notes"] == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

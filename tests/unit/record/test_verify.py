@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from tests.support.cli import Cli
 from tests.support.make_recordings import POLICIES, record
 from tests.support.wired import WiredEngine
 
@@ -162,7 +163,7 @@ EVIL = Path(__file__).parents[2] / "proofs" / "security-proofs" / "rec-rce" / "e
     ],
 )
 def test_a_record_that_is_not_right_is_refused_with_its_field(
-    kind: str, wrong: dict[str, Any], said: str, recording: Path, capsys: pytest.CaptureFixture[str]
+    kind: str, wrong: dict[str, Any], said: str, recording: Path, cli: Cli
 ) -> None:
     file = segments(recording)[0]
     with file.open("rb") as stream:
@@ -175,8 +176,7 @@ def test_a_record_that_is_not_right_is_refused_with_its_field(
             writer.write(each.head, each.body)
         writer.flush()
     for words in (["replay", "--verify"], ["record", "show"]):
-        assert run([*words, str(file)]) == 2
-        assert said in capsys.readouterr().err
+        assert said in cli([*words, str(file)], 2).err
 
 
 @pytest.mark.parametrize("version", [1, VERSION])

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.cli import Cli
+from tests.support.files import written
 from tests.support.make_recordings import POLICIES, SCENARIO, record
+from tests.support.optional import present
 
 from treadle.cli import _what_if
 from treadle.cli.main import run
+from treadle.history.documents import run_from_json, run_json
+from treadle.history.importers.mapreduce import read_jhist
+from treadle.history.run import DurationSketch
 from treadle.history.stages import Framework, StageId
 from treadle.record.files import segments
 from treadle.record.reader import summarise
-from treadle.replay.model import _early, parents_of, reduce
+from treadle.replay.model import Histories, _early, cluster_of, parents_of, reduce, reduce_histories
 from treadle.replay.seen import Seen, SeenContainer, SeenJob, SeenStage, look
 from treadle.replay.verify import counted_to
 from treadle.replay.what_if import (
@@ -77,16 +84,13 @@ def test_another_seed_deals_out_the_times_of_a_stage_anew() -> None:
         assert np.array_equal(a.dag.stages[0].durations(), b.dag.stages[0].durations())
 
 
-def test_what_began_before_or_ends_after_a_recording_is_reported_and_not_compared(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_began_before_or_ends_after_a_recording_is_reported_and_not_compared(tmp_path: Path, cli: Cli) -> None:
     record(tmp_path / "rec", POLICIES["default"], every=60)
     files = segments(tmp_path / "rec")
     late = reduce(look(files[1:]))
     whole = reduce(look(files))
     assert (len(late.compared), len(whole.compared)) == (0, 8)
-    assert run(["replay", str(files[-1]), "--policy", "srpt"]) == 2
-    assert "no job came and ended within the recording" in capsys.readouterr().err
+    assert "no job came and ended within the recording" in cli(["replay", str(files[-1]), "--policy", "srpt"], 2).err
     assert any("were there when the recording began" in note for note in late.notes)
     tasks = sum(len(stage.containers) for job in look(files).jobs.values() for stage in job.stages.values())
     assert tasks == summarise(files).containers
@@ -149,17 +153,14 @@ def test_what_would_have_happened_is_shown_beside_what_there_was(
     assert "do not go by it" in said
 
 
-def test_the_recorded_policy_gives_the_recording_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "the-same.yaml"
-    file.write_text(POLICIES["default"])
-    assert run(["replay", str(RECORDING), "--policy", str(file), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_the_recorded_policy_gives_the_recording_itself(tmp_path: Path, cli: Cli) -> None:
+    file = written(tmp_path / "the-same.yaml", POLICIES["default"])
+    found = json.loads(cli(["replay", str(RECORDING), "--policy", str(file), "--json"]).out)
     (same,) = found["policies"]
     assert (same["switch"], same["error"]) == (None, {"makespan": 0.0, "completion_mean": 0.0})
     assert same["makespan_s"] == [found["recorded"]["makespan_s"]]
     assert same["seeds"][0]["groups"] == found["recorded"]["groups"]
-    assert run(["replay", str(RECORDING), "--policy", str(file)]) == 0
-    said = capsys.readouterr().out
+    said = cli(["replay", str(RECORDING), "--policy", str(file)]).out
     assert "the-same decides as was recorded, to the end" in said
     assert "In brackets" not in said
 
@@ -204,14 +205,11 @@ def test_the_model_goes_on_from_what_there_was(ticks: int) -> None:
 def test_a_recording_that_was_only_observed_begins_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FrameHeader, "observe", property(lambda _: True))
     recording = open_recording(segments(RECORDING), trust_code=False)
-    switch = first_difference(recording.files, recording.seen, None, "own", trust_code=False)
-    assert switch is not None
+    switch = present(first_difference(recording.files, recording.seen, None, "own", trust_code=False))
     assert (switch.ticks, switch.why) == (1, OBSERVED)
 
 
-def test_a_recorded_policy_with_code_is_not_run_unless_it_is_trusted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recorded_policy_with_code_is_not_run_unless_it_is_trusted(tmp_path: Path, cli: Cli) -> None:
     mark = tmp_path / "mark"
     (tmp_path / "part.py").write_text(
         f"""
@@ -225,8 +223,7 @@ class Part:
     record(tmp_path / "rec", f"policy: {{order: {{kind: file, path: {tmp_path}/part.py, class: Part}}}}")
     mark.unlink()
     words = ["replay", str(tmp_path / "rec"), "--policy", "capacity", "--seeds", "1"]
-    assert run(words) == 2
-    said = capsys.readouterr().err
+    said = cli(words, 2).err
     assert f"treadle.yaml:1: policy.order.path: '{tmp_path}/part.py' is Python code" in said
     assert "--trust-code" in said
     assert segments(tmp_path / "rec")[0].name in said
@@ -242,9 +239,7 @@ def test_a_recording_without_its_beginning_says_that_what_was_learned_is_missing
 
 
 @pytest.mark.parametrize("harm", ["missing", "unreadable"])
-def test_a_recording_of_which_a_part_is_missing_is_no_whole_result(
-    harm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recording_of_which_a_part_is_missing_is_no_whole_result(harm: str, tmp_path: Path, cli: Cli) -> None:
     for file in segments(RECORDING):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     second = segments(tmp_path)[1]
@@ -252,8 +247,7 @@ def test_a_recording_of_which_a_part_is_missing_is_no_whole_result(
         second.unlink()
     else:
         second.write_bytes(second.read_bytes()[:100])
-    assert run(["replay", str(tmp_path), "--policy", "capacity", "--seeds", "1"]) == 1
-    said = " ".join(capsys.readouterr().out.split())
+    said = " ".join(cli(["replay", str(tmp_path), "--policy", "capacity", "--seeds", "1"], 1).out.split())
     assert "the segment that it follows is missing" in said
     assert "Part of the recording is missing" in said
     assert "decides as was recorded, wherever there are frames" in said
@@ -281,12 +275,97 @@ def test_of_many_runs_a_line_now_and_then() -> None:
     assert (len(said), said[:2]) == (10, ["run 1 of 1000", "run 101 of 1000"])
 
 
-def test_ctrl_c_says_that_there_is_no_result(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_says_that_there_is_no_result(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_what_if, "replayed", interrupted)
-    assert run(["replay", str(RECORDING), "--policy", "srpt"]) == 130
-    assert "stopped; there is no result" in capsys.readouterr().err
+    assert "stopped; there is no result" in cli(["replay", str(RECORDING), "--policy", "srpt"], 130).err
+
+
+# `treadle replay --history`: jobs of which there are histories only, on the cluster of a scenario.
+
+HISTORIES = Path(__file__).parents[2] / "data" / "histories"
+SLEEP = next(HISTORIES.glob("job_*_0001-*Sleep*.jhist"))
+
+CLUSTER = """
+cluster: {nodes: [{count: 3, resources: {memory-mb: 8192, vcores: 8}}]}
+frameworks: {master: {memory-mb: 1536, vcores: 1}, master_start_ms: 6000, launch_ms: 1500}
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    return written(tmp_path / "cluster.yaml", CLUSTER)
+
+
+def test_what_reduces_waited_for_maps_is_not_their_time() -> None:
+    maps, reduces = read_jhist(SLEEP).stages
+    assert maps.alone is None
+    assert reduces.alone is not None
+    assert reduces.alone.count == reduces.width
+    assert 0 < reduces.alone.mean_ms < reduces.durations.mean_ms
+    again = run_from_json(json.loads(json.dumps(run_json(read_jhist(SLEEP)))))
+    assert again.stages[1].alone == reduces.alone
+
+
+def test_jobs_are_those_of_the_histories(cluster: Path) -> None:
+    found = Histories()
+    found.read([HISTORIES])
+    reduced = reduce_histories(found, cluster_of(cluster, trust_code=False))
+    assert [job.framework.value for job in reduced.jobs] == ["spark", "spark", "mapreduce"]
+    sleep = reduced.jobs[2]
+    history = read_jhist(SLEEP)
+    assert [(stage.tasks, stage.parents) for stage in sleep.dag.stages] == [(10, ()), (2, (0,))]
+    assert sleep.dag.stages[0].demand == history.stages[0].demand
+    for stage, own in zip(sleep.dag.stages, (history.stages[0].durations, history.stages[1].alone), strict=True):
+        assert isinstance(own, DurationSketch)
+        assert stage.durations().mean() == pytest.approx(own.mean_ms, rel=0.001)
+        assert stage.durations().max() == pytest.approx(own.quantile_ms(1.0), rel=0.02)
+    assert sleep.arrival_ms == history.started_ms - min(each.started_ms for each in found.runs.values())
+    assert not np.array_equal(np.sort(sleep.dag.stages[0].durations()), sleep.dag.stages[0].durations())
+    assert any("do not say what their tasks ask for" in note for note in reduced.notes)
+
+
+def test_policies_are_compared_on_the_cluster_that_is_named(
+    cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["replay", "--history", str(HISTORIES), "--cluster", str(cluster), "--policy", "fifo", "--policy", "srpt"]
+    assert run([*words, "--seeds", "1"]) == 1
+    assert "is far off of what there was: do not go by it" in capsys.readouterr().out.replace("\n", " ")
+    assert run([*words, "--json", "--seeds", "2"]) == 1, "the jobs ran on another cluster, one after the other"
+    found = json.loads(capsys.readouterr().out)
+    assert (found["of"], found["compared"], found["broken"], found["fits"]) == ("histories", 3, 0, False)
+    assert [policy["policy"] for policy in found["policies"]] == ["fifo", "srpt"]
+    groups = {(each["by"], each["group"]): each["mean_s"] for each in found["recorded"]["groups"]}
+    own = {(each["by"], each["group"]): each["mean_s"][0] for each in found["policies"][0]["groups"]}
+    assert own["type", "MAPREDUCE"] == pytest.approx(groups["type", "MAPREDUCE"], rel=0.1)
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    shutil.copy(SLEEP, broken / "whole.jhist")
+    (broken / "cut.jhist").write_bytes(SLEEP.read_bytes()[:-100])
+    words[2] = str(broken)
+    assert run([*words, "--seeds", "1"]) == 1, "a history that cannot be read is not passed over"
+    said = capsys.readouterr().out
+    assert "cut.jhist" in said
+    assert "If that is the one under which the jobs ran" in said.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name a recording, or --history and --cluster"),
+        (["--history", str(HISTORIES), "--policy", "srpt"], "--history goes with --cluster SCENARIO and --policy"),
+        (["--history", str(HISTORIES), "--cluster", "{cluster}"], "--history goes with --cluster"),
+        (
+            ["--history", "{empty}", "--cluster", "{cluster}", "--policy", "srpt"],
+            "empty: no history is there",
+        ),
+        (["--history", "{empty}", "--cluster", "{empty}/no.yaml", "--policy", "srpt"], "no.yaml: cannot be read"),
+    ],
+)
+def test_what_is_missing_is_reported(words: list[str], said: str, cluster: Path, tmp_path: Path, cli: Cli) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    error = cli(["replay", *(word.format(cluster=cluster, empty=empty) for word in words)], 2).err
+    assert said in error.replace("\n", " ")

@@ -16,14 +16,18 @@ from typing import Any, cast
 
 import psutil
 import pytest
+from tests.campaign.engine_trouble import TROUBLES, run
 from tests.support.hub import Manager
+from tests.support.optional import present
 from tests.support.waiting import eventually
 
 from treadle import events
 from treadle.config.settings import RosterEngine
 from treadle.engine.invented_cluster import Texts, rows
+from treadle.events import Names, Snapshot
 from treadle.sidecar import child
 from treadle.sidecar.child import ChildProcess, Work
+from treadle.sidecar.mirror import Feed, Mirror
 
 COMMAND = (sys.executable, "-m", "tests.support.hub_child")
 ROOT = Path(__file__).parents[3]
@@ -49,8 +53,7 @@ class Real(Manager):
         return {name for name, each in self.hub.roster_json()["engines"].items() if each["alive"]}
 
     def pid(self, name: str) -> int:
-        process = self.processes[name]._process
-        assert process is not None
+        process = present(self.processes[name]._process)
         return process.pid
 
 
@@ -266,8 +269,7 @@ time.sleep(600)
 def test_who_is_to_end_and_does_not_is_killed(half: str, alone: Callable[..., ChildProcess], tmp_path: Path) -> None:
     stays = alone(sys.executable, "-c", IGNORES, str(tmp_path / "up"), half)
     eventually(lambda: (tmp_path / "up").exists() and stays._process, timeout_s=60)
-    process = stays._process
-    assert process is not None
+    process = present(stays._process)
     stays.close()
     try:
         stays.join(60)
@@ -335,3 +337,30 @@ while True:
 def test_who_floods_the_hub_with_signs_of_life_is_ended(alone: Callable[..., ChildProcess]) -> None:
     floods = alone(sys.executable, "-c", FLOODS)
     eventually(lambda: "signs of life" in floods.problem, timeout_s=60)
+
+
+# What one engine of several receives beside rows.
+
+
+def test_a_text_with_an_index_of_before_is_read_once_by_each() -> None:
+    mirror = Mirror()
+    first, second = Feed(mirror), Feed(mirror)
+    mirror.take([Snapshot(1), Names(("", "a", "b"))])
+    assert first.read()[:2] == [Snapshot(1), Names(("", "a", "b"))]
+    mirror.take([Names(("c", "d"), (1, 3))])
+    assert first.read() == [Names(("c", "d"), (1, 3))]
+    mirror.take([Names(("e",), (1,))])
+    assert first.read() == [Names(("e",), (1,))]
+    assert first.read() == []
+    assert second.read()[:2] == [Snapshot(1), Names(("", "e", "b", "d"))]
+    assert second.read() == []
+
+
+# No engine's trouble reaches another: the campaign's program for it, in short and for ten minutes.
+
+
+@pytest.mark.parametrize("seconds", [20, pytest.param(600, marks=pytest.mark.slow)])
+def test_engines_do_not_notice_that_another_is_killed_stopped_or_thinks(seconds: float) -> None:
+    trouble = run(seconds)
+    assert trouble.findings() == []
+    assert all(trouble.done[f"{kind} and seen"] for kind in TROUBLES)

@@ -9,13 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support import scenarios
+from tests.support.cli import Cli
+from tests.support.files import written
+from tests.support.optional import present
 from tests.support.reader_view import ReaderView
+from tests.support.scenarios import SLOT, machines, stage
 
 from treadle import events
-from treadle.cli.main import run
 from treadle.config.settings import Settings, default_settings, with_parts
 from treadle.errors import UserError
 from treadle.events import ApplicationState, Fate
+from treadle.policy.mapreduce_workers import finish_s
 from treadle.simulator.cluster.state import AppState
 from treadle.simulator.engines_simulation import EnginesSimulation, with_engines
 from treadle.simulator.feed import Feed
@@ -24,27 +29,14 @@ from treadle.simulator.measure import EngineFigures
 from treadle.simulator.scenario import Scenario
 from treadle.simulator.simulation import Run
 
-TASK = {"memory-mb": 1024, "vcores": 1}
-
 
 def job(user: str, tasks: int, duration_s: float = 100.0, **more: Any) -> dict[str, Any]:
-    stage = {"tasks": tasks, "duration_s": duration_s, "demand": TASK}
-    return {"user": user, "framework": "mapreduce", "stages": [stage]} | more
+    return {"user": user, "framework": "mapreduce", "stages": [stage(tasks, duration_s)]} | more
 
 
-def scenario(jobs: list[dict[str, Any]], engines: dict[str, Any], **more: Any) -> Scenario:
-    """Return a cluster of one node with ten places, unless it says otherwise, that hears of everything at once."""
-    node = {"count": more.pop("nodes", 1), "resources": {"memory-mb": 10240, "vcores": 10}}
-    return Scenario.model_validate(
-        {
-            "cluster": {"nodes": [node], "heartbeat_ms": 0},
-            "frameworks": {"heartbeat_ms": 0} | more.pop("frameworks", {}),
-            "workload": {"jobs": jobs},
-            "decision": {"tick_ms": 1} | more.pop("decision", {}),
-            "engines": engines,
-        }
-        | more
-    )
+def scenario(jobs: list[dict[str, Any]], engines: dict[str, Any], nodes: int = 1, **sections: Any) -> Scenario:
+    """Return a cluster of one node with ten places, unless it says otherwise."""
+    return scenarios.scenario(jobs, machines(nodes, 10), engines=engines, **sections)
 
 
 def simulation(given: Scenario, settings: Settings | None = None) -> EnginesSimulation:
@@ -225,8 +217,7 @@ def test_an_outage_moves_applications_and_they_return_after_ten_steady_seconds()
 
 def knows(made: EnginesSimulation, name: str, app: int) -> bool:
     """Say whether an engine's model has asks or tasks of an application."""
-    cluster = made.runners[name].engine._cluster
-    assert cluster is not None
+    cluster = present(made.runners[name].engine._cluster)
     known = cluster.apps.at[app]
     return int(known["first_row"]) >= 0 or int(known["first_group"]) >= 0
 
@@ -286,7 +277,7 @@ def test_an_engine_gets_its_own_applications_alone_and_all_nodes_and_queues() ->
 def test_the_same_seed_gives_the_same_figures_and_every_application_has_an_owner() -> None:
     jobs = [job("a", 20, 5.0, count=6, gap_s=2.0), job("b", 30, 3.0, count=6, gap_s=1.0)]
     engines = two({"policy": {"fit": {"kind": "random_fit"}}} | SLOW, {"copies": 3} | FAST)
-    master = {"master": TASK, "heartbeat_ms": 300}
+    master = {"master": SLOT, "heartbeat_ms": 300}
     given = scenario(
         jobs, engines, nodes=4, frameworks=master, failures={"task_probability": 0.05, "attempts_max": 100}
     )
@@ -316,19 +307,17 @@ engines:
 """
 
 
-def test_the_command_shows_engines_and_writes_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_shows_engines_and_writes_them(tmp_path: Path, cli: Cli) -> None:
     file, out = tmp_path / "scenario.yaml", tmp_path / "out.json"
     file.write_text(SMALL, "utf-8")
-    assert run(["simulate", str(file), f"--json={out}"]) == 0
-    shown = capsys.readouterr().out
+    shown = cli(["simulate", str(file), f"--json={out}"]).out
     assert "Engines" in shown
     assert "b-2" in shown
     (found,) = json.loads(out.read_text("utf-8"))["runs"]
     assert [each["name"] for each in found["engines"]] == ["a", "b-1", "b-2"]
     assert found["engines"][0]["placed"] == found["containers"] > 0
     file.write_text(SMALL.partition("engines:")[0], "utf-8")
-    assert run(["simulate", str(file), f"--json={out}"]) == 0
-    assert "Engines" not in capsys.readouterr().out
+    assert "Engines" not in cli(["simulate", str(file), f"--json={out}"]).out
     (found,) = json.loads(out.read_text("utf-8"))["runs"]
     assert "engines" not in found
 
@@ -343,23 +332,70 @@ def test_the_command_shows_engines_and_writes_them(tmp_path: Path, capsys: pytes
         (("{copies: 2}", "{plans: {schedules: 5}}"), "engines.b: plans.schedules: plans are not simulated"),
     ],
 )
-def test_a_wrong_entry_is_reported_with_its_line(
-    change: tuple[str, str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "scenario.yaml"
-    file.write_text(SMALL.replace(*change), "utf-8")
-    assert run(["simulate", str(file)]) == 2
-    assert told in capsys.readouterr().err
+def test_a_wrong_entry_is_reported_with_its_line(change: tuple[str, str], told: str, tmp_path: Path, cli: Cli) -> None:
+    file = written(tmp_path / "scenario.yaml", SMALL.replace(*change))
+    assert told in cli(["simulate", str(file)], 2).err
 
 
 def test_engines_in_both_files_are_refused() -> None:
-    given = Scenario.model_validate(
-        {
-            "cluster": {"nodes": [{"count": 1, "resources": {}}]},
-            "workload": {"jobs": [job("a", 1)]},
-            "engines": {"a": {}},
-        }
-    )
+    given = scenario([job("a", 1)], {"a": {}})
     settings = with_engines(given, default_settings())
     with pytest.raises(UserError, match="take them out of one"):
         with_engines(given, settings)
+
+
+# An engine that serves MapReduce with the gate `workers`, simulated: widths, predicted ends, and others' jobs.
+
+
+def mapreduce(maps: int, map_s: float, **more: Any) -> dict[str, Any]:
+    return {"framework": "mapreduce", "stages": [stage(maps, map_s)]} | more
+
+
+NODES, TICK = machines(10, 10), {"tick_ms": 1000}
+
+
+def workers(policy: str, base: int) -> Settings:
+    return with_parts(default_settings(), {"gate": ("workers", {"policy": policy, "workers": base})})
+
+
+def ends_and_width(given: Scenario, settings: Settings) -> tuple[list[int], int]:
+    """Return when each job ends, milliseconds, and the most containers that the first had at a time."""
+    made = scenarios.simulation(given, settings)
+    widest = 0
+
+    def look() -> None:
+        nonlocal widest
+        widest = max(widest, int(made.rm.state.apps["containers"][0]))
+
+    run = made.run(after_step=look)
+    assert run.unfinished == 0
+    return run.built.state.apps["finish_ms"].tolist(), widest
+
+
+def test_a_job_is_kept_to_its_width_and_ends_when_it_was_predicted_to() -> None:
+    given = scenarios.scenario([mapreduce(24, 20.0)], NODES, decision=TICK)
+    (ends_ms,), alone = ends_and_width(given, workers("as_requested", 8))
+    assert alone <= 8 + 1, "its master is none of the workers"
+    assert ends_ms / 1000 == pytest.approx(finish_s(8, 24, 20.0, 0, 0.0), rel=0.25)
+    (sooner_ms,), wide = ends_and_width(given, workers("max_parallelism", 8))
+    assert wide >= 24
+    assert sooner_ms / 1000 == pytest.approx(finish_s(24, 24, 20.0, 0, 0.0), rel=0.25)
+
+
+def test_another_engines_jobs_are_as_fast_beside_a_specialist_with_a_cap() -> None:
+    service = [mapreduce(10, 10.0, user="service", arrival_s=5.0 + 20.0 * at) for at in range(5)]
+    jobs = [mapreduce(200, 15.0, user="batch"), *service]
+    ends: dict[str, list[int]] = {}
+    for policy in ("as_requested", "global_cap"):
+        gate = {"kind": "workers", "policy": policy, "workers": 20}
+        roster = {"batch": {"select": {"users": ["batch"]}, "policy": {"gate": gate}}, "service": {}}
+        several = scenarios.scenario(jobs, NODES, decision=TICK, engines=roster)
+        settings = with_engines(several, default_settings())
+        run = EnginesSimulation(several, jobs_of(several, Path(), 1), settings, 1).run()
+        assert run.unfinished == 0
+        ends[policy] = run.built.state.apps["finish_ms"].tolist()
+    assert ends["global_cap"][0] < 0.6 * ends["as_requested"][0], "with 60 workers instead of 20"
+    for began_s, mine, before in zip(
+        (5.0 + 20.0 * at for at in range(5)), ends["global_cap"][1:], ends["as_requested"][1:], strict=True
+    ):
+        assert mine - 1000 * began_s <= 1.05 * (before - 1000 * began_s)

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.cli import Cli
 from tests.support.documents import files_of
+from tests.support.files import written
 
 from treadle.cli.main import run as command
 from treadle.errors import UserError, install_extra
@@ -181,13 +183,10 @@ def test_tables_as_parquet_have_what_the_csv_ones_have(tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "runs.parquet").column_names == names
 
 
-def test_parquet_without_its_library_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_parquet_without_its_library_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    file = tmp_path / "scenario.yaml"
-    file.write_text(json.dumps(SMALL), encoding="utf-8")
-    assert command(["simulate", str(file), "--parquet", str(tmp_path / "tables")]) == 2
-    assert f"--parquet: needs pyarrow; {install_extra('parquet')}" in capsys.readouterr().err
+    file = written(tmp_path / "scenario.yaml", json.dumps(SMALL))
+    error = cli(["simulate", str(file), "--parquet", str(tmp_path / "tables")], 2).err
+    assert f"--parquet: needs pyarrow; {install_extra('parquet')}" in error
     with pytest.raises(UserError, match="needs pyarrow"):
         write_tables([], tmp_path, format="parquet")

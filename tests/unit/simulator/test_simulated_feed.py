@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.reader_view import ReaderView
+from tests.support.scenarios import machines, scenario, simulation, stage
 
 from treadle import events
 from treadle.config.settings import default_settings
@@ -31,7 +32,7 @@ SCENARIOS = ROOT / "tests" / "baseline" / "scenarios"
 FAILING = "nodes-fail.yaml"
 
 
-def simulation(name: str) -> Simulation:
+def baseline(name: str) -> Simulation:
     scenario = Written.read(SCENARIOS / name).model
     jobs = jobs_of(scenario, SCENARIOS, scenario.seed)
     return Simulation(scenario, jobs, default_settings(), scenario.seed, check=False)
@@ -64,7 +65,7 @@ def anew(made: Simulation) -> ReaderView:
 
 @pytest.mark.parametrize(
     ("make", "kind", "compare_every"),
-    [(near_input, events.Localities, 1), (lambda: simulation(FAILING), events.Nodes, 21)],
+    [(near_input, events.Localities, 1), (lambda: baseline(FAILING), events.Nodes, 21)],
     ids=["near input", "nodes fail"],
 )
 def test_who_reads_each_frame_knows_what_somebody_knows_who_reads_for_the_first_time(
@@ -92,7 +93,7 @@ def test_who_reads_each_frame_knows_what_somebody_knows_who_reads_for_the_first_
 
 
 def test_rows_come_where_they_changed_first_even_if_somebody_read_meanwhile() -> None:
-    state = simulation(FAILING).rm.state
+    state = baseline(FAILING).rm.state
     readers = [Cursor(), Cursor()]
     for reader in readers:
         reader.read(state)
@@ -163,19 +164,11 @@ def test_a_node_on_which_only_what_is_free_changed_has_a_narrow_row() -> None:
 
 def half_way() -> Simulation:
     """Return a simulation whose first tasks run while others wait."""
-    stage = {"tasks": 12, "duration_s": 10, "demand": {"memory-mb": 1024, "vcores": 1}}
-    scenario = Scenario.model_validate(
-        {
-            "cluster": {"nodes": [{"count": 2, "resources": {"memory-mb": 4096, "vcores": 4}}]},
-            "queues": {"a": {}, "b": {}},
-            "workload": {"jobs": [{"queue": "a", "stages": [stage]}, {"queue": "b", "stages": [stage]}]},
-            "frameworks": {"heartbeat_ms": 0},
-        }
-    )
-    simulation = Simulation(scenario, jobs_of(scenario, Path(), 1), default_settings(), 1)
+    jobs = [{"queue": queue, "stages": [stage(12, 10)]} for queue in ("a", "b")]
+    made = simulation(scenario(jobs, queues={"a": {}, "b": {}}))
     for at in (0, 100, 200):
-        simulation.step(at)
-    return simulation
+        made.step(at)
+    return made
 
 
 def free_more(state: State) -> None:
@@ -252,33 +245,17 @@ def test_more_than_was_asked_for_is_noticed() -> None:
 
 
 def test_an_idle_cluster_with_asks_is_noticed() -> None:
-    stage = {"tasks": 12, "duration_s": 10, "demand": {"memory-mb": 1024, "vcores": 1}}
-    scenario = Scenario.model_validate(
-        {
-            "cluster": {"nodes": [{"count": 8, "resources": {"memory-mb": 4096, "vcores": 4}}]},
-            "workload": {"jobs": [{"stages": [stage]}]},
-            "frameworks": {"heartbeat_ms": 0},
-        }
-    )
-    simulation = Simulation(scenario, jobs_of(scenario, Path(), 1), default_settings(), 1)
-    simulation.rm.advance(1000)
-    invariants = Invariants(simulation.built, default_settings())
-    invariants.before(simulation.rm.state, Proposals.none())
+    made = simulation(scenario([{"stages": [stage(12, 10)]}], machines(8, 4)))
+    made.rm.advance(1000)
+    invariants = Invariants(made.built, default_settings())
+    invariants.before(made.rm.state, Proposals.none())
     with pytest.raises(InvariantError, match="waits though it fits"):
-        invariants.after(simulation.rm.state, Proposals.none(), NOTHING, 1000)
+        invariants.after(made.rm.state, Proposals.none(), NOTHING, 1000)
 
 
 def test_nobody_waits_of_whom_the_engine_has_not_heard_when_it_decides() -> None:
-    stage = {"tasks": 1, "duration_s": 1, "demand": {"memory-mb": 1024, "vcores": 1}}
-    scenario = Scenario.model_validate(
-        {
-            "cluster": {"nodes": [{"count": 8, "resources": {"memory-mb": 4096, "vcores": 4}}]},
-            "workload": {"jobs": [{"stages": [stage]}, {"stages": [stage], "arrival_s": 0.2}]},
-            "frameworks": {"heartbeat_ms": 0},
-            "decision": {"cost_us": 300_000},
-        }
-    )
-    simulation = Simulation(scenario, jobs_of(scenario, Path(), 1), default_settings(), 1)
-    simulation.step(0)  # the second job comes while the engine decides
-    assert int(simulation.rm.state.clock[tables.PENDING]) == 1
-    assert simulation.run().unfinished == 0
+    jobs = [{"stages": [stage(1, 1)], "arrival_s": at_s} for at_s in (0, 0.2)]
+    made = simulation(scenario(jobs, machines(8, 4), decision={"cost_us": 300_000}))
+    made.step(0)  # the second job comes while the engine decides
+    assert int(made.rm.state.clock[tables.PENDING]) == 1
+    assert made.run().unfinished == 0

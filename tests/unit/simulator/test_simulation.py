@@ -6,35 +6,36 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from tests.support.files import written
+from tests.support.scenarios import SLOT, machines, scenario, simulated, simulation, stage
 
-from treadle.config.reader import parse_settings
+from treadle.config.errors import ConfigError
+from treadle.config.reader import parse_settings, read_settings
 from treadle.config.settings import default_settings
 from treadle.dag.dag import Dag, Stage
+from treadle.errors import UserError
+from treadle.events import Fate
+from treadle.proposals import Proposals
+from treadle.simulator.cluster.state import ContainerState
+from treadle.simulator.invariants import InvariantError
 from treadle.simulator.jobs import jobs_of
-from treadle.simulator.results import Summary, completion_s, summarise
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.results import (
+    Summary,
+    as_json,
+    completion_s,
+    job_records,
+    node_records,
+    path_ms,
+    queue_records,
+    summarise,
+    task_records,
+)
+from treadle.simulator.scenario import Scenario, parse_scenario
 from treadle.simulator.simulation import Run, Simulation
+from treadle.workload.formats import read_workload
 from treadle.workload.job import Framework, Job, arranged
-
-SLOT = {"memory-mb": 1024, "vcores": 1}
-IDEAL = {"heartbeat_ms": 0, "launch_ms": 0}
-
-
-def stage(tasks: int, seconds: float, *parents: int, **more: Any) -> dict[str, Any]:
-    return {"tasks": tasks, "duration_s": seconds, "demand": SLOT, "parents": parents} | more
-
-
-def scenario(jobs: list[dict[str, Any]], slots: int = 8, nodes: int = 2, **more: Any) -> Scenario:
-    amounts = {name: amount * slots // nodes for name, amount in SLOT.items()}
-    cluster = {"nodes": [{"count": nodes, "resources": amounts}], "heartbeat_ms": 0}
-    frameworks = IDEAL | more.pop("frameworks", {})
-    document = {"cluster": cluster, "workload": {"jobs": jobs}, "frameworks": frameworks}
-    return Scenario.model_validate(document | {"decision": {"tick_ms": 1}} | more)
-
-
-def simulated(read: Scenario, seed: int = 1) -> Run:
-    return Simulation(read, jobs_of(read, Path(), seed), default_settings(), seed).run()
 
 
 def summary(run: Run) -> Summary:
@@ -82,7 +83,7 @@ def test_executors_run_several_tasks_and_grow() -> None:
     run = simulated(scenario(jobs, frameworks=frameworks))
     assert summary(run).containers == 2
     assert completion_s(run).tolist() == pytest.approx([41.0], abs=0.1)
-    grown = simulated(scenario(jobs, slots=64, frameworks=frameworks | {"spark_dynamic": True}))
+    grown = simulated(scenario(jobs, machines(2, 32), frameworks=frameworks | {"spark_dynamic": True}))
     assert summary(grown).containers > 2
     assert completion_s(grown)[0] < 41.0
 
@@ -222,8 +223,10 @@ def test_a_job_without_tasks_ends_at_once() -> None:
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
     failures = {"task_probability": 0.1, "attempts_max": 100, "node_mtbf_s": 100, "node_repair_s": 5}
-    read = scenario([{"stages": [stage(50, 10), stage(20, 5, 0)], "count": 5, "gap_s": 7}], failures=failures, nodes=4)
-    runs = [simulated(read, seed) for seed in (1, 1, 2)]
+    read = scenario(
+        [{"stages": [stage(50, 10), stage(20, 5, 0)], "count": 5, "gap_s": 7}], machines(4, 2), failures=failures
+    )
+    runs = [simulated(read, seed=seed) for seed in (1, 1, 2)]
     bytes_of = [run.built.state.apps.tobytes() + run.built.state.tasks.tobytes() for run in runs]
     assert bytes_of[0] == bytes_of[1]
     assert bytes_of[0] != bytes_of[2]
@@ -232,25 +235,23 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_does_not() -> None:
 
 
 def test_tasks_run_where_their_input_is() -> None:
-    read = scenario([{"stages": [stage(1, 1)]}], nodes=4, slots=16)
+    read = scenario([{"stages": [stage(1, 1)]}], machines(4, 4))
     there = tuple((f"node{at % 2}",) for at in range(8))
     dag = Dag("near", (Stage(0, 8, 5_000, SLOT),))
     job = Job("near", 0, dag, Framework.MAPREDUCE, hosts={0: there})
-    simulation = Simulation(read, arranged([job]), default_settings(), 1)
-    simulation.step(0)
-    simulation.step(1)
-    tasks = simulation.rm.state.tasks
-    nodes = simulation.rm.state.containers["node"][tasks["container"]]
+    made = Simulation(read, arranged([job]), default_settings(), 1)
+    made.step(0)
+    made.step(1)
+    tasks = made.rm.state.tasks
+    nodes = made.rm.state.containers["node"][tasks["container"]]
     assert nodes.tolist() == [at % 2 for at in range(8)]
 
 
 def test_the_oracle_lets_short_jobs_come_first() -> None:
     jobs = [{"name": name, "stages": [stage(4, seconds)]} for name, seconds in (("long", 100), ("short", 1))]
-    read = scenario(jobs, slots=1, nodes=1)
+    read = scenario(jobs, machines(1, 1))
     policy = parse_settings("p.yaml", "policy: {order: {kind: srpt}, estimate: {kind: hints}}")
-    workload = jobs_of(read, Path(), 1)
-    done = completion_s(Simulation(read, workload, policy, 1).run())
-    assert done.tolist() == pytest.approx([404.0, 4.0], abs=0.1)
+    assert completion_s(simulated(read, policy)).tolist() == pytest.approx([404.0, 4.0], abs=0.1)
 
 
 @pytest.mark.parametrize("name", ["sls.json", "rumen.json", "synth.json", "eagle.tr", "swim.tsv", "tpch"])
@@ -267,3 +268,286 @@ def test_traces_of_every_kind_run_to_their_end(name: str) -> None:
     run = Simulation(read, workload, default_settings(), 1, check=False).run()
     assert run.unfinished == 0
     assert summary(run).tasks == workload.tasks > 0
+
+
+# Records of jobs, tasks, nodes and queues: the same rows under every policy, and what they must add up to.
+
+TWO_RACKS = machines(2, 2, racks=2)
+
+
+def test_a_job_has_its_names_and_its_outcome() -> None:
+    jobs: list[dict[str, Any]] = [
+        {"name": "a", "queue": "x", "user": "ann", "tags": ["t"], "stages": [stage(8, 10), stage(1, 5, 0)]},
+        {"name": "b", "queue": "y", "arrival_s": 1, "framework": "mapreduce", "stages": [stage(2, 10)]},
+        {"name": "c", "queue": "y", "arrival_s": 1e6, "stages": [stage(1, 1)]},
+    ]
+    run = simulated(scenario(jobs, TWO_RACKS, queues={"x": {}, "y": {}}, duration_limit_s=100))
+    table = job_records(run)
+    assert table["id"].tolist() == ["a", "b", "c"]
+    assert table["queue"].tolist() == ["x", "y", "y"]
+    assert table["user"].tolist() == ["ann", "user", "user"]
+    assert table["type"].tolist() == ["tez", "mapreduce", "tez"]
+    assert table["tags"].tolist() == [("t",), (), ()]
+    assert table["state"].tolist() == ["done", "done", "ahead"]
+    assert table["tasks"].tolist() == [9, 2, 1]
+    assert table["tasks_done"].tolist() == [9, 2, 0]
+    assert table["work_ms"].tolist() == [85_000, 20_000, 1000]
+    assert table["ran_ms"].tolist() == [85_000, 20_000, 0]
+    assert table["containers"].sum() == run.counts["containers"]
+    assert table["ideal_ms"].tolist() == [85_000 // 4, 10_000, 1000]
+    done = table[table["state"] == "done"]
+    assert ((done["end_ms"] - done["arrival_ms"]) / 1000).tolist() == completion_s(run).tolist()
+    assert (done["arrival_ms"] <= done["start_ms"]).all()
+    assert (table["start_ms"][2], table["end_ms"][2]) == (-1, -1)
+
+
+def test_a_failed_job_has_its_row_so_that_runs_can_be_paired() -> None:
+    failures = {"task_probability": 0.99, "attempts_max": 2}
+    run = simulated(scenario([{"stages": [stage(20, 10)]}, {"stages": []}], TWO_RACKS, failures=failures))
+    table = job_records(run)
+    assert table["state"].tolist() == ["failed", "done"]
+    assert len(completion_s(run)) == 1
+    (document,) = as_json([summarise(run, "p", 1)])["runs"]
+    assert document["job_records"]["state"] == ["failed", "done"]
+    assert document["job_records"]["tags"] == [[], []]
+
+
+def test_tasks_say_where_and_when_they_ran() -> None:
+    jobs_in_order = [{"stages": [stage(0, 1), stage(3, 10, 0), stage(2, 5, 1)]}, {"stages": [stage(5, 1)]}]
+    run = simulated(scenario(jobs_in_order, TWO_RACKS))
+    table = task_records(run)
+    assert table["job"].tolist() == [0] * 5 + [1] * 5
+    assert table["stage"].tolist() == [1, 1, 1, 2, 2] + [0] * 5
+    assert table["index"].tolist() == [0, 1, 2, 0, 1, 0, 1, 2, 3, 4]
+    assert (table["end_ms"] - table["start_ms"]).tolist() == table["duration_ms"].tolist()
+    assert set(table["state"]) == {"done"}
+    jobs, nodes = job_records(run), node_records(run)
+    for at, job in enumerate(jobs):
+        assert table["end_ms"][table["job"] == at].max() == job["end_ms"]
+        assert table["start_ms"][table["job"] == at].min() == job["start_ms"]
+    assert nodes["tasks_done"].tolist() == np.bincount(table["node"], minlength=2).tolist()
+    assert nodes["ran_ms"].sum() == jobs["ran_ms"].sum()
+    assert nodes["rack"].tolist() == ["/rack0", "/rack1"]
+
+
+def test_a_task_that_never_ran_has_no_times() -> None:
+    run = simulated(scenario([{"stages": [stage(1, 1e4), stage(1, 1, 0)]}], TWO_RACKS, duration_limit_s=100))
+    table = task_records(run)
+    assert table["state"].tolist() == ["running", "hidden"]
+    assert table["start_ms"].tolist() == [0, -1]
+    assert table["end_ms"].tolist() == [-1, -1]
+    assert table["node"][1] == -1
+
+
+def test_a_queue_has_a_row_a_window_with_the_share_that_is_plotted() -> None:
+    queues = {"x": {"capacity": 75}, "y": {"capacity": 25}}
+    jobs = [{"queue": name, "stages": [stage(40, 10)]} for name in ("x", "y")]
+    run = simulated(scenario(jobs, TWO_RACKS, queues=queues, report={"window_s": 10}, duration_limit_s=100))
+    table = queue_records(run)
+    assert table["queue"][:3].tolist() == ["root", "x", "y"]
+    assert table["leaf"][:3].tolist() == [False, True, True]
+    assert table["share"][:3].tolist() == pytest.approx([1, 0.75, 0.25], abs=0.05)
+    assert table["guaranteed"][:3].tolist() == [1, 0.75, 0.25]
+    assert table["used vcores"][:3].tolist() == pytest.approx([4, 3, 1], abs=0.1)
+    (document,) = as_json([summarise(run, "p", 1)])["runs"]
+    assert document["leaf_shares"]["x"] == table["share"][table["queue"] == "x"].tolist()
+    assert len(document["leaf_shares"]["x"]) == len(document["windows"])
+    assert document["total"] == {"memory-mb": 4096, "vcores": 4}
+
+
+def test_the_longest_way_through_a_dag() -> None:
+    stages = [stage(2, 10), stage(2, 5, 0, one_to_one=[0]), stage(0, 9, 1), stage(1, 1, 2)]
+    run = simulated(scenario([{"stages": stages}], TWO_RACKS))
+    (job,) = run.built.workload.jobs
+    assert path_ms(job.dag) == 16_000
+
+
+# What a policy learns of simulated jobs: tags, users, priorities, and the time of the day.
+
+STAGE = stage(2, 5)
+DATA = Path(__file__).parents[2] / "data" / "workload"
+PART = """
+class Mine:
+    def keys(self, view):
+        import numpy as np
+        rows = [n for n, row in enumerate(view.applications) if row["id"] > 0]
+        told = [
+            (view.tags(n), view.text(view.applications["user"][n]), int(view.applications["priority"][n])) for n in rows
+        ]
+        with open({seen!r}, "a") as stream:
+            stream.write(repr((view.now_ms, told)) + chr(10))
+        return np.array([-1.0 if "urgent" in view.tags(n) else 0.0 for n in range(len(view.applications))])
+"""
+
+
+ONE_SLOT = machines(1, 1)
+
+
+def seen_by_a_part(read: Scenario, folder: Path) -> tuple[Run, list[Any]]:
+    seen = folder / "seen.txt"
+    (folder / "mine.py").write_text(PART.format(seen=str(seen)))
+    policy = written(folder / "policy.yaml", "policy: {order: {kind: file, path: mine.py, class: Mine}}\n")
+    run = simulated(read, read_settings(policy), folder=folder)
+    return run, [eval(line) for line in seen.read_text().splitlines()]
+
+
+def test_a_part_sees_the_tags_users_and_priorities_of_written_jobs(tmp_path: Path) -> None:
+    jobs: list[dict[str, Any]] = [
+        {"name": "late", "stages": [STAGE], "user": "ann"},
+        {"name": "soon", "stages": [STAGE], "user": "bob", "tags": ["urgent", "etl"], "priority": 7},
+    ]
+    run, seen = seen_by_a_part(scenario(jobs, ONE_SLOT), tmp_path)
+    assert seen[0] == (1_000_000_000, [([], "ann", 0), (["etl", "urgent"], "bob", 7)])
+    ends = dict(zip(("late", "soon"), run.built.state.apps["finish_ms"].tolist(), strict=True))
+    assert ends["soon"] < ends["late"]
+
+
+def test_fifo_goes_by_the_priority_of_applications() -> None:
+    jobs = [{"name": f"p{priority}", "stages": [STAGE], "priority": priority} for priority in (0, 5, 9)]
+    run = simulated(scenario(jobs, ONE_SLOT))
+    assert run.built.state.apps["finish_ms"].tolist() == sorted(run.built.state.apps["finish_ms"], reverse=True)
+
+
+def test_the_clock_shows_when_a_scenario_starts(tmp_path: Path) -> None:
+    _, seen = seen_by_a_part(scenario([{"stages": [STAGE]}], ONE_SLOT, start_s=1_800_000_000), tmp_path)
+    assert seen[0][0] == 1_800_000_000_000
+
+
+def test_a_generator_gives_tags_and_priorities_by_weight_and_changes_nothing_else() -> None:
+    drawn = [
+        jobs_of(scenario_of_generator(more), Path(), 3).jobs
+        for more in ({}, {"tags": {"urgent": 1, "": 3}, "priorities": {0: 1, 4: 1}})
+    ]
+    plain, marked = drawn
+    assert {job.tags for job in plain} == {()}
+    assert {job.priority for job in plain} == {0}
+    assert {job.tags for job in marked} == {(), ("urgent",)}
+    assert {job.priority for job in marked} == {0, 4}
+    assert [(job.arrival_ms, job.dag.tasks, job.user) for job in plain] == [
+        (job.arrival_ms, job.dag.tasks, job.user) for job in marked
+    ]
+
+
+def scenario_of_generator(more: dict[str, Any]) -> Scenario:
+    return scenario([], workload={"generator": {"jobs": 60} | more})
+
+
+def test_readers_take_priorities_and_tags_where_a_trace_has_them(tmp_path: Path) -> None:
+    google = read_workload(DATA / "google")
+    assert all(f"priority:{job.priority}" in job.tags for job in google.jobs)
+    assert {job.priority for job in google.jobs} != {0}
+    trace = tmp_path / "rumen.json"
+    trace.write_text(
+        '{"jobID": "j", "submitTime": 0, "priority": "HIGH", "jobProperties": {"mapreduce.job.tags": "a, b"},'
+        ' "mapTasks": [{"attempts": [{"result": "SUCCESS", "startTime": 0, "finishTime": 9}]}]}'
+    )
+    (job,) = read_workload(trace).jobs
+    assert (job.priority, job.tags) == (4, ("a", "b"))
+
+
+@pytest.mark.parametrize("priority", [-1, 2**31])
+def test_a_priority_is_bounded(priority: int) -> None:
+    with pytest.raises(ValueError, match="priority"):
+        scenario([{"stages": [STAGE], "priority": priority}], ONE_SLOT)
+
+
+# Scenarios with nodes that differ and stages that need some of them.
+
+ZONES = (
+    machines(2, 4, attributes={"zone": "a"}),
+    machines(1, 4, attributes={"zone": "b", "nm.yarn.io/gpu": "yes"}, name="special"),
+)
+
+
+def job(*stages: dict[str, Any], framework: str = "tez", **sections: Any) -> Scenario:
+    """Return one job, on two nodes of zone a and one of zone b with a GPU, four slots each."""
+    return scenario([{"stages": stages, "framework": framework}], *ZONES, **sections)
+
+
+def lasts_s(read: Scenario) -> float:
+    return float(completion_s(simulated(read))[0])
+
+
+def test_tasks_go_only_where_they_may() -> None:
+    assert lasts_s(job(stage(12, 10))) == pytest.approx(10.0, abs=0.01)
+    assert lasts_s(job(stage(12, 10, require="zone=b"))) == pytest.approx(30.0, abs=0.02)
+    assert lasts_s(job(stage(12, 10, require="zone=a;gpu!=yes"))) == pytest.approx(20.0, abs=0.02)
+    assert lasts_s(job(stage(12, 10, prefer="zone=b"))) == pytest.approx(10.0, abs=0.01)
+    assert lasts_s(job(stage(12, 10, require="host=special2"), framework="mapreduce")) == pytest.approx(30.0, abs=0.02)
+
+
+def test_a_container_is_used_again_only_for_tasks_that_may_be_where_it_is() -> None:
+    # The second stage may not use what the first one leaves.
+    read = job(stage(8, 10, require="zone=a"), stage(8, 10, 0, require="zone=b"))
+    assert lasts_s(read) == pytest.approx(30.0, abs=0.02)
+
+
+def tagged(*tags: str, **more: Any) -> Scenario:
+    """Return the scenario with a job whose tags say what its nodes must be."""
+    return scenario([{"stages": [stage(12, 10, **more)], "tags": tags}], *ZONES)
+
+
+def test_tags_of_a_job_require_as_on_a_cluster() -> None:
+    assert lasts_s(tagged("treadle:require=zone=b")) == pytest.approx(30.0, abs=0.02)
+    assert lasts_s(tagged("treadle:require=zone=a", require="gpu!=yes")) == pytest.approx(20.0, abs=0.02)
+    assert lasts_s(tagged("treadle:prefer=zone=b")) == pytest.approx(10.0, abs=0.01)
+    with pytest.raises(UserError, match=r"a tag cannot be read: treadle:require: .*expected one of"):
+        simulation(tagged("treadle:require=zone"))
+
+
+@pytest.mark.parametrize("tag", ["treadle:gang=abc", "treadle:gang=-3", "treadle:workers=", "treadle:workers=1.5"])
+def test_a_tag_without_its_number_is_refused(tag: str) -> None:
+    name = tag.partition("=")[0]
+    with pytest.raises(UserError, match=rf"job job0: a tag cannot be read: {name}: .* write one, as {name}=4"):
+        simulation(tagged(tag))
+
+
+def test_tags_that_nobody_reads_are_warned_of() -> None:
+    found = simulation(tagged("treadle:gangs=2", "treadle:etl.daily", "treadle:gang=2", "treadle:odd=1", "etl")).run()
+    assert found.warnings == (
+        "tag 'treadle:gangs=2' of 1 job: Treadle reads no treadle:gangs=; did you mean gang?",
+        (
+            "tag 'treadle:odd=1' of 1 job: Treadle reads no treadle:odd=; it reads treadle:gang=, treadle:prefer=, "
+            "treadle:require=, treadle:workers="
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "read", [job(stage(12, 10, require="zone=b")), tagged("treadle:require=zone=b")], ids=["stage", "tag"]
+)
+def test_the_simulated_resource_manager_refuses_a_violation(read: Scenario) -> None:
+    made = simulation(read)
+    made.rm.advance(0)
+    column = np.zeros(1, np.int32)
+    assert made.rm.commit(Proposals(column, column, column), 0).fate.tolist() == [int(Fate.CONSTRAINT)]
+    assert made.rm.commit(Proposals(column, column, column + 2), 0).fate.tolist() == [int(Fate.COMMITTED)]
+
+
+def test_the_invariants_find_a_container_where_it_must_not_be() -> None:
+    made = simulation(job(stage(12, 10, require="zone=b")))
+    made.step(0)
+    made.step(100)
+    held = np.flatnonzero(made.rm.state.containers["state"] != ContainerState.FREE)
+    assert len(held)
+    made.rm.state.containers["node"][held[0]] = 0
+    with pytest.raises(InvariantError, match="must not use"):
+        made.step(200)
+
+
+def test_a_wrong_requirement_is_refused_with_its_place() -> None:
+    text = """cluster:
+  nodes: [{count: 1, resources: {memory-mb: 1024, vcores: 1}}]
+workload:
+  jobs:
+    - stages: [{tasks: 1, duration_s: 1, require: "zone"}]
+"""
+    with pytest.raises(ConfigError, match=r"x.yaml:5: workload.jobs.0.stages.0.require: .*expected one of"):
+        parse_scenario("x.yaml", text)
+
+
+def test_a_spark_job_has_one_requirement() -> None:
+    one = job(stage(8, 10, require="zone=b"), framework="spark", frameworks={"spark_tasks_per_executor": 1})
+    assert lasts_s(one) >= 20.0
+    with pytest.raises(UserError, match="write the same for each"):
+        simulation(job(stage(8, 10, require="zone=b"), stage(8, 10, 0), framework="spark"))

@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.scenarios import SLOT, machines, simulated, stage
 
 from treadle.config.errors import ConfigError
-from treadle.config.parts import PARTS, Part
-from treadle.config.settings import Settings, default_settings
+from treadle.config.settings import default_settings, with_parts
 from treadle.errors import UserError
-from treadle.simulator.jobs import jobs_of
 from treadle.simulator.scenario import Scenario, parse_scenario
-from treadle.simulator.simulation import Run, Simulation
+from treadle.simulator.simulation import Run
 
 SHARES = ["capacity", "hdrf", "deficit"]
 
 
-def sharing(kind: str) -> Settings:
-    settings = default_settings()
-    found = PARTS.kinds("share")[kind]
-    return replace(settings, policy=replace(settings.policy, share=Part(found, found.parameters())))
-
-
 def job(queue: str, tasks: int = 4, **more: Any) -> dict[str, Any]:
-    stage = {"tasks": tasks, "duration_s": 2, "demand": more.pop("demand", {"memory-mb": 1024, "vcores": 1})}
-    return {"stages": [stage], "queue": queue, **more}
+    return {"stages": [stage(tasks, 2, demand=more.pop("demand", SLOT))], "queue": queue, **more}
 
 
 def run(queues: dict[str, Any], jobs: list[dict[str, Any]], share: str = "capacity", **more: Any) -> Run:
-    nodes = [{"count": more.pop("nodes", 2), "resources": {"memory-mb": 8192, "vcores": 8}}]
-    cluster = {"nodes": nodes, **more.pop("cluster", {})}
+    cluster = {"nodes": [machines(more.pop("nodes", 2), 8)], **more.pop("cluster", {})}
     decision = {"idle_ms": 120_000}  # an hour of waiting in vain has few decisions
     document = {"cluster": cluster, "queues": queues, "workload": {"jobs": jobs}, "decision": decision, **more}
-    scenario = Scenario.model_validate(document)
-    return Simulation(scenario, jobs_of(scenario, Path(), 1), sharing(share), 1).run()
+    return simulated(Scenario.model_validate(document), with_parts(default_settings(), {"share": share}))
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -88,7 +76,7 @@ def test_ten_thousand_leaves() -> None:
 @pytest.mark.parametrize("share", SHARES)
 def test_a_leaf_that_comes_and_goes_every_tick(share: str) -> None:
     brief = {**job("a", tasks=1), "count": 60, "gap_s": 0.2}
-    brief["stages"] = [{"tasks": 1, "duration_s": 0.05, "demand": {"memory-mb": 1024, "vcores": 1}}]
+    brief["stages"] = [stage(1, 0.05)]
     queues = {"a": {"capacity": 50}, "b": {"capacity": 50}}
     frameworks = {"heartbeat_ms": 0}
     cluster = {"heartbeat_ms": 0}

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.special import stdtrit
+from tests.support.cli import Cli
+from tests.support.files import written
 
-from treadle.cli.main import run
 from treadle.simulate.comparison import (
     interval_of,
     interval_of_difference,
@@ -87,17 +88,15 @@ def test_figures_are_of_jobs_that_ended_well_by_size() -> None:
     assert "completion, mean, over 1,000" not in found
 
 
-def test_simulate_shows_changes_against_a_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    scenario = tmp_path / "scenario.yaml"
-    scenario.write_text(SCENARIO)
+def test_simulate_shows_changes_against_a_baseline(tmp_path: Path, cli: Cli) -> None:
+    scenario = written(tmp_path / "scenario.yaml", SCENARIO)
     chosen = [word for name in ("fair", "fifo") for word in ("--policy", name)]
-    assert run(["simulate", str(scenario), *chosen, "--seeds", "2", "--baseline", "fair"]) == 0
-    out = capsys.readouterr().out
+    out = cli(["simulate", str(scenario), *chosen, "--seeds", "2", "--baseline", "fair"]).out
     table = out[out.index("Changes against fair") :]
     assert "undecided" in table or "more" in table
     assert "jobs over 10 % later" in table
-    assert run(["simulate", str(scenario), "--policy", "fifo", "--baseline", "fair"]) == 2
-    assert "--baseline: 'fair' is not one of the policies: fifo; add --policy fair" in capsys.readouterr().err
+    error = cli(["simulate", str(scenario), "--policy", "fifo", "--baseline", "fair"], 2).err
+    assert "--baseline: 'fair' is not one of the policies: fifo; add --policy fair" in error
 
 
 # Intervals by Student's t over seeds.

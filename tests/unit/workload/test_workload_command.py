@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cli import Cli
 
 from treadle.cli.main import run
 from treadle.workload.generate import poisson
@@ -21,14 +22,13 @@ DATA = Path(__file__).parents[2] / "data" / "workload"
 PNG = b"\x89PNG"
 
 
-def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert run(("workload", "show", *arguments, "--json")) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+def shown(cli: Cli, *arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cli(("workload", "show", *arguments, "--json")).out)
     return found
 
 
-def test_the_figures_of_a_file(capsys: pytest.CaptureFixture[str]) -> None:
-    found = shown(capsys, str(DATA / "sls.json"), "--capacity", "vcores=2", "--capacity", "memory-mb=4096")
+def test_the_figures_of_a_file(cli: Cli) -> None:
+    found = shown(cli, str(DATA / "sls.json"), "--capacity", "vcores=2", "--capacity", "memory-mb=4096")
     assert (found["format"], found["jobs"], found["stages"], found["tasks"]) == ("sls", 3, 6, 12)
     assert (found["first_arrival_ms"], found["last_arrival_ms"]) == (1000, 4000)
     # Maps 5 and 3 s, two reduces of 7 s, twice three tasks of 0.5 s and one of 0.9 s, each on one core.
@@ -45,22 +45,21 @@ def test_the_figures_of_a_file(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["sls.json", "synth.json", "rumen.json", "google", "eagle.tr", "tpch", "swim.tsv"])
-def test_the_table_says_how_much_there_is(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    figures = shown(capsys, str(DATA / name))
-    assert run(("workload", "show", str(DATA / name))) == 0
-    printed = capsys.readouterr().out
+def test_the_table_says_how_much_there_is(name: str, cli: Cli) -> None:
+    figures = shown(cli, str(DATA / name))
+    printed = cli(("workload", "show", str(DATA / name))).out
     assert f"{figures['tasks']:,}" in printed
     assert "vcores" in printed
     assert ("Note:" in printed) == bool(figures["notes"])
 
 
-def test_a_seed_draws_other_jobs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_seed_draws_other_jobs(cli: Cli) -> None:
     file = str(DATA / "synth.json")
-    assert shown(capsys, file) == shown(capsys, file, "--seed", "7")
-    assert shown(capsys, file) != shown(capsys, file, "--seed", "8")
+    assert shown(cli, file) == shown(cli, file, "--seed", "7")
+    assert shown(cli, file) != shown(cli, file, "--seed", "8")
 
 
-def test_a_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plot(tmp_path: Path, cli: Cli) -> None:
     assert run(("workload", "show", str(DATA / "swim.tsv"), "--plot", str(tmp_path / "new"))) == 0
     assert (tmp_path / "new" / "swim-workload.png").read_bytes().startswith(PNG)
 
@@ -85,11 +84,8 @@ def test_any_number_of_jobs_can_be_drawn(jobs: int, tmp_path: Path) -> None:
         ((str(DATA / "sls.json"), "--plot", str(DATA / "sls.json")), "name a folder that can be written"),
     ],
 )
-def test_a_mistake_is_answered_in_words(
-    arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(("workload", "show", *arguments)) == 2
-    said = capsys.readouterr().err
+def test_a_mistake_is_answered_in_words(arguments: tuple[str, ...], expected: str, cli: Cli) -> None:
+    said = cli(("workload", "show", *arguments), 2).err
     assert expected in said
     assert "Traceback" not in said
 
