@@ -43,19 +43,20 @@ final class ContainerSection {
   /** Writes a step; {@code attempt} is the current attempt of the container's application, null if there is none. */
   void write(Draft draft, ContainerStep step, ApplicationSection.Row attempt) {
     ContainerId id = step.container;
-    ApplicationSection.Row row = attempt != null && (isOf(id, attempt) || isKept(id, attempt)) ? attempt : null;
+    if ((step.kind == ContainerStep.LAUNCHED || step.kind == ContainerStep.COMPLETED) && attempt != null
+        && writeAgain(draft, attempt, id, step.kind, step.timeMs, step.exitStatus)) {
+      return;
+    }
+    boolean its = attempt != null && (isOf(id, attempt) || attempt.app.getRMContainer(id) != null);
     boolean ours = step.kind == ContainerStep.ALLOCATED ? step.byTreadle : treadles.contains(id);
-    long[] values = draft.section(Section.CONTAINERS).i64(number(id, row)).i32(row == null ? -1 : row.index)
-        .i32(step.requestKey == null ? 0 : step.requestKey.getPriority().getPriority()).i32(nodes.index(step.node))
-        .u8(step.kind).i64(step.timeMs).i64(step.createdMs).i32(step.exitStatus).flag(ours).flag(step.am)
-        .amounts(step.capability).endIfOther(null);
+    long[] values = draft.section(Section.CONTAINERS).i64(number(id, its ? attempt : null))
+        .i32(its ? attempt.index : -1).i32(step.requestKey == null ? 0 : step.requestKey.getPriority().getPriority())
+        .i32(nodes.index(step.node)).u8(step.kind).i64(step.timeMs).i64(step.createdMs).i32(step.exitStatus)
+        .flag(ours).flag(step.am).amounts(step.capability).endIfOther(null);
     if (step.kind == ContainerStep.COMPLETED) {
       treadles.remove(id);
-      if (row != null) {
-        row.containersAlive.remove(id);
-      }
-    } else if (row != null) {
-      row.containersAlive.put(id, values);
+    } else if (its) {
+      attempt.containersAlive.put(id, values);
       if (ours) {
         treadles.add(id);
       }
@@ -71,11 +72,6 @@ final class ContainerSection {
 
   private static boolean isOf(ContainerId container, ApplicationSection.Row attempt) {
     return attempt.app.getApplicationAttemptId().equals(container.getApplicationAttemptId());
-  }
-
-  /** Whether an attempt has a container of an earlier one; of one that has just ended what was sent shows that. */
-  private static boolean isKept(ContainerId container, ApplicationSection.Row attempt) {
-    return attempt.containersAlive.containsKey(container) || attempt.app.getRMContainer(container) != null;
   }
 
   /** Compares what was sent of an attempt's containers with the scheduler's, and writes what was not seen. */
@@ -94,23 +90,27 @@ final class ContainerSection {
       differing.retainAll(row.differing);
       row.differing = Collections.emptySet();
       for (ContainerId id : differing) {
-        if (row.containersAlive.containsKey(id)) {
-          writeEnd(draft, id, row);
-        } else {
+        if (!writeAgain(draft, row, id, ContainerStep.COMPLETED, draft.rmTimeMs, ContainerExitStatus.INVALID)) {
           write(draft, step(live.get(id)), row);
         }
       }
     }
   }
 
-  /** Writes that a container has ended, in a way that was not seen. */
-  private void writeEnd(Draft draft, ContainerId id, ApplicationSection.Row row) {
-    long[] values = row.containersAlive.remove(id);
-    values[EVENT] = ContainerStep.COMPLETED;
-    values[TIME] = draft.rmTimeMs;
-    values[EXIT_STATUS] = ContainerExitStatus.INVALID;
-    draft.section(Section.CONTAINERS).write(values);
-    treadles.remove(id);
+  /** Writes the last row of a container again, for another step; answers whether there is one. */
+  private boolean writeAgain(Draft draft, ApplicationSection.Row row, ContainerId id, int kind, long timeMs, int exit) {
+    long[] sent = row.containersAlive.get(id);
+    if (sent != null) {
+      sent[EVENT] = kind;
+      sent[TIME] = timeMs;
+      sent[EXIT_STATUS] = exit;
+      draft.section(Section.CONTAINERS).write(sent);
+      if (kind == ContainerStep.COMPLETED) {
+        row.containersAlive.remove(id);
+        treadles.remove(id);
+      }
+    }
+    return sent != null;
   }
 
   /** Writes the containers of a new row that are alive: in a snapshot all, else those of earlier attempts. */
