@@ -50,15 +50,15 @@ class Part:
 PARTS = {
     "flink-ha": Part("flink:run", jars="flink", python="flink"),
     "skein": Part("skein:run", python="skein"),
-    "services": Part("services:run", jars="services"),
+    "services": Part("services:constraints", jars="services"),
     "hive-tez": Part("hive:run", jars="hive"),
     "spark-3.5": Part("spark:run_3_5", python="spark-3.5"),
     "spark-4": Part("spark:run_4"),
-    "kept-containers": Part("kept:run", jars="services"),
-    "moved": Part("moved:run", jars="services"),
-    "drained": Part("drained:run", jars="services"),
-    "queues": Part("queues:run", jars="services"),
-    "failover": Part("failover:run", jars="services"),
+    "kept-containers": Part("services:kept", jars="services"),
+    "moved": Part("services:moved", jars="services"),
+    "drained": Part("services:drained", jars="services"),
+    "queues": Part("services:queues", jars="services"),
+    "failover": Part("services:failover", jars="services"),
 }
 """All parts, in the order in which they run."""
 
