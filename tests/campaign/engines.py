@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tests.campaign.clusters import LEASE_BACK_S, check, check_idle, folder, last_error
 from tests.campaign.slices import Slice
-from tests.support.clusters import for_shell_jobs
+from tests.support.clusters import engines_cluster
 from tests.support.engines import allocated_at_s, figures_of, lost_at_s, process_of, served_by
 from tests.support.jobs import Job, shell_job
 
@@ -31,9 +31,6 @@ engines:
   second: {select: {queues: [root.second]}, policy: {order: {kind: srpt}}, conflicts: coarse, fallback: third}
   third: {policy: {fit: {kind: random_fit}}, fallback: first}
 """
-
-LEASE_MS: Final = 30_000
-"""So long that a busy machine costs no engine its lease; that of one that was killed ends with its connection."""
 
 CONTAINERS: Final = 160
 CONTAINER_MS: Final = 4_000
@@ -182,24 +179,8 @@ class Engines:
 
 def run(work: Slice) -> None:
     """Kill engines of a cluster of the slice's own until the slice is over."""
-    own = folder(work.part, work.seed)
-    (own / "treadle.yaml").write_text(TREADLE_YAML, encoding="utf-8")
-    (own / "queues.xml").write_text(queues(), encoding="utf-8")
-    overrides = {
-        "yarn.scheduler.treadle.lease-ms": str(LEASE_MS),
-        "yarn.scheduler.treadle.starvation-ms": "0",
-        **for_shell_jobs(own / "cluster"),
-    }
-    settings = ClusterSettings(
-        nodes=1,
-        memory_mb=4096,
-        vcores=64,
-        policy=own / "treadle.yaml",
-        queues=own / "queues.xml",
-        overrides=overrides,
-        start_timeout_s=LEASE_BACK_S,
-    )
-    with MiniCluster(settings, own / "cluster") as cluster:
+    settings = ClusterSettings(nodes=1, memory_mb=4096, vcores=64, start_timeout_s=LEASE_BACK_S)
+    with engines_cluster(folder(work.part, work.seed), settings, TREADLE_YAML, queues()) as cluster:
         cluster.wait_for("all engines", lambda: served_by(cluster) == {name: name for name in ENGINES}, LEASE_BACK_S)
         engines = Engines(cluster, work)
         while work.left_s > min(SETTLE_S, 30 * work.minutes) or not work.counts:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.support.accounts import wait_adds_up, wait_settled
-from tests.support.clusters import QUEUES, for_shell_jobs
+from tests.support.clusters import engines_cluster
 from tests.support.engines import figures_of, owner_of, process_of, served_by
 from tests.support.files import written
 from tests.support.jobs import Job, shell_job, sleep_job
@@ -40,19 +40,8 @@ engines:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
     folder = tmp_path_factory.mktemp("engines-change")
-    policy, queues = folder / "treadle.yaml", folder / "queues.xml"
-    policy.write_text(TWO, encoding="utf-8")
-    queues.write_text(QUEUES, encoding="utf-8")
-    overrides = {
-        # so long that a busy machine costs no engine its lease
-        "yarn.scheduler.treadle.lease-ms": "30000",
-        "yarn.scheduler.treadle.starvation-ms": "0",
-        **for_shell_jobs(folder / "cluster"),
-    }
-    settings = ClusterSettings(
-        nodes=1, memory_mb=8192, vcores=32, policy=policy, queues=queues, recovery=True, overrides=overrides
-    )
-    with MiniCluster(settings, folder / "cluster") as started:
+    settings = ClusterSettings(nodes=1, memory_mb=8192, vcores=32, recovery=True)
+    with engines_cluster(folder, settings, TWO) as started:
         wait_home(started, ["batch", "rest"])
         yield started
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from tests.support.clusters import QUEUES, for_shell_jobs
+from tests.support.clusters import engines_cluster
 from tests.support.engines import served_by
 from tests.support.jobs import Job, shell_job, sleep_job
 from tests.support.telling_sidecar import told, write_command
@@ -109,20 +109,10 @@ class Bench:
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     folder = tmp_path_factory.mktemp("specialist")
-    policy, queues, said, store = (folder / name for name in ("treadle.yaml", "queues.xml", "said", "profiles.db"))
-    policy.write_text(ROSTER.format(base=BASE, store=store), encoding="utf-8")
-    queues.write_text(QUEUES, encoding="utf-8")
-    overrides = {
-        # so long that a busy machine costs no engine its lease
-        "yarn.scheduler.treadle.lease-ms": "30000",
-        "yarn.scheduler.treadle.starvation-ms": "0",
-        "yarn.scheduler.treadle.python.command": str(write_command(folder / "telling", said)),
-        **for_shell_jobs(folder / "cluster"),
-    }
-    settings = ClusterSettings(
-        nodes=1, memory_mb=SLOTS * SLOT_MB, vcores=64, policy=policy, queues=queues, overrides=overrides
-    )
-    with MiniCluster(settings, folder / "cluster") as cluster:
+    said, store = folder / "said", folder / "profiles.db"
+    overrides = {"yarn.scheduler.treadle.python.command": str(write_command(folder / "telling", said))}
+    settings = ClusterSettings(nodes=1, memory_mb=SLOTS * SLOT_MB, vcores=64, overrides=overrides)
+    with engines_cluster(folder, settings, ROSTER.format(base=BASE, store=store)) as cluster:
         mine = {name: name for name in ("narrow", "wide", "rest")}
         cluster.wait_for("three engines", lambda: served_by(cluster) == mine, 300)
         yield Bench(cluster, said, store)

@@ -14,9 +14,8 @@ from typing import Any
 import psutil
 import pytest
 from tests.support.accounts import wait_adds_up
-from tests.support.clusters import QUEUES
+from tests.support.clusters import engines_cluster
 from tests.support.engines import figures_of, process_of
-from tests.support.files import written
 from tests.support.jobs import sleep_job
 from tests.support.optional import present
 
@@ -40,12 +39,7 @@ engines:
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
     folder = tmp_path_factory.mktemp("two-engines")
-    policy = written(folder / "treadle.yaml", TREADLE_YAML)
-    # so long that a busy machine costs no engine its lease; that of one that was killed ends with its connection
-    overrides = {"yarn.scheduler.treadle.lease-ms": "30000", "yarn.scheduler.treadle.starvation-ms": "0"}
-    queues = written(folder / "queues.xml", QUEUES)
-    settings = ClusterSettings(nodes=1, memory_mb=8192, policy=policy, queues=queues, overrides=overrides)
-    with MiniCluster(settings, folder / "cluster") as cluster:
+    with engines_cluster(folder, ClusterSettings(nodes=1, memory_mb=8192), TREADLE_YAML) as cluster:
         yield cluster
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,30 @@ QUEUES = """<configuration>
 def for_shell_jobs(folder: Path) -> dict[str, str]:
     """Return what a cluster in a folder has in yarn-site.xml for jobs of the distributed shell."""
     return {"yarn.nodemanager.admin-env": node_environment(str(folder.resolve()))}
+
+
+def engines_cluster(
+    folder: Path, settings: ClusterSettings, roster: str, queues: str = QUEUES, lease_ms: int = 30_000
+) -> MiniCluster:
+    """Return a cluster, not yet started, of several engines.
+
+    Args:
+        folder: where its files lie.
+        settings: all others.
+        roster: the text of its treadle.yaml.
+        queues: the text of its capacity-scheduler.xml.
+        lease_ms: by default so long that a busy machine costs no engine its lease; that of one that was killed ends
+            with its connection.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    overrides = {
+        "yarn.scheduler.treadle.lease-ms": str(lease_ms),
+        "yarn.scheduler.treadle.starvation-ms": "0",
+        **for_shell_jobs(folder / "cluster"),
+        **settings.overrides,
+    }
+    policy, leaves = written(folder / "treadle.yaml", roster), written(folder / "queues.xml", queues)
+    return MiniCluster(replace(settings, policy=policy, queues=leaves, overrides=overrides), folder / "cluster")
 
 
 def explain(cluster: MiniCluster, application: str) -> dict[str, Any]:

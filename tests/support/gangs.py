@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tests.support.clusters import QUEUES
+from tests.support.clusters import engines_cluster
 from tests.support.engines import served_by
 from tests.support.masters import Master, Masters
 
@@ -52,22 +52,8 @@ START_S: Final = 300.0
 
 def gang_cluster(folder: Path) -> MiniCluster:
     """Return a cluster, not yet started, of one node and two engines."""
-    folder.mkdir(parents=True, exist_ok=True)
-    policy, queues = folder / "treadle.yaml", folder / "queues.xml"
-    policy.write_text(TREADLE_YAML, encoding="utf-8")
-    queues.write_text(QUEUES, encoding="utf-8")
-    # so long that a busy machine costs no engine its lease; gangs that find no room are no idle engine
-    overrides = {"yarn.scheduler.treadle.lease-ms": "30000", "yarn.scheduler.treadle.starvation-ms": "0"}
-    settings = ClusterSettings(
-        nodes=1,
-        memory_mb=SLOTS * CONTAINER_MB,
-        vcores=4 * SLOTS,
-        policy=policy,
-        queues=queues,
-        overrides=overrides,
-        start_timeout_s=START_S,
-    )
-    return MiniCluster(settings, folder / "cluster")
+    settings = ClusterSettings(nodes=1, memory_mb=SLOTS * CONTAINER_MB, vcores=4 * SLOTS, start_timeout_s=START_S)
+    return engines_cluster(folder, settings, TREADLE_YAML)
 
 
 def wait_engines(cluster: MiniCluster) -> None:
