@@ -15,8 +15,7 @@ from typing import Any, Final, TypeVar
 
 from treadle.dag.dag import Dag, DagError, Stage, ordered
 from treadle.errors import UserError, install_extra
-from treadle.history.profile import JobProfile, RecentRun, StageProfile
-from treadle.history.run import JobRun, Measured, StageRun
+from treadle.history.profile import JobProfile, JobRun, Measured, RecentRun, StageProfile, StageRun
 
 FILE_BYTES_MAX: Final = 256 << 20
 

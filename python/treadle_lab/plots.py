@@ -11,8 +11,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
+from treadle.plots import STYLE, styles
 from treadle.simulate.comparison import interval_of, verdict_of
-from treadle.simulate.plots import STYLE, styles
 from treadle_lab.rows import Row
 
 DASHES: Final = ("-", "--", ":", "-.")

@@ -15,7 +15,7 @@ from tests.baseline.recording import explanations, proposals, record
 from tests.support.doctor import write_site
 from tests.support.google_extract import write_extract
 
-from treadle.admin.host.plan import CLASS
+from treadle.admin.plan import CLASS
 from treadle.cli import main
 from treadle_lab.fairness.algorithms import ALGORITHMS
 

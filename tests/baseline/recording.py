@@ -21,7 +21,7 @@ from treadle.explain.application import explain_application
 from treadle.explain.situation import Situation
 from treadle.proposals import Proposals
 from treadle.simulate import Scenario
-from treadle.simulator.jobs import jobs_of
+from treadle.simulator.scenario import jobs_of
 from treadle.simulator.simulation import Simulation
 
 RENAMED: Final[dict[str, str]] = {}

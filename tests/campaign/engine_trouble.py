@@ -35,7 +35,7 @@ from treadle.live import engine_child
 from treadle.sidecar import child, roster
 from treadle.sidecar.child import ChildProcess, Work
 from treadle.sidecar.hub import Hub
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.scenario import ScenarioModel
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import FrameDecoder
 
@@ -101,7 +101,7 @@ class Watched(ChildProcess):
         return content
 
 
-def scenario(seconds: float) -> Scenario:
+def scenario(seconds: float) -> ScenarioModel:
     """Return a cluster with a steady load in each of four queues: three quarters of what these may use."""
     stage = {"tasks": 40, "duration_s": 3, "demand": {"memory-mb": 1024, "vcores": 1}}
     engines = (VICTIM, FALLBACK, *OTHERS)
@@ -109,7 +109,7 @@ def scenario(seconds: float) -> Scenario:
         {"stages": [stage], "queue": name, "count": round(seconds) + 60, "gap_s": 1, "arrival_s": at / len(engines)}
         for at, name in enumerate(engines)
     ]
-    return Scenario.model_validate(
+    return ScenarioModel.model_validate(
         {
             "cluster": {"nodes": [{"count": 200, "resources": {"memory-mb": 4096, "vcores": 4}}]},
             "queues": {name: {"capacity": 20, "maximum_capacity": 20} for name in engines},

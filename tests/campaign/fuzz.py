@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.campaign.fuzz_seeds import ROOT, SEEDS
 from tests.campaign.slices import Slice
 
-from treadle.admin.jars import shim_jar
+from treadle.shipped import shim_jar
 from treadle_lab.minicluster.settings import gather
 
 FOLDER = ROOT / "build" / "campaign"

@@ -21,8 +21,8 @@ from treadle.am.registries import read_stage_report
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.errors import UserError
-from treadle.history.importers.outcome import Source
-from treadle.history.importers.sources import read_source
+from treadle.history.outcome import Source
+from treadle.history.sources import read_source
 from treadle.policy.catalogue import register_parts
 from treadle.wire import frames as decoder
 from treadle.wire.answer import decode_answer
@@ -126,7 +126,7 @@ def main() -> None:
 
     at = sys.argv.index("--")
     name, *mutant = sys.argv[1:at]
-    for part in ("treadle.wire.", "treadle.am.", "treadle.config.", "treadle.history.importers."):
+    for part in ("treadle.wire.", "treadle.am.", "treadle.config.", "treadle.history."):
         for module in [each for each in sys.modules if each.startswith(part)]:
             for value in list(vars(sys.modules[module]).values()):
                 if callable(value) and getattr(value, "__module__", "") == module and hasattr(value, "__code__"):

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.docker.cluster import START, DockerCluster
 
-from treadle.yarn.web import open_session
+from treadle.yarn.pages import open_session
 
 KEYTABS = Path("/etc/security/keytabs")
 KEYTAB = KEYTABS / "service.keytab"

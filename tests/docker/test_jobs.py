@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.docker.cluster import HOME, SLEEP, START, WORKERS, DockerCluster, Submitted
 
-from treadle.admin.jars import spark_jar, tez_jar
+from treadle.shipped import spark_jar, tez_jar
 from treadle_lab import demo
 from treadle_lab.minicluster.site import FRUGAL
 

@@ -15,7 +15,7 @@ from treadle.dag.dag import Dag, Stage
 from treadle.engine import Engine
 from treadle.events import TaskEstimates
 from treadle.history.splits import Split, SplitFollower, SplitOrder
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import Simulation
 from treadle.workload.job import Framework, Job, arranged
 
@@ -367,7 +367,7 @@ def _errors(local: bool, known: bool, seed: int) -> tuple[list[float], list[floa
     """Run jobs; return the pilots' estimates over the true durations, and their standard errors, as logarithms."""
     generator = np.random.default_rng(seed)
     made = [_job(generator, number, local) for number in range(JOBS)]
-    scenario = Scenario.model_validate(
+    scenario = ScenarioModel.model_validate(
         {
             # heartbeats of a second would make each task half a second longer, which is another matter
             "cluster": {"nodes": [{"count": NODES, "resources": {"memory-mb": 40, "vcores": 40}}], "heartbeat_ms": 0},

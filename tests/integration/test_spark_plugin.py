@@ -10,10 +10,10 @@ from tests.support.accounts import wait_settled
 from tests.support.jobs import sleep_job
 from typer.testing import CliRunner
 
-from treadle.admin.jars import spark_jar
 from treadle.cli.profiles import app
 from treadle.history.profile import JobProfile
 from treadle.history.store import open_store
+from treadle.shipped import spark_jar
 from treadle_lab.demo.jobs import spark_submit
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings

@@ -10,7 +10,7 @@ import pytest
 from tests.support.clusters import explain
 from tests.support.masters import Master, Masters
 
-from treadle.admin.install import ready_made
+from treadle.shipped import ready_made
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
 from treadle_lab.minicluster.site import CS, write_site

@@ -13,8 +13,8 @@ import pytest
 from tests.support.accounts import wait_settled
 from tests.support.jobs import Job
 
-from treadle.admin.jars import tez_jar
 from treadle.history.store import open_store
+from treadle.shipped import tez_jar
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
 from treadle_lab.minicluster.site import free_ports

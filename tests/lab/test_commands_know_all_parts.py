@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.fresh_process import knows_all_parts, treadle
 
-from treadle.admin.install import ready_made
+from treadle.shipped import ready_made
 
 COMMANDS = (
     "minicluster start --folder {folder}/cluster --policy {file}",

@@ -16,8 +16,8 @@ import pytest
 from treadle.cli import main
 from treadle.dag.dag import Dag, Stage
 from treadle.simulate.comparison import FEW
+from treadle.workload.clusters import google_jobs
 from treadle.workload.job import Job, arranged
-from treadle.workload.traces.clusters import google_jobs
 from treadle_lab.gains.cell import (
     BASELINE,
     ONE_QUEUE,

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from treadle.dag.dag import Shape, generate
 from treadle.errors import UserError
-from treadle.simulator.plans import planned_machines
+from treadle.simulator.feed import planned_machines
 from treadle_lab.cli.reproduce.graphene_factorial import app
 from treadle_lab.harness.runs import Asked
 from treadle_lab.papers.graphene import factorial

@@ -11,7 +11,7 @@ import yaml
 
 from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
-from treadle.history.run import recurrence_key
+from treadle.history.profile import recurrence_key
 from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
 from treadle.policy.catalogue import register_parts

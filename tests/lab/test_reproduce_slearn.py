@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from treadle.errors import UserError
 from treadle.simulator.feed import JobHints
-from treadle.workload.job import JobFeatures, JobRecord
 from treadle_lab.cli.reproduce.slearn import app
+from treadle_lab.estimators import JobFeatures, JobRecord
 from treadle_lab.harness.runs import Asked
 from treadle_lab.papers.slearn.experiment import Draws, Outcome, SchemeRun, run_draws, run_model
 from treadle_lab.papers.slearn.figures import bins, report_of, variation, waiting

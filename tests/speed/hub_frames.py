@@ -30,7 +30,7 @@ from treadle.config.settings import RosterEngine
 from treadle.live.door import Close, close_all
 from treadle.sidecar.child import ChildProcess
 from treadle.sidecar.hub import Hub
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.scenario import ScenarioModel
 from treadle.wire.answer import Answer, decode_answer
 
 MODES: Final = (0, 1, 2, 4)
@@ -41,11 +41,11 @@ WARM_S: Final = 10.0
 Decide = Callable[[bytes, int], bytes]
 
 
-def scenario(seconds: float) -> Scenario:
+def scenario(seconds: float) -> ScenarioModel:
     """Return a cluster with a steady load of 800 containers a second: three fifths of what there is."""
     stage = {"tasks": 200, "duration_s": 3, "demand": {"memory-mb": 1024, "vcores": 1}}
     job = {"stages": [stage], "count": round(seconds) + 60, "gap_s": 1}
-    return Scenario.model_validate(
+    return ScenarioModel.model_validate(
         {
             "cluster": {"nodes": [{"count": NODES, "resources": {"memory-mb": 4096, "vcores": 4}}]},
             "queues": {f"q{number}": {"capacity": 100 // QUEUES} for number in range(QUEUES)},

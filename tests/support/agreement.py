@@ -19,8 +19,8 @@ from treadle.config.reader import read_settings
 from treadle.config.settings import Settings
 from treadle.dag.dag import Dag, Stage
 from treadle.policy.catalogue import register_parts
-from treadle.simulator.cluster.state import AppState
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.cluster.tables import AppState
+from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import Simulation
 from treadle.workload.job import Framework, Job, Workload
 from treadle_lab.harness import jobs as sleepers
@@ -108,14 +108,14 @@ def queue_entries() -> Entries:
     return entries
 
 
-def scenario(master_start_ms: int, launch_ms: int, tick_ms: int) -> Scenario:
+def scenario(master_start_ms: int, launch_ms: int, tick_ms: int) -> ScenarioModel:
     """Return the same cluster as a scenario of the simulator; its jobs are placeholders for `workload`'s."""
     node = {"memory-mb": PLENTY_MB, "vcores": PLENTY_VCORES, "cpu": CPU, "gpu": CPU}
     queues: dict[str, Any] = {
         name: {"capacity": capacity, "children": {leaf: _leaf(part) for leaf, part in leaves.items()}}
         for name, (capacity, leaves) in QUEUES.items()
     }
-    return Scenario.model_validate(
+    return ScenarioModel.model_validate(
         {
             "cluster": {
                 "resources": [{"name": name} for name in node],

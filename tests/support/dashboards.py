@@ -12,12 +12,10 @@ from typing import Any
 import requests
 from tests.support.waiting import eventually
 
-from treadle.dashboard.access import Doorkeeper, addresses
-from treadle.dashboard.collector import Collector, Held, nobody_tells
+from treadle.dashboard.collector import Board, Collector, Held, nobody_tells
 from treadle.dashboard.history import History
 from treadle.dashboard.reading import Reader
-from treadle.dashboard.server import Explain, Parts, Questions, listen, server_of
-from treadle.dashboard.views import Board
+from treadle.dashboard.server import Doorkeeper, Explain, Parts, Questions, addresses, listen, server_of
 
 TOKEN = "a-token-of-tests-0123456789"
 ANSWER_S = 120.0

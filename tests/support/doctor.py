@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from treadle.admin.doctor.hadoop import Facts
-from treadle.admin.doctor.run import chosen_checks, examine
+from treadle.admin.doctor import chosen_checks, examine
+from treadle.admin.hadoop import Facts
 
 
 def write_site(conf: Path, values: dict[str, str], name: str = "yarn-site.xml") -> None:

@@ -9,9 +9,8 @@ import numpy as np
 
 from treadle.events import Fate
 from treadle.simulator.build import build
-from treadle.simulator.jobs import jobs_of
 from treadle.simulator.resource_manager import SimulatedRM
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.scenario import ScenarioModel, jobs_of
 from treadle.simulator.simulation import rm_settings
 from treadle.wire.answer import Answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
@@ -27,7 +26,7 @@ LIMIT: Final = 512
 class FramedRM:
     """A ResourceManager that has begun; its frames come in order, the first one is a snapshot."""
 
-    def __init__(self, scenario: Scenario, folder: Path, settings: dict[str, str]) -> None:
+    def __init__(self, scenario: ScenarioModel, folder: Path, settings: dict[str, str]) -> None:
         """Build the cluster; ``folder`` is where the scenario's files lie, ``settings`` are added to its own."""
         self.rm = SimulatedRM(build(scenario, jobs_of(scenario, folder, 1), 1), rm_settings(scenario) | settings)
         self.rm.begin_again()

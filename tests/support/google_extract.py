@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from treadle.workload.traces.clusters import JOBS_FILE, JOBS_HEADER, TASKS_FILE, TASKS_HEADER
+from treadle.workload.clusters import JOBS_FILE, JOBS_HEADER, TASKS_FILE, TASKS_HEADER
 from treadle_lab.papers.slearn.trace import WINDOW_MS
 
 JOB_S = 500

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from treadle.admin.host import install
-from treadle.admin.host.environment import Contents
-from treadle.admin.host.install import carry_out, plan_of, plan_removal, remove
-from treadle.admin.host.plan import Options, Plan
+from treadle.admin import install
+from treadle.admin.environment import Contents
+from treadle.admin.install import carry_out, plan_of, plan_removal, remove
+from treadle.admin.plan import Options, Plan
 
 SITE = b"""<?xml version="1.0"?>
 <!-- Ours. Ask Ann. -->

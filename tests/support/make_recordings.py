@@ -14,8 +14,7 @@ from treadle.config.reader import parse_settings
 from treadle.config.settings import Record
 from treadle.live.recorder import LiveRecorder
 from treadle.policy.user_parts import Watch, unwatched
-from treadle.simulator.jobs import jobs_of
-from treadle.simulator.scenario import parse_scenario
+from treadle.simulator.scenario import jobs_of, parse_scenario
 
 ROOT = Path(__file__).parents[1] / "data"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from treadle.admin.jars import requirements_jar, shim_jar
+from treadle.shipped import requirements_jar, shim_jar
 from treadle_lab.minicluster.cluster import RM_MAIN, MiniCluster
 from treadle_lab.minicluster.processes import JavaProgram
 from treadle_lab.minicluster.rest import ResourceManagerClient

@@ -16,7 +16,7 @@ from treadle.policy.user_parts import Watch, unwatched
 from treadle.proposals import Proposals
 from treadle.record.ticks import BESIDE
 from treadle.simulator.resource_manager import SimulatedRM
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import Simulation
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
@@ -140,7 +140,7 @@ class WiredEngine(FrameObserver, EventSource):
 
 
 def wired(
-    scenario: Scenario, workload: Workload, settings: Settings, recorder: LiveRecorder, watch: Watch = unwatched
+    scenario: ScenarioModel, workload: Workload, settings: Settings, recorder: LiveRecorder, watch: Watch = unwatched
 ) -> tuple[Simulation, WiredEngine]:
     """Return a simulation whose engine is a session; the recorder must follow settings of its own."""
     simulation = Simulation(scenario, workload, settings, 1, check=False)

@@ -15,9 +15,9 @@ from tests.support.decoys import RESOURCE_MANAGER, decoy
 from tests.support.doctor import write_site
 from tests.support.pages import FakeManager, served
 
-from treadle.admin.doctor import bundle
-from treadle.admin.doctor.bundle import HIDDEN, Redactor
-from treadle.admin.host.plan import CLASS, CLASS_KEY
+from treadle.admin import bundle
+from treadle.admin.bundle import HIDDEN, Redactor
+from treadle.admin.plan import CLASS, CLASS_KEY
 from treadle.cli.main import run
 
 SECRETS = (

@@ -11,29 +11,23 @@ import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import typer
 from rich.table import Table
 from tests.support.fresh_process import knows_all_parts
 from tests.support.pages import answering, as_shown
-from typer.testing import CliRunner
 
 from treadle import __version__
-from treadle.admin.jars import requirements_jar, shim_jar, spark_jar, tez_jar
 from treadle.cli import _console, main
 from treadle.cli._console import console_for_tables
-from treadle.cli._options import with_options
 from treadle.cli.main import commands, run
 from treadle.config.parts import PartRegistry
 from treadle.errors import UserError, counted, nearest
 from treadle.log_lines import PrintableFormatter, log_to_stderr
+from treadle.shipped import requirements_jar, shim_jar, spark_jar, tez_jar
 from treadle.yarn.treadle_beans import why_not
-
-if TYPE_CHECKING:
-    from nowhere import Pair  # type: ignore[import-not-found]
 
 TREADLE = {
     "Mode": "observe_only",
@@ -355,41 +349,6 @@ def test_an_address_of_nothing_is_a_mistake(capsys: pytest.CaptureFixture[str], 
 
 
 # Options that belong together stand where the parameter does that gets what is made of them.
-
-
-def made_pair(left: Annotated[int, typer.Option(help="One.")] = 1, right: int = 2) -> Pair:
-    return left, right
-
-
-def app() -> typer.Typer:
-    made = typer.Typer()
-
-    @made.command()
-    @with_options(pair=made_pair)
-    def show(*, name: str, pair: Pair, loud: bool = False) -> None:
-        """Show a pair."""
-        typer.echo(f"{name} {pair}{'!' if loud else ''}")
-
-    return made
-
-
-def test_a_command_gets_what_is_made_of_its_options() -> None:
-    assert CliRunner().invoke(app(), ["a", "--left=5", "--loud"]).output == "a (5, 2)!\n"
-
-
-def test_options_stand_where_the_parameter_does_and_have_their_help_and_types() -> None:
-    command = typer.main.get_command(app())
-    assert [each.name for each in command.params if each.name in {"name", "left", "right", "loud"}] == [
-        "name",
-        "left",
-        "right",
-        "loud",
-    ]
-    assert command.help == "Show a pair."
-    shown = CliRunner().invoke(app(), ["--help"], env={"COLUMNS": "120"}).output
-    assert "One." in shown
-    wrong = CliRunner().invoke(app(), ["a", "--left=x"])
-    assert wrong.exit_code == 2
 
 
 # Every command that reads a treadle.yaml knows all parts when nothing else was imported before it.

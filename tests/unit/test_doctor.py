@@ -21,12 +21,12 @@ from tests.support.installing import conf_in, put_in_place, take_out
 from tests.support.pages import FakeManager, served
 
 from treadle import __version__
-from treadle.admin.doctor import bundle, hadoop
-from treadle.admin.doctor import run as host
-from treadle.admin.doctor.bundle import Redactor
-from treadle.admin.doctor.hadoop import Facts
-from treadle.admin.doctor.run import CHECKS, chosen_checks
-from treadle.admin.host.plan import CLASS, CLASS_KEY
+from treadle.admin import bundle, hadoop
+from treadle.admin import doctor as host
+from treadle.admin.bundle import Redactor
+from treadle.admin.doctor import CHECKS, chosen_checks
+from treadle.admin.hadoop import Facts
+from treadle.admin.plan import CLASS, CLASS_KEY
 from treadle.cli.main import run
 from treadle.compiled import cache_folder
 from treadle.config.errors import ConfigError

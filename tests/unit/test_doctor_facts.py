@@ -19,11 +19,11 @@ from tests.support.doctor import findings, write_site
 from tests.support.files import written
 
 from treadle import __version__
-from treadle.admin.doctor import hadoop
-from treadle.admin.doctor import run as managers
-from treadle.admin.doctor.hadoop import Facts
-from treadle.admin.host.plan import CLASS, CLASS_KEY
-from treadle.admin.host.site_files import REQUIREMENTS, with_jar
+from treadle.admin import doctor as managers
+from treadle.admin import hadoop
+from treadle.admin.hadoop import Facts
+from treadle.admin.plan import CLASS, CLASS_KEY
+from treadle.admin.site_files import REQUIREMENTS, with_jar
 from treadle.cli.main import run
 from treadle.errors import UserError
 

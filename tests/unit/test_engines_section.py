@@ -14,9 +14,8 @@ from tests.support.files import written
 from tests.support.optional import present
 from tests.support.scenarios import scenario, simulation
 
-from treadle.admin.install import with_absolute_paths
+from treadle.admin.policy_use import change_of, target_of
 from treadle.cli import engines
-from treadle.cli._policy_use import change_of, target_of
 from treadle.cli.main import run
 from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_engines, parse_settings, peek_source, read_roster, refuse_engines
@@ -28,6 +27,7 @@ from treadle.live.policy_memory import state_folder
 from treadle.live.session import Waits
 from treadle.policy.catalogue import register_parts
 from treadle.replay.verify import recorded_settings
+from treadle.shipped import with_absolute_paths
 from treadle.sidecar.merge import REPORT_INTERVAL_MS
 from treadle.simulator.simulation import Simulation
 from treadle.wire.answer import Status

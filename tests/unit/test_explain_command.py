@@ -23,9 +23,8 @@ from tests.support.files import written
 from tests.support.optional import present
 from tests.support.pages import FakeManager, served
 
-from treadle.admin.host import plan
-from treadle.admin.host.plan import UNIT
-from treadle.admin.install import templates
+from treadle.admin import plan
+from treadle.admin.plan import UNIT
 from treadle.cli.explain import UNIT_STATE, NoSidecarError, ask_sidecar, state_places
 from treadle.cli.main import run
 from treadle.config import trust
@@ -41,6 +40,7 @@ from treadle.live.door import Door, ask_door, opened
 from treadle.live.engines import HubDoor
 from treadle.live.explain_server import COMMAND, ExplainDoor, ExplainProcess, Question, held_nodes, open_door, shown
 from treadle.live.policy_memory import state_folder
+from treadle.shipped import templates
 from treadle.sidecar.hub import Hub
 
 

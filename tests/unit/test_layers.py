@@ -23,7 +23,6 @@ LINES_ALONE = 80
 ALONE = {
     "treadle.wire.fates": "meanings of the wire's codes, which the reference shows",
     "treadle.wire.runs": "columns that frames pack, without the frames",
-    "treadle.workload.plot": "plots need matplotlib",
     "treadle_lab.papers.phoenix.blind": "a baseline of its own",
 }
 """Such modules that are files of their own, and why. Commands are each a file."""
@@ -55,11 +54,12 @@ ALLOWED = {
     "dag": BASE,
     "fairness": BASE,
     "config": BASE,
+    "shipped": BASE | {"config"},
     "constraints": BASE,
     "wire": BASE,
     "workload": BASE | {"config", "constraints", "dag"},
     "planner": BASE | {"compiled", "dag"},
-    "admin": BASE | {"compiled", "config", "yarn"},
+    "admin": BASE | {"compiled", "config", "live", "policy", "shipped", "simulate", "yarn"},
     "model": BASE | {"compiled", "constraints", "yarn"},
     "dashboard": BASE | {"yarn"},
     "history": BASE | {"dag", "workload", "yarn"},
@@ -118,8 +118,9 @@ ALLOWED = {
         "workload",
         "yarn",
     },
-    "simulate": BASE | {"admin", "compiled", "config", "policy", "simulator", "workload"},
-    "sweep": BASE | {"admin", "config", "policy", "record", "replay", "simulate", "simulator", "wire", "workload"},
+    "simulate": BASE | {"shipped", "compiled", "config", "policy", "simulator", "workload"},
+    "plots": BASE | {"compiled", "simulate", "sweep", "workload"},
+    "sweep": BASE | {"shipped", "config", "policy", "record", "replay", "simulate", "simulator", "wire", "workload"},
 }
 EVERYTHING = BASE | {part for part in ALLOWED if not part.startswith("_")}
 ALLOWED["cli"] = EVERYTHING | {"tables"}

@@ -22,7 +22,7 @@ from treadle.am.quotas import FairQueue
 from treadle.am.record import CLAIM, Claims, DagView, History
 from treadle.am.registries import REPLAN_EVERY_S, Amounts, PlanRegistry
 from treadle.config.settings import Plans, default_settings
-from treadle.history.run import JobRun, recurrence_key
+from treadle.history.profile import JobRun, recurrence_key
 from treadle.live.plan_source import KEYS_MAX, LOOKED_MAX, ROWS_MAX, PlanEventSource, open_plans
 from treadle.policy.catalogue import register_parts
 from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader, without_keys

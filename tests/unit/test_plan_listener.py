@@ -65,7 +65,7 @@ from treadle.am.registries import MACHINE_STAGES_MAX, PlanRegistry, PlanSources
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError, install_extra
-from treadle.history.run import DurationSketch, JobRun, StageRun, recurrence_key
+from treadle.history.profile import DurationSketch, JobRun, StageRun, recurrence_key
 from treadle.planner.online import Machines
 
 ONE, OTHER = Attempt(1_700_000_000_000, 7, 2), Attempt(1_700_000_000_000, 8, 1)

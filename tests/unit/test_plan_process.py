@@ -32,7 +32,7 @@ from treadle.am.record import CLAIM, Claims, read_claims
 from treadle.am.record import DURATION_MAX_MS as CLAIM_DURATION_MAX_MS
 from treadle.am.registries import application_of
 from treadle.config.settings import Listener, Plans, default_settings
-from treadle.history.run import DURATION_MAX_MS, NUMBER_MAX, DurationSketch, JobRun, StageRun, recurrence_key
+from treadle.history.profile import DURATION_MAX_MS, NUMBER_MAX, DurationSketch, JobRun, StageRun, recurrence_key
 from treadle.live import plan_source
 from treadle.live.history_writer import StagesOf
 from treadle.live.plan_child import LINES, MEMORY_MAX, RUNS, RUNS_OF_USER, TRIMMED_BYTES, TRIMMED_EVERY_S, Memory, Runs

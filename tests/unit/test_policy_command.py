@@ -15,12 +15,12 @@ from tests.support.cli import Cli
 from tests.support.files import written
 from tests.support.pages import answering
 
-from treadle.admin.install import find_policy, ready_made, summary, with_absolute_paths
-from treadle.cli import _jmx, _take_over
+from treadle.admin import policy_use
 from treadle.cli.main import run
 from treadle.config.parts import QUESTIONS
 from treadle.config.reader import parse_settings, read_settings
 from treadle.config.text import History
+from treadle.shipped import find_policy, ready_made, summary, with_absolute_paths
 
 SHARE = "class Mine:\n    def keys(self, view):\n        return view.queue_used[:, 0]\n"
 SCHEDULES = {"Schedules": 1, "Mode": "enforce"}
@@ -78,10 +78,9 @@ def rm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     monkeypatch.setattr(Page, "refuses", {})
     monkeypatch.setattr(Page, "sidecar", "managed")
     monkeypatch.setattr(Page, "config", str(tmp_path / "conf" / "treadle.yaml"))
-    monkeypatch.setattr(_take_over, "WAIT_S", 0.4)
-    monkeypatch.setattr(_take_over, "SAME_S", 0.0)
-    monkeypatch.setattr(_jmx, "WAIT_S", 0.4)
-    monkeypatch.setattr(_jmx, "REFUSED_S", 0.1)
+    monkeypatch.setattr(policy_use, "WAIT_S", 0.4)
+    monkeypatch.setattr(policy_use, "SAME_S", 0.0)
+    monkeypatch.setattr(policy_use, "REFUSED_S", 0.1)
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "treadle.yaml").write_text("seed: 1\n")
     (tmp_path / "conf" / "treadle.yaml").chmod(0o640)
@@ -171,7 +170,7 @@ def test_a_folder_of_recordings_that_this_user_may_not_look_into_is_the_sidecars
 
     (tmp_path / "rec").mkdir(0o700)
     file = written(tmp_path / "treadle.yaml", f"record: {{folder: {tmp_path / 'rec'}}}\n")
-    monkeypatch.setattr("treadle.cli._policy_use.reason_against", refused)
+    monkeypatch.setattr("treadle.admin.policy_use.reason_against", refused)
     assert "record.folder" not in cli(["policy", "check", str(file)]).err
 
 
@@ -331,7 +330,7 @@ def test_ctrl_c_while_use_waits_says_what_is_changed_and_how_to_take_it_back(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_take_over, "wait_until_runs", interrupted)
+    monkeypatch.setattr(policy_use, "wait_until_runs", interrupted)
     said = " ".join(cli(["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path)], 130).err.split())
     file = tmp_path / "conf" / "treadle.yaml"
     assert f"stopped: {file} is changed, and the engine may follow it; `treadle policy rollback` takes it back" in said

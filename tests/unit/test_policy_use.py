@@ -10,13 +10,13 @@ import yaml
 from tests.support.cli import Cli
 from tests.support.files import written
 
-from treadle.admin.install import ready_made
-from treadle.cli import _policy_use
+from treadle.admin import policy_use
 from treadle.cli.main import run
 from treadle.config import text as history
 from treadle.config.reader import parse_settings
 from treadle.config.text import History, section_values, with_sections, without_section
 from treadle.errors import UserError
+from treadle.shipped import ready_made
 
 ROOT = Path(__file__).resolve().parents[2]
 WHOLE = (ROOT / "conf" / "treadle.yaml").read_text()
@@ -69,7 +69,7 @@ def test_all_but_the_policy_stays_as_it_was_written(target: Path) -> None:
 
 def test_a_ready_made_policy_is_not_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     file = written(tmp_path / "hdrf.yaml", HDRF)
-    monkeypatch.setattr(_policy_use, "ready_made", lambda: {"hdrf": file})
+    monkeypatch.setattr(policy_use, "ready_made", lambda: {"hdrf": file})
     link = tmp_path / "treadle.yaml"
     link.symlink_to(file)
 
@@ -314,4 +314,4 @@ def test_the_history_is_bounded_and_numbers_are_not_used_again(target: Path, mon
 
 def test_a_version_that_ignores_priorities_is_read() -> None:
     text = "policy: {order: {kind: srpt}, ignore_priority: true}\n"
-    assert _policy_use._policy_in(text) == "order=srpt ignore_priority"
+    assert policy_use._policy_in(text) == "order=srpt ignore_priority"

@@ -25,8 +25,7 @@ from tests.support.pages import FakeManager, served
 from tests.support.waiting import eventually
 
 from treadle import __version__
-from treadle.admin.host import running
-from treadle.cli import _restart
+from treadle.admin import sidecars
 from treadle.cli.main import run
 from treadle.config.settings import default_settings
 from treadle.live import process
@@ -73,14 +72,14 @@ class Sidecar:
 
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[Any]:
-    sidecars: list[Sidecar] = []
+    begun: list[Sidecar] = []
 
     def start(*arguments: str) -> Sidecar:
-        sidecars.append(Sidecar(tmp_path / f"log-{len(sidecars)}", *arguments))
-        return sidecars[-1]
+        begun.append(Sidecar(tmp_path / f"log-{len(begun)}", *arguments))
+        return begun[-1]
 
     yield start
-    for sidecar in sidecars:
+    for sidecar in begun:
         sidecar.close()
 
 
@@ -396,7 +395,7 @@ def test_it_is_ended_and_another_is_waited_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     # Long enough for a slow machine's process to end by itself before SIGKILL.
-    monkeypatch.setattr(_restart, "END_S", 0.5 if code == STUBBORN else 60.0)
+    monkeypatch.setattr(sidecars, "END_S", 0.5 if code == STUBBORN else 60.0)
     processes.append(sidecar(code))
 
     def resource_manager() -> None:
@@ -454,9 +453,9 @@ def test_the_sidecar_of_another_resource_manager_is_left_alone(
     """The parent of the sidecar, which is this process, serves the pages at the manager's address."""
     processes.append(sidecar())
     process = psutil.Process(processes[0].pid)
-    assert running.is_of(process, [manager.url])
-    assert not running.is_of(process, ["http://localhost:1"])
-    monkeypatch.setattr(running, "_listens", lambda *_: False)
+    assert sidecars.is_of(process, [manager.url])
+    assert not sidecars.is_of(process, ["http://localhost:1"])
+    monkeypatch.setattr(sidecars, "_listens", lambda *_: False)
     said = cli(["sidecar", "restart", "--rm", manager.url], 2).err
     assert f"sidecars of another ResourceManager than that at {manager.url}: {processes[0].pid}" in said
     assert processes[0].poll() is None
@@ -488,7 +487,7 @@ def test_the_decoy_of_another_user_neither_counts_nor_is_ended(
         monkeypatch.setattr(psutil, "process_iter", seen)
         assert run(["sidecar", "restart", "--rm", manager.url]) == 2
         assert "no sidecar of root" in capsys.readouterr().err
-        monkeypatch.setattr(_restart, "END_S", 60.0)
+        monkeypatch.setattr(sidecars, "END_S", 60.0)
         processes.append(sidecar())
 
         def resource_manager() -> None:
@@ -511,11 +510,11 @@ def test_a_sidecar_is_distinguished_from_other_processes() -> None:
     try:
         assert shell.stdout is not None
         assert shell.stdout.readline() == "there\n"
-        found = {each.pid for each in running.sidecars({os.geteuid()})}
+        found = {each.pid for each in sidecars.sidecars({os.geteuid()})}
         assert process.pid in found
         assert shell.pid not in found
-        assert process.pid not in {each.pid for each in running.sidecars({os.geteuid() + 1})}
-        assert process.pid in {each.pid for each in running.sidecars()}
+        assert process.pid not in {each.pid for each in sidecars.sidecars({os.geteuid() + 1})}
+        assert process.pid in {each.pid for each in sidecars.sidecars()}
     finally:
         for each in (process, shell):
             each.kill()

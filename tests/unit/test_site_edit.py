@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.files import written
 
-from treadle.admin.host.site_files import BEGIN, edit_site, parse_site, read_site, settings_of, take_back
+from treadle.admin.site_files import BEGIN, edit_site, parse_site, read_site, settings_of, take_back
 from treadle.errors import UserError
 from treadle.files import write_whole
 

@@ -19,8 +19,7 @@ from treadle.am.protocol import Attempt, MessageError, Status
 from treadle.am.quotas import Bounds
 from treadle.am.registries import StageRegistry, application_of, read_stage, read_stage_report, runs_of
 from treadle.events import Event, Names, Snapshot
-from treadle.history.profile import StageProfile
-from treadle.history.run import DurationSketch, Measured, StageRun
+from treadle.history.profile import DurationSketch, Measured, StageProfile, StageRun
 from treadle.history.store import open_store
 from treadle.live.history_writer import ProfileRecorder
 from treadle.wire.frames import FrameEncoder, FrameHeader

@@ -31,11 +31,9 @@ from treadle.errors import UserError, install_extra
 from treadle.policy.catalogue import register_parts
 from treadle.sources import digest
 from treadle.sweep import runs, spark, worker
-from treadle.sweep.document import Range, axis_of, drawn, grid, read_sweep, with_settings
-from treadle.sweep.line import Line, run_line
-from treadle.sweep.plan import Inputs, Plan, plan_of
+from treadle.sweep.plan import Inputs, Plan, Range, axis_of, drawn, grid, plan_of, read_sweep, with_settings
 from treadle.sweep.report import pareto
-from treadle.sweep.runs import Kept, run_locally
+from treadle.sweep.runs import Kept, Line, run_line, run_locally
 from treadle.sweep.spark import archive_of_package
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "sweep"

@@ -14,12 +14,11 @@ from tests.support.cli import Cli
 from tests.support.files import written
 from typer.testing import CliRunner
 
-from treadle import __version__
-from treadle.admin import install
+from treadle import __version__, shipped
 from treadle.cli.policy import app
 from treadle.errors import UserError, install_extra
-from treadle.history.importers import process
-from treadle.history.importers.reader import LIMITS
+from treadle.history import process
+from treadle.history.reader import LIMITS
 from treadle.live import plan_child
 from treadle.process_limits import LISTENER
 
@@ -45,13 +44,13 @@ def test_the_command_says_where_they_are(cli: Cli) -> None:
 
 def test_those_of_the_package_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "python" / "treadle"
-    monkeypatch.setattr(install, "_PACKAGE", package)
+    monkeypatch.setattr(shipped, "_PACKAGE", package)
     with pytest.raises(UserError, match="carries no templates"):
-        install.templates()
+        shipped.templates()
     for folder in (tmp_path / "conf", package / "conf"):
         folder.mkdir(parents=True)
         (folder / "yarn-site-treadle.xml").touch()
-        assert install.templates() == folder
+        assert shipped.templates() == folder
 
 
 # Extras are installed from the project's own wheel: an index may hold another project under its name.

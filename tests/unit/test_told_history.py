@@ -24,8 +24,7 @@ from treadle.engine.invented_cluster import resource_types
 from treadle.events import ContainerEvent, Event, Samples, Snapshot, StageInputs, TaskEstimates, TaskInputs
 from treadle.history import splits as split_meta
 from treadle.history.database import Retention, StoreError, Unusable
-from treadle.history.profile import JobProfile
-from treadle.history.run import DurationSketch, JobRun, RecurrenceKey, StageRun, size_of_run
+from treadle.history.profile import DurationSketch, JobProfile, JobRun, RecurrenceKey, StageRun, size_of_run
 from treadle.history.splits import BYTES_MAX, Split, SplitOrder
 from treadle.history.stages import StageTracker
 from treadle.history.store import ProfileStore, Sample, open_store

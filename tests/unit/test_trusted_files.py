@@ -15,7 +15,7 @@ import pytest
 from tests.support.cli import Cli
 from tests.support.files import written
 
-from treadle.cli import _take_over
+from treadle.admin import policy_use
 from treadle.cli.main import run
 from treadle.config import trust
 from treadle.config.errors import ConfigError
@@ -137,7 +137,7 @@ def test_what_others_could_have_remembered_is_not_believed(tmp_path: Path) -> No
 def named(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """What a ResourceManager, or whoever answers in its place, says of where its treadle.yaml is."""
     said: list[Path] = []
-    monkeypatch.setattr(_take_over, "configured_file", lambda *_: said[0])
+    monkeypatch.setattr(policy_use, "configured_file", lambda *_: said[0])
     return said
 
 

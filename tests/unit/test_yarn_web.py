@@ -18,7 +18,7 @@ from tests.support.files import written
 
 from treadle.cli.main import run
 from treadle.errors import UserError, install_extra
-from treadle.yarn import pages, web
+from treadle.yarn import pages
 
 
 def answer(status: int, challenge: str | None) -> requests.Response:
@@ -31,24 +31,24 @@ def answer(status: int, challenge: str | None) -> requests.Response:
 
 @pytest.mark.parametrize(("installed", "remedy"), [(False, install_extra("kerberos")), (True, "run kinit")])
 def test_a_challenge_names_what_is_missing(monkeypatch: pytest.MonkeyPatch, installed: bool, remedy: str) -> None:
-    monkeypatch.setattr(web, "can_negotiate", lambda: installed)
+    monkeypatch.setattr(pages, "can_negotiate", lambda: installed)
 
-    said = web.why_refused(answer(401, "Negotiate"))
+    said = pages.why_refused(answer(401, "Negotiate"))
 
     assert said.startswith("HTTP 401: the server wants Kerberos")
     assert remedy in said
-    refusal = web.refusal_of(answer(401, "Negotiate"))
+    refusal = pages.refusal_of(answer(401, "Negotiate"))
     assert refusal.reason == "HTTP 401"
     assert said == f"{refusal.reason}: {refusal.remedy}"
 
 
 @pytest.mark.parametrize(("status", "challenge"), [(401, "Basic"), (401, None), (403, "Negotiate"), (500, None)])
 def test_other_refusals_are_shown_as_they_are(status: int, challenge: str | None) -> None:
-    assert web.why_refused(answer(status, challenge)) == f"HTTP {status}"
+    assert pages.why_refused(answer(status, challenge)) == f"HTTP {status}"
 
 
 def test_no_answer_is_called_that() -> None:
-    assert web.why_refused(None) == "no answer"
+    assert pages.why_refused(None) == "no answer"
 
 
 @pytest.fixture

@@ -1,131 +1,597 @@
-"""Ready-made policies, and putting a treadle.yaml where a ResourceManager reads it."""
+"""Carrying an installation out, and taking it back: all of it, or nothing."""
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from types import FrameType, TracebackType
+from typing import Any, Final
 
-import yaml
+import psutil
 
-import treadle
-from treadle.config.errors import unknown
-from treadle.config.parts import DEFAULTS, QUESTIONS
+from treadle import __version__
+from treadle.admin.environment import RECORD, Contents, make_environment, refuse_private_python, running_environment
+from treadle.admin.plan import (
+    NAME,
+    FileChange,
+    FileRecord,
+    Manifest,
+    Options,
+    Plan,
+    back_up,
+    content_of,
+    make_folders,
+    plan_installation,
+    put,
+    read_manifest,
+    record_of,
+    refuse_paths,
+    remove_folders,
+    sha256,
+    user_ids,
+)
+from treadle.admin.site_files import take_back, without_jar
+from treadle.config.state_folders import state_folders
+from treadle.config.trust import reason_against
 from treadle.errors import UserError
-from treadle.files import write_whole
+from treadle.files import hold, own_folder
 
-_PACKAGE: Final = Path(treadle.__file__).resolve().parent
-
-
-def ready_made() -> dict[str, Path]:
-    """Return the files of the ready-made policies by name: of the package, or of the sources that it runs from."""
-    installed = _PACKAGE / "policies"
-    folder = installed if installed.is_dir() else _PACKAGE.parents[1] / "conf" / "policies"
-    return {file.stem: file for file in sorted(folder.glob("*.yaml"), key=lambda file: file.stem)}
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def templates() -> Path:
-    """Return the folder with yarn-site.xml's lines, treadle.yaml and systemd's units: the package's, or the sources'.
+class Stopped(BaseException):
+    """A signal has come. Not an Exception: nobody carries on after it."""
+
+    def __init__(self, number: int) -> None:
+        """``number`` is the signal's."""
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.number = number
+
+
+class Signals:
+    """Takes the signals of `ENDING` while it is entered; outside the main thread it takes none."""
+
+    def __init__(self) -> None:
+        """Take none yet."""
+        self._came = 0
+        self._at_once = self._settled = False
+        self._before: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
+
+    def __enter__(self) -> Signals:
+        """Take them. One that is ignored already, as SIGHUP below nohup, stays so."""
+        if threading.current_thread() is threading.main_thread():
+            for each in ENDING:
+                if signal.getsignal(each) is not signal.SIG_IGN:
+                    self._before[each] = signal.signal(each, self._come)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give them back to the handlers from before."""
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+        self._before.clear()
+
+    def _come(self, number: int, _: FrameType | None) -> None:
+        if not self._settled:
+            self._came = self._came or number
+            if self._at_once:
+                self.check()
+
+    def check(self) -> None:
+        """Let a signal that has come end what is under way.
+
+        Raises:
+            Stopped: one has come.
+        """
+        if self._came and not self._settled:
+            self._settled = True
+            raise Stopped(self._came)
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Let a signal end what is done in here wherever that is."""
+        self._at_once = True
+        try:
+            self.check()
+            yield
+        finally:
+            self._at_once = False
+
+    def settle(self) -> None:
+        """Pass over what comes from now on: what was done stays, or is being taken back."""
+        self._settled = True
+
+
+STAGING: Final = ".new-"
+"""What the names of folders begin with in which an environment is made."""
+
+_LOCK: Final = ".lock"
+
+
+@contextmanager
+def locked(prefix: Path) -> Iterator[None]:
+    """Keep a second installation below a prefix, or its end, out.
 
     Raises:
-        UserError: the package carries none.
+        UserError: one is under way.
     """
-    for folder in (_PACKAGE / "conf", _PACKAGE.parents[1] / "conf"):
-        if (folder / "yarn-site-treadle.xml").is_file():
-            return folder
-    raise UserError(f"{_PACKAGE} carries no templates of configuration; install the package again")
+    path = prefix / _LOCK
+    with path.open("a") as file:
+        if not hold(file.fileno()):
+            raise UserError(f"another installation below {prefix} is under way, or its end; wait for it")
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
 
-def ready_made_with(kinds: str) -> list[str]:
-    """Return the names of the ready-made policies of these kinds of parts, as a status has them.
+Say = Callable[[str], None]
+WarmUp = Callable[[Plan], None]
+MakeContents = Callable[[Path], Contents]
 
-    A status has no parameters: policies that differ in these alone are all returned.
+_WARM_UP_S: Final = 1800.0
+_OWN_ONLY: Final = 0o700
+
+
+def plan_of(options: Options, make_contents: MakeContents = running_environment) -> Plan:
+    """Work out what an installation changes; writes nothing.
+
+    Raises:
+        UserError: it cannot be done.
     """
-    return [name for name, file in ready_made().items() if _kinds(file) == kinds]
+    refuse_paths(options)
+    uid, _ = user_ids(options.user)
+    if os.geteuid() not in (0, uid):
+        raise UserError(f"only root may install for another user; run this as root, or as {options.user}")
+    refuse_private_python(options.user, uid)
+    known = read_manifest(options.prefix)
+    if known is not None and known.user not in ("", options.user):
+        raise UserError(
+            f"{options.prefix} was installed for {known.user}, whose compiled code {options.user} may not use; run "
+            f"`treadle uninstall --prefix {options.prefix}` first, or choose another --prefix"
+        )
+    return plan_installation(options, make_contents(options.target), known)
 
 
-def _kinds(file: Path) -> str:
-    """Return the kinds of the parts of a ready-made policy, without a look at what the parts are."""
-    chosen = yaml.safe_load(file.read_text("utf-8"))["policy"]
-    return " ".join(f"{part}={chosen.get(part, {}).get('kind', DEFAULTS[part])}" for part in QUESTIONS)
-
-
-def summary(file: Path) -> str:
-    """Return the first sentence of the comment that a policy's file begins with, and what it says of preemption."""
-    lines = []
-    for line in file.read_text("utf-8").splitlines():
-        if not line.startswith("#"):
-            break
-        lines.append(line.lstrip("# ").rstrip())
-    first, *others = " ".join(lines).rstrip(".").split(". ")
-    return ". ".join([first, *(each for each in others if "preemption monitor" in each)])
-
-
-def find_policy(wanted: str, folder: Path = Path(), where: str = "") -> Path:
-    """Return the file of a ready-made policy's name or of a path; a file of such a name is meant by ``./NAME``.
+def carry_out(
+    plan: Plan, now: datetime, say: Say, warm_up: WarmUp | None = None, signals: Signals | None = None
+) -> None:
+    """Do what was planned; whatever fails, everything is as it was.
 
     Args:
-        wanted: the name or path
-        folder: where a relative path begins
-        where: the file and field that name it, for errors
+        plan: what to do
+        now: the time that backups are named by
+        say: called with each step
+        warm_up: compiles the engine's kernels
+        signals: end it, if they are entered
 
     Raises:
-        UserError: there is neither.
+        UserError: it failed, and everything is as it was unless the text says what is not.
+        Stopped: a signal came, and everything is as it was.
     """
-    known, file = ready_made(), folder / wanted
-    if wanted in known:
-        return known[wanted]
-    if file.is_file() or file.suffix or "/" in wanted:
-        return file
-    place = where and f"{where}: "
-    raise UserError(f"{place}no file {file}, and as a ready-made policy {unknown(wanted, known)}")
+    prefix, made, leftovers = plan.options.prefix, list[Path](), list[Path]()
+    signals = signals or Signals()
+    try:
+        made = make_folders(prefix)
+        with locked(prefix):
+            undo = ExitStack()
+            try:
+                _carry_out(plan, now, say, warm_up or compile_kernels, undo, leftovers, signals)
+            except BaseException as error:
+                signals.settle()
+                _take_back(undo, error)
+                raise
+            signals.settle()
+            for folder in leftovers:
+                shutil.rmtree(folder, ignore_errors=True)
+    except BaseException as error:
+        remove_folders(made)
+        if isinstance(error, OSError):
+            name = f"{error.filename}: " if error.filename else ""
+            raise UserError(f"{name}{error.strerror or error}; everything is as it was") from error
+        if isinstance(error, UserError) and not isinstance(error, _HalfBackError):
+            raise UserError(f"{error}; everything is as it was") from error
+        raise
 
 
-def with_absolute_paths(text: str, folder: Path) -> str:
-    """Return the text of a treadle.yaml with the paths of parts' files written out, so that it may be moved.
+class _HalfBackError(UserError):
+    """An installation failed, and not all of it could be taken back."""
 
-    ``folder`` is where relative ones begin. The text must be one that can be read.
+
+def _take_back(undo: ExitStack, why: BaseException) -> None:
+    """Put back what was there; what cannot be put back does not keep the rest from it.
+
+    Raises:
+        UserError: something could not be put back.
     """
-    for start, end, path in sorted(_paths(yaml.compose(text, Loader=yaml.SafeLoader)), reverse=True):
-        text = text[:start] + json.dumps(str(folder.absolute() / path), ensure_ascii=False) + text[end:]
-    return text
+    try:
+        undo.close()
+    except Exception as error:
+        raise _HalfBackError(
+            f"the installation failed ({why}), and not all of it could be taken back: {error}. Put that right; "
+            "what was there before is beside such a file (NAME.treadle-DATE-TIME): copy it back"
+        ) from error
 
 
-def _paths(root: yaml.Node | None) -> Iterator[tuple[int, int, str]]:
-    entries = _children(_child(root, "engines"))
-    for part in (part for place in (root, *entries) for part in _children(_child(place, "policy"))):
-        kind, path = _child(part, "kind"), _child(part, "path")
-        if isinstance(kind, yaml.ScalarNode) and kind.value == "file" and isinstance(path, yaml.ScalarNode):
-            yield path.start_mark.index, path.end_mark.index, path.value
+def _carry_out(
+    plan: Plan, now: datetime, say: Say, warm_up: WarmUp, undo: ExitStack, leftovers: list[Path], signals: Signals
+) -> None:
+    options = plan.options
+    leftovers += options.prefix.glob(f"{STAGING}*")  # of an installation that was killed
+    known = read_manifest(options.prefix)
+    manifest = known or Manifest(options.prefix)
+    manifest.release, manifest.user = __version__, options.user
+    manifest.releases = sorted({*manifest.releases, __version__})
+    if known is None:
+        manifest.folders.append(options.prefix)
+    _undo_file(undo, options.prefix / NAME)
+    if plan.makes_environment:
+        say(f"copying the environment to {options.target}")
+        leftovers.append(_place_environment(plan, undo, signals))
+    _make_own_folders(plan, manifest, undo)
+    before, after = _split(plan.changes)
+    for change in before:
+        _apply(change, now, manifest, undo, say)
+    if plan.makes_environment or plan.makes_kernels:
+        say(f"compiling the engine's kernels as {options.user} (a minute or two)")
+        with signals.at_once():
+            warm_up(plan)
+    if plan.links:
+        _link(options, undo)
+    # yarn-site.xml comes last: all settings of a ResourceManager are in place.
+    for change in after:
+        signals.check()
+        _apply(change, now, manifest, undo, say)
+    signals.check()
+    manifest.save()
 
 
-def _children(node: yaml.Node | None) -> list[yaml.Node]:
-    return [value for _, value in node.value] if isinstance(node, yaml.MappingNode) else []
+def _split(changes: Sequence[FileChange]) -> tuple[list[FileChange], list[FileChange]]:
+    """Return what is Treadle's alone, and what Hadoop reads."""
+    own = [change for change in changes if change.kind == "own"]
+    return own, [change for change in changes if change.kind != "own"]
 
 
-def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
-    if isinstance(node, yaml.MappingNode):
-        return next((value for key, value in node.value if key.value == name), None)
+def _place_environment(plan: Plan, undo: ExitStack, signals: Signals) -> Path:
+    """Make the environment beside its place and put it there; return a folder that is to go when all is done."""
+    target = plan.options.target
+    staging = Path(tempfile.mkdtemp(prefix=STAGING, dir=target.parent))
+    undo.callback(shutil.rmtree, staging, ignore_errors=True)
+    with signals.at_once():
+        make_environment(plan.contents, target, staging / "env")
+    if target.exists():
+        plan.remarks.append(f"{target} was made anew: restart what runs from it")
+        target.rename(staging / "old")
+        undo.callback((staging / "old").rename, target)
+    (staging / "env").rename(target)
+    undo.callback(shutil.rmtree, target, ignore_errors=True)
+    return staging
+
+
+def _make_own_folders(plan: Plan, manifest: Manifest, undo: ExitStack) -> None:
+    """Make the folders of compiled code and of treadle.yaml, and where the engine keeps its state beside that."""
+    owner = user_ids(plan.options.user)
+    if plan.makes_kernels:
+        _make_for(plan.options.kernels, owner, manifest, undo)
+    if any(change.path == plan.config for change in plan.changes):
+        made = make_folders(plan.config.parent)
+        undo.callback(remove_folders, made)
+        manifest.folders += made
+    if plan.makes_state:
+        _make_for(state_folders(plan.config, "", ())[0], owner, manifest, undo)
+
+
+def _make_for(folder: Path, owner: tuple[int, int], manifest: Manifest, undo: ExitStack) -> None:
+    folder.mkdir(mode=_OWN_ONLY)
+    undo.callback(shutil.rmtree, folder, ignore_errors=True)
+    with own_folder(folder, owner):
+        pass
+    manifest.folders.append(folder)
+
+
+def _apply(change: FileChange, now: datetime, manifest: Manifest, undo: ExitStack, say: Say) -> None:
+    if content_of(change.path) != change.before:
+        raise UserError(f"{change.path} was changed by somebody else meanwhile; try again")
+    backup = None
+    if change.before is not None and change.kind != "own":
+        backup = back_up(change.path, change.before, now)
+        undo.callback(_forget, backup, change)
+        say(f"kept {change.path} as {backup.name}")
+    known = manifest.files.get(change.path)
+    manifest.files[change.path] = record_of(change, backup, known)
+    manifest.save()  # before the change: what is cut off after it can be taken back
+    _undo_file(undo, change.path)
+    put(change.path, change.after)
+    say(f"wrote {change.path}")
+
+
+def _forget(backup: Path, change: FileChange) -> None:
+    """Remove a copy, unless it is the last of what was there."""
+    if content_of(change.path) == change.before:
+        backup.unlink(missing_ok=True)
+
+
+def _undo_file(undo: ExitStack, path: Path) -> None:
+    """Put a file back as it is now, if something fails later."""
+    before = content_of(path)
+    if before is None:
+        undo.callback(path.unlink, missing_ok=True)
+    else:
+        undo.callback(put, path, before)
+
+
+def _link(options: Options, undo: ExitStack) -> None:
+    link = options.prefix / "current"
+    before = str(link.readlink()) if link.is_symlink() else None
+    _point(link, __version__)
+    if before is None:
+        undo.callback(link.unlink, missing_ok=True)
+    else:
+        undo.callback(_point, link, before)
+
+
+def _point(link: Path, target: str) -> None:
+    new = link.with_name(f".{link.name}.new")
+    with suppress(FileNotFoundError):
+        new.unlink()
+    new.symlink_to(target)
+    new.replace(link)
+
+
+def compile_kernels(plan: Plan) -> None:
+    """Compile as the sidecar's user, so that its first start is quick.
+
+    Raises:
+        UserError: it failed; the text has why.
+    """
+    options = plan.options
+    uid, gid = user_ids(options.user)
+    as_user = {} if os.geteuid() == uid else {"user": uid, "group": gid, "extra_groups": []}
+    command = [str(options.target / "bin" / "treadle"), "sidecar", "--warm-up", "--config", str(plan.config)]
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}
+    try:
+        ended = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd="/",
+            env=environment,
+            timeout=_WARM_UP_S,
+            start_new_session=True,  # the terminal's Ctrl-C is this process's: it ends that one, and tidies up then
+            **as_user,  # type: ignore[call-overload]
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"{' '.join(command)} did not end within {_WARM_UP_S:.0f} s") from error
+    if ended.returncode != 0:
+        lines = [line for line in ended.stderr.splitlines() if line.strip()]
+        raise UserError(f"{' '.join(command)}, as {options.user}: {lines[-1] if lines else 'it said nothing'}")
+
+
+@dataclass(slots=True)
+class Restored:
+    """What happens to a file."""
+
+    record: FileRecord
+    now: bytes | None
+    then: bytes | None
+    """None: it goes."""
+    remarks: list[str] = field(default_factory=list)
+
+    def diff(self) -> Iterator[str]:
+        """Yield the lines of a unified diff."""
+        if self.now is not None and self.now != self.then:
+            record = self.record
+            change = FileChange(record.path, record.kind, self.now, self.then or b"", record.replaced, record.added)
+            yield from change.diff()
+
+
+@dataclass(slots=True)
+class Removal:
+    """All that taking an installation back would do."""
+
+    manifest: Manifest
+    files: list[Restored]
+    users: list[str]
+    """Processes that run from the prefix."""
+
+
+def plan_removal(prefix: Path, processes: Callable[[Path], list[str]] | None = None) -> Removal:
+    """Work out what taking an installation back changes; writes nothing.
+
+    Raises:
+        UserError: nothing is installed there, or a file cannot be restored.
+    """
+    manifest = read_manifest(prefix)
+    if manifest is not None and (reason := reason_against(prefix / NAME)):
+        raise UserError(f"{reason}. It says which files are written and removed: run this as the user who installed")
+    if manifest is None:
+        raise UserError(
+            f"{prefix} holds no installation of `treadle install`; name its --prefix. What was installed by hand is "
+            "taken out by hand (docs/administrator.md#remove-it)"
+        )
+    files = [_restored(each) for each in manifest.files.values()]
+    order = {"site": 0, "env": 1, "own": 2}
+    files.sort(key=lambda each: order[each.record.kind])
+    for each in files:
+        parent = each.record.path.parent
+        if each.now != each.then and not os.access(parent, os.W_OK | os.X_OK):
+            raise UserError(f"{parent} may not be written by this user; run treadle uninstall as root")
+    return Removal(manifest, files, (processes or processes_below)(prefix))
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result of taking an installation back."""
+
+    is_done: bool = False
+    """Is nothing left to be done? Else something still runs from the prefix."""
+    left: list[Path] = field(default_factory=list)
+    """What stays because somebody changed it."""
+
+
+def remove(plan: Removal, say: Say) -> Outcome:
+    """Do what was planned.
+
+    The files that Hadoop reads are restored all or none. While something runs from the prefix the environment stays.
+
+    Raises:
+        UserError: a file cannot be written, and those that Hadoop reads are as they were; or they are restored, and
+            something of Treadle's own cannot be removed.
+    """
+    try:
+        with locked(plan.manifest.prefix):
+            outcome = _remove(plan, say)
+    except OSError as error:
+        raise UserError(f"{error.filename}: {error.strerror}; run treadle uninstall as root") from error
+    if outcome.is_done:
+        _remove_empty(plan.manifest, outcome, say)
+    return outcome
+
+
+def _remove(plan: Removal, say: Say) -> Outcome:
+    manifest, outcome = plan.manifest, Outcome()
+    outcome.left += [each.record.path for each in plan.files if each.record.kind == "own" and each.then is not None]
+    try:
+        with ExitStack() as undo:
+            for each in plan.files:
+                _restore(each, undo, say)
+            undo.pop_all()
+    except OSError as error:
+        raise UserError(f"{error.filename}: {error.strerror}; everything is as it was") from error
+    for each in plan.files:
+        _remove_backups(each, outcome, say)
+    try:
+        if plan.users:
+            manifest.files.clear()
+            manifest.save()
+        else:
+            _remove_made(manifest, say)
+            outcome.is_done = True
+    except OSError as error:
+        raise UserError(
+            f"{error.filename}: {error.strerror}. What Hadoop reads is restored; put that right, and run treadle "
+            "uninstall again"
+        ) from error
+    return outcome
+
+
+def processes_below(prefix: Path) -> list[str]:
+    """Return which processes, this one and those that started it aside, run from a prefix: number and name."""
+    own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    found = []
+    for process in psutil.process_iter():
+        if process.pid in own:
+            continue
+        with suppress(psutil.Error, OSError):
+            if any(f"{prefix}/" in word for word in process.cmdline()):
+                found.append(f"{process.pid} ({process.name()}, of {process.username()})")
+    return found
+
+
+def _restored(record: FileRecord) -> Restored:
+    now = content_of(record.path)
+    if now is None:
+        return Restored(record, None, None, [f"{record.path} is gone already"] if record.before else [])
+    if record.kind == "own":
+        if sha256(now) == record.after:
+            return Restored(record, now, None)
+        return Restored(record, now, now, [f"{record.path} was edited since: it stays"])
+    original = _backup_of(record)
+    if original is not None and record.clean and sha256(now) == record.after:
+        return Restored(record, now, original)
+    if sha256(now) == record.before:
+        return Restored(record, now, now)  # an installation was cut off before it wrote, or its end before it was done
+    remarks = list[str]()
+    if record.kind == "env":
+        then: bytes | None = without_jar(now)
+    else:
+        then, remarks = take_back(record.path, now, record.replaced, record.added)
+    if not then and not record.before:
+        return Restored(record, now, None)
+    if sha256(then) != record.before:
+        remarks.insert(0, f"{record.path} was edited since: only Treadle's own lines are taken out")
+    return Restored(record, now, then, remarks)
+
+
+def _backup_of(record: FileRecord) -> bytes | None:
+    with suppress(UserError, IndexError):
+        kept = content_of(Path(record.backups[0]))
+        return kept if sha256(kept) == record.before else None
     return None
 
 
-def replace_file(target: Path, text: str) -> None:
-    """Put a text in a file's place at once, with its owner and mode.
+def _restore(restored: Restored, undo: ExitStack, say: Say) -> None:
+    path, now, then = restored.record.path, restored.now, restored.then
+    if content_of(path) != now:
+        raise UserError(f"{path} was changed by somebody else meanwhile; try again")
+    if now is None or then == now:
+        return
+    found = path.stat()
+    undo.callback(put, path, now, found.st_mode & 0o7777, (found.st_uid, found.st_gid))
+    if then is None:
+        path.unlink()
+        say(f"removed {path}")
+    else:
+        put(path, then)
+        if sha256(then) == restored.record.before:
+            say(f"restored {path}, as it was byte for byte")
+        else:
+            say(f"took Treadle's lines out of {path}")
 
-    Raises:
-        UserError: it cannot be written.
-    """
-    target = target.resolve()
-    try:
-        before = target.stat() if target.exists() else None
 
-        def as_before(file: int) -> None:
-            os.fchmod(file, 0o644 if before is None else before.st_mode & 0o7777)
-            if before is not None and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
-                os.fchown(file, before.st_uid, before.st_gid)
+def _remove_backups(restored: Restored, outcome: Outcome, say: Say) -> None:
+    for name in restored.record.backups:
+        path = Path(name)
+        try:
+            if not os.path.lexists(path):
+                continue
+            if sha256(restored.then) == restored.record.before:
+                path.unlink()
+                continue
+            why = "it is what was there before an installation"
+        except OSError as error:
+            why = f"it cannot be removed ({error.strerror})"
+        outcome.left.append(path)
+        say(f"left {path}: {why}")
 
-        write_whole(target, text, as_before)
-    except OSError as error:
-        raise UserError(f"{target}: {error.strerror}; run this as a user who may write to {target.parent}") from error
+
+def _remove_made(manifest: Manifest, say: Say) -> None:
+    """Remove what was made below the prefix, and last of all what records it: cut off, it can be done again."""
+    prefix = manifest.prefix
+    link = prefix / "current"
+    if link.is_symlink():
+        link.unlink()
+    for folder in [prefix / release for release in manifest.releases]:
+        if (folder / RECORD).is_file():
+            # broken off half-way it would be a folder that nobody knows any more
+            going = folder.rename(folder.with_name(f"{STAGING}{folder.name}"))
+            shutil.rmtree(going)
+            say(f"removed {folder}")
+    own = [each for each in manifest.folders if each.name == "kernels" or each.name.startswith(".")]
+    for folder in (*own, *prefix.glob(f"{STAGING}*")):
+        if folder.is_dir():
+            shutil.rmtree(folder)
+    (prefix / NAME).unlink()
+
+
+def _remove_empty(manifest: Manifest, outcome: Outcome, say: Say) -> None:
+    kept = {each.path for each in manifest.files.values()}
+    for folder in reversed(manifest.folders):
+        remove_folders([folder])
+        if folder.is_dir():
+            outcome.left.append(folder)
+            left = ", ".join(sorted(each.name for each in folder.iterdir()))
+            say(f"left {folder}: it holds {left}" + (", which was edited" if kept & set(folder.iterdir()) else ""))

@@ -58,7 +58,7 @@ from treadle.am.record import Claims, FindProfile, History, claims_of
 from treadle.am.registries import Amounts, PlanRegistry, StageRegistry
 from treadle.config.settings import Listener, Plans
 from treadle.errors import UserError
-from treadle.history.run import JobRun, recurrence_key
+from treadle.history.profile import JobRun, recurrence_key
 
 _log = logging.getLogger(__name__)
 

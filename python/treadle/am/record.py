@@ -17,8 +17,18 @@ from treadle.am.protocol import TASKS_MAX, VERTICES_MAX, Attempt, Outcome, PlanR
 from treadle.am.quotas import Bounds, Keeping
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag, Stage, ordered
-from treadle.history.profile import JobProfile, Prediction, predicted, with_run
-from treadle.history.run import NUMBER_MAX, DurationSketch, JobRun, Measured, RecurrenceKey, StageRun
+from treadle.history.profile import (
+    NUMBER_MAX,
+    DurationSketch,
+    JobProfile,
+    JobRun,
+    Measured,
+    Prediction,
+    RecurrenceKey,
+    StageRun,
+    predicted,
+    with_run,
+)
 from treadle.planner.online import NO_PLAN, SEEN_MIN, PlannedJob, Progress
 from treadle.planner.problem import GROUPS_MAX
 

@@ -39,8 +39,15 @@ from treadle.am.record import BUCKET_BYTES, DagView, History, Record, dag_of, pr
 from treadle.config.settings import Plans
 from treadle.dag.dag import Dag, DagError
 from treadle.errors import printable
-from treadle.history.profile import STAGES_MAX
-from treadle.history.run import DurationSketch, RecurrenceKey, SparkStage, StageRun, recurrence_key, stage_runs
+from treadle.history.profile import (
+    STAGES_MAX,
+    DurationSketch,
+    RecurrenceKey,
+    SparkStage,
+    StageRun,
+    recurrence_key,
+    stage_runs,
+)
 from treadle.planner.online import Group, Machines, PlannedJob, PlanSource, machines_of, shape_of
 from treadle.planner.plan import Plan
 from treadle.planner.problem import GROUPS_MAX

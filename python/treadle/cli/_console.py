@@ -1,23 +1,17 @@
-"""Where commands show tables and how far they are, on a screen and in a log.
-
-Options of commands that run an experiment's seeds, and what Ctrl-C does to them.
-"""
+"""Where commands show tables and how far they are, on a screen and in a log."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
@@ -81,14 +75,6 @@ def steps(first: str = "starting") -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(printable(text))
 
 
-def compiling_task(bar: Progress, *, visible: bool = True) -> TaskID:
-    """Add a bar that says that something is compiled, until it gets another text; a log has a line of it."""
-    text = "compiling, or reading compiled code"
-    if not bar.console.is_terminal and visible:
-        say(bar.console, COMPILING)
-    return bar.add_task(text, total=None, visible=visible)
-
-
 def counted_progress(unit: str = "") -> Progress:
     """Return bars that say how many of how many are done; they are gone when all is."""
     columns: list[ProgressColumn] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
@@ -100,23 +86,3 @@ def counted_progress(unit: str = "") -> Progress:
 
 
 INTERRUPTED: Final = 130
-
-CacheOption = Annotated[
-    Path | None,
-    typer.Option(help="A folder for the results of runs: those found there do not run again. None is kept without it."),
-]
-ProcessesOption = Annotated[
-    int, typer.Option(min=0, max=1024, help="Runs at a time, each in a process; 0: one a core.")
-]
-"""Not ``--jobs``, as elsewhere: these commands have jobs to simulate."""
-
-
-@contextmanager
-def going_on(console: Console, cache: Path | None) -> Iterator[None]:
-    """End with exit code 130 on Ctrl-C, and report what happens to the runs that have ended."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        kept = f"what ran is kept in {cache}: the same command goes on" if cache else "--cache DIR keeps what has run"
-        say(console, f"stopped; {kept}", "red")
-        raise typer.Exit(INTERRUPTED) from None

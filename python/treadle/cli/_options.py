@@ -1,4 +1,4 @@
-"""Options that many commands have, and options of which a function makes one value that a command takes.
+"""Options that many commands have.
 
 Where commands put their results: files and folders that a user names, and one way to say what is wrong with one.
 """
@@ -7,16 +7,29 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import chdir, contextmanager
-from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
 from treadle.config.trust import TRUST_OPTION
 from treadle.errors import UserError, install_extra
+
+RmOption = Annotated[str, typer.Option("--rm", envvar="TREADLE_RM", help="Address of the ResourceManager's web pages.")]
+CaOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca",
+        envvar="TREADLE_CA",
+        help="Certificates (PEM) to trust over https instead of the machine's.",
+        metavar="FILE",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON instead of a table.")]
+
+DEFAULT_RM: Final = "http://localhost:8088"
 
 TrustOption = Annotated[
     bool,
@@ -25,47 +38,6 @@ TrustOption = Annotated[
         help="Run Python code that a recording, a scenario or a sweep names: only for files whose author you trust.",
     ),
 ]
-
-Command = Callable[..., None]
-
-
-def with_options(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
-    """Give a command the options of functions; each parameter named here gets what its function returns.
-
-    The options stand where the parameter does. Typer reads them from the signature and the annotations.
-    """
-
-    def decorate(command: Command) -> Command:
-        options: list[Parameter] = []
-        of_maker: dict[str, list[str]] = {}
-        for each in _parameters(command, makers):
-            found = [each]
-            if each.name in makers:
-                found = _parameters(makers[each.name], ("return",))
-                of_maker[each.name] = [option.name for option in found]
-            options += [option.replace(kind=Parameter.KEYWORD_ONLY) for option in found]
-
-        def run(**given: Any) -> None:
-            made = {
-                name: makers[name](**{option: given.pop(option) for option in names})
-                for name, names in of_maker.items()
-            }
-            command(**given, **made)
-
-        run.__name__, run.__doc__ = command.__name__, command.__doc__
-        run.__annotations__ = {each.name: each.annotation for each in options}
-        run.__signature__ = Signature(options)  # type: ignore[attr-defined]
-        return run
-
-    return decorate
-
-
-def _parameters(function: Callable[..., Any], made: Iterable[str]) -> list[Parameter]:
-    """Return a function's parameters; types of what is ``made`` are left out: they may be there for mypy alone."""
-    for name in made:
-        function.__annotations__.pop(name, None)
-    return list(signature(function, eval_str=True).parameters.values())
-
 
 KeepGoingOption = Annotated[
     bool,
@@ -169,7 +141,7 @@ def checked_formats(given: list[str] | None, option: str) -> tuple[str, ...]:
     Raises:
         UserError: one of them is none.
     """
-    from treadle.simulate.plots import FORMATS
+    from treadle.plots import FORMATS
 
     for name in given or ():
         if name not in FORMATS:

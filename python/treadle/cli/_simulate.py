@@ -20,14 +20,25 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from treadle.admin.install import find_policy
 from treadle.cli._console import INTERRUPTED, compiling, console_for_tables, counted_progress, say
 from treadle.cli._options import check_results, make_folder, write_json, writing
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError, counted
 from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PolicyFailedError
-from treadle.simulate.batch import Line, Outcome, by_whom, check_trees, run_line, run_lines, settings_of, with_scenario
+from treadle.shipped import find_policy
+from treadle.simulate.batch import (
+    Outcome,
+    Run,
+    RunSpec,
+    Scenario,
+    by_whom,
+    check_trees,
+    run_line,
+    run_lines,
+    settings_of,
+    with_scenario,
+)
 from treadle.simulate.comparison import (
     FEW,
     TableFormat,
@@ -38,7 +49,6 @@ from treadle.simulate.comparison import (
     slowdowns_of,
     write_tables,
 )
-from treadle.simulate.run import Run, Scenario
 from treadle.simulator.engines_simulation import warm_up_all
 from treadle.simulator.measure import EngineFigures
 from treadle.simulator.results import FailedRun, Summary, as_json
@@ -114,27 +124,17 @@ COUNTS: Final = {
 
 def engines_tables(summaries: Sequence[Summary]) -> Iterator[Table]:
     """Yield tables with a row for each policy and engine: how busy it was, and the outcomes of its transactions."""
-    table = _engine_table("Engines: busyness, conflicts over successes, wait to the first attempt, decision time")
-    table.add_column("busy", justify="right")
-    for title in TIMES.values():
-        table.add_column(title, justify="right")
+    title = "Engines: busyness, conflicts over successes, wait to the first attempt, decision time"
+    table = empty_table(title, ("policy", "engine"), ("busy", *TIMES.values()))
     for policy, engines in _engines(summaries):
         busy = f"{np.mean([each.busyness for each in engines]):.1%}"
         table.add_row(policy, engines[0].name, busy, *_means(engines, TIMES))
     yield table
-    table = _engine_table("Engines: transactions, and applications that other engines got")
-    for title in COUNTS.values():
-        table.add_column(title, justify="right")
+    title = "Engines: transactions, and applications that other engines got"
+    table = empty_table(title, ("policy", "engine"), COUNTS.values())
     for policy, engines in _engines(summaries):
         table.add_row(policy, engines[0].name, *_means(engines, COUNTS))
     yield table
-
-
-def _engine_table(title: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    for name in ("policy", "engine"):
-        table.add_column(name)
-    return table
 
 
 def _engines(summaries: Sequence[Summary]) -> Iterator[tuple[str, tuple[EngineFigures, ...]]]:
@@ -273,7 +273,7 @@ class _Work:
         first = self.scenario.model.seed if self.how.seed is None else self.how.seed
         check, allowed = self.how.check, self.how.allow_impossible
         wanted = [
-            Line(self.scenario, name, settings, seed, check, allowed, tasks=False)
+            RunSpec(self.scenario, name, settings, seed, check, allowed, tasks=False)
             for seed in range(first, first + self.how.seeds)
             for name, settings in policies
         ]
@@ -290,7 +290,7 @@ class _Work:
             self.stuck |= outcome.stuck
         next(outcomes, None)  # let what runs several processes end
 
-    def _outcomes(self, lines: Sequence[Line]) -> Iterator[Outcome]:
+    def _outcomes(self, lines: Sequence[RunSpec]) -> Iterator[Outcome]:
         """Yield outcomes, with a bar for the jobs of each run, or one for all runs if several run at a time."""
         if self.how.jobs > 1:
             with counted_progress("runs") as bar:
@@ -454,7 +454,7 @@ def _over_seeds(outcomes: Sequence[Summary | FailedRun]) -> dict[str, Any]:
 
 
 def _plot(outcomes: Sequence[Summary | FailedRun], folder: Path, formats: tuple[str, ...], console: Console) -> None:
-    from treadle.simulate.plots import plot_results
+    from treadle.plots import plot_results
 
     runs = [run for run in as_json(outcomes)["runs"] if run["failure"] is None]
     with writing("--plot", folder, "folder"):

@@ -20,11 +20,9 @@ from treadle.errors import counted
 from treadle.policy.user_parts import PolicyFailedError
 from treadle.simulate.comparison import FEW, Interval
 from treadle.simulator.engines_simulation import warm_up_all
-from treadle.sweep.document import read_sweep
-from treadle.sweep.line import Line, run_line
-from treadle.sweep.plan import Inputs, Plan, plan_of
+from treadle.sweep.plan import Inputs, Plan, plan_of, read_sweep
 from treadle.sweep.report import MEAN, Cell, Report, report_of
-from treadle.sweep.runs import Done, Kept, Runs, run_locally
+from treadle.sweep.runs import Done, Kept, Line, Runs, run_line, run_locally
 from treadle.sweep.spark import Spark, check_spark
 
 FAILURES_SHOWN = 10
@@ -228,7 +226,7 @@ def _write_best(report: Report, file: Path, console: Console) -> None:
 
 
 def _plot(report: Report, folder: Path, formats: tuple[str, ...], console: Console) -> None:
-    from treadle.sweep.plot import plot_sweep
+    from treadle.plots import plot_sweep
 
     with writing("--plot", folder, "folder"):
         for file in plot_sweep(report, folder, formats):

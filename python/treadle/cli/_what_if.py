@@ -223,15 +223,6 @@ def failed(found: dict[str, Any]) -> bool:
     return not found["fits"] or partial or any(policy["unfinished"] for policy in found["policies"])
 
 
-def without_nan(value: Any) -> Any:
-    """Return a document with null for each number that there is not: JSON has no NaN."""
-    if isinstance(value, dict):
-        return {key: without_nan(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [without_nan(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def _of(policy: dict[str, Any], key: tuple[str, str]) -> list[float]:
     return next((each["mean_s"] for each in policy["groups"] if (each["by"], each["group"]) == key), [])
 

@@ -10,6 +10,6 @@ app = typer.Typer()
 @app.command()
 def conf() -> None:
     """Print the folder with the lines for yarn-site.xml, a treadle.yaml with every default, and systemd's units."""
-    from treadle.admin.install import templates
+    from treadle.shipped import templates
 
     typer.echo(templates())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from treadle.cli._jmx import DEFAULT_RM, CaOption, RmOption
+from treadle.cli._options import DEFAULT_RM, CaOption, RmOption
 from treadle.errors import UserError, install_extra
 
 if TYPE_CHECKING:
@@ -49,12 +49,10 @@ def dashboard(
     Nothing of it runs in the ResourceManager or in a sidecar. Who opens a page has to know the token.
     """
     _need_extra()
-    from treadle.dashboard.access import Doorkeeper, addresses, read_or_make
-    from treadle.dashboard.collector import Collector
+    from treadle.dashboard.collector import Board, Collector
     from treadle.dashboard.history import History, check_cluster
     from treadle.dashboard.reading import Reader
-    from treadle.dashboard.server import Parts, Questions, listen, server_of
-    from treadle.dashboard.views import Board
+    from treadle.dashboard.server import Doorkeeper, Parts, Questions, addresses, listen, read_or_make, server_of
 
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("treadle").setLevel(logging.INFO)
@@ -103,8 +101,7 @@ def _check(rm: str, ca: Path | None, config: Path | None) -> None:
         UserError: an address, or a file, is none.
     """
     from treadle.cli.explain import check_config
-    from treadle.yarn.pages import checked_address
-    from treadle.yarn.web import open_session
+    from treadle.yarn.pages import checked_address, open_session
 
     checked_address(rm)
     open_session(ca).close()
@@ -152,7 +149,7 @@ def _explain(application: str, rm: str, ca: Path | None, config: Path | None) ->
 
 
 def _ask(question: dict[str, Any], rm: str, ca: Path | None, config: Path | None) -> dict[str, Any]:
-    from treadle.cli._take_over import configured_file
+    from treadle.admin.policy_use import configured_file
     from treadle.cli.explain import NoSidecarError, ask_sidecar, state_places, why_none_answers
 
     places = state_places(configured_file(rm, ca) if config is None else config)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treadle.cli._jmx import CaOption, JsonOption
+from treadle.cli._options import CaOption, JsonOption
 from treadle.errors import printable
 
 if TYPE_CHECKING:
-    from treadle.admin.doctor.run import Result
+    from treadle.admin.doctor import Result
 
 app = typer.Typer()
 
@@ -62,11 +62,10 @@ def doctor(
     ca: CaOption = None,
 ) -> None:
     """Look at the host, Hadoop's settings, files and ResourceManagers. Exit code 1: a check has failed."""
-    from treadle.admin.doctor.hadoop import Facts
-    from treadle.admin.doctor.run import chosen_checks, examine
-    from treadle.admin.host.manifest import installed_conf
-    from treadle.admin.host.plan import found_prefix
-    from treadle.cli._take_over import refresh_command
+    from treadle.admin.doctor import chosen_checks, examine
+    from treadle.admin.hadoop import Facts
+    from treadle.admin.plan import found_prefix, installed_conf
+    from treadle.admin.policy_use import refresh_command
     from treadle.config.parts import PARTS
     from treadle.policy.catalogue import register_parts
 
@@ -87,7 +86,7 @@ def doctor(
         warned = sum(each.finding.status == "warn" for each in results)
         typer.echo(f"\n{failed} failed, {warned} to look at, of {len(results)} findings")
     if bundle is not None:
-        from treadle.admin.doctor.bundle import write_bundle
+        from treadle.admin.bundle import write_bundle
 
         names = write_bundle(bundle, facts, results)
         typer.echo(f"{bundle} holds {', '.join(names)}; read it before you send it", err=as_json)

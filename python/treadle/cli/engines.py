@@ -10,8 +10,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
+from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption
 from treadle.errors import UserError
+from treadle.yarn.pages import read_bean
 from treadle.yarn.treadle_beans import application_in, engines_in, why_not
 
 app = typer.Typer()
@@ -87,7 +88,7 @@ def _owners(rm: str, ca: Path | None) -> dict[str, Any]:
     Raises:
         UserError: it does not.
     """
-    from treadle.cli._take_over import configured_file
+    from treadle.admin.policy_use import configured_file
     from treadle.cli.explain import ask_sidecar, state_places
 
     found = ask_sidecar(state_places(configured_file(rm, ca)), {"engines": True})

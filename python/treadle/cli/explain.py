@@ -12,10 +12,10 @@ from typing import Annotated, Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
+from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption
 from treadle.errors import UserError, printable
 from treadle.yarn.codes import several
-from treadle.yarn.pages import find_applications
+from treadle.yarn.pages import find_applications, read_bean
 from treadle.yarn.treadle_beans import why_not
 
 app = typer.Typer()
@@ -171,7 +171,7 @@ def _places(config: Path | None, rm: str, ca: Path | None) -> list[Path]:
         NoSidecarError: the ResourceManager names no treadle.yaml, so that no sidecar has a socket.
         UserError: the ResourceManager does not answer.
     """
-    from treadle.cli._take_over import configured_file
+    from treadle.admin.policy_use import configured_file
 
     if config is not None:
         return state_places(config)
@@ -197,7 +197,7 @@ def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
         NoSidecarError: none listens there.
         UserError: one listens, and does not answer; or another user could have put the socket there.
     """
-    from treadle.admin.host.plan import sidecar_users
+    from treadle.admin.plan import sidecar_users
 
     users = sidecar_users()
     problem = f"{places[0]}: No such file or directory"

@@ -48,8 +48,8 @@ def install(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
 ) -> None:
     """Show what changes, and put Treadle in place: the ResourceManager takes it over when it is started again."""
-    from treadle.admin.host.install import Signals, Stopped, carry_out, plan_of
-    from treadle.admin.host.plan import DEFAULT_PREFIX, DEFAULT_SYSTEMD, Options, prefix_for
+    from treadle.admin.install import Signals, Stopped, carry_out, plan_of
+    from treadle.admin.plan import DEFAULT_PREFIX, DEFAULT_SYSTEMD, Options, prefix_for
 
     prefix = prefix or prefix_for(hadoop_conf)
     if systemd_dir is None and prefix == DEFAULT_PREFIX and DEFAULT_SYSTEMD.is_dir():

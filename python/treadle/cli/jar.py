@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from treadle.admin.jars import requirements_jar, shim_jar, spark_jar, tez_jar
 from treadle.errors import UserError
+from treadle.shipped import requirements_jar, shim_jar, spark_jar, tez_jar
 
 app = typer.Typer()
 

@@ -10,8 +10,9 @@ from typing import Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
+from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption
 from treadle.errors import UserError
+from treadle.yarn.pages import read_bean
 
 app = typer.Typer()
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, confirm, read_bean
-from treadle.cli._options import TrustOption
+from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption, TrustOption
 from treadle.errors import counted
 
 if TYPE_CHECKING:
-    from treadle.cli._policy_use import Change
+    from treadle.admin.policy_use import Change
     from treadle.config.parts import Kind
 
 app = typer.Typer(help="Check a policy, list what there is, or make a running cluster use one.", no_args_is_help=True)
@@ -30,11 +29,6 @@ YarnOption = Annotated[str | None, typer.Option(help="The `yarn` command; withou
 NoRefreshOption = Annotated[bool, typer.Option("--no-refresh", help="Only replace the file.")]
 
 
-@app.callback()
-def policy() -> None:
-    """Check a policy, list what there is, or make a running cluster use one."""
-
-
 @app.command()
 def check(
     file: Wanted,
@@ -44,30 +38,24 @@ def check(
     trust_code: TrustOption = False,
 ) -> None:
     """Say whether a treadle.yaml is right, and what to change if it is not; nothing is applied."""
-    from treadle.admin.install import find_policy
-    from treadle.cli._policy_use import (
-        checked,
-        policies_of_engines,
-        refuse_missing,
-        warn_of_folders,
-        warn_of_parts,
-        warn_of_unused,
-    )
+    from treadle.admin import policy_use
+    from treadle.shipped import find_policy
 
     found = find_policy(file)
-    name = checked(found)
-    refuse_missing(found)
-    warn_of_unused(found)
-    warn_of_parts(found)
-    warn_of_folders(found)
+    name = policy_use.checked(found)
+    policy_use.refuse_missing(found)
+    _warn([*policy_use.unused(found), *policy_use.unrecorded(found)])
     if scenario is not None:
-        from treadle.cli._policy_use import check_queues
-
-        check_queues(found, scenario, trust_code=trust_code)
-    engines = policies_of_engines(found)
+        _warn(policy_use.unnamed_queues(found, scenario, trust_code=trust_code))
+    engines = policy_use.policies_of_engines(found)
     typer.echo(f"{found}: right: {counted(len(engines), 'engine') if engines else name}")
     for engine, own in engines.items():
         typer.echo(f"engine {engine}: {own}")
+
+
+def _warn(lines: list[str]) -> None:
+    for line in lines:
+        typer.echo(f"warning: {line}", err=True)
 
 
 @app.command()
@@ -81,9 +69,9 @@ def defaults() -> None:
 @app.command("list")
 def list_policies(as_json: JsonOption = False) -> None:
     """List the ready-made policies."""
-    from treadle.admin.install import ready_made, summary
     from treadle.config.reader import read_settings
     from treadle.policy.catalogue import register_parts
+    from treadle.shipped import ready_made, summary
 
     register_parts()
     rows = [
@@ -127,16 +115,15 @@ def use(
     All but `policy:` stays as it is. What the file was is kept (`treadle policy history`). If the ResourceManager or
     its engine refuses the new one, the old one is put back. Run it on the ResourceManager's host.
     """
-    from treadle.admin.install import find_policy
-    from treadle.cli import _policy_use
+    from treadle.admin import policy_use
+    from treadle.shipped import find_policy
 
     found = find_policy(file)
-    wanted = _policy_use.checked(found)
-    _policy_use.warn_of_unused(found)
-    _policy_use.warn_of_parts(found)
-    target = _policy_use.target_of(config, rm, ca, reads=not no_refresh)
-    change = _policy_use.change_of(found, target, also or [])
-    wanted = _policy_use.shown_after(change, wanted)
+    wanted = policy_use.checked(found)
+    _warn(policy_use.unused(found))
+    target = policy_use.target_of(config, rm, ca, reads=not no_refresh)
+    change = policy_use.change_of(found, target, also or [])
+    wanted = policy_use.shown_after(change, wanted)
     _take_over_change(change, wanted, rm, ca, yarn, no_refresh=no_refresh)
 
 
@@ -147,10 +134,10 @@ def history(
     """List what the engine's treadle.yaml was before each `use` and `rollback`, the latest last."""
     from dataclasses import asdict
 
-    from treadle.cli import _policy_use
+    from treadle.admin import policy_use
     from treadle.config.text import History
 
-    target = _policy_use.target_of(config, rm, ca)
+    target = policy_use.target_of(config, rm, ca)
     rows = [asdict(version) for version in History(target.resolve()).versions()]
     _show(rows, as_json, ("number", "until", "policy", "replaced_by"))
 
@@ -168,24 +155,25 @@ def rollback(
 
     What it is now is kept too, so that a second `rollback` undoes the first.
     """
-    from treadle.cli import _policy_use
+    from treadle.admin import policy_use
 
-    target = _policy_use.target_of(config, rm, ca, reads=not no_refresh)
-    change = _policy_use.change_back(target, number)
-    _take_over_change(change, _policy_use.checked_text(change), rm, ca, yarn, no_refresh=no_refresh)
+    target = policy_use.target_of(config, rm, ca, reads=not no_refresh)
+    change = policy_use.change_back(target, number)
+    _take_over_change(change, policy_use.checked_text(change), rm, ca, yarn, no_refresh=no_refresh)
 
 
 def _take_over_change(
     change: Change, wanted: str, rm: str, ca: Path | None, yarn: str | None, *, no_refresh: bool
 ) -> None:
     """Put a text in a treadle.yaml's place and have it read; what was there is put back if it is refused."""
-    from treadle.cli import _take_over
+    from treadle.admin import policy_use
     from treadle.cli._console import INTERRUPTED
     from treadle.errors import UserError
+    from treadle.yarn.pages import read_bean
 
-    command = None if no_refresh else _take_over.refresh_command(yarn)
+    command = None if no_refresh else policy_use.refresh_command(yarn)
     earlier = {} if command is None else read_bean(rm, ca)  # reports a refusal before anything changes
-    _take_over.refuse_off(earlier)
+    policy_use.refuse_off(earlier)
     kept = change.apply()
     was = f"; what it was is version {kept.number} of `treadle policy history`" if kept else ""
     typer.echo(f"{change.target}: {wanted}{was}")
@@ -193,15 +181,15 @@ def _take_over_change(
         typer.echo("run `yarn rmadmin -refreshQueues` to have it taken over")
         return
     try:
-        _take_over.refresh(command)
-        _take_over.wait_until_runs(rm, wanted, earlier, ca=ca)
-        outcome = confirm(rm, wanted, ca=ca)
+        policy_use.refresh(command)
+        policy_use.wait_until_runs(rm, wanted, earlier, ca=ca)
+        outcome = policy_use.confirm(rm, wanted, ca=ca)
     except UserError as error:
         if change.before is not None:
             change.undo(kept)
             again = ""
             try:  # so that the engine and the file agree again
-                _take_over.refresh(command)
+                policy_use.refresh(command)
             except UserError:
                 again = "; the engine may not have read it again: run `yarn rmadmin -refreshQueues`"
             raise UserError(f"{error}\n{change.target} is as it was before{again}") from error

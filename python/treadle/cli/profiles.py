@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from treadle.cli._console import console_for_tables, printable
-from treadle.cli._jmx import CaOption
+from treadle.cli._options import CaOption, JsonOption
 from treadle.errors import UserError, counted
 from treadle.files import write_whole
 
 if TYPE_CHECKING:
     from treadle.history.database import Retention
-    from treadle.history.importers.importing import Summary
+    from treadle.history.importing import Summary
     from treadle.history.profile import JobProfile, StageProfile
     from treadle.history.store import ProfileStore, Selection
 
@@ -37,12 +37,6 @@ TypeOption = Annotated[str | None, typer.Option("--type", help="Only of this typ
 NameOption = Annotated[
     str | None, typer.Option(help="Only jobs of this name; what changes from run to run may differ.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="As JSON instead of a table.")]
-
-
-@app.callback()
-def profiles() -> None:
-    """Show and change what is known of recurring jobs."""
 
 
 @app.command("list")
@@ -110,7 +104,7 @@ def export(
 ) -> None:
     """Write profiles to a file that `import` reads."""
     from treadle.history.documents import compact, profile_json
-    from treadle.history.importers.sources import EXPORT_FORM, EXPORT_VERSION
+    from treadle.history.sources import EXPORT_FORM, EXPORT_VERSION
 
     with _opened(store, read_only=True) as opened:
         found = opened.profiles(_selection(user, queue, type_, name))
@@ -171,11 +165,11 @@ def import_(
     from rich.console import Console
 
     from treadle.config.trust import connect as connect_to
+    from treadle.history import importing as imports
     from treadle.history.database import KEEP_ALL
-    from treadle.history.importers import importing as imports
-    from treadle.history.importers.importing import HistoryServer
-    from treadle.history.importers.reader import HistoryReader
-    from treadle.history.importers.sources import find_sources
+    from treadle.history.importing import HistoryServer
+    from treadle.history.reader import HistoryReader
+    from treadle.history.sources import find_sources
 
     retention, bytes_max = KEEP_ALL, None if config is not None else imports.BYTES_WITHOUT_BOUNDS
     if config is not None:
@@ -335,7 +329,6 @@ def _visible(text: str) -> str:
 
 
 def _print(table: Any) -> None:
-
     console_for_tables().print(table)
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables, say
-from treadle.cli._jmx import JsonOption
+from treadle.cli._options import JsonOption
 
 if TYPE_CHECKING:
     from treadle.record.reader import Summary

@@ -13,8 +13,7 @@ import typer
 from rich.console import Console
 
 from treadle.cli._console import INTERRUPTED, console_for_tables, say, steps
-from treadle.cli._jmx import JsonOption
-from treadle.cli._options import TrustOption
+from treadle.cli._options import JsonOption, TrustOption
 from treadle.errors import UserError
 
 app = typer.Typer()
@@ -148,7 +147,8 @@ def _what_if_of_histories(
 
 
 def _tell(found: dict[str, Any], as_json: bool) -> None:
-    from treadle.cli._what_if import failed, show, without_nan
+    from treadle.cli._what_if import failed, show
+    from treadle.simulator.results import without_nan
 
     if as_json:
         typer.echo(json.dumps(without_nan(found), indent=2))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._jmx import DEFAULT_RM, CaOption, RmOption
+from treadle.cli._options import DEFAULT_RM, CaOption, RmOption
 from treadle.errors import UserError
 
 app = typer.Typer()
@@ -58,6 +58,6 @@ def restart(
     wait_s: Annotated[float, typer.Option(help="How long another one may take to schedule.", min=1)] = 300.0,
 ) -> None:
     """End this host's sidecar, and wait until another one holds the lease. The stock scheduler works meanwhile."""
-    from treadle.cli._restart import restart_sidecars
+    from treadle.admin.sidecars import restart_sidecars
 
     restart_sidecars(rm, ca, pid, wait_s, typer.echo)

@@ -8,7 +8,8 @@ from typing import Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._jmx import DEFAULT_RM, CaOption, JsonOption, RmOption, read_bean
+from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption
+from treadle.yarn.pages import read_bean
 from treadle.yarn.treadle_beans import why_not
 
 app = typer.Typer()
@@ -75,7 +76,7 @@ def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _policy(kinds: str) -> str:
     """Return a policy's parts, with the names of the ready-made ones that have the same."""
-    from treadle.admin.install import ready_made_with
+    from treadle.shipped import ready_made_with
 
     names = ready_made_with(kinds)
     return f"as {' or '.join(names)}: {kinds}" if names else kinds

@@ -28,8 +28,8 @@ def uninstall(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
 ) -> None:
     """Restore the files that `treadle install` changed, and remove what it made. Exit code 1: something still runs."""
-    from treadle.admin.host.install import plan_removal, remove
-    from treadle.admin.host.plan import found_prefix
+    from treadle.admin.install import plan_removal, remove
+    from treadle.admin.plan import found_prefix
 
     if prefix is None:
         prefix = found_prefix(hadoop_conf, trusted=True)

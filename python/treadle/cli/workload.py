@@ -21,8 +21,7 @@ from treadle.cli._options import check_plotting, writing
 from treadle.errors import UserError, counted
 from treadle.tables import empty_table
 from treadle.workload.formats import FORMATS, read_workload, recognised
-from treadle.workload.job import Workload, loads
-from treadle.workload.summary import QUANTILES, Summary, summarise
+from treadle.workload.job import QUANTILES, Summary, Workload, loads, summarise
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -85,7 +84,7 @@ def convert(
     jobs_max: Annotated[int | None, typer.Option(min=1, help="How many jobs, the first ones.")] = None,
 ) -> None:
     """Write a workload of any format in Treadle's own: a job a line, to read, to change and to simulate."""
-    from treadle.workload.traces.own import write_own
+    from treadle.workload.formats import write_own
 
     console = Console(stderr=True)
     with writing("OUTPUT", output, "file"), _opened(output) as stream:
@@ -192,7 +191,7 @@ def _check_names(amounts: dict[str, float], found: Workload) -> None:
 
 def _plot(found: Workload, summary: Summary, file: Path, target: Path) -> None:
     check_plotting()
-    from treadle.workload.plot import plot_workload
+    from treadle.plots import plot_workload
 
     with writing("--plot", target, "folder"):
         target.parent.mkdir(parents=True, exist_ok=True)

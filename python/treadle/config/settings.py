@@ -106,6 +106,10 @@ class Retry(Parameters):
         description="Conflicts with nothing placed between them, after which its fallback serves the application.",
     )
 
+    def wait_ms(self, conflicts: int) -> int:
+        """Return how long an application waits after so many conflicts, at least 1, with nothing placed between."""
+        return min(self.backoff_ms << min(conflicts - 1, 40), self.backoff_max_ms)
+
 
 class Entry(Parameters):
     """An entry of the section, without the sections of treadle.yaml that may stand in it."""

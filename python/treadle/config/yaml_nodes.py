@@ -6,6 +6,8 @@ from pathlib import Path as FilePath
 from typing import Any, Final
 
 import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from treadle.config.errors import ConfigError, Problem
 from treadle.files import read_regular
@@ -58,12 +60,34 @@ def _too_long() -> Problem:
 NO_NAME: Final = "is no key, since YAML does not read it as a text; write a name, or quotes"
 
 
-def holder_of_key(detail: Any) -> tuple[Any, ...] | None:
+def holder_of_key(detail: ErrorDetails) -> tuple[Any, ...] | None:
     """Return of which mapping a key is no text, by an error of pydantic; None if it is about something else."""
     place, kind = tuple(detail["loc"]), detail["type"]
     if kind == "invalid_key":
         return place[:-1]
     return place[:-2] if kind == "string_type" and place[-1:] == ("[key]",) else None
+
+
+def details_of(error: ValidationError) -> list[ErrorDetails]:
+    """Return what is wrong, but for lists that count as empty because their items are wrong."""
+    details = error.errors()
+
+    def holds_wrong(place: tuple[str | int, ...]) -> bool:
+        return any(len(each["loc"]) > len(place) and each["loc"][: len(place)] == place for each in details)
+
+    return [each for each in details if not (each["type"] == "too_short" and holds_wrong(each["loc"]))]
+
+
+def explained(detail: ErrorDetails, page: str) -> str:
+    """Return what is wrong with a value and what is allowed, in one line; ``page`` documents the file."""
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "missing":
+        return f"is missing; write it ({page})"
+    if kind == "too_short":
+        return f"has {context['actual_length']}; at least {context['min_length']} must be written"
+    if kind == "value_error":
+        return str(context["error"])
+    return f"{detail['input']!r}: {detail['msg'].replace('Input should be', 'it must be')}"
 
 
 _MISFIT: Final = (ValueError, LookupError, ArithmeticError, AttributeError, TypeError)

@@ -15,11 +15,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-import requests
-
 from treadle.errors import UserError
 from treadle.yarn.codes import FAILED_MAP, MAP, REDUCE
-from treadle.yarn.pages import DIAGNOSTICS_MAX, ENDED, address_of, read_page, read_treadle, state_of
+from treadle.yarn.pages import (
+    DIAGNOSTICS_MAX,
+    ENDED,
+    PAGE_BYTES_MAX,
+    address_of,
+    is_missing,
+    read_page,
+    read_treadle,
+    state_of,
+)
 from treadle.yarn.treadle_beans import engines_in, why_not
 
 QUEUES_MAX: Final = 500
@@ -294,8 +301,6 @@ _T = TypeVar("_T")
 ENDED_MAX: Final = 500
 """Ended applications that are asked for at a time."""
 ENGINES_MAX: Final = 16
-PAGE_BYTES_MAX: Final = 64 << 20
-"""Of a REST page: a node takes some 3 kB, and an application as much."""
 REASONS_MAX: Final = 64
 
 _TEXTS: Final = (
@@ -405,8 +410,7 @@ class Reader:
         try:
             return self._taken(_application, f"/ws/v1/cluster/apps/{application}", {})
         except UserError as error:
-            response = getattr(error.__cause__, "response", None)
-            if response is None or response.status_code != requests.codes.not_found:
+            if not is_missing(error):
                 raise
             raise UserError(
                 f"the ResourceManager knows no {application}: it never came, or ended so long ago that it is forgotten "

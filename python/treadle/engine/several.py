@@ -16,7 +16,6 @@ from treadle.model.in_flight import Batch
 from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, PENDING, USED, View
 
 _WAITS: Final = frozenset({Fate.TRANSACTION, Fate.CLAIM})
-_DOUBLINGS_MAX: Final = 40
 NAMED_MAX: Final = 16
 
 
@@ -114,7 +113,7 @@ class Attempts:
         if outcome.conflict:
             trying = self._trying.setdefault(app, _Trying())
             trying.conflicts = (0 if outcome.placed else trying.conflicts) + 1
-            wait_ms = min(retry.backoff_ms << min(trying.conflicts - 1, _DOUBLINGS_MAX), retry.backoff_max_ms)
+            wait_ms = retry.wait_ms(trying.conflicts)
             if trying.conflicts >= retry.attempts_max:
                 self._given_up[app] = (
                     f"engine {self._engine.name} has given this application up after {trying.conflicts} conflicts"

@@ -49,7 +49,7 @@ from sqlalchemy.dialects.mysql import MEDIUMTEXT
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from treadle.errors import UserError
-from treadle.history.run import user_digest
+from treadle.history.profile import user_digest
 
 
 class Unusable(StrEnum):
@@ -181,7 +181,7 @@ SAMPLES: Final = Table(
     METADATA,
     Column("application", String(64), primary_key=True),  # YARN's id
     Column("seen_ms", BigInteger, nullable=False),
-    Column("document", Text, nullable=False),  # where it stands with the gate, JSON: see samples.py
+    Column("document", Text, nullable=False),  # where it stands with the gate, JSON: see `store.Sample`
     Index("treadle_samples_by_age", "seen_ms"),
 )
 

@@ -12,15 +12,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from treadle.history.profile import (
+    NUMBER_MAX,
     PARENTS_MAX,
     RECENT_MAX,
     RESOURCES_MAX,
+    RUN_ID,
     STAGES_MAX,
+    DurationSketch,
     JobProfile,
+    JobRun,
+    Measured,
     RecentRun,
+    RecurrenceKey,
     StageProfile,
+    StageRun,
+    storable,
 )
-from treadle.history.run import NUMBER_MAX, RUN_ID, DurationSketch, JobRun, Measured, RecurrenceKey, StageRun, storable
 
 
 def mapping_of(value: object, what: str) -> Mapping[str, Any]:

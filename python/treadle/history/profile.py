@@ -1,18 +1,426 @@
-"""A profile: what the runs of a recurring job have in common, and what that says of the next.
+"""A run of a job, stage by stage, and a profile: what the runs of a recurring job have in common.
 
-The median of the means of the runs that are remembered, as 3Sigma's point estimate has it (SLearn, NSDI 2022, section
-5.1.3). How far off it may be is seen by doing the same for each of those runs with the runs before it.
+Runs are those of one job if they have the same user, queue and framework, and names that differ only in what counts: a
+date, a run number, an id. `normalised_name` takes that out, as Graphene does (OSDI'16, section 7). Durations are in a
+DDSketch (Masson, Rim and Lee, VLDB 2019): counts in buckets whose bounds grow by a constant factor, so that quantiles
+are within `RELATIVE_ACCURACY`, and equal values in any order give equal sketches. The estimate is the median of the
+means of the runs that are remembered, as that of 3Sigma (SLearn, NSDI 2022, section 5.1.3); how far off it may be is
+seen by doing the same for each of those runs with the runs before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import math
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import accumulate, repeat, takewhile
 from math import log, sqrt
+from operator import mul
 from statistics import median, median_low
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
-from treadle.history.run import DurationSketch, JobRun, Measured, RecurrenceKey, StageRun, application_of_run
+RELATIVE_ACCURACY: Final = 0.01
+
+DURATION_MAX_MS: Final = 10 * 366 * 86_400_000
+"""Ten years: what is said to have run longer was measured by a clock that was set."""
+
+_FACTOR: Final = (1 + RELATIVE_ACCURACY) / (1 - RELATIVE_ACCURACY)
+# By multiplications alone, which every machine rounds alike; logarithms are rounded differently here and there.
+_BOUNDS: Final = (
+    *takewhile(lambda bound: bound < DURATION_MAX_MS, accumulate(repeat(_FACTOR), mul, initial=1.0)),
+    float(DURATION_MAX_MS),
+)
+"""Bucket k > 0 holds what is above the bound before and not above bound k; bucket 0 holds 0 and 1."""
+
+
+class DurationSketch:
+    """How long tasks ran: count, mean, deviation, extremes and quantiles, in milliseconds.
+
+    Durations are whole milliseconds, so count, mean, deviation and extremes are exact.
+    """
+
+    __slots__ = ("_buckets", "_count", "_maximum", "_minimum", "_squares", "_sum")
+
+    def __init__(self, durations_ms: Iterable[int] = ()) -> None:
+        self._buckets: dict[int, int] = {}
+        self._count = self._sum = self._squares = 0
+        self._minimum = self._maximum = 0
+        for duration_ms in durations_ms:
+            self.add(duration_ms)
+
+    def add(self, duration_ms: int) -> None:
+        """Count a duration.
+
+        A negative one, which a clock that was set back makes, is taken for 0; more than `DURATION_MAX_MS` for that.
+        """
+        value = max(0, min(int(duration_ms), DURATION_MAX_MS))
+        bucket = bisect_left(_BOUNDS, value)
+        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+        self._minimum = min(self._minimum, value) if self._count else value
+        self._maximum = max(self._maximum, value)
+        self._count += 1
+        self._sum += value
+        self._squares += value * value
+
+    def merge(self, other: Self) -> None:
+        """Count all that another sketch has counted; the other stays as it is."""
+        if other._count == 0:
+            return
+        for bucket, count in other._buckets.items():
+            self._buckets[bucket] = self._buckets.get(bucket, 0) + count
+        self._minimum = min(self._minimum, other._minimum) if self._count else other._minimum
+        self._maximum = max(self._maximum, other._maximum)
+        self._count += other._count
+        self._sum += other._sum
+        self._squares += other._squares
+
+    @property
+    def count(self) -> int:
+        """How many durations were added."""
+        return self._count
+
+    @property
+    def buckets(self) -> int:
+        """How many buckets it takes: what its size goes by."""
+        return len(self._buckets)
+
+    @property
+    def mean_ms(self) -> float:
+        """The mean; NaN if there is none."""
+        return self._sum / self._count if self._count else math.nan
+
+    @property
+    def deviation_ms(self) -> float:
+        """The sample standard deviation; NaN with fewer than two durations."""
+        if self._count < 2:
+            return math.nan
+        spread = self._count * self._squares - self._sum * self._sum
+        return math.sqrt(spread / (self._count * (self._count - 1)))
+
+    def quantile_ms(self, quantile: float) -> float:
+        """Return the duration at a quantile from 0 to 1, within `RELATIVE_ACCURACY`; NaN if there is none.
+
+        The quantile q of n durations is the one at place ``floor(q * (n - 1))`` of them in ascending order, from 0.
+
+        Raises:
+            ValueError: ``quantile`` is none.
+        """
+        if not 0.0 <= quantile <= 1.0:
+            raise ValueError(f"a quantile is from 0 to 1, not {quantile}")
+        if self._count == 0:
+            return math.nan
+        place = math.floor(quantile * (self._count - 1))
+        for bucket in sorted(self._buckets):
+            place -= self._buckets[bucket]
+            if place < 0:
+                # as far from the one bound of the bucket as from the other, relative to the value
+                value = 2 * _BOUNDS[bucket] / (_FACTOR + 1) if bucket else 1.0
+                return min(max(value, float(self._minimum)), float(self._maximum))
+        raise AssertionError("the buckets hold as many durations as were counted")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a document of which `from_json` makes an equal sketch."""
+        return {
+            "sum": self._sum,
+            "squares": self._squares,
+            "min": self._minimum,
+            "max": self._maximum,
+            "buckets": {str(bucket): self._buckets[bucket] for bucket in sorted(self._buckets)},
+        }
+
+    @classmethod
+    def from_json(cls, document: object) -> Self:
+        """Return the sketch of a document.
+
+        Raises:
+            ValueError: it is none of `to_json`'s.
+        """
+        if not isinstance(document, Mapping) or not isinstance(document.get("buckets"), Mapping):
+            raise ValueError("durations are a mapping with sum, squares, min, max and buckets")
+        sketch = cls()
+        sketch._buckets = dict(_bucket(key, count) for key, count in document["buckets"].items())
+        sketch._count = sum(sketch._buckets.values())
+        sketch._sum, sketch._squares = _whole(document, "sum"), _whole(document, "squares")
+        sketch._minimum, sketch._maximum = _whole(document, "min"), _whole(document, "max")
+        sketch._check()
+        return sketch
+
+    def _check(self) -> None:
+        low, high, count = self._minimum, self._maximum, self._count
+        if not low <= high <= DURATION_MAX_MS or not low * count <= self._sum <= high * count:
+            raise ValueError("the sum of durations does not lie between their extremes")
+        if not self._sum**2 <= count * self._squares <= count * self._sum * high:
+            raise ValueError("the squares of durations contradict their sum")
+        if count and {bisect_left(_BOUNDS, low), bisect_left(_BOUNDS, high)} != {
+            min(self._buckets),
+            max(self._buckets),
+        }:
+            raise ValueError("the extremes of durations contradict their buckets")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DurationSketch) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"DurationSketch(count={self.count}, mean_ms={self.mean_ms:.6g})"
+
+
+def _bucket(key: object, count: object) -> tuple[int, int]:
+    if not isinstance(key, str) or not key.isascii() or not key.isdigit() or len(key) > 4 or int(key) >= len(_BOUNDS):
+        raise ValueError(f"{key!r} is no bucket of durations")
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 < count < 2**53:
+        raise ValueError(f"bucket {key} of durations holds {count!r}, which is no count")
+    return int(key), count
+
+
+def _whole(document: Mapping[Any, Any], field: str) -> int:
+    value = document.get(field)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{field} of durations must be a whole number, not {value!r}")
+    return value
+
+
+NUMBER_MAX: Final = 2**53 - 1
+"""Whole numbers up to this one are the same to every reader of JSON; what is said to be larger is taken for it."""
+
+RUN_ID: Final = re.compile(r"[\x21-\x7e]{1,200}")
+
+_APPLICATION: Final = re.compile(r"(?:application|dag)_(\d{1,20})_(\d{1,20})(?:_\d{1,20})?", re.ASCII)
+
+
+class Measured(StrEnum):
+    """What the durations of a stage are of."""
+
+    TASKS = "tasks"
+    CONTAINERS = "containers"
+    """From a container's start to its end: not a task's time where containers are reused (Tez) or kept (Spark)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageRun:
+    """A stage of a finished run."""
+
+    name: str
+    """The same in every run of the job: ``map``, ``reduce``, a vertex's name, ``executors``."""
+    width: int
+    """How many tasks it had; containers where tasks are not known."""
+    durations: DurationSketch
+    """Of the attempts that succeeded, one for each task."""
+    demand: Mapping[str, int] = field(default_factory=dict)
+    """What a container asks for, by resource (``memory-mb``, ``vcores``, ...); empty if not known."""
+    parents: tuple[str, ...] = ()
+    """Names of the stages that feed it."""
+    input_bytes: int | None = None
+    """Read by all its tasks; None if not known."""
+    measured: Measured = Measured.TASKS
+    one_to_one: tuple[str, ...] = ()
+    """Those of the parents of which task i alone feeds task i."""
+    hint_ms: int | None = None
+    """Duration of a task that the engine was given from earlier runs; None if it got none."""
+    retried: int | None = None
+    """Attempts that failed, or succeeded though their task had before; None if not known."""
+    speculative: int | None = None
+    """Attempts that were copies of one that was slow; None if not known."""
+    alone: DurationSketch | None = None
+    """Of the same tasks from the end of the stages that feed it, where they began before; None if not known."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JobRun:
+    """A run of a job that succeeded. Stages are in an order in which parents come first."""
+
+    key: RecurrenceKey
+    id: str
+    """Of the run: ``application_<cluster timestamp>_<id>``, or the framework's own where YARN was not involved."""
+    started_ms: int
+    ended_ms: int
+    stages: tuple[StageRun, ...]
+
+
+def storable_run(run: JobRun, now_ms: int) -> JobRun:
+    """Return a run as a store can hold it: texts and numbers within bounds, and ended by now."""
+    name = run.id
+    if not RUN_ID.fullmatch(name):
+        name = f"sha256:{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}"
+    ended_ms = _bounded(min(run.ended_ms, now_ms))
+    # a name is repeated with each edge that leaves it: a hundred times for a stage that feeds a hundred
+    names: dict[str, str] = {}
+
+    def stored(name: str) -> str:
+        if name not in names:
+            names[name] = storable(name)
+        return names[name]
+
+    stages = tuple(
+        replace(
+            stage,
+            name=stored(stage.name),
+            width=_bounded(stage.width),
+            demand={storable(resource): _bounded(amount) for resource, amount in stage.demand.items()},
+            parents=tuple(stored(parent) for parent in stage.parents),
+            one_to_one=tuple(stored(parent) for parent in stage.one_to_one),
+            input_bytes=None if stage.input_bytes is None else _bounded(stage.input_bytes),
+            hint_ms=None if stage.hint_ms is None else _bounded(stage.hint_ms),
+            retried=None if stage.retried is None else _bounded(stage.retried),
+            speculative=None if stage.speculative is None else _bounded(stage.speculative),
+        )
+        for stage in run.stages
+    )
+    key = RecurrenceKey(*map(storable, run.key))
+    return JobRun(key, name, min(_bounded(run.started_ms), ended_ms), ended_ms, stages)
+
+
+def application_of_run(run: str) -> str:
+    """Return YARN's id of the application that a run is of, by the run's id; empty if it is of none."""
+    match = _APPLICATION.fullmatch(run)
+    return f"application_{match[1]}_{match[2]}" if match else ""
+
+
+def size_of_run(run: JobRun) -> int:
+    """Return about how many bytes a run takes in memory: a name that several stages have counts once."""
+    stages = sum(
+        700 + 2 * len(stage.name) + 16 * (len(stage.parents) + len(stage.one_to_one)) + 100 * len(stage.demand)
+        for stage in run.stages
+    )
+    sketches = (sketch for stage in run.stages for sketch in (stage.durations, stage.alone) if sketch is not None)
+    return stages + 110 * sum(sketch.buckets for sketch in sketches)
+
+
+def _bounded(number: int) -> int:
+    return max(0, min(int(number), NUMBER_MAX))
+
+
+NAME_CHARACTERS_MAX: Final = 1000
+"""UTF-16 units of a job's name that count: the shim sends no more, so longer ones from elsewhere are cut too."""
+
+_TAG = re.compile(r"treadle:[a-z0-9._-]{1,90}")
+_WORD = r"(?<![0-9A-Za-z])", r"(?![0-9A-Za-z])"
+_TIME = r"\d{2}[:_.-]?\d{2}(?:[:_.-]?\d{2}(?:[.,]\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?"
+_CHANGING: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}",
+        r"(?:application|job)_\d+_\d+",
+        rf"(?<!\d)\d{{4}}[-_/.]?\d{{2}}[-_/.]?\d{{2}}(?:[T\s_-]?{_TIME})?(?!\d)",
+        r"(?<!\d)\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?!\d)",
+        r"(?<!\d)\d{10}(?:\d{3})?(?!\d)",
+        rf"{_WORD[0]}(?:0x)?[0-9a-f]{{8,}}{_WORD[1]}",
+        r"[-_#(]?\d+\)?\s*\Z",
+    )
+)
+"""What changes from run to run, in the order in which it is taken out: UUIDs, YARN's ids, dates with or without a time,
+times, seconds or milliseconds since 1970, long hexadecimal numbers, a number at the end."""
+
+_SEPARATORS = re.compile(r"[\s_\-#./:,;|()\[\]{}\x00-\x1f\x7f]+")
+
+
+class RecurrenceKey(NamedTuple):
+    """What runs of one recurring job have in common."""
+
+    user: str
+    queue: str
+    """The leaf's own name: job histories often lack the path above it."""
+    type: str
+    """Upper case, as YARN's application types: MAPREDUCE, TEZ, SPARK."""
+    name: str
+    """Without what changes from run to run."""
+
+    def digest(self) -> str:
+        """Return 32 hexadecimal digits that replace the key wherever its texts would be too long."""
+        content = "\0".join(f"{len(text)}:{text}" for text in self)
+        return hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def user_digest(user: str) -> str:
+    """Return 32 hexadecimal digits that replace a user's name in an index."""
+    return RecurrenceKey(user, "", "", "").digest()
+
+
+def recurrence_key(user: str, queue: str, type_: str, name: str, tags: Sequence[str] = ()) -> RecurrenceKey:
+    """Return the key of a job as YARN knows it.
+
+    Args:
+        user: who submitted it
+        queue: its queue; of a path the last part counts
+        type_: the application type
+        name: any text of any length
+        tags: the application's; one that is ``treadle:KEY`` replaces the name (the first in alphabetical order)
+    """
+    leaf = storable(queue).rpartition(".")[2]
+    for tag in sorted(tags):
+        if match := _TAG.fullmatch(tag.lower()):
+            return RecurrenceKey(storable(user), leaf, storable(type_).upper(), match[0])
+    return RecurrenceKey(storable(user), leaf, storable(type_).upper(), normalised_name(name))
+
+
+def normalised_name(name: str) -> str:
+    """Return a job's name without what changes from run to run, in lower case, words separated by one space each.
+
+    Takes time linear in the name, of which only the first `NAME_CHARACTERS_MAX` count.
+    """
+    text = unicodedata.normalize("NFC", storable(name))
+    for pattern in _CHANGING:
+        text = pattern.sub(" ", text)
+    return _SEPARATORS.sub(" ", text).strip().lower()
+
+
+def storable(text: str) -> str:
+    """Return a text as every database takes it: well-formed Unicode without NUL, cut at `NAME_CHARACTERS_MAX`."""
+    units = text[:NAME_CHARACTERS_MAX].encode("utf-16-le", "surrogatepass")[: 2 * NAME_CHARACTERS_MAX]
+    return units.decode("utf-16-le", "replace").replace("\0", " ")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparkStage:
+    """A stage of which tasks ran; those that Spark lists anew, with other ids, are the same one."""
+
+    number: int
+    """Another one for each stage."""
+    first_id: int
+    """The smallest of Spark's ids that it has."""
+    name: str
+    """Its call site."""
+    tasks: int
+    parents: tuple[int, ...]
+    """Numbers of the stages that feed it."""
+    durations: DurationSketch
+    input_bytes: int
+    retried: int
+    """Attempts that failed, or succeeded though their task had before."""
+    speculative: int
+
+
+def stage_runs(stages: Iterable[SparkStage]) -> tuple[StageRun, ...]:
+    """Return stages as those of a run, in the order of Spark's ids; parents that are not among them are left out."""
+    ordered = sorted(stages, key=lambda stage: (stage.first_id, stage.number))
+    # a call site and a place: two stages may have one call site
+    names = {stage.number: f"{at} {_call_site(stage.name)}".strip() for at, stage in enumerate(ordered)}
+    return tuple(
+        StageRun(
+            names[stage.number],
+            stage.tasks,
+            stage.durations,
+            {},
+            tuple(names[parent] for parent in stage.parents if parent in names and parent != stage.number),
+            input_bytes=stage.input_bytes,
+            retried=stage.retried,
+            speculative=stage.speculative,
+        )
+        for stage in ordered
+    )
+
+
+def _call_site(name: str) -> str:
+    """Return a call site without the folder of its file: in cluster mode a container's, another one in each run."""
+    call, at, place = name.rpartition(" at ")
+    return f"{call}{at}{place.rpartition('/')[2]}" if at else name
+
 
 RECENT_MAX: Final = 20
 """Runs that are remembered one by one, so that an estimator can weigh the latest more."""

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent, Replaces
-from treadle.history.run import DurationSketch, JobRun, Measured, RecurrenceKey, StageRun, recurrence_key
+from treadle.history.profile import DurationSketch, JobRun, Measured, RecurrenceKey, StageRun, recurrence_key
 from treadle.yarn import codes
 from treadle.yarn.codes import FAILED_MAP, MAP, OPPORTUNISTIC_MAP, REDUCE
 

@@ -42,8 +42,18 @@ from treadle.history.database import (
     used_bytes,
 )
 from treadle.history.documents import compact, stage_documents, stages_from_json
-from treadle.history.profile import JobProfile, merged, not_after, with_run
-from treadle.history.run import JobRun, RecurrenceKey, application_of_run, normalised_name, storable_run, user_digest
+from treadle.history.profile import (
+    JobProfile,
+    JobRun,
+    RecurrenceKey,
+    application_of_run,
+    merged,
+    normalised_name,
+    not_after,
+    storable_run,
+    user_digest,
+    with_run,
+)
 
 COUNT_MAX: Final = 2**31 - 1
 TIME_MAX: Final = 2.0**62

@@ -22,8 +22,7 @@ from treadle import events
 from treadle.am.quotas import Bounds, Keeping
 from treadle.events import INDEX_MAX, KEYS_AHEAD, Applications, ApplicationState, Event, Samples, TaskEstimates, filled
 from treadle.history.database import SAMPLES_MAX
-from treadle.history.profile import JobProfile, predicted
-from treadle.history.run import Measured, RecurrenceKey
+from treadle.history.profile import JobProfile, Measured, RecurrenceKey, predicted
 from treadle.history.splits import (
     BYTES_MAX,
     Places,

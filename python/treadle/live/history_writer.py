@@ -19,8 +19,7 @@ from treadle.am.listener import SPARK
 from treadle.am.quotas import Bounds, Keeping
 from treadle.config.settings import Profiles, Settings
 from treadle.history.database import SAMPLES_MAX, Retention, StoreError
-from treadle.history.profile import JobProfile
-from treadle.history.run import JobRun, RecurrenceKey, StageRun, size_of_run
+from treadle.history.profile import JobProfile, JobRun, RecurrenceKey, StageRun, size_of_run
 from treadle.history.stages import StageTracker
 from treadle.history.store import ProfileStore, Sample, open_store
 from treadle.live.event_source import HistoryLookup, JobSplits, KeyHint, SnapshotId, StagedSplits

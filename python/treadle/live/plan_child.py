@@ -27,7 +27,7 @@ from treadle.am.protocol import Attempt
 from treadle.am.quotas import Rate
 from treadle.config.settings import Listener, Plans, Profiles
 from treadle.errors import UserError
-from treadle.history.run import JobRun
+from treadle.history.profile import JobRun
 from treadle.live.plan_words import CONTENT_MAX, NOBODY, Said, frame, run_to_bytes, stages_to_bytes
 from treadle.live.stored_profiles import StoredProfiles
 from treadle.log_lines import LineLimit, log_to_stderr

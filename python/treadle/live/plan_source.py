@@ -47,7 +47,7 @@ from treadle.config.settings import Profiles, Settings
 from treadle.config.trust import connect
 from treadle.errors import counted, printable
 from treadle.events import ApplicationState, Event, NodeState, PlanRanks, Replaces, TaskClaims
-from treadle.history.run import JobRun, StageRun
+from treadle.history.profile import JobRun, StageRun
 from treadle.live.history_writer import StagesOf
 from treadle.live.plan_words import Said, line, read_frame, run_from_bytes, stages_from_bytes
 from treadle.sidecar.child import EventSource

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Any, BinaryIO, Final
 
 from treadle.am.protocol import Attempt
-from treadle.history.run import NUMBER_MAX, DurationSketch, JobRun, RecurrenceKey, StageRun
+from treadle.history.profile import NUMBER_MAX, DurationSketch, JobRun, RecurrenceKey, StageRun
 
 CONTENT_MAX: Final = 1 << 20
 """No frame's content is longer."""

@@ -26,7 +26,7 @@ from treadle.config.settings import Profiles, Settings, default_settings
 from treadle.config.trust import reason_against
 from treadle.engine import Engine
 from treadle.events import Event, PolicySwitch
-from treadle.history.run import JobRun, StageRun
+from treadle.history.profile import JobRun, StageRun
 from treadle.live.event_source import HistorySource
 from treadle.live.history_writer import ProfileRecorder
 from treadle.live.live_settings import has_file_parts, read_live_settings

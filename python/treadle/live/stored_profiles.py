@@ -7,8 +7,7 @@ from threading import Lock
 
 from treadle.config.settings import Profiles
 from treadle.history.database import Retention, StoreError
-from treadle.history.profile import JobProfile
-from treadle.history.run import RecurrenceKey
+from treadle.history.profile import JobProfile, RecurrenceKey
 from treadle.history.store import ProfileStore, open_store
 
 _log = logging.getLogger(__name__)

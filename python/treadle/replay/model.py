@@ -26,18 +26,18 @@ import numpy as np
 from treadle.config.yaml_nodes import BYTES_MAX, YamlDocument
 from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
-from treadle.history.importers.outcome import BrokenHistoryError, RefusedError, UnfinishedError
-from treadle.history.importers.reader import HistoryReader
-from treadle.history.importers.sources import find_sources
-from treadle.history.run import DurationSketch, JobRun, Measured, StageRun
+from treadle.history.outcome import BrokenHistoryError, RefusedError, UnfinishedError
+from treadle.history.profile import DurationSketch, JobRun, Measured, StageRun
+from treadle.history.reader import HistoryReader
+from treadle.history.sources import find_sources
 from treadle.history.stages import Framework as Recorded
 from treadle.history.stages import StageId
 from treadle.replay.seen import Seen, SeenContainer, SeenJob, SeenQueue, SeenStage
 from treadle.simulate import Framework, Job, Scenario, Workload, arranged
-from treadle.simulate.run import NOBODY
-from treadle.simulator.cluster.state import AppState
+from treadle.simulate.batch import NOBODY
+from treadle.simulator.cluster.tables import AppState
+from treadle.simulator.resource_manager import Held, JobSituation, Situation, StageSituation
 from treadle.simulator.scenario import parse_scenario
-from treadle.simulator.situation import Held, JobSituation, Situation, StageSituation
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import dealt
 

@@ -28,9 +28,8 @@ from treadle.replay.model import Reduced, reduce
 from treadle.replay.seen import Seen, look
 from treadle.replay.verify import Report, SessionAgain, counted_to, recorded_settings, to_nobody
 from treadle.simulate import Run, simulate_all
-from treadle.simulate.batch import Policy, check_trees, settings_of
-from treadle.simulate.run import run_of, size_of
-from treadle.simulator.cluster.state import AppState
+from treadle.simulate.batch import Policy, check_trees, run_of, settings_of, size_of
+from treadle.simulator.cluster.tables import AppState
 from treadle.simulator.simulation import Simulation
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import read_frame_header

@@ -6,6 +6,8 @@ docs/simulate-from-python.md is the page. What this package exports stays; what 
 >>> run = simulate(Scenario.read("scenario.yaml"), "hdrf")  # doctest: +SKIP
 """
 
+from treadle.simulate.batch import Run as Run
+from treadle.simulate.batch import Scenario as Scenario
 from treadle.simulate.batch import simulate as simulate
 from treadle.simulate.batch import simulate_all as simulate_all
 from treadle.simulate.comparison import Interval as Interval
@@ -17,8 +19,6 @@ from treadle.simulate.comparison import interval_of_ratio as interval_of_ratio
 from treadle.simulate.comparison import pairs_of as pairs_of
 from treadle.simulate.comparison import slowdowns_of as slowdowns_of
 from treadle.simulate.comparison import write_tables as write_tables
-from treadle.simulate.run import Run as Run
-from treadle.simulate.run import Scenario as Scenario
 from treadle.simulator.results import FailedRun as FailedRun
 from treadle.workload.formats import read_workload as read_workload
 from treadle.workload.job import Framework as Framework

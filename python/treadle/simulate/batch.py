@@ -1,16 +1,8 @@
-"""Runs simulations: one, or all of several policies and seeds, on as many cores as are wanted.
-
-A run is a function of its line alone (`Line`): wherever it runs it gives the same bytes, but for what measures time.
-
-Whether a policy goes with a scenario's queues: what its trees of shares name, beside the leaves that there are.
-
-Processes that run simulations beside the one that wants the results.
-
-Warnings of runs, each as often as it is news.
-"""
+"""Runs simulations of a scenario: one, or all of several policies and seeds, on as many cores as are wanted."""
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -18,32 +10,233 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import index
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from treadle.admin.install import find_policy
+import numpy as np
+
+from treadle.compiled.array_types import F64, Records
 from treadle.config.errors import lines_of
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings, lost_queues
-from treadle.config.yaml_nodes import YamlDocument
+from treadle.config.yaml_nodes import YamlDocument, text_of
 from treadle.errors import UserError, nearest
 from treadle.policy.catalogue import register_parts
 from treadle.policy.shares.tree import TreeNode, TreeParameters
 from treadle.policy.user_parts import PolicyFailedError
-from treadle.simulate.run import Run, Scenario, run_of
+from treadle.shipped import find_policy
 from treadle.simulator.engines_simulation import simulation_of, warm_up_all, with_engines
-from treadle.simulator.jobs import leaves_of
-from treadle.simulator.results import FailedRun
-from treadle.simulator.scenario import Scenario as Model
-from treadle.simulator.simulation import Progress, check_possible, unfinished_warning
+from treadle.simulator.results import (
+    TASK,
+    FailedRun,
+    Summary,
+    job_records,
+    node_records,
+    queue_records,
+    summarise,
+    task_records,
+)
+from treadle.simulator.scenario import ScenarioModel, jobs_of, leaves_of, parse_scenario
+from treadle.simulator.simulation import Progress, SimulatedRun, check_possible, unfinished_warning
 from treadle.workload.job import Workload
+
+SIZES: Final = ((1, "1 to 10 tasks"), (11, "11 to 100"), (101, "101 to 1,000"), (1001, "over 1,000"))
+"""Classes of jobs: the least number of tasks, and what a class is called."""
+
+BOUNDED_S: Final = 10.0
+"""A bounded slowdown counts a job as if nothing could end it sooner than this."""
+STATISTICS: Final[Mapping[str, int | None]] = {"mean": None, "P50": 50, "P90": 90, "P99": 99}
+
+Table = Records | Mapping[str, Any]
+"""The table of jobs, or its columns by name."""
+
+
+def completion_s(jobs: Table) -> F64:
+    """Return how long each job took in seconds, shape (jobs,); NaN for one that did not end well."""
+    took = (np.asarray(jobs["end_ms"], np.float64) - np.asarray(jobs["arrival_ms"], np.float64)) / 1000.0
+    return np.where(np.asarray(jobs["state"], object) == "done", took, np.nan)
+
+
+def slowdown(jobs: Table) -> F64:
+    """Return how many times as long as its bound each job took, shape (jobs,); NaN for one that did not end well.
+
+    The bound is ``ideal_ms``; a job without work has none, and is NaN too.
+    """
+    ideal_s = np.asarray(jobs["ideal_ms"], np.float64) / 1000.0
+    return completion_s(jobs) / np.where(ideal_s > 0, ideal_s, np.nan)
+
+
+def size_of(tasks: int) -> str:
+    """Return the name of the class of a job with this many tasks."""
+    return next((name for least, name in reversed(SIZES) if tasks >= least), SIZES[0][1])
+
+
+def size_classes(jobs: Table) -> Any:
+    """Return the name of each job's class by its number of tasks, shape (jobs,)."""
+    at = np.searchsorted([least for least, _ in SIZES], np.asarray(jobs["tasks"]), side="right") - 1
+    return np.array([name for _, name in SIZES], object)[np.maximum(at, 0)]
+
+
+def figures_of(jobs: Table) -> dict[str, float]:
+    """Return completion, wait (completion less bound), slowdown and bounded slowdown of jobs that ended well.
+
+    Each by `STATISTICS`, of all jobs and by class of their sizes: ``completion, mean`` and ``wait, P99, 11 to 100``.
+    """
+    took, ideal = completion_s(jobs), np.asarray(jobs["ideal_ms"], np.float64) / 1000.0
+    quantities = {
+        "completion": took,
+        "wait": took - ideal,
+        "slowdown": slowdown(jobs),
+        "bounded slowdown": np.maximum(took / np.maximum(ideal, BOUNDED_S), 1.0),
+    }
+    classes = size_classes(jobs)
+    groups = {"": np.ones(len(took), bool)} | {name: classes == name for _, name in SIZES}
+    return {
+        f"{what}, {statistic}{', ' * bool(name)}{name}": _statistic(values[inside & np.isfinite(values)], part)
+        for name, inside in groups.items()
+        for what, values in quantities.items()
+        for statistic, part in STATISTICS.items()
+        if (inside & np.isfinite(values)).any()
+    }
+
+
+def _statistic(values: F64, part: int | None) -> float:
+    return float(values.mean() if part is None else np.percentile(values, part))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """One policy with one seed. Every table has the same rows under every policy, so that runs can be paired.
+
+    docs/simulate-from-python.md has the columns.
+    """
+
+    policy: str
+    seed: int
+    summary: Summary
+    """The figures that `treadle simulate` shows."""
+    jobs: Records
+    tasks: Records
+    nodes: Records
+    queues: Records
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the engine said of the policy on this cluster."""
+        return self.summary.warnings
+
+    @property
+    def completion_s(self) -> F64:
+        """How long each job took from its arrival to its end, shape (jobs,); NaN for one that did not end well."""
+        return completion_s(self.jobs)
+
+    @property
+    def slowdown(self) -> F64:
+        """How many times as long as the bound ``ideal_ms`` each job took, shape (jobs,); NaN as `completion_s`."""
+        return slowdown(self.jobs)
+
+
+def run_of(simulated: SimulatedRun, policy: str, seed: int, *, tasks: bool = True) -> Run:
+    """Return the result of a simulation; without ``tasks`` their table is empty."""
+    return Run(
+        policy,
+        seed,
+        summarise(simulated, policy, seed),
+        job_records(simulated),
+        task_records(simulated) if tasks else np.zeros(0, TASK),
+        node_records(simulated),
+        queue_records(simulated),
+    )
+
+
+NOBODY: Final[dict[str, Any]] = {"jobs": [{"stages": []}]}
+"""Placeholder for the workload of a scenario whose jobs the caller has."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A cluster, its queues, what goes wrong, and the jobs (docs/scenarios.md)."""
+
+    model: ScenarioModel
+    """Every field of the file, as `treadle.simulator.scenario` has them."""
+    folder: Path = Path()
+    """Where paths in it begin."""
+    file: str = "scenario"
+    """What errors call it."""
+    text: str | None = None
+    """What is in the file; None: it was made in Python."""
+    source: Workload | Callable[[int], Workload] | None = None
+    """The caller's jobs, or what makes them from a seed; None: the scenario's own."""
+    trust_code: bool = False
+    """May Python files be run that it names?"""
+
+    @classmethod
+    def read(cls, file: str | Path, *, trust_code: bool = False) -> Scenario:
+        """Read a file.
+
+        Args:
+            file: its path
+            trust_code: whether Python files may be run that it names, for jobs or in policies
+
+        Raises:
+            ConfigError: it cannot be read, or it has errors: the message names line, field and remedy.
+        """
+        path = Path(file)
+        text = text_of(path)
+        model = parse_scenario(str(path), text, trust_code=trust_code)
+        return cls(model, path.parent, str(path), text, trust_code=trust_code)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], folder: str | Path = ".", *, trust_code: bool = False) -> Scenario:
+        """Return the scenario that a mapping is, as if it stood in a YAML file in ``folder`` (see `read`).
+
+        ``workload`` may be left out where `with_jobs` follows.
+
+        Raises:
+            ConfigError: something in it is wrong.
+        """
+        text = json.dumps({"workload": NOBODY} | dict(document), indent=1, default=float)
+        model = parse_scenario("scenario", text, trust_code=trust_code)
+        return cls(model, Path(folder), text=text, trust_code=trust_code)
+
+    def with_jobs(self, source: Workload | Callable[[int], Workload]) -> Scenario:
+        """Return the same scenario with other jobs: a workload, or a function that makes one from a seed.
+
+        A function must give equal jobs for equal seeds. To run on several cores it must be importable from a module.
+
+        Raises:
+            UserError: it is neither.
+        """
+        if not callable(source):
+            _check_jobs(source)
+        return replace(self, source=source)
+
+    def jobs(self, seed: int) -> Workload:
+        """Return the jobs of a seed.
+
+        Raises:
+            UserError: a file cannot be read, a generator refuses its parameters, or a function gives something else.
+        """
+        if self.source is None:
+            return jobs_of(self.model, self.folder, seed)
+        return _check_jobs(self.source if isinstance(self.source, Workload) else self.source(seed))
+
+
+def _check_jobs(found: object) -> Workload:
+    if not isinstance(found, Workload):
+        raise UserError(
+            f"with_jobs: {type(found).__name__} is no treadle.simulate.Workload, nor a function of a seed that gives "
+            "one; arranged(jobs) makes one of a list of jobs"
+        )
+    return found
+
 
 SHOWN_MAX = 20
 
 
-def check_trees(settings: Settings, scenario: Model, file: str) -> None:
+def check_trees(settings: Settings, scenario: ScenarioModel, file: str) -> None:
     """See that each tree that a policy shares by names at least one leaf of the scenario.
 
     Raises:
@@ -58,7 +251,7 @@ def check_trees(settings: Settings, scenario: Model, file: str) -> None:
             )
 
 
-def queue_problems(settings: Settings, scenario: Model) -> tuple[list[str], list[str]]:
+def queue_problems(settings: Settings, scenario: ScenarioModel) -> tuple[list[str], list[str]]:
     """Return what is wrong with what a policy says of a scenario's queues, and of what else to warn."""
     leaves = leaf_paths(scenario)
     wrong, warnings = [], []
@@ -76,7 +269,7 @@ def queue_problems(settings: Settings, scenario: Model) -> tuple[list[str], list
     return [*wrong, *_lost(settings, scenario, leaves)], warnings
 
 
-def _lost(settings: Settings, scenario: Model, leaves: list[str]) -> list[str]:
+def _lost(settings: Settings, scenario: ScenarioModel, leaves: list[str]) -> list[str]:
     """Return which queues of engines' selectors are none of the scenario's."""
     known = {leaf[: at + 1].removesuffix(".") for leaf in leaves for at in range(len(leaf)) if leaf[at] == "."}
     found = list(lost_queues(settings.engines, {*leaves, *known}))
@@ -86,7 +279,7 @@ def _lost(settings: Settings, scenario: Model, leaves: list[str]) -> list[str]:
     return lines_of(document.file, [document.problem(path, text) for path, text in found])
 
 
-def leaf_paths(scenario: Model) -> list[str]:
+def leaf_paths(scenario: ScenarioModel) -> list[str]:
     """Return the paths of a scenario's leaves, from ``root`` on."""
     return [f"root.{leaf}" for leaf in leaves_of(scenario)]
 
@@ -186,7 +379,7 @@ Policy = str | Path | Settings
 
 
 @dataclass(frozen=True)
-class Line:
+class RunSpec:
     """All that a run depends on."""
 
     scenario: Scenario
@@ -210,7 +403,7 @@ class Outcome:
     """Did jobs wait for what they would never get, and was that not allowed?"""
 
 
-def run_line(line: Line, progress: Progress | None = None) -> Outcome:
+def run_line(line: RunSpec, progress: Progress | None = None) -> Outcome:
     """Run a line.
 
     Raises:
@@ -245,7 +438,7 @@ def _jobs(scenario: Scenario, seed: int) -> Workload:
     return _latest[0][2]
 
 
-def run_lines(lines: Sequence[Line], jobs: int = 1) -> Iterator[Outcome]:
+def run_lines(lines: Sequence[RunSpec], jobs: int = 1) -> Iterator[Outcome]:
     """Yield the outcomes of lines in their order; with ``jobs`` above 1 in that many processes.
 
     Raises:
@@ -266,7 +459,7 @@ def run_lines(lines: Sequence[Line], jobs: int = 1) -> Iterator[Outcome]:
         raise UserError(f"a process that ran a simulation ended without an answer; {DIED}") from error
 
 
-def _in_worker(line: Line) -> Outcome | str:
+def _in_worker(line: RunSpec) -> Outcome | str:
     """Run a line; return the text of a mistake, since an exception may not travel between processes."""
     try:
         return run_line(line)
@@ -327,7 +520,7 @@ def simulate(
     _check_scenario(scenario)
     name, settings = settings_of(default_settings() if policy is None else policy, scenario)
     at = scenario.model.seed if seed is None else _checked_seed(seed)
-    outcome = run_line(Line(scenario, name, settings, at, check, allow_impossible), progress)
+    outcome = run_line(RunSpec(scenario, name, settings, at, check, allow_impossible), progress)
     return _insist(outcome)
 
 
@@ -360,7 +553,7 @@ def simulate_all(
     if len(set(names)) < len(names):
         raise UserError(f"policies: two are called {next(name for name in names if names.count(name) > 1)!r}")
     wanted = _wanted_seeds(seeds, scenario.model.seed)
-    lines = [Line(scenario, name, own, seed, check, allow_impossible) for seed in wanted for name, own in chosen]
+    lines = [RunSpec(scenario, name, own, seed, check, allow_impossible) for seed in wanted for name, own in chosen]
     cores = (os.cpu_count() or 1) if jobs is None else jobs
     if cores > 1:
         for _, settings in chosen:  # so that not every process compiles the same

@@ -23,7 +23,7 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, Records
 from treadle.errors import UserError, install_extra
-from treadle.simulate.run import SIZES, STATISTICS, Run, Table, completion_s, figures_of, size_classes, slowdown
+from treadle.simulate.batch import SIZES, STATISTICS, Run, Table, completion_s, figures_of, size_classes, slowdown
 from treadle.simulator.results import Summary
 
 FEW: Final = 10

@@ -19,9 +19,9 @@ from treadle.constraints.placement import DEFAULT_PREFIX, NodeFacts, NodeTable
 from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.events import NodeState
-from treadle.simulator.cluster import state as tables
-from treadle.simulator.cluster.state import FrameworkCode, RowKind, SimulationParameters, State
-from treadle.simulator.scenario import NodeGroup, QueueTree, Scenario, queue_tree
+from treadle.simulator.cluster import tables
+from treadle.simulator.cluster.tables import FrameworkCode, RowKind, SimulationParameters, State
+from treadle.simulator.scenario import NodeGroup, QueueTree, ScenarioModel, queue_tree
 from treadle.workload.job import Framework, Job, Workload
 from treadle.yarn.codes import FAILED_MAP, MAP, REDUCE
 
@@ -420,7 +420,7 @@ class Built:
 
 
 def build(
-    scenario: Scenario, workload: Workload, seed: int, orders: Sequence[StageOrder | None] | None = None
+    scenario: ScenarioModel, workload: Workload, seed: int, orders: Sequence[StageOrder | None] | None = None
 ) -> Built:
     """Return the tables; ``orders`` as `flatten` takes them.
 
@@ -452,7 +452,7 @@ def build(
 class _Scale:
     """Amounts of a scenario as whole numbers."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: ScenarioModel) -> None:
         self._resources = scenario.cluster.resources
 
     def of(self, amounts: Mapping[str, float]) -> list[int]:
@@ -475,7 +475,7 @@ def _check_demands(workload: Workload, resources: tuple[str, ...]) -> None:
             )
 
 
-def _usage(scenario: Scenario, flat: Flat, seed: int) -> F64:
+def _usage(scenario: ScenarioModel, flat: Flat, seed: int) -> F64:
     """Return what part of what they ask for the tasks of each row use; no rows where that is all of it.
 
     The same draw for any policy: by the place of a stage in the tables, and the seed.
@@ -489,7 +489,7 @@ def _usage(scenario: Scenario, flat: Flat, seed: int) -> F64:
     return np.asarray(usage[flat.rows["serves"]])
 
 
-def _check_contention(scenario: Scenario, workload: Workload) -> None:
+def _check_contention(scenario: ScenarioModel, workload: Workload) -> None:
     peaks = [resource.name for resource in scenario.cluster.resources if resource.usage != (1.0, 1.0)]
     if peaks and not scenario.cluster.contention:
         raise UserError(
@@ -509,7 +509,7 @@ def _check_contention(scenario: Scenario, workload: Workload) -> None:
         )
 
 
-def _nodes(scenario: Scenario, resources: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], Any, I64]:
+def _nodes(scenario: ScenarioModel, resources: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], Any, I64]:
     names: list[str] = []
     racks: list[int] = []
     totals: list[list[int]] = []
@@ -533,7 +533,7 @@ def _nodes(scenario: Scenario, resources: tuple[str, ...]) -> tuple[tuple[str, .
     return tuple(names), tuple(rack_names), np.array(racks, np.int32), np.array(totals, np.int64)
 
 
-def _check_sums(scenario: Scenario, resources: tuple[str, ...], scale: _Scale) -> None:
+def _check_sums(scenario: ScenarioModel, resources: tuple[str, ...], scale: _Scale) -> None:
     for at, name in enumerate(resources):
         together = sum(scale.of(group.resources)[at] * group.count for group in scenario.cluster.nodes)
         if together > AMOUNT_MAX:
@@ -554,7 +554,7 @@ def _check_asks(flat: Flat, resources: tuple[str, ...]) -> None:
 
 
 def _facts(
-    scenario: Scenario, names: tuple[str, ...], rack_names: tuple[str, ...], racks: Any, totals: I64
+    scenario: ScenarioModel, names: tuple[str, ...], rack_names: tuple[str, ...], racks: Any, totals: I64
 ) -> tuple[NodeFacts, ...]:
     """Return what each node is to requirements."""
     kinds = [resource.name for resource in scenario.cluster.resources]
@@ -580,7 +580,7 @@ def _met(requirements: Sequence[str], facts: Sequence[NodeFacts]) -> U8:
 
 
 def _state(
-    scenario: Scenario,
+    scenario: ScenarioModel,
     flat: Flat,
     tree: QueueTree,
     totals: I64,
@@ -687,7 +687,7 @@ def _more(pool: Any, more: int, clock: I64, free: int) -> Any:
     return bigger
 
 
-def _parameters(scenario: Scenario, seed: int) -> SimulationParameters:
+def _parameters(scenario: ScenarioModel, seed: int) -> SimulationParameters:
     frameworks, failures, stragglers = scenario.frameworks, scenario.failures, scenario.stragglers
     return SimulationParameters(
         node_heartbeat_ms=scenario.cluster.heartbeat_ms,

@@ -45,14 +45,13 @@ from treadle.policy.watchdog import PartTimes, Stopwatch
 from treadle.proposals import Proposals
 from treadle.sidecar.roster import Asking, Move, Roster
 from treadle.simulator.build import Built, build
-from treadle.simulator.cluster import state as tables
-from treadle.simulator.cluster.commit import OVER_CLAIM, TO_JUDGE, commit_transactions
-from treadle.simulator.cluster.state import AppState, SimulationParameters, State
+from treadle.simulator.cluster import tables
+from treadle.simulator.cluster.advance import OVER_CLAIM, TO_JUDGE, commit_transactions
+from treadle.simulator.cluster.tables import AppState, SimulationParameters, State
 from treadle.simulator.feed import by_table, changed
-from treadle.simulator.invariants import InvariantError, Invariants
-from treadle.simulator.measure import EngineCounts, EngineFigures
+from treadle.simulator.measure import EngineCounts, EngineFigures, InvariantError, Invariants
 from treadle.simulator.resource_manager import SimulatedRM
-from treadle.simulator.scenario import Decision, EngineDecision, Scenario, ScenarioEngine
+from treadle.simulator.scenario import Decision, EngineDecision, ScenarioEngine, ScenarioModel
 from treadle.simulator.simulation import Loop, Simulation, rm_settings, warm_up
 from treadle.workload.job import Workload
 
@@ -228,8 +227,7 @@ class Waiting:
     def conflicted(self, retry: Retry, placed: int) -> int:
         """Note a conflict; return for how long it backs off, in milliseconds."""
         self.conflicts = (0 if placed else self.conflicts) + 1
-        doublings = min(self.conflicts - 1, 40)
-        return min(retry.backoff_ms << doublings, retry.backoff_max_ms)
+        return retry.wait_ms(self.conflicts)
 
 
 class Queue:
@@ -408,7 +406,7 @@ class EnginesSimulation(Loop):
     """A scenario's jobs under the engines of a roster."""
 
     def __init__(
-        self, scenario: Scenario, workload: Workload, settings: Settings, seed: int, *, check: bool = True
+        self, scenario: ScenarioModel, workload: Workload, settings: Settings, seed: int, *, check: bool = True
     ) -> None:
         """Make everything ready; the arguments are those of `Simulation`, and ``settings`` have engines.
 
@@ -699,7 +697,7 @@ def _slowest(times: list[PartTimes]) -> PartTimes:
     return replace(slowest, all_s=all_s, decides=decides, too_slow=sum(each.too_slow for each in times))
 
 
-def _refuse(scenario: Scenario, settings: Settings) -> None:
+def _refuse(scenario: ScenarioModel, settings: Settings) -> None:
     """Refuse what cannot be simulated with several engines.
 
     Raises:
@@ -721,7 +719,7 @@ BESIDES = tuple(ScenarioEngine.model_fields)
 
 
 def with_engines(
-    scenario: Scenario, settings: Settings, file: str = "", text: str | None = None, *, trust_code: bool = False
+    scenario: ScenarioModel, settings: Settings, file: str = "", text: str | None = None, *, trust_code: bool = False
 ) -> Settings:
     """Return settings with a scenario's engines, if it has any.
 
@@ -746,7 +744,7 @@ def with_engines(
 
 
 def simulation_of(
-    scenario: Scenario, workload: Workload, settings: Settings, seed: int, *, check: bool = True
+    scenario: ScenarioModel, workload: Workload, settings: Settings, seed: int, *, check: bool = True
 ) -> Simulation | EnginesSimulation:
     """Return a simulation of one engine, or of several if the settings have them; arguments as of `Simulation`."""
     kind = EnginesSimulation if settings.engines else Simulation

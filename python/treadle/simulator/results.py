@@ -8,6 +8,7 @@ stands; `pandas.DataFrame(table)` takes one as it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -16,9 +17,9 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I64, Records
 from treadle.dag.dag import Dag
-from treadle.simulator.cluster.state import AppState, RowKind, TaskState
+from treadle.simulator.cluster.tables import AppState, RowKind, TaskState
 from treadle.simulator.measure import EngineFigures, Window
-from treadle.simulator.simulation import Run
+from treadle.simulator.simulation import SimulatedRun
 
 JOB: Final = np.dtype(
     [
@@ -79,7 +80,7 @@ QUEUE: Final = np.dtype(
 """And a column ``used RESOURCE`` for each resource: what it used on average in the window."""
 
 
-def job_records(run: Run) -> Records:
+def job_records(run: SimulatedRun) -> Records:
     """Return the jobs in order of arrival, shape (jobs,), of the type `JOB`."""
     built, state = run.built, run.built.state
     jobs, apps, rows = built.workload.jobs, state.apps, state.rows
@@ -104,7 +105,7 @@ def job_records(run: Run) -> Records:
     return table
 
 
-def task_records(run: Run) -> Records:
+def task_records(run: SimulatedRun) -> Records:
     """Return all tasks, job by job and stage by stage, shape (tasks,), of the type `TASK`."""
     state = run.built.state
     tasks, rows = state.tasks, state.rows
@@ -122,7 +123,7 @@ def task_records(run: Run) -> Records:
     return table
 
 
-def node_records(run: Run) -> Records:
+def node_records(run: SimulatedRun) -> Records:
     """Return the nodes, shape (nodes,), of the type `NODE`."""
     built = run.built
     nodes, tasks = built.state.nodes, built.state.tasks
@@ -136,7 +137,7 @@ def node_records(run: Run) -> Records:
     return table
 
 
-def queue_records(run: Run) -> Records:
+def queue_records(run: SimulatedRun) -> Records:
     """Return the queues, window by window, shape (windows times queues,), of the type `QUEUE` and what each used."""
     built, windows = run.built, run.measurements.windows
     queues, tree = len(built.tree.paths), built.tree
@@ -155,7 +156,7 @@ def queue_records(run: Run) -> Records:
     return table
 
 
-def window_shares(run: Run) -> F64:
+def window_shares(run: SimulatedRun) -> F64:
     """Return the dominant share of the cluster that each queue used in each window, shape (windows, queues)."""
     windows, built = run.measurements.windows, run.built
     if not windows:
@@ -165,7 +166,7 @@ def window_shares(run: Run) -> F64:
     return shares
 
 
-def path_of(run: Run, queue: int) -> str:
+def path_of(run: SimulatedRun, queue: int) -> str:
     """Return a queue's path as users write it, without `root.`."""
     return run.built.tree.paths[queue].removeprefix("root.")
 
@@ -183,7 +184,7 @@ def path_ms(dag: Dag) -> int:
     return max((int(end.max()) for end in ends.values()), default=0)
 
 
-def _whole_cluster_ms(run: Run) -> I64:
+def _whole_cluster_ms(run: SimulatedRun) -> I64:
     """Return how long the whole cluster needs for each job's work in the resource that it needs most, shape (jobs,)."""
     state, total = run.built.state, run.built.total
     counts = (state.counted == 1) & (total > 0)
@@ -194,7 +195,7 @@ def _whole_cluster_ms(run: Run) -> I64:
     return np.rint((work / total[counts]).max(axis=1, initial=0.0)).astype(np.int64)
 
 
-def _stage_ids(run: Run) -> I64:
+def _stage_ids(run: SimulatedRun) -> I64:
     """Return the id of the stage that each row is, shape (rows,); -1 for rows that are none."""
     state = run.built.state
     ids = np.full(len(state.rows), -1, np.int64)
@@ -208,7 +209,7 @@ def _work_ms(dag: Dag) -> int:
     return sum(int(stage.durations().sum()) for stage in dag.stages)
 
 
-def _job_states(run: Run) -> list[str]:
+def _job_states(run: SimulatedRun) -> list[str]:
     names = {
         AppState.AHEAD: "ahead",
         AppState.PENDING: "waiting",
@@ -321,7 +322,7 @@ TIMING: Final = (
 """What differs between two runs of the same simulation."""
 
 
-def completion_s(run: Run) -> F64:
+def completion_s(run: SimulatedRun) -> F64:
     """Return how long each job that ended well took from its arrival, in order of arrival."""
     apps = run.built.state.apps
     done = (apps["state"] == AppState.FINISHED) & (apps["failed"] == 0)
@@ -329,7 +330,7 @@ def completion_s(run: Run) -> F64:
     return times
 
 
-def summarise(run: Run, policy: str, seed: int) -> Summary:
+def summarise(run: SimulatedRun, policy: str, seed: int) -> Summary:
     """Return the numbers of a run."""
     apps = run.built.state.apps
     done = completion_s(run)
@@ -386,7 +387,7 @@ def columns(table: Records) -> dict[str, list[Any]]:
     return {name: [list(each) if isinstance(each, tuple) else each for each in table[name].tolist()] for name in names}
 
 
-def _leaf_shares(run: Run) -> dict[str, list[float]]:
+def _leaf_shares(run: SimulatedRun) -> dict[str, list[float]]:
     shares = window_shares(run)
     return {path_of(run, leaf): shares[:, leaf].tolist() for leaf in run.built.tree.leaves}
 
@@ -396,7 +397,7 @@ def _mean(values: list[float | None]) -> float:
     return float(np.mean(known)) if known else float("nan")
 
 
-def _utilisation(run: Run, span_ms: int, until_ms: int) -> dict[str, float]:
+def _utilisation(run: SimulatedRun, span_ms: int, until_ms: int) -> dict[str, float]:
     """Return the use over a time; what is held after its end, by jobs that wait for ever, is left out."""
     total = run.built.total
     used = sum(
@@ -419,7 +420,7 @@ def as_json(outcomes: Sequence[Summary | FailedRun]) -> dict[str, Any]:
     the policy failed ``failure`` says why, and there are no figures; it is null elsewhere. ``engines`` is there if
     there were several.
     """
-    whole = [{"failure": None} | _plain(asdict(outcome)) for outcome in outcomes]
+    whole = [{"failure": None} | without_nan(asdict(outcome)) for outcome in outcomes]
     for each in whole:
         if not each.get("engines"):
             each.pop("engines", None)
@@ -430,7 +431,7 @@ def as_json(outcomes: Sequence[Summary | FailedRun]) -> dict[str, Any]:
     }
 
 
-def _window(run: Run, window: Window) -> dict[str, Any]:
+def _window(run: SimulatedRun, window: Window) -> dict[str, Any]:
     """Return a window; what was used on average is by resource."""
     return {
         "begin_ms": window.begin_ms,
@@ -443,11 +444,10 @@ def _window(run: Run, window: Window) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(each) for each in value]
+def without_nan(value: Any) -> Any:
+    """Return a document with null for each number that is infinite or none: JSON has neither."""
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value
+        return {key: without_nan(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

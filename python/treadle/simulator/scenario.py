@@ -1,17 +1,14 @@
-"""A scenario: a cluster, its queues, what goes wrong, what a decision costs, and where the jobs come from.
+"""A scenario: a cluster, its queues, what goes wrong, what a decision costs, and its jobs.
 
-docs/scenarios.md has the format with examples. Every field has its bounds; `parse_scenario` names file, line, field
-and remedy of all that is wrong at once.
-
-The ordering policies that a queue of a scenario may have.
-
-What YARN's CapacityScheduler would do otherwise with a scenario's queues.
+docs/scenarios.md has the format with examples. Every field has its bounds; `parse_scenario` names file, line, field and
+remedy of all that is wrong at once. Jobs are written out, drawn by chance, or read from a file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_origin
 
 import numpy as np
@@ -20,10 +17,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from treadle.compiled.array_types import I64
 from treadle.config.errors import ConfigError, Problem, unknown
 from treadle.config.trust import untrusted
-from treadle.config.yaml_nodes import NO_NAME, YamlDocument, holder_of_key
+from treadle.config.yaml_nodes import NO_NAME, YamlDocument, details_of, explained, holder_of_key
 from treadle.constraints.expression import ExpressionError, parse
+from treadle.dag.dag import Stage as DagStage
+from treadle.dag.dag import ordered
 from treadle.errors import UserError
-from treadle.workload.formats import place_of
+from treadle.workload import generate
+from treadle.workload.formats import GENERATORS, function_of_file, made, offered_function, place_of, read_workload
+from treadle.workload.generate import poisson
+from treadle.workload.job import Framework, Job, Workload, arranged, dealt, scaled_to_load
 
 NAMES: Final = (
     "fifo",
@@ -356,7 +358,7 @@ class Report(Model):
     windows_max: int = Field(default=2000, ge=1, le=100_000)
 
 
-class Scenario(Model):
+class ScenarioModel(Model):
     """All of a scenario's file."""
 
     cluster: Cluster
@@ -376,7 +378,7 @@ class Scenario(Model):
     duration_limit_s: float = Field(default=1e7, gt=0, le=1e9)
 
 
-def parse_scenario(file: str, text: str, *, trust_code: bool = False) -> Scenario:
+def parse_scenario(file: str, text: str, *, trust_code: bool = False) -> ScenarioModel:
     """Return the scenario in a text; it may name Python files that make or read its jobs only with ``trust_code``.
 
     Raises:
@@ -387,12 +389,9 @@ def parse_scenario(file: str, text: str, *, trust_code: bool = False) -> Scenari
         text = "is no mapping; write cluster:, queues:, workload: (docs/scenarios.md)"
         raise ConfigError(file, [Problem(1, "", text)])
     try:
-        found = Scenario.model_validate(document.value)
+        found = ScenarioModel.model_validate(document.value)
     except ValidationError as error:
-        details = error.errors()
-        wrong = [detail["loc"] for detail in details]
-        # A list whose items are wrong counts as empty too, which needs no message.
-        details = [each for each in details if not (each["type"] == "too_short" and _within(each["loc"], wrong))]
+        details = details_of(error)
         holders = dict.fromkeys(place for each in details if (place := holder_of_key(each)) is not None)
         problems = [document.problem((*place, key), NO_NAME) for place in holders for key in document.no_names(place)]
         problems += [document.problem(each["loc"], _explain(each)) for each in details if holder_of_key(each) is None]
@@ -410,28 +409,17 @@ def _refuse_code(workload: WorkloadChoice, document: YamlDocument) -> None:
             raise ConfigError(document.file, [document.problem(("workload", *path), untrusted(name))])
 
 
-def _within(place: tuple[Any, ...], wrong: list[tuple[Any, ...]]) -> bool:
-    """Say whether something that is wrong lies below a place."""
-    return any(len(each) > len(place) and each[: len(place)] == place for each in wrong)
-
-
 def _explain(detail: Any) -> str:
     """Return what is wrong with a value and what is allowed, in one line."""
     if detail["type"] == "extra_forbidden":
         known = _fields(detail["loc"][:-1])
         return unknown(str(detail["loc"][-1]), known) if known else "is not known here; take it out"
-    if detail["type"] == "missing":
-        return "is missing; write it (docs/scenarios.md)"
-    if detail["type"] == "too_short":
-        return f"has {detail['ctx']['actual_length']}; at least {detail['ctx']['min_length']} must be written"
-    if detail["type"] == "value_error":
-        return str(detail["ctx"]["error"])
-    return f"{detail['input']!r}: " + str(detail["msg"]).replace("Input should be", "it must be")
+    return explained(detail, "docs/scenarios.md")
 
 
 def _fields(path: tuple[Any, ...]) -> list[str]:
     """Return the fields that a place in a scenario may have, as far as that is plain."""
-    model: Any = Scenario
+    model: Any = ScenarioModel
     named = False
     for step in path:
         if isinstance(step, int) or named:
@@ -478,7 +466,7 @@ class QueueTree:
         raise UserError(f"workload: a job is for queue {name!r}, which is no leaf of queues: ({known}); see `queues`")
 
 
-def queue_tree(scenario: Scenario, total: I64) -> QueueTree:
+def queue_tree(scenario: ScenarioModel, total: I64) -> QueueTree:
     """Return the tree for a cluster that has ``total``, shape (R,).
 
     Raises:
@@ -551,3 +539,130 @@ def queue_warnings(queues: Mapping[str, Queue], path: str = "root") -> list[str]
             )
         lines += queue_warnings(queue.children, below)
     return lines
+
+
+def capacity_of(scenario: ScenarioModel) -> dict[str, float]:
+    """Return what the nodes have together, by resource, in the scenario's own units."""
+    total: dict[str, float] = {}
+    for group in scenario.cluster.nodes:
+        for name, amount in group.resources.items():
+            total[name] = total.get(name, 0.0) + group.count * amount
+    return total
+
+
+def jobs_of(scenario: ScenarioModel, folder: Path, seed: int) -> Workload:
+    """Return the jobs of a scenario; paths in it are relative to ``folder``.
+
+    Raises:
+        UserError: a file cannot be read, or a generator refuses its parameters.
+    """
+    chosen = scenario.workload
+    if chosen.jobs:
+        return _inline(chosen.jobs)
+    if chosen.generator is not None:
+        return _drawn(chosen.generator, scenario, seed)
+    if chosen.own is not None:
+        workload = _own(chosen.own, folder, seed)
+    else:
+        place = place_of(chosen.format or "")
+        of_file = chosen.format if place is None else f"{folder / place[0]}:{place[1]}"
+        workload = read_workload(folder / chosen.file, of_file, seed=seed)
+    if chosen.jobs_max is not None:
+        workload = replace(workload, jobs=workload.jobs[: chosen.jobs_max])
+    if chosen.load is not None:
+        workload = scaled_to_load(workload, capacity_of(scenario), chosen.load)
+    jobs = dealt(workload.jobs, seed) if chosen.deal and seed != scenario.seed else workload.jobs
+    return replace(workload, jobs=tuple(_in_queue(job, chosen.queues) for job in jobs))
+
+
+def _own(chosen: OwnGenerator, folder: Path, seed: int) -> Workload:
+    field = "workload.own"
+    if chosen.file:
+        function = function_of_file(folder / chosen.file, chosen.function, field)
+    else:
+        function = offered_function(GENERATORS, chosen.entry_point, field)
+    return made(function, field, seed, **chosen.parameters)
+
+
+def _in_queue(job: Job, queues: Mapping[str, str]) -> Job:
+    name = queues.get(job.queue, queues.get("*", job.queue))
+    return job if name == job.queue else replace(job, queue=name)
+
+
+def _inline(written: tuple[InlineJob, ...]) -> Workload:
+    jobs = []
+    for number, job in enumerate(written):
+        name = job.name or f"job{number}"
+        dag = ordered(
+            name,
+            tuple(
+                DagStage(
+                    at,
+                    stage.tasks,
+                    round(1000 * stage.duration_s),
+                    stage.demand,
+                    stage.parents,
+                    frozenset(stage.one_to_one),
+                )
+                for at, stage in enumerate(job.stages)
+            ),
+        )
+        requires = {at: stage.require for at, stage in enumerate(job.stages) if stage.require}
+        prefers = {at: stage.prefer for at, stage in enumerate(job.stages) if stage.prefer}
+        for turn in range(job.count):
+            arrival_ms = round(1000 * (job.arrival_s + turn * job.gap_s))
+            one = name if job.count == 1 else f"{name}-{turn}"
+            framework = Framework(job.framework)
+            made = Job(one, arrival_ms, dag, framework, name, job.user, job.queue, job.tags, priority=job.priority)
+            jobs.append(replace(made, requires=requires, prefers=prefers))
+    return arranged(jobs)
+
+
+def _drawn(generator: Generator, scenario: ScenarioModel, seed: int) -> Workload:
+    tasks, seconds = _distribution(generator.tasks), generator.duration_s
+    milliseconds = _distribution(
+        seconds.model_copy(update={"mean": 1000 * seconds.mean, "low": 1000 * seconds.low, "high": 1000 * seconds.high})
+    )
+    demand = dict(generator.demand)
+    shape = {
+        "bag": lambda: generate.bag(tasks, milliseconds, demand=demand),
+        "map_reduce": lambda: generate.map_reduce(tasks, 0.1, milliseconds, milliseconds, demand=demand),
+        "wide": lambda: generate.wide(demand),
+        "narrow": lambda: generate.narrow(demand),
+    }[generator.shape]()
+    capacity = {name: amount for name, amount in capacity_of(scenario).items() if amount > 0}
+    return poisson(
+        seed,
+        generator.jobs,
+        shape=shape,
+        mean_gap_ms=1000 * generator.mean_gap_s,
+        capacity=capacity if generator.load is not None else None,
+        load=generator.load,
+        queues=generator.queues or dict.fromkeys(leaves_of(scenario), 1.0),
+        users=generator.users,
+        tags=generator.tags,
+        priorities=generator.priorities,
+        framework=Framework(generator.framework),
+    )
+
+
+def _distribution(chosen: Distribution) -> generate.Distribution:
+    if chosen.kind == "constant":
+        return generate.Constant(chosen.mean)
+    if chosen.kind == "exponential":
+        return generate.Exponential(chosen.mean)
+    if chosen.kind == "lognormal":
+        return generate.Lognormal(chosen.mean, chosen.variation)
+    return generate.BoundedPareto(chosen.tail, chosen.low, chosen.high)
+
+
+def leaves_of(scenario: ScenarioModel) -> list[str]:
+    """Return the paths of the leaf queues, ``root`` left out, in the scenario's order."""
+    found: list[str] = []
+    stack = [(name, queue) for name, queue in reversed(list(scenario.queues.items()))]
+    while stack:
+        path, queue = stack.pop()
+        if not queue.children:
+            found.append(path)
+        stack.extend((f"{path}.{name}", child) for name, child in reversed(list(queue.children.items())))
+    return found

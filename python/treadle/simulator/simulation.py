@@ -31,16 +31,12 @@ from treadle.policy.user_parts import insist
 from treadle.policy.watchdog import PartTimes, Stopwatch
 from treadle.process_limits import garbage_sought_rarely
 from treadle.simulator.build import Built, build
-from treadle.simulator.cluster import state as tables
-from treadle.simulator.cluster.state import RowKind
-from treadle.simulator.feed import JobHints
-from treadle.simulator.invariants import Invariants
-from treadle.simulator.jobs import jobs_of
-from treadle.simulator.measure import EngineFigures, Measurements
-from treadle.simulator.plans import plans_of
-from treadle.simulator.resource_manager import SimulatedRM
-from treadle.simulator.scenario import Scenario, queue_warnings
-from treadle.simulator.situation import Situation
+from treadle.simulator.cluster import tables
+from treadle.simulator.cluster.tables import RowKind
+from treadle.simulator.feed import JobHints, plans_of
+from treadle.simulator.measure import EngineFigures, Invariants, Measurements
+from treadle.simulator.resource_manager import SimulatedRM, Situation
+from treadle.simulator.scenario import ScenarioModel, jobs_of, queue_warnings
 from treadle.workload.job import Workload
 
 STALLED_MS: Final = 3_600_000
@@ -71,7 +67,7 @@ class Profile:
 
 
 @dataclass
-class Run:
+class SimulatedRun:
     """The result of a simulation."""
 
     built: Built
@@ -104,7 +100,7 @@ class Run:
 class Loop(ABC):
     """A scenario on a simulated ResourceManager. A subclass adds its engine or engines: what happens at a step."""
 
-    def __init__(self, scenario: Scenario, built: Built, rm: SimulatedRM, begin_ms: int = 0) -> None:
+    def __init__(self, scenario: ScenarioModel, built: Built, rm: SimulatedRM, begin_ms: int = 0) -> None:
         self._scenario = scenario
         self.built = built
         self.rm = rm
@@ -146,7 +142,7 @@ class Loop(ABC):
         """Return whether nothing but the cluster can bring the jobs forward."""
         return True
 
-    def run(self, progress: Progress | None = None, after_step: Callable[[], None] | None = None) -> Run:
+    def run(self, progress: Progress | None = None, after_step: Callable[[], None] | None = None) -> SimulatedRun:
         """Run to the end: all jobs done, the time limit reached, or nothing that could ever happen.
 
         Args:
@@ -159,7 +155,7 @@ class Loop(ABC):
         with garbage_sought_rarely():  # a step leaves none, and a twentieth of its time went into looking for it
             return self._run(progress, after_step)
 
-    def _run(self, progress: Progress | None, after_step: Callable[[], None] | None) -> Run:
+    def _run(self, progress: Progress | None, after_step: Callable[[], None] | None) -> SimulatedRun:
         began, began_cpu = time.perf_counter(), time.thread_time()
         limit_ms = round(1000 * self._scenario.duration_limit_s)
         jobs, at, steps = len(self.built.workload.jobs), self._begin_ms, 0
@@ -183,7 +179,7 @@ class Loop(ABC):
         parts = self._part_times()
         self.measurements.finish(self.rm)
         unfinished = jobs - self._finished()
-        return Run(
+        return SimulatedRun(
             built=self.built,
             measurements=self.measurements,
             end_ms=self.rm.now_ms,
@@ -227,7 +223,7 @@ def _counts_of(rm: SimulatedRM) -> dict[str, int]:
     return {name: int(rm.state.clock[place]) for name, place in counts.items()}
 
 
-def rm_settings(scenario: Scenario) -> dict[str, str]:
+def rm_settings(scenario: ScenarioModel) -> dict[str, str]:
     """Return the RM's settings as engines receive them."""
     return {
         "node-locality-delay": str(scenario.decision.node_locality_delay),
@@ -247,7 +243,7 @@ def warm_up(settings: Settings) -> None:
     """
     Engine(settings).warm_up()
     stage = {"tasks": 2, "duration_s": 1, "demand": {"memory-mb": 1024, "vcores": 1}}
-    tiny = Scenario.model_validate(
+    tiny = ScenarioModel.model_validate(
         {
             "cluster": {"nodes": [{"count": 2, "resources": {"memory-mb": 4096, "vcores": 4}}]},
             "workload": {"jobs": [{"stages": [stage]}]},
@@ -261,7 +257,7 @@ class Simulation(Loop):
 
     def __init__(
         self,
-        scenario: Scenario,
+        scenario: ScenarioModel,
         workload: Workload,
         settings: Settings,
         seed: int,
@@ -435,7 +431,7 @@ def _amounts(built: Built, amounts: I64) -> str:
     return ", ".join(f"{name} {amount}" for name, amount, counts in pairs if counts)
 
 
-def unfinished_warning(run: Run) -> str:
+def unfinished_warning(run: SimulatedRun) -> str:
     """Return what a user must know of the jobs that have not ended; empty if all have."""
     if not run.unfinished:
         return ""

@@ -11,8 +11,7 @@ import numpy as np
 
 from treadle.simulate.batch import by_whom
 from treadle.simulate.comparison import Interval, interval_of, interval_of_ratio
-from treadle.sweep.document import Sweep
-from treadle.sweep.plan import Plan
+from treadle.sweep.plan import Plan, Sweep
 
 MEAN: Final = "completion_mean_s"
 Figures = Mapping[str, float | None]

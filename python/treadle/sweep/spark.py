@@ -20,8 +20,7 @@ from typing import Any, Final
 import treadle
 from treadle.errors import UserError, install_extra
 from treadle.sweep import worker
-from treadle.sweep.line import Line
-from treadle.sweep.runs import Done, died, has_content, write_at_once
+from treadle.sweep.runs import Done, Line, died, has_content, write_at_once
 
 THREADS_MAX: Final = 512
 AHEAD: Final = 2
@@ -110,7 +109,7 @@ class Spark:
             from pyspark import SparkFiles
 
             use_code(digest, wanted, Path(SparkFiles.get(code)))
-            from treadle.sweep.line import Line, run_line  # only now is it the driver's
+            from treadle.sweep.runs import Line, run_line  # only now is it the driver's
 
             return run_line(Line.parse(text), unpacked(Path(SparkFiles.get(inputs))))
 

@@ -16,7 +16,7 @@ import zipfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-RUNS = "treadle.sweep.line"
+RUNS = "treadle.sweep.runs"
 """The module whose imports are all that a run is made of."""
 LIBRARIES = ("numba", "numpy")
 """Whose versions results may depend on."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from treadle.dag.dag import Dag, Stage
 from treadle.workload.job import Capacity, Framework, Job, Workload, arranged, scaled_to_load
-from treadle.workload.traces.reading import WorkloadError
+from treadle.workload.reading import WorkloadError
 
 Chosen = TypeVar("Chosen", str, int)
 

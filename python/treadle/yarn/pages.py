@@ -1,16 +1,17 @@
-"""Pages of a ResourceManager that answer in JSON, read within bounds; errors name a remedy.
+"""Pages of YARN's daemons, read within bounds; errors name a remedy.
 
-The ResourceManagers of a cluster, by its configuration, and which of them is active.
-
-What YARN says of applications, by the ResourceManager's REST pages: their states, and its diagnostics.
+Sessions know Kerberos (SPNEGO) and private certificate authorities. Pages say which ResourceManager is active, the
+states of applications, and what Treadle's bean holds.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -19,9 +20,132 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import HTTPError
 
-from treadle.errors import UserError
+from treadle.errors import UserError, install_extra
 from treadle.yarn.codes import is_named
-from treadle.yarn.web import open_session, why_failed
+
+INSTALL: Final = f"{install_extra('kerberos')} (it needs krb5's headers and a C compiler), then run kinit"
+LOG_IN: Final = "run kinit as a user whom the server accepts, and check KRB5_CONFIG and KRB5CCNAME"
+
+CA_VARIABLE: Final = "TREADLE_CA"
+_NAME_IT: Final = f"name the certificates of its authority with --ca FILE (or {CA_VARIABLE}), in PEM form"
+_REMEDIES: Final = {
+    10: "its administrator must renew it",  # X509_V_ERR_CERT_HAS_EXPIRED
+    62: "use a host name that the certificate has",  # X509_V_ERR_HOSTNAME_MISMATCH
+    64: "use a host name that the certificate has",  # X509_V_ERR_IP_ADDRESS_MISMATCH
+}
+"""What to do about a certificate that OpenSSL refuses, by its codes, if not `_NAME_IT`."""
+
+
+_NO_TLS: Final = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
+"""What OpenSSL, by its version, calls an answer in plain HTTP."""
+
+
+class _Session(requests.Session):
+    """A session whose own `verify` comes before REQUESTS_CA_BUNDLE, which otherwise wins."""
+
+    def merge_environment_settings(self, url: Any, proxies: Any, stream: Any, verify: Any, cert: Any) -> Any:
+        return super().merge_environment_settings(url, proxies, stream, self.verify if verify is None else verify, cert)
+
+
+def open_session(ca: Path | None = None) -> requests.Session:
+    """Return a session that answers a daemon's SPNEGO challenge with the tickets of the user who runs the command.
+
+    Without the package's `kerberos` extra a challenge is not answered; `why_refused` then says what to install.
+
+    Args:
+        ca: a file of certificates (PEM) to trust over https instead of the machine's; without it that of TREADLE_CA
+
+    Raises:
+        UserError: the file holds no certificates.
+    """
+    session = _Session()
+    named = ca or (os.environ.get(CA_VARIABLE) and Path(os.environ[CA_VARIABLE]))
+    if named:
+        _check_certificates(named)
+        session.verify = str(named)
+    if can_negotiate():
+        from requests_gssapi import OPTIONAL, HTTPSPNEGOAuth
+
+        # A request that carries Hadoop's cookie of an earlier one is answered without a token of the server's.
+        session.auth = HTTPSPNEGOAuth(mutual_authentication=OPTIONAL)
+    return session
+
+
+def _check_certificates(file: Path) -> None:
+    try:
+        ssl.create_default_context(cafile=str(file))
+    except OSError as error:  # ssl.SSLError is one
+        reason = "no certificates in PEM form" if isinstance(error, ssl.SSLError) else error.strerror
+        raise UserError(
+            f"--ca {file} (or {CA_VARIABLE}): {reason}; name a file with the certificates to trust, in PEM form"
+        ) from error
+
+
+def can_negotiate() -> bool:
+    """Is there what SPNEGO needs: the `kerberos` extra and krb5's library?"""
+    try:
+        import requests_gssapi  # noqa: F401
+    except (ImportError, OSError):  # OSError: the library that gssapi was built for is not there
+        return False
+    return True
+
+
+class Refusal(NamedTuple):
+    """Why a daemon did not answer a request."""
+
+    reason: str
+    """In a few words."""
+    remedy: str
+    """What to do about it, if that is known; else empty."""
+
+
+def failure_of(error: requests.RequestException) -> Refusal:
+    """Return why a request failed: what the daemon answered, or why there is no trusted connection."""
+    if not isinstance(error, requests.exceptions.SSLError):
+        return refusal_of(error.response)
+    causes = [cause for cause in _causes(error) if isinstance(cause, ssl.SSLError)]
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            reason = f"its certificate cannot be trusted ({cause.verify_message.rstrip('.')})"
+            return Refusal(reason, _REMEDIES.get(cause.verify_code, _NAME_IT))
+        if cause.reason in _NO_TLS:
+            return Refusal("the port does not speak https", "write http:// if that is meant")
+    return Refusal(f"no connection by TLS ({causes[0].reason or causes[0] if causes else error})", "")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """List an error and what led to it, as requests and urllib3 wrap it."""
+    waiting, seen = [error], set[int]()
+    while waiting:
+        cause = waiting.pop(0)
+        if id(cause) in seen:
+            continue
+        seen.add(id(cause))
+        yield cause
+        wrapped = (*cause.args, getattr(cause, "reason", None), cause.__cause__, cause.__context__)
+        waiting += [each for each in wrapped if isinstance(each, BaseException)]
+
+
+def why_failed(error: requests.RequestException) -> str:
+    """Say in a few words why a request failed, and what to do about it."""
+    return ": ".join(filter(None, failure_of(error)))
+
+
+def refusal_of(answer: requests.Response | None) -> Refusal:
+    """Return why a daemon refused a request; None if there was no answer."""
+    if answer is None:
+        return Refusal("no answer", "")
+    reason = f"HTTP {answer.status_code}"
+    challenge = answer.headers.get("WWW-Authenticate", "")
+    if answer.status_code != requests.codes.unauthorized or "negotiate" not in challenge.lower():
+        return Refusal(reason, "")
+    return Refusal(reason, f"the server wants Kerberos; {LOG_IN if can_negotiate() else INSTALL}")
+
+
+def why_refused(answer: requests.Response | None) -> str:
+    """Say in a few words why a daemon did not answer a request, and what to do about it."""
+    return ": ".join(filter(None, refusal_of(answer)))
+
 
 _BYTES_MAX: Final = 16 << 20
 _TIMEOUT_S: Final = 10.0
@@ -93,6 +217,12 @@ def read_page(
         raise UserError(f"{page} is no ResourceManager's page; check --rm") from error
 
 
+def is_missing(error: UserError) -> bool:
+    """Return whether `read_page` failed because the server has no such page."""
+    response = getattr(error.__cause__, "response", None)
+    return response is not None and response.status_code == requests.codes.not_found
+
+
 def content_of(answer: requests.Response, page: str, bytes_max: int = _BYTES_MAX) -> bytes:
     """Return the content of an answer, piece by piece as it comes: a server that drips is not waited for without end.
 
@@ -133,6 +263,41 @@ def read_treadle(rm: str, attribute: str, ca: Path | None = None) -> dict[str, A
     """
     found = beans_in(rm, read_page(rm, "/jmx", {"get": f"{DOMAIN}Treadle::{attribute}"}, ca))
     return held_in(rm, found[0], attribute) if found else None
+
+
+def read_bean(rm: str, ca: Path | None = None, attribute: str = "Status") -> dict[str, Any]:
+    """Return what an attribute of Treadle's bean holds: by default all numbers and texts.
+
+    Over https it has to show a certificate that those in ``ca`` vouch for, or without it the machine's.
+
+    Raises:
+        UserError: there is no ResourceManager, or it is on standby, or it runs without Treadle.
+    """
+    found = read_treadle(rm, attribute, ca)
+    if found is None:
+        raise UserError(_why_missing(rm, ca))
+    return found
+
+
+def _why_missing(rm: str, ca: Path | None) -> str:
+    """Return why a ResourceManager that answers has no such bean, and what to do."""
+    url = address_of(rm)
+    state = state_of(rm, ca)
+    if moving := passing(state):
+        said = f"the ResourceManager at {url} is {moving}: nothing is scheduled"
+        return f"{said}; ask again, or look at its log if it stays so"
+    if state != "STANDBY":
+        return (
+            f"the ResourceManager at {url} has no bean Treadle: it runs without Treadle; look at "
+            "yarn.resourcemanager.scheduler.class in its yarn-site.xml (treadle install), and at its log"
+        )
+    active = active_of(rm, ca)
+    ask = (
+        f"ask the active one: --rm {active}"
+        if active
+        else "ask the active one with --rm (yarn rmadmin -getAllServiceState)"
+    )
+    return f"the ResourceManager at {url} is on standby, where nothing is scheduled and no engine runs; {ask}"
 
 
 def held_in(rm: str, bean: Mapping[str, Any], attribute: str) -> dict[str, Any]:
@@ -193,8 +358,7 @@ def property_of(rm: str, key: str, ca: Path | None = None) -> str:
     except (ValueError, KeyError, TypeError):
         return ""
     except UserError as error:
-        response = getattr(error.__cause__, "response", None)
-        if response is not None and response.status_code == requests.codes.not_found:
+        if is_missing(error):
             return ""
         raise
 
@@ -271,7 +435,7 @@ DIAGNOSTICS_MAX: Final = 16 << 10
 
 _PATH: Final = "/ws/v1/cluster/apps"
 _TEXT_MAX: Final = 256
-_PAGE_BYTES_MAX: Final = 64 << 20
+PAGE_BYTES_MAX: Final = 64 << 20
 _ID: Final = re.compile(r"(?:application_)?(\d{1,19}_\d{1,10})")
 
 
@@ -303,7 +467,7 @@ def find_applications(rm: str, given: str, ca: Path | None = None) -> list[YarnA
     try:
         if whole is not None:
             return _one(rm, f"application_{whole.group(1)}", ca)
-        content = read_page(rm, _PATH, {"deSelects": "resourceRequests"}, ca, _PAGE_BYTES_MAX).content
+        content = read_page(rm, _PATH, {"deSelects": "resourceRequests"}, ca, PAGE_BYTES_MAX).content
         listed = (content["apps"] or {}).get("app") or []
         return [_application(each) for each in listed if is_named(str(each["id"]), given)]
     except (KeyError, TypeError, AttributeError) as error:
@@ -312,10 +476,9 @@ def find_applications(rm: str, given: str, ca: Path | None = None) -> list[YarnA
 
 def _one(rm: str, id_: str, ca: Path | None) -> list[YarnApplication]:
     try:
-        page = read_page(rm, f"{_PATH}/{id_}", {"deSelects": "resourceRequests"}, ca, _PAGE_BYTES_MAX)
+        page = read_page(rm, f"{_PATH}/{id_}", {"deSelects": "resourceRequests"}, ca, PAGE_BYTES_MAX)
     except UserError as error:
-        response = getattr(error.__cause__, "response", None)
-        if response is not None and response.status_code == requests.codes.not_found:
+        if is_missing(error):
             return []
         raise
     return [_application(page.content["app"])]

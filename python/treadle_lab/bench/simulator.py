@@ -12,8 +12,7 @@ from rich.table import Table
 
 from treadle.config.settings import Settings
 from treadle.policy.user_parts import PolicyFailedError
-from treadle.simulator.jobs import jobs_of
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.scenario import ScenarioModel, jobs_of
 from treadle.simulator.simulation import Simulation, warm_up
 from treadle_lab.sls.load import BenchError
 
@@ -76,7 +75,7 @@ class FailedFigures:
     failure: str
 
 
-def scenario_of(load: str, nodes: int) -> Scenario:
+def scenario_of(load: str, nodes: int) -> ScenarioModel:
     """Return the load on this many nodes.
 
     Raises:
@@ -89,7 +88,7 @@ def scenario_of(load: str, nodes: int) -> Scenario:
     each = tasks // jobs if jobs else SLOTS
     jobs = jobs or min(tasks // SLOTS, SHORT_JOBS_MAX)
     span_s = 10.0 * jobs * each / (SLOTS * nodes)
-    return Scenario.model_validate(
+    return ScenarioModel.model_validate(
         {
             "cluster": {
                 "nodes": [

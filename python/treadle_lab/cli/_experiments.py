@@ -6,13 +6,15 @@ import getpass
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 from rich.console import Console
+from rich.progress import Progress, TaskID
 
-from treadle.cli._console import compiling_task, counted_progress, going_on
+from treadle.cli._console import COMPILING, INTERRUPTED, counted_progress, say
 from treadle.errors import UserError
 from treadle_lab.harness import namespaces
 from treadle_lab.minicluster.processes import saying
@@ -22,6 +24,76 @@ if TYPE_CHECKING:
     from treadle.config.settings import Settings
     from treadle_lab.sls.play import Player
     from treadle_lab.sls.run import Setting
+
+
+CacheOption = Annotated[
+    Path | None,
+    typer.Option(help="A folder for the results of runs: those found there do not run again. None is kept without it."),
+]
+ProcessesOption = Annotated[
+    int, typer.Option(min=0, max=1024, help="Runs at a time, each in a process; 0: one a core.")
+]
+"""Not ``--jobs``, as elsewhere: these commands have jobs to simulate."""
+
+
+@contextmanager
+def going_on(console: Console, cache: Path | None) -> Iterator[None]:
+    """End with exit code 130 on Ctrl-C, and report what happens to the runs that have ended."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = f"what ran is kept in {cache}: the same command goes on" if cache else "--cache DIR keeps what has run"
+        say(console, f"stopped; {kept}", "red")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def compiling_task(bar: Progress, *, visible: bool = True) -> TaskID:
+    """Add a bar that says that something is compiled, until it gets another text; a log has a line of it."""
+    text = "compiling, or reading compiled code"
+    if not bar.console.is_terminal and visible:
+        say(bar.console, COMPILING)
+    return bar.add_task(text, total=None, visible=visible)
+
+
+Command = Callable[..., None]
+
+
+def with_options(**makers: Callable[..., Any]) -> Callable[[Command], Command]:
+    """Give a command the options of functions; each parameter named here gets what its function returns.
+
+    The options stand where the parameter does. Typer reads them from the signature and the annotations.
+    """
+
+    def decorate(command: Command) -> Command:
+        options: list[Parameter] = []
+        of_maker: dict[str, list[str]] = {}
+        for each in _parameters(command, makers):
+            found = [each]
+            if each.name in makers:
+                found = _parameters(makers[each.name], ("return",))
+                of_maker[each.name] = [option.name for option in found]
+            options += [option.replace(kind=Parameter.KEYWORD_ONLY) for option in found]
+
+        def run(**given: Any) -> None:
+            made = {
+                name: makers[name](**{option: given.pop(option) for option in names})
+                for name, names in of_maker.items()
+            }
+            command(**given, **made)
+
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__annotations__ = {each.name: each.annotation for each in options}
+        run.__signature__ = Signature(options)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+def _parameters(function: Callable[..., Any], made: Iterable[str]) -> list[Parameter]:
+    """Return a function's parameters; types of what is ``made`` are left out: they may be there for mypy alone."""
+    for name in made:
+        function.__annotations__.pop(name, None)
+    return list(signature(function, eval_str=True).parameters.values())
 
 
 def isolate_if_possible() -> None:

@@ -31,7 +31,7 @@ def errors(
 
     from treadle.cli._console import console_for_tables
     from treadle.tables import empty_table
-    from treadle.workload.traces.clusters import google_jobs
+    from treadle.workload.clusters import google_jobs
     from treadle_lab.estimators import ESTIMATORS, measure
     from treadle_lab.papers.slearn.trace import google_record
 

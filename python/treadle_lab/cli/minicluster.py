@@ -13,9 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._options import with_options
 from treadle.config.reader import read_settings
-from treadle_lab.cli._experiments import isolate, warn
+from treadle_lab.cli._experiments import isolate, warn, with_options
 from treadle_lab.harness import namespaces
 from treadle_lab.minicluster import (
     ClusterError,

@@ -25,10 +25,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from treadle.admin.install import ready_made
 from treadle.errors import counted
 from treadle.live.door import ask_door
 from treadle.live.policy_memory import state_folder
+from treadle.shipped import ready_made
 from treadle_lab.demo.jobs import PROD, REST, DemoJob, during_kill, of_two_engines, together
 from treadle_lab.minicluster import ClusterSettings, MiniCluster
 from treadle_lab.minicluster.site import CS, Entries, write_site

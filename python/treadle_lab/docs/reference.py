@@ -28,9 +28,9 @@ from pydantic.fields import FieldInfo
 from treadle.cli import main
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Kind, Parameters
 from treadle.config.settings import IGNORE_PRIORITY, IGNORES_PRIORITY, SECTIONS, Entry, Retry, Select
+from treadle.dashboard.collector import View, exposition
 from treadle.dashboard.history import Condition
 from treadle.dashboard.reading import Decisions, Nodes, Queue
-from treadle.dashboard.views import View, exposition
 from treadle.events import Fate
 from treadle.explain.causes import Cause, Verdict, Why
 from treadle.explain.obstacles import REASONS, WORDS

@@ -13,14 +13,13 @@ from typing import Any, Final
 import numpy as np
 import yaml
 
-from treadle.admin.install import find_policy
 from treadle.config.settings import Settings
 from treadle.errors import UserError
+from treadle.shipped import find_policy
 from treadle.simulate import Scenario
-from treadle.simulate.batch import Line, run_line, settings_of
-from treadle.simulate.run import Run, completion_s, figures_of
+from treadle.simulate.batch import Run, RunSpec, completion_s, figures_of, run_line, settings_of
 from treadle.simulator.results import FailedRun, path_ms
-from treadle.sweep.line import engine_digest
+from treadle.sweep.runs import engine_digest
 from treadle.workload.job import Job, Workload, job_work, loads
 from treadle_lab.gains import workloads
 from treadle_lab.gains.workloads import FIRST_SEED, HOURS, POINTS, Point
@@ -220,7 +219,7 @@ def run(cell: Simulated) -> dict[str, Any]:
     jobs = fair_finish(workload, every) if cell.policy == "fair-finish-true" else workload
     scenario = scenario.with_jobs(jobs)
     settings = chosen(cell.policy, scenario)
-    outcome = run_line(Line(scenario, cell.policy, settings, cell.seed, check=False, tasks=False))
+    outcome = run_line(RunSpec(scenario, cell.policy, settings, cell.seed, check=False, tasks=False))
     if isinstance(outcome.result, FailedRun):
         raise UserError(outcome.result.failure)
     result = outcome.result

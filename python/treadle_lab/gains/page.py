@@ -17,8 +17,8 @@ from treadle import __version__
 from treadle.cli._console import console_for_tables, counted_progress, say
 from treadle.cli._options import check_results, check_writable, writing
 from treadle.errors import UserError, counted
+from treadle.simulate.batch import SIZES
 from treadle.simulate.comparison import FEW, Verdict, interval_of, lateness, verdict_of
-from treadle.simulate.run import SIZES
 from treadle_lab.gains import cell
 from treadle_lab.gains.cell import BASELINE, READY_MADE, REFERENCES, STOCK, Simulated, file_of, quick, whole
 from treadle_lab.gains.workloads import HOURS, POINTS

@@ -11,10 +11,10 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from treadle.dag.dag import Dag, Shape, Stage, generate
+from treadle.workload.clusters import read_tpch
 from treadle.workload.formats import read_workload
 from treadle.workload.generate import BoundedPareto, Lognormal, bag, poisson
 from treadle.workload.job import Framework, Job, Workload, arranged, job_work, scaled_to_load
-from treadle.workload.traces.tpch import read_tpch
 from treadle_lab.harness.data import FACEBOOK, GOOGLE, TPCH, DataSet, given_or_found
 
 HOUR_MS: Final = 3_600_000

@@ -17,11 +17,10 @@ import numpy as np
 from treadle import __version__
 from treadle.compiled.array_types import F64
 from treadle.errors import UserError
-from treadle.simulator.cluster.state import AppState
-from treadle.simulator.simulation import Run, Simulation
+from treadle.simulator.cluster.tables import AppState
+from treadle.simulator.simulation import SimulatedRun, Simulation
 from treadle.sources import digest as code_digest
-from treadle.sweep.line import raised
-from treadle.sweep.runs import Kept, OnProgress, Runs, result_bytes, run_locally, tell
+from treadle.sweep.runs import Kept, OnProgress, Runs, raised, result_bytes, run_locally, tell
 from treadle.sweep.worker import libraries
 
 __all__ = ["Asked", "RunTask", "digest_of", "run_all", "tell"]
@@ -120,7 +119,7 @@ Progress = Callable[[str, int, int], None]
 """Called with (what runs, jobs done, all jobs) now and then."""
 
 
-def run_to_the_end(simulation: Simulation, title: str, progress: Progress | None = None) -> tuple[Run, F64]:
+def run_to_the_end(simulation: Simulation, title: str, progress: Progress | None = None) -> tuple[SimulatedRun, F64]:
     """Return the run, and the completion time of each job in ms, from its arrival to its end.
 
     Raises:

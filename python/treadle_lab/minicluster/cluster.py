@@ -19,9 +19,9 @@ from typing import Any, Final, Protocol, Self
 import psutil
 import requests
 
-from treadle.admin.jars import requirements_jar, shim_jar
 from treadle.files import write_whole
-from treadle.yarn.web import why_refused
+from treadle.shipped import requirements_jar, shim_jar
+from treadle.yarn.pages import why_refused
 from treadle_lab.minicluster import processes
 from treadle_lab.minicluster.processes import JavaProgram, uninterrupted
 from treadle_lab.minicluster.rest import ResourceManagerClient, allocated_containers

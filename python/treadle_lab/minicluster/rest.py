@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from treadle.yarn.web import open_session
+from treadle.yarn.pages import open_session
 
 TREADLE_BEAN = "Hadoop:service=ResourceManager,name=Treadle"
 _ALLOCATED = re.compile(

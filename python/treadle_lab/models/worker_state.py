@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I32, I64, U8
 from treadle.compiled.structs import tables
-from treadle.workload.traces.clusters import google_jobs
-from treadle.workload.traces.reading import Progress, WorkloadError
-from treadle.workload.traces.simulators import eagle_jobs
+from treadle.workload.clusters import google_jobs
+from treadle.workload.reading import Progress, WorkloadError
+from treadle.workload.simulators import eagle_jobs
 from treadle_lab.models.event_queue import Queued
 from treadle_lab.models.kernels import inner
 

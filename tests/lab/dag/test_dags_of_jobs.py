@@ -11,9 +11,8 @@ import pytest
 
 from treadle.dag.dag import Dag, DagError
 from treadle.errors import UserError, install_extra
-from treadle.history.importers.sources import find_sources, read_source
-from treadle.history.profile import JobProfile, with_run
-from treadle.history.run import DurationSketch, JobRun, Measured, RecurrenceKey, StageRun
+from treadle.history.profile import DurationSketch, JobProfile, JobRun, Measured, RecurrenceKey, StageRun, with_run
+from treadle.history.sources import find_sources, read_source
 from treadle_lab import dags_of_jobs
 from treadle_lab.dags_of_jobs import dag_of_profile, dag_of_run, dag_of_tez_plan, read_tez_plan, runs_alike
 

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treadle.workload.job import JobFeatures, JobRecord
 from treadle_lab.estimators import (
     ESTIMATORS,
     Combined,
     History,
+    JobFeatures,
+    JobRecord,
     Pilots,
     PointEstimate,
     Samples,

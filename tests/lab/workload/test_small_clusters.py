@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from tests.support.google_extract import ExtractJob, write_jobs
 
+from treadle.workload.clusters import SwimModel, swim_small
 from treadle.workload.job import Framework, Workload, loads, window_loads
-from treadle.workload.traces.reading import WorkloadError
-from treadle.workload.traces.swim import SwimModel, swim_small
+from treadle.workload.reading import WorkloadError
 from treadle_lab.papers.slearn.trace import GAP_MS, WINDOW_MS, Draw, google_slearn
 
 SLOTS = {"memory-mb": 20 * 1024.0, "vcores": 20.0}

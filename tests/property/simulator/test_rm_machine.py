@@ -16,9 +16,8 @@ from tests.support.examples import few
 from treadle.config.settings import default_settings
 from treadle.events import Fate
 from treadle.proposals import Proposals
-from treadle.simulator.cluster import state as tables
-from treadle.simulator.jobs import jobs_of
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.cluster import tables
+from treadle.simulator.scenario import ScenarioModel, jobs_of
 from treadle.simulator.simulation import Simulation
 
 AMOUNTS = st.fixed_dictionaries({"memory-mb": st.sampled_from([0, 512, 1024, 3000]), "vcores": st.integers(0, 3)})
@@ -41,10 +40,10 @@ def a_job(draw: Any) -> dict[str, Any]:
 
 
 @st.composite
-def a_scenario(draw: Any) -> Scenario:
+def a_scenario(draw: Any) -> ScenarioModel:
     master = draw(st.sampled_from([{}, {"memory-mb": 1024, "vcores": 1}]))
     nodes = {"count": draw(st.integers(1, 5)), "resources": {"memory-mb": 16000, "vcores": 16}, "racks": 2}
-    return Scenario.model_validate(
+    return ScenarioModel.model_validate(
         {
             "cluster": {"nodes": [nodes], "heartbeat_ms": draw(st.sampled_from([0, 700]))},
             "queues": {
@@ -74,7 +73,7 @@ class Machine(RuleBasedStateMachine):
     simulation: Simulation
 
     @initialize(scenario=a_scenario(), seed=st.integers(0, 1000), parts=any_parts())
-    def begin(self, scenario: Scenario, seed: int, parts: dict[str, str]) -> None:
+    def begin(self, scenario: ScenarioModel, seed: int, parts: dict[str, str]) -> None:
         workload = jobs_of(scenario, Path(), seed)
         chosen = replace(default_settings(), policy=settings_with(**parts).policy)
         self.simulation = Simulation(scenario, workload, chosen, seed)

@@ -11,10 +11,9 @@ from tests.property.simulator.test_rm_machine import a_scenario
 from tests.support.examples import few
 
 from treadle.config.settings import default_settings
-from treadle.simulator.cluster.state import AppState
+from treadle.simulator.cluster.tables import AppState
 from treadle.simulator.engines_simulation import EnginesSimulation, with_engines
-from treadle.simulator.jobs import jobs_of
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.scenario import ScenarioModel, jobs_of
 
 SECONDS = st.sampled_from([0.0, 0.05, 0.4, 3.0])
 
@@ -54,14 +53,14 @@ def a_roster(draw: Any) -> dict[str, Any]:
 @given(a_scenario(), a_roster(), st.sampled_from([1, 100]), st.lists(st.booleans(), min_size=5, max_size=5))
 @settings(max_examples=few(12), deadline=None, suppress_health_check=list(HealthCheck))
 def test_invariants_hold_and_every_active_application_has_one_living_owner(
-    drawn: Scenario, engines: dict[str, Any], tick_ms: int, gangs: list[bool]
+    drawn: ScenarioModel, engines: dict[str, Any], tick_ms: int, gangs: list[bool]
 ) -> None:
     document = drawn.model_dump(exclude={"engines"})
     for job, gang in zip(document["workload"]["jobs"], gangs, strict=False):
         job["tags"] = ("treadle:gang=3",) if gang else ()
     document |= {"engines": engines, "duration_limit_s": 120.0}
     document["decision"]["tick_ms"] = tick_ms
-    given_scenario = Scenario.model_validate(document)
+    given_scenario = ScenarioModel.model_validate(document)
     followed = with_engines(given_scenario, default_settings())
     made = EnginesSimulation(given_scenario, jobs_of(given_scenario, Path(), 1), followed, 1)
 

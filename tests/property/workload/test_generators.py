@@ -25,7 +25,7 @@ from treadle.workload.generate import (
     wide,
 )
 from treadle.workload.job import Workload, job_work, loads, scaled_to_load, window_loads
-from treadle.workload.traces.reading import WorkloadError
+from treadle.workload.reading import WorkloadError
 
 SHAPES: dict[str, Shape] = {
     "bag": bag(),

@@ -15,9 +15,8 @@ from tests.support.dashboards import ANSWER_S, TOKEN, Dashboard, dashboard
 from tests.support.pages import served
 
 from treadle.dashboard import server
-from treadle.dashboard.access import COOKIE, COOKIE_LIFE_S, Doorkeeper, addresses
-from treadle.dashboard.server import REFUSED
-from treadle.dashboard.views import Board
+from treadle.dashboard.collector import Board
+from treadle.dashboard.server import COOKIE, COOKIE_LIFE_S, REFUSED, Doorkeeper, addresses
 from treadle.errors import UserError
 
 HOSTILE = '</script><img src=x onerror=alert(1)>"\n'

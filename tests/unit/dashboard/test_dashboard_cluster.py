@@ -10,8 +10,8 @@ from tests.support.cluster_pages import job, leaf, node
 from tests.support.optional import present
 
 from treadle.dashboard import reading
+from treadle.dashboard.collector import Board, View, documents
 from treadle.dashboard.reading import NODES_MAX, QUEUES_MAX, TEXT_MAX, jobs_of, nodes_of, queues_of
-from treadle.dashboard.views import Board, View, documents
 
 
 def tree(*queues: dict[str, Any]) -> dict[str, Any]:

@@ -19,10 +19,9 @@ from tests.support.waiting import eventually
 
 from treadle.dashboard import collector as held_nodes
 from treadle.dashboard import collector as module
-from treadle.dashboard.collector import NOT_YET, Collector, HeldNodes
+from treadle.dashboard.collector import NOT_YET, Board, Collector, HeldNodes
 from treadle.dashboard.history import History
 from treadle.dashboard.reading import Reader
-from treadle.dashboard.views import Board
 from treadle.errors import UserError
 
 START_S = 1_700_000_000.0

@@ -19,12 +19,10 @@ from tests.support.cluster_pages import TREADLE, FakeCluster
 from tests.support.pages import served
 from tests.support.waiting import eventually
 
-from treadle.dashboard.access import read_or_make
-from treadle.dashboard.collector import Collector
+from treadle.dashboard.collector import Board, Collector
 from treadle.dashboard.history import Condition, History, check_cluster
 from treadle.dashboard.reading import Reader
-from treadle.dashboard.server import listen
-from treadle.dashboard.views import Board
+from treadle.dashboard.server import listen, read_or_make
 from treadle.errors import UserError, install_extra
 
 ANSWER_S = 120.0

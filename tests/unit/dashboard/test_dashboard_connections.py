@@ -15,8 +15,8 @@ from tests.support.dashboards import ANSWER_S, TOKEN, Dashboard, dashboard
 from tests.support.pages import served
 from tests.support.waiting import eventually
 
-from treadle.dashboard import access as module
-from treadle.dashboard.access import BoundedProtocol, Connections
+from treadle.dashboard import server as module
+from treadle.dashboard.server import BoundedProtocol, Connections
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.history.importers.reader import HistoryReader
-from treadle.history.run import DurationSketch, JobRun, RecurrenceKey, StageRun
+from treadle.history.profile import DurationSketch, JobRun, RecurrenceKey, StageRun
+from treadle.history.reader import HistoryReader
 from treadle.history.store import ProfileStore, open_store
 
 DAY_MS = 86_400_000

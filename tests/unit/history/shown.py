@@ -13,7 +13,7 @@ from tests.unit.history.views import Stage, stages_of
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent
 from treadle.events.columns import array_fields
-from treadle.history.run import JobRun
+from treadle.history.profile import JobRun
 from treadle.history.stages import LINGER_MS, StageTracker
 
 CLUSTER = 1_700_000_000_000

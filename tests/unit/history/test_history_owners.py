@@ -17,10 +17,10 @@ from tests.unit.history.test_importers import JSON, _Served
 
 from treadle.cli.main import run
 from treadle.history.documents import compact, profile_json
-from treadle.history.importers.importing import REPORTED_MAX, HistoryServer, Import
-from treadle.history.importers.reader import HistoryReader, doubt, doubt_of_export, name_of
-from treadle.history.importers.sources import Found, find_sources
+from treadle.history.importing import REPORTED_MAX, HistoryServer, Import
 from treadle.history.profile import predicted
+from treadle.history.reader import HistoryReader, doubt, doubt_of_export, name_of
+from treadle.history.sources import Found, find_sources
 from treadle.history.store import ProfileStore
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
@@ -122,7 +122,7 @@ def test_what_begins_as_an_export_is_read_only_if_it_is_named(
     store.put(make_run(user="alice"), NOW_MS)
     (profile,) = store.profiles()
     forged = profile_json(profile) | {"runs": 2**50}
-    export = written(logs / "application_y", f'{{"treadle_profiles":1}}\n{compact(forged)}\n')
+    export = written(logs / "application_y", f'{{"treadle_profiles":2}}\n{compact(forged)}\n')
     importing = Import(store, NOW_MS, print, reader=reader)
     importing.take(find_sources([logs]))
     assert [profile.runs for profile in store.profiles()] == [1]

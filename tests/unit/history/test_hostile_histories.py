@@ -19,10 +19,10 @@ from tests.unit.history.conftest import NOW_MS
 
 from treadle.errors import UserError
 from treadle.files import RATIO_MAX, UNPACKED_BYTES_MAX
-from treadle.history.importers.importing import Import
-from treadle.history.importers.outcome import BYTES_MAX, BrokenHistoryError, Files, RefusedError, Source
-from treadle.history.importers.reader import LIMITS, HistoryReader, Limits, Started
-from treadle.history.importers.sources import DEPTH_MAX, find_sources
+from treadle.history.importing import Import
+from treadle.history.outcome import BYTES_MAX, BrokenHistoryError, Files, RefusedError, Source
+from treadle.history.reader import LIMITS, HistoryReader, Limits, Started
+from treadle.history.sources import DEPTH_MAX, find_sources
 from treadle.history.store import ProfileStore
 from treadle.process_limits import LEAST
 
@@ -230,11 +230,11 @@ def test_a_folder_of_more_than_may_be_read_says_where_it_stopped(
 ) -> None:
     for number in range(5):
         shutil.copy(JSON, tmp_path / f"{number}.jhist")
-    monkeypatch.setattr("treadle.history.importers.sources.SOURCES_MAX", 3)
+    monkeypatch.setattr("treadle.history.sources.SOURCES_MAX", 3)
     *read_, last = find_sources([tmp_path])
     assert len(read_) == 3
     assert "more than 3 histories" in last.why
-    monkeypatch.setattr("treadle.history.importers.sources.ENTRIES_MAX", 2)
+    monkeypatch.setattr("treadle.history.sources.ENTRIES_MAX", 2)
     assert "more than 2 files" in next(find_sources([tmp_path])).why
 
 

@@ -19,17 +19,16 @@ from tests.unit.history.conftest import NOW_MS
 
 from treadle.cli.main import run
 from treadle.errors import UserError, install_extra
-from treadle.history.importers import importing
-from treadle.history.importers.importing import HistoryServer, Import, spread
-from treadle.history.importers.mapreduce import JobHistory, read_jhist
-from treadle.history.importers.outcome import BrokenHistoryError, Source, UnfinishedError
-from treadle.history.importers.reader import HistoryReader
-from treadle.history.importers.sources import find_sources, read_source
-from treadle.history.importers.spark import Application, read_spark_log
-from treadle.history.importers.tez import read_tez_history
-from treadle.history.run import DurationSketch, JobRun, Measured
+from treadle.history import importing
+from treadle.history.hadoop import JobHistory, read_jhist, read_tez_history
+from treadle.history.importing import HistoryServer, Import, spread
+from treadle.history.outcome import BrokenHistoryError, Source, UnfinishedError
+from treadle.history.profile import DurationSketch, JobRun, Measured
+from treadle.history.reader import HistoryReader
+from treadle.history.sources import find_sources, read_source
+from treadle.history.spark import Application, read_spark_log
 from treadle.history.store import ProfileStore
-from treadle.yarn import web
+from treadle.yarn import pages
 
 DATA = Path(__file__).parents[2] / "data" / "histories"
 (BINARY,) = DATA.glob("*_0001-*.jhist")
@@ -362,7 +361,7 @@ NOTHINGS = (
         ("history.txt.a", b"", "empty"),
         ("anything", b"hello", "no history of MapReduce, Spark or Tez"),
         ("tez", b"SEQ\x06", "have Tez log by"),
-        ("export", b'{"treadle_profiles": 1}\n{"key": 3}\n', "line 2: key must be a mapping"),
+        ("export", b'{"treadle_profiles": 2}\n{"key": 3}\n', "line 2: key must be a mapping"),
         ("export", b'{"treadle_profiles": 7}\n', "another version"),
     ],
 )
@@ -499,7 +498,7 @@ def test_without_tickets_it_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(web, "can_negotiate", lambda: installed)
+    monkeypatch.setattr(pages, "can_negotiate", lambda: installed)
     monkeypatch.setattr(importing, "open_session", lambda _: requests.Session())
     assert _import(address, tmp_path) == 2
     said = " ".join(capsys.readouterr().err.split())

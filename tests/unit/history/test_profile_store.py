@@ -25,8 +25,7 @@ from tests.unit.history.conftest import DAY_MS, NOW_MS, make_run
 
 from treadle.history.database import PROFILES, STAGES, Retention, StoreError, Unusable
 from treadle.history.documents import profile_from_json, profile_json
-from treadle.history.profile import RECENT_MAX
-from treadle.history.run import DurationSketch, JobRun, Measured, RecurrenceKey, StageRun
+from treadle.history.profile import RECENT_MAX, DurationSketch, JobRun, Measured, RecurrenceKey, StageRun
 from treadle.history.store import ProfileStore, Sample, Selection, open_store
 
 KEY = make_run().key

@@ -14,8 +14,8 @@ from tests.support.files import written
 from tests.unit.history.conftest import NOW_MS, make_run
 
 from treadle.cli.main import run
+from treadle.history import importing
 from treadle.history.database import Retention
-from treadle.history.importers import importing
 from treadle.history.store import open_store
 
 DATA = Path(__file__).parents[2] / "data" / "histories"

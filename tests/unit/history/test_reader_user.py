@@ -23,13 +23,13 @@ from tests.unit.history.test_history_owners import ME, MINUTE_MS, spark_log
 
 from treadle.config.trust import connect
 from treadle.errors import UserError
+from treadle.history import process
 from treadle.history.documents import profile_json, run_json
-from treadle.history.importers import process
-from treadle.history.importers.importing import Import
-from treadle.history.importers.outcome import BrokenHistoryError, RefusedError
-from treadle.history.importers.process import HEADER
-from treadle.history.importers.reader import HistoryReader
-from treadle.history.importers.sources import find_sources
+from treadle.history.importing import Import
+from treadle.history.outcome import BrokenHistoryError, RefusedError
+from treadle.history.process import HEADER
+from treadle.history.reader import HistoryReader
+from treadle.history.sources import find_sources
 from treadle.history.store import ProfileStore, open_store
 
 READS: Final = (sys.executable, "-P", "-m", process.__name__, "1536", "300")

@@ -14,7 +14,7 @@ from tests.unit.history.shown import FAILED_MAP, MAP, REDUCE, Shown, recorded
 from tests.unit.history.views import Stage, stages_of
 
 from treadle.events import ApplicationState
-from treadle.history.run import (
+from treadle.history.profile import (
     DURATION_MAX_MS,
     NAME_CHARACTERS_MAX,
     RELATIVE_ACCURACY,

@@ -11,8 +11,7 @@ from tests.unit.history.conftest import NOW_MS, make_run
 
 from treadle.history.database import PROFILE_BYTES_MAX, PROFILES, SAMPLES, STAGES, Retention
 from treadle.history.documents import compact, profile_from_json, profile_json
-from treadle.history.profile import PARENTS_MAX
-from treadle.history.run import DurationSketch, JobRun, StageRun, application_of_run
+from treadle.history.profile import PARENTS_MAX, DurationSketch, JobRun, StageRun, application_of_run
 from treadle.history.store import ProfileStore, Sample, open_store
 
 MIB = 1 << 20

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from copy import copy, deepcopy
 from dataclasses import dataclass
 
-from treadle.history.run import DurationSketch, Measured
+from treadle.history.profile import DurationSketch, Measured
 from treadle.history.stages import Attempt, Outcome, StageId, StageState, StageTracker
 
 

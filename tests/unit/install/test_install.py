@@ -28,12 +28,21 @@ from tests.support.installing import (
 )
 
 import treadle
-from treadle.admin.host import install, plan
-from treadle.admin.host.environment import needed_distributions
-from treadle.admin.host.install import carry_out, plan_of, plan_removal, remove
-from treadle.admin.host.manifest import Manifest, put
-from treadle.admin.host.plan import CLASS, CLASS_KEY, DEFAULT_PREFIX, Plan, found_prefix, installed_user, sidecar_users
-from treadle.admin.host.site_files import REQUIREMENTS, jar_in, with_jar
+from treadle.admin import install, plan
+from treadle.admin.environment import needed_distributions
+from treadle.admin.install import carry_out, plan_of, plan_removal, remove
+from treadle.admin.plan import (
+    CLASS,
+    CLASS_KEY,
+    DEFAULT_PREFIX,
+    Manifest,
+    Plan,
+    found_prefix,
+    installed_user,
+    put,
+    sidecar_users,
+)
+from treadle.admin.site_files import REQUIREMENTS, jar_in, with_jar
 from treadle.cli.main import run
 from treadle.errors import UserError
 
@@ -113,7 +122,7 @@ def test_whatever_fails_everything_is_as_it_was(
 
         warm_up, expected = interrupted, KeyboardInterrupt
     elif step.startswith("put "):
-        from treadle.admin.host.manifest import put
+        from treadle.admin.plan import put
 
         def full(path: Path, data: bytes, *more: object) -> None:
             if path.name == step.removeprefix("put ") and b"treadle" in data:

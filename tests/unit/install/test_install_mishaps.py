@@ -23,11 +23,10 @@ from tests.support.installing import (
 )
 
 import treadle
-from treadle.admin.host import install
-from treadle.admin.host.environment import RECORD
-from treadle.admin.host.install import plan_of, plan_removal
-from treadle.admin.host.manifest import BYTES_MAX, Manifest, content_of
-from treadle.admin.host.plan import CLASS, CLASS_KEY, Options, _unit
+from treadle.admin import install
+from treadle.admin.environment import RECORD
+from treadle.admin.install import plan_of, plan_removal
+from treadle.admin.plan import BYTES_MAX, CLASS, CLASS_KEY, Manifest, Options, _unit, content_of
 from treadle.cli.main import run
 from treadle.errors import UserError
 from treadle.files import write_whole
@@ -89,7 +88,7 @@ def test_a_signal_ends_it_and_everything_is_as_it_was(
             pytest.fail("it went on")
 
     if step.startswith("put "):
-        from treadle.admin.host.manifest import put
+        from treadle.admin.plan import put
 
         def written(path: Path, data: bytes, *more: object) -> None:
             if path.name == step.removeprefix("put ") and b"treadle" in data:

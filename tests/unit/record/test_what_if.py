@@ -17,8 +17,8 @@ from tests.support.optional import present
 from treadle.cli import _what_if
 from treadle.cli.main import run
 from treadle.history.documents import run_from_json, run_json
-from treadle.history.importers.mapreduce import read_jhist
-from treadle.history.run import DurationSketch
+from treadle.history.hadoop import read_jhist
+from treadle.history.profile import DurationSketch
 from treadle.history.stages import Framework, StageId
 from treadle.record.files import segments
 from treadle.record.reader import summarise
@@ -34,9 +34,8 @@ from treadle.replay.what_if import (
     outcomes_of,
     replayed,
 )
-from treadle.simulator.cluster import state as tables
-from treadle.simulator.jobs import jobs_of
-from treadle.simulator.scenario import parse_scenario
+from treadle.simulator.cluster import tables
+from treadle.simulator.scenario import jobs_of, parse_scenario
 from treadle.simulator.simulation import Simulation
 from treadle.wire.frames import FrameHeader
 

@@ -10,10 +10,9 @@ from pydantic import ValidationError
 
 from treadle.config.settings import default_settings
 from treadle.errors import UserError
-from treadle.simulator.jobs import jobs_of
 from treadle.simulator.results import completion_s
-from treadle.simulator.scenario import Scenario
-from treadle.simulator.simulation import Run, Simulation
+from treadle.simulator.scenario import ScenarioModel, jobs_of
+from treadle.simulator.simulation import SimulatedRun, Simulation
 
 NAMES = ("memory", "network")
 
@@ -31,12 +30,12 @@ def run(
     usage: tuple[float, float] = (1.0, 1.0),
     thrashing: float = 1.0,
     **more: Any,
-) -> Run:
+) -> SimulatedRun:
     """Run jobs that come one second after the other on nodes of 10 memory and 10 network."""
     network = {"name": "network", "counted": counted, "usage": usage, "thrashing": thrashing}
     resources = [{"name": "memory"}, network]
     machines = [{"count": nodes, "resources": dict.fromkeys(NAMES, 10)}]
-    read = Scenario.model_validate(
+    read = ScenarioModel.model_validate(
         {
             "cluster": {"resources": resources, "nodes": machines, "heartbeat_ms": 0, "contention": contention},
             "workload": {"jobs": [{"stages": stages, "arrival_s": at} for at, stages in enumerate(jobs)]},
@@ -104,7 +103,7 @@ def test_spark_jobs_are_refused() -> None:
         "cluster": {"nodes": [{"count": 1, "resources": {"memory-mb": 10, "vcores": 1}}], "contention": True},
         "workload": {"jobs": [{"framework": "spark", "stages": [{"tasks": 1, "duration_s": 1}]}]},
     }
-    read = Scenario.model_validate(document)
+    read = ScenarioModel.model_validate(document)
     with pytest.raises(UserError, match="Spark jobs"):
         Simulation(read, jobs_of(read, Path(), 1), default_settings(), 1)
 

@@ -21,30 +21,29 @@ from treadle.config.settings import Settings, default_settings, with_parts
 from treadle.errors import UserError
 from treadle.events import ApplicationState, Fate
 from treadle.policy.mapreduce_workers import finish_s
-from treadle.simulator.cluster.state import AppState
+from treadle.simulator.cluster.tables import AppState
 from treadle.simulator.engines_simulation import EnginesSimulation, with_engines
 from treadle.simulator.feed import Feed
-from treadle.simulator.jobs import jobs_of
 from treadle.simulator.measure import EngineFigures
-from treadle.simulator.scenario import Scenario
-from treadle.simulator.simulation import Run
+from treadle.simulator.scenario import ScenarioModel, jobs_of
+from treadle.simulator.simulation import SimulatedRun
 
 
 def job(user: str, tasks: int, duration_s: float = 100.0, **more: Any) -> dict[str, Any]:
     return {"user": user, "framework": "mapreduce", "stages": [stage(tasks, duration_s)]} | more
 
 
-def scenario(jobs: list[dict[str, Any]], engines: dict[str, Any], nodes: int = 1, **sections: Any) -> Scenario:
+def scenario(jobs: list[dict[str, Any]], engines: dict[str, Any], nodes: int = 1, **sections: Any) -> ScenarioModel:
     """Return a cluster of one node with ten places, unless it says otherwise."""
     return scenarios.scenario(jobs, machines(nodes, 10), engines=engines, **sections)
 
 
-def simulation(given: Scenario, settings: Settings | None = None) -> EnginesSimulation:
+def simulation(given: ScenarioModel, settings: Settings | None = None) -> EnginesSimulation:
     base = settings or with_parts(default_settings(), {"fit": "first_fit"})
     return EnginesSimulation(given, jobs_of(given, Path(), 1), with_engines(given, base), 1)
 
 
-def ran(given: Scenario) -> tuple[Run, dict[str, EngineFigures]]:
+def ran(given: ScenarioModel) -> tuple[SimulatedRun, dict[str, EngineFigures]]:
     found = simulation(given).run()
     return found, {each.name: each for each in found.engines}
 
@@ -358,7 +357,7 @@ def workers(policy: str, base: int) -> Settings:
     return with_parts(default_settings(), {"gate": ("workers", {"policy": policy, "workers": base})})
 
 
-def ends_and_width(given: Scenario, settings: Settings) -> tuple[list[int], int]:
+def ends_and_width(given: ScenarioModel, settings: Settings) -> tuple[list[int], int]:
     """Return when each job ends, milliseconds, and the most containers that the first had at a time."""
     made = scenarios.simulation(given, settings)
     widest = 0

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import yaml
 
-from treadle.admin.install import ready_made
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings, with_parts
 from treadle.policy.catalogue import register_parts
+from treadle.shipped import ready_made
 from treadle.simulate import Run, Scenario, simulate
 from treadle.simulator.build import build
-from treadle.simulator.jobs import jobs_of
 from treadle.simulator.results import completion_s
+from treadle.simulator.scenario import jobs_of
 from treadle.simulator.simulation import Simulation, check_possible
 
 ROOT = Path(__file__).parents[3]

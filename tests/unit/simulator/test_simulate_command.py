@@ -11,7 +11,7 @@ from tests.support.files import written
 
 from treadle.cli.main import run
 from treadle.config.errors import ConfigError
-from treadle.simulate.batch import Line, Outcome, by_whom, run_line
+from treadle.simulate.batch import Outcome, RunSpec, by_whom, run_line
 from treadle.simulator.scenario import Queue, parse_scenario, queue_warnings
 from treadle.simulator.simulation import Progress
 
@@ -215,7 +215,7 @@ def test_queues_that_a_capacity_scheduler_has_otherwise_are_warned_of(scenario: 
 def test_ctrl_c_says_what_was_written(scenario: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[int] = []
 
-    def second_waits(line: Line, progress: Progress | None = None) -> Outcome:
+    def second_waits(line: RunSpec, progress: Progress | None = None) -> Outcome:
         begun.append(line.seed)
         if len(begun) == 2:
             raise KeyboardInterrupt

@@ -18,9 +18,9 @@ from tests.support.files import written
 
 from treadle.cli.main import run as command
 from treadle.errors import UserError, install_extra
+from treadle.plots import styles
 from treadle.simulate import Scenario, simulate, simulate_all, slowdowns_of, write_tables
 from treadle.simulate.comparison import pairs_of
-from treadle.simulate.plots import styles
 
 PAGE = Path(__file__).parents[3] / "docs" / "simulate-from-python.md"
 SLOT = {"memory-mb": 1024, "vcores": 1}

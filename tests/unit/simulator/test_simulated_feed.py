@@ -17,13 +17,12 @@ from treadle.events import Event, NodeState
 from treadle.proposals import Proposals
 from treadle.simulate import Scenario as Written
 from treadle.simulator.build import build
-from treadle.simulator.cluster import state as tables
-from treadle.simulator.cluster.state import ContainerState, State, renew
+from treadle.simulator.cluster import tables
+from treadle.simulator.cluster.tables import ContainerState, State, renew
 from treadle.simulator.feed import Cursor, Feed
-from treadle.simulator.invariants import InvariantError, Invariants
-from treadle.simulator.jobs import jobs_of
+from treadle.simulator.measure import InvariantError, Invariants
 from treadle.simulator.resource_manager import NOTHING
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.scenario import ScenarioModel, jobs_of
 from treadle.simulator.simulation import Simulation
 from treadle.workload.job import Framework, Job, arranged
 
@@ -40,7 +39,7 @@ def baseline(name: str) -> Simulation:
 
 def near_input() -> Simulation:
     """Return jobs that wait for each other, and whose tasks want to run where their input is."""
-    scenario = Scenario.model_validate(
+    scenario = ScenarioModel.model_validate(
         {
             "cluster": {"nodes": [{"count": 6, "resources": {"memory-mb": 3072, "vcores": 3}, "racks": 2}]},
             "workload": {"jobs": [{"stages": [{"tasks": 1, "duration_s": 1}]}]},

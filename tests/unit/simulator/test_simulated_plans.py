@@ -16,8 +16,8 @@ from treadle.dag.dag import Dag, Shape, Stage, generate
 from treadle.planner.online import Group, machines_of, plan_online
 from treadle.simulator.measure import Window
 from treadle.simulator.results import as_json, summarise
-from treadle.simulator.scenario import Scenario
-from treadle.simulator.simulation import Run, Simulation
+from treadle.simulator.scenario import ScenarioModel
+from treadle.simulator.simulation import SimulatedRun, Simulation
 from treadle.workload.job import Framework, Job, Workload, arranged
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -37,9 +37,9 @@ MOTIVATING = Dag(
 )
 
 
-def scenario(machines: int, *, order: str = "natural", **sections: Any) -> Scenario:
+def scenario(machines: int, *, order: str = "natural", **sections: Any) -> ScenarioModel:
     frameworks = {"heartbeat_ms": 0, "tez_order": order, "tez_min_fraction": 1, "tez_max_fraction": 1}
-    return Scenario.model_validate(
+    return ScenarioModel.model_validate(
         {
             "cluster": {
                 "resources": [{"name": name, "scale": 1000} for name in RESOURCES],
@@ -62,7 +62,7 @@ def policy(fit: str = "tetris", schedules: int = 50, more: str = "") -> Settings
     )
 
 
-def run(workload: Workload, settings: Settings, machines: int = 4, **given: Any) -> tuple[Run, Simulation]:
+def run(workload: Workload, settings: Settings, machines: int = 4, **given: Any) -> tuple[SimulatedRun, Simulation]:
     believed = given.pop("believed", None)
     simulation = Simulation(scenario(machines, **given), workload, settings, 1, believed=believed)
     return simulation.run(), simulation

@@ -18,9 +18,8 @@ from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.events import Fate
 from treadle.proposals import Proposals
-from treadle.simulator.cluster.state import ContainerState
-from treadle.simulator.invariants import InvariantError
-from treadle.simulator.jobs import jobs_of
+from treadle.simulator.cluster.tables import ContainerState
+from treadle.simulator.measure import InvariantError
 from treadle.simulator.results import (
     Summary,
     as_json,
@@ -32,13 +31,13 @@ from treadle.simulator.results import (
     summarise,
     task_records,
 )
-from treadle.simulator.scenario import Scenario, parse_scenario
-from treadle.simulator.simulation import Run, Simulation
+from treadle.simulator.scenario import ScenarioModel, jobs_of, parse_scenario
+from treadle.simulator.simulation import SimulatedRun, Simulation
 from treadle.workload.formats import read_workload
 from treadle.workload.job import Framework, Job, arranged
 
 
-def summary(run: Run) -> Summary:
+def summary(run: SimulatedRun) -> Summary:
     return summarise(run, "capacity", 1)
 
 
@@ -263,7 +262,7 @@ def test_traces_of_every_kind_run_to_their_end(name: str) -> None:
         "resources": [{"name": each} for each in amounts],
     }
     document = {"cluster": cluster, "workload": {"file": str(file), "queues": {"*": "default"}, "jobs_max": 20}}
-    read = Scenario.model_validate(document)
+    read = ScenarioModel.model_validate(document)
     workload = jobs_of(read, Path(), 1)
     run = Simulation(read, workload, default_settings(), 1, check=False).run()
     assert run.unfinished == 0
@@ -383,7 +382,7 @@ class Mine:
 ONE_SLOT = machines(1, 1)
 
 
-def seen_by_a_part(read: Scenario, folder: Path) -> tuple[Run, list[Any]]:
+def seen_by_a_part(read: ScenarioModel, folder: Path) -> tuple[SimulatedRun, list[Any]]:
     seen = folder / "seen.txt"
     (folder / "mine.py").write_text(PART.format(seen=str(seen)))
     policy = written(folder / "policy.yaml", "policy: {order: {kind: file, path: mine.py, class: Mine}}\n")
@@ -428,7 +427,7 @@ def test_a_generator_gives_tags_and_priorities_by_weight_and_changes_nothing_els
     ]
 
 
-def scenario_of_generator(more: dict[str, Any]) -> Scenario:
+def scenario_of_generator(more: dict[str, Any]) -> ScenarioModel:
     return scenario([], workload={"generator": {"jobs": 60} | more})
 
 
@@ -459,12 +458,12 @@ ZONES = (
 )
 
 
-def job(*stages: dict[str, Any], framework: str = "tez", **sections: Any) -> Scenario:
+def job(*stages: dict[str, Any], framework: str = "tez", **sections: Any) -> ScenarioModel:
     """Return one job, on two nodes of zone a and one of zone b with a GPU, four slots each."""
     return scenario([{"stages": stages, "framework": framework}], *ZONES, **sections)
 
 
-def lasts_s(read: Scenario) -> float:
+def lasts_s(read: ScenarioModel) -> float:
     return float(completion_s(simulated(read))[0])
 
 
@@ -482,7 +481,7 @@ def test_a_container_is_used_again_only_for_tasks_that_may_be_where_it_is() -> N
     assert lasts_s(read) == pytest.approx(30.0, abs=0.02)
 
 
-def tagged(*tags: str, **more: Any) -> Scenario:
+def tagged(*tags: str, **more: Any) -> ScenarioModel:
     """Return the scenario with a job whose tags say what its nodes must be."""
     return scenario([{"stages": [stage(12, 10, **more)], "tags": tags}], *ZONES)
 
@@ -516,7 +515,7 @@ def test_tags_that_nobody_reads_are_warned_of() -> None:
 @pytest.mark.parametrize(
     "read", [job(stage(12, 10, require="zone=b")), tagged("treadle:require=zone=b")], ids=["stage", "tag"]
 )
-def test_the_simulated_resource_manager_refuses_a_violation(read: Scenario) -> None:
+def test_the_simulated_resource_manager_refuses_a_violation(read: ScenarioModel) -> None:
     made = simulation(read)
     made.rm.advance(0)
     column = np.zeros(1, np.int32)

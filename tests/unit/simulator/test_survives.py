@@ -11,8 +11,8 @@ from tests.support.scenarios import SLOT, machines, simulated, stage
 from treadle.config.errors import ConfigError
 from treadle.config.settings import default_settings, with_parts
 from treadle.errors import UserError
-from treadle.simulator.scenario import Scenario, parse_scenario
-from treadle.simulator.simulation import Run
+from treadle.simulator.scenario import ScenarioModel, parse_scenario
+from treadle.simulator.simulation import SimulatedRun
 
 SHARES = ["capacity", "hdrf", "deficit"]
 
@@ -21,11 +21,11 @@ def job(queue: str, tasks: int = 4, **more: Any) -> dict[str, Any]:
     return {"stages": [stage(tasks, 2, demand=more.pop("demand", SLOT))], "queue": queue, **more}
 
 
-def run(queues: dict[str, Any], jobs: list[dict[str, Any]], share: str = "capacity", **more: Any) -> Run:
+def run(queues: dict[str, Any], jobs: list[dict[str, Any]], share: str = "capacity", **more: Any) -> SimulatedRun:
     cluster = {"nodes": [machines(more.pop("nodes", 2), 8)], **more.pop("cluster", {})}
     decision = {"idle_ms": 120_000}  # an hour of waiting in vain has few decisions
     document = {"cluster": cluster, "queues": queues, "workload": {"jobs": jobs}, "decision": decision, **more}
-    return simulated(Scenario.model_validate(document), with_parts(default_settings(), {"share": share}))
+    return simulated(ScenarioModel.model_validate(document), with_parts(default_settings(), {"share": share}))
 
 
 @pytest.mark.parametrize("share", SHARES)

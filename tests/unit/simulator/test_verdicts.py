@@ -11,6 +11,7 @@ from scipy.special import stdtrit
 from tests.support.cli import Cli
 from tests.support.files import written
 
+from treadle.simulate.batch import figures_of
 from treadle.simulate.comparison import (
     interval_of,
     interval_of_difference,
@@ -19,7 +20,6 @@ from treadle.simulate.comparison import (
     student,
     verdict_of,
 )
-from treadle.simulate.run import figures_of
 
 SCENARIO = """\
 cluster:

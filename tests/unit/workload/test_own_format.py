@@ -17,10 +17,9 @@ from tests.support.files import written
 from treadle.cli.main import run
 from treadle.simulate import Scenario
 from treadle.workload import formats
-from treadle.workload.formats import FORMATS, read_workload, recognised
+from treadle.workload.formats import FORMATS, read_workload, recognised, write_own
 from treadle.workload.job import Job, Workload
-from treadle.workload.traces.own import write_own
-from treadle.workload.traces.reading import WorkloadError
+from treadle.workload.reading import WorkloadError
 
 DATA = Path(__file__).parents[2] / "data" / "workload"
 STAGE = {"id": 0, "demand": {"vcores": 1}, "durations_ms": [5, 7]}

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from tests.support.cli import Cli
 
 from treadle.cli.main import run
+from treadle.plots import plot_workload
 from treadle.workload.generate import poisson
-from treadle.workload.job import Workload
-from treadle.workload.plot import plot_workload
-from treadle.workload.summary import summarise, weighted
+from treadle.workload.job import Workload, summarise, weighted
 
 DATA = Path(__file__).parents[2] / "data" / "workload"
 PNG = b"\x89PNG"

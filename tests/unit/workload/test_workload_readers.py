@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 from tests.support.files import written
 
 from treadle.dag.dag import Dag, Stage
+from treadle.workload import reading
+from treadle.workload.clusters import SwimModel, google_jobs, swim_small
 from treadle.workload.formats import FORMATS, read_workload, recognised
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, Workload
-from treadle.workload.traces import reading
-from treadle.workload.traces.clusters import google_jobs
-from treadle.workload.traces.hadoop import Sample
-from treadle.workload.traces.reading import WorkloadError
-from treadle.workload.traces.swim import SwimModel, swim_small
+from treadle.workload.reading import WorkloadError
+from treadle.workload.simulators import Sample
 
 DATA = Path(__file__).parents[2] / "data" / "workload"
 FILES = {

@@ -1,16 +1,20 @@
-"""What happens: the loop over events, and what each kind does.
+"""What happens in the simulated RM: the loop over events, and what it does with proposals.
 
-Nodes that fail and come back, and the containers on them.
+A proposal is checked against the state as it is now, and allocated, or refused with the reason. A simulation that
+begins in the middle has what ran, waited and was asked for at that instant put into its tables.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from treadle.compiled.simulator import inner, kernel
-from treadle.events import NodeState
-from treadle.simulator.cluster import tasks as chance
+from treadle.events import Fate, NodeState
 from treadle.simulator.cluster.applications import (
+    activate,
     arrive,
     container_is_through,
     executor_ready,
@@ -19,15 +23,37 @@ from treadle.simulator.cluster.applications import (
     finish,
     has_master,
     heartbeat,
+    may_go,
+    put_off,
+    registered,
     started,
     wake,
 )
-from treadle.simulator.cluster.containers import FAILED, changed, free_container, reported
-from treadle.simulator.cluster.event_queue import is_due, pop, schedule
-from treadle.simulator.cluster.state import (
+from treadle.simulator.cluster.containers import (
+    FAILED,
+    LAUNCHED,
+    NODE_DOWN,
+    NODE_UP,
+    allocate,
+    changed,
+    dequeue,
+    exponential,
+    fails,
+    free_container,
+    log_step,
+    release,
+    reported,
+    stop_task,
+    take_places,
+    task_done,
+)
+from treadle.simulator.cluster.tables import (
+    CONTAINERS_EVER,
+    FINISHED,
     HANDLED,
     ITSELF,
     NOW,
+    PENDING,
     TASKS_DONE,
     TASKS_FAILED,
     TASKS_LOST,
@@ -37,15 +63,20 @@ from treadle.simulator.cluster.state import (
     FrameworkCode,
     RowKind,
     TaskState,
+    fits_queues,
+    is_due,
+    pop,
+    schedule,
     set_count,
     show_app,
     show_node,
+    show_row,
 )
-from treadle.simulator.cluster.tasks import exponential, fails, stop_task, task_done
 from treadle.yarn.codes import ABORTED, SUCCESS
 
 if TYPE_CHECKING:
-    from treadle.simulator.cluster.state import SimulationParameters, State
+    from treadle.compiled.array_types import I32, I64, U8, Records
+    from treadle.simulator.cluster.tables import SimulationParameters, State
 
 
 @inner
@@ -53,7 +84,7 @@ def schedule_failure(state: State, parameters: SimulationParameters, node: int) 
     """Let a node fail some time from now, unless that is beyond the end of the simulation."""
     if parameters.node_mtbf_ms <= 0.0:
         return
-    up_ms = exponential(parameters.node_mtbf_ms, parameters.seed, chance.NODE_UP, node, state.nodes[node].failures)
+    up_ms = exponential(parameters.node_mtbf_ms, parameters.seed, NODE_UP, node, state.nodes[node].failures)
     at_ms = float(state.clock[NOW]) + up_ms
     if at_ms < float(parameters.horizon_ms):
         # at least a millisecond later, so that time goes on however often nodes fail
@@ -72,7 +103,7 @@ def fail_node(state: State, parameters: SimulationParameters, node: int) -> None
         container = state.containers[container].node_next
     turn = state.nodes[node].failures
     state.nodes[node].failures += 1
-    down_ms = int(exponential(parameters.node_repair_ms, parameters.seed, chance.NODE_DOWN, node, turn))
+    down_ms = int(exponential(parameters.node_repair_ms, parameters.seed, NODE_DOWN, node, turn))
     schedule(state, state.clock[NOW] + down_ms, EventKind.NODE_RETURNS, node, 0)
     schedule(state, state.clock[NOW] + parameters.node_detection_ms, EventKind.NODE_LOST, node, turn)
 
@@ -250,3 +281,379 @@ def begin(state: State, parameters: SimulationParameters) -> None:
     """Schedule each node's first failure."""
     for node in range(len(state.nodes)):
         schedule_failure(state, parameters, node)
+
+
+@inner
+def why_not(state: State, app: int, key: int, node: int) -> int:
+    """Return the fate of a proposal, `Fate.COMMITTED` if nothing is against it."""
+    if app < 0 or key < 0 or node < 0:
+        return Fate.NEGATIVE
+    if app >= len(state.apps) or node >= len(state.nodes) or state.apps[app].state == AppState.AHEAD:
+        return Fate.OUT_OF_RANGE
+    if state.apps[app].state == AppState.FINISHED:
+        return Fate.UNKNOWN_APPLICATION
+    if state.apps[app].state == AppState.PENDING:
+        return Fate.INACTIVE_APPLICATION
+    if key >= state.apps[app].rows:
+        return Fate.UNKNOWN_REQUEST
+    return why_not_here(state, state.apps[app].first_row + key, node)
+
+
+@inner
+def why_not_here(state: State, row: int, node: int) -> int:
+    """Return the fate of a proposal for a row on a node, of an application that is active."""
+    if state.rows[row].count <= 0:
+        return Fate.NO_PENDING_ASK
+    if state.nodes[node].state == NodeState.GONE:
+        return Fate.UNKNOWN_NODE
+    if state.nodes[node].state != NodeState.USABLE:
+        return Fate.NODE_STALE
+    if not may_go(state, row, node):
+        return Fate.CONSTRAINT
+    for r in range(len(state.counted)):
+        if state.counted[r] and state.capability[row, r] > state.node_free[node, r]:
+            return Fate.NODE_FULL
+    if not fits_queues(state, row):
+        return Fate.QUEUE_MAXIMUM
+    return Fate.COMMITTED
+
+
+@inner
+def commit_one(state: State, parameters: SimulationParameters, row: int, node: int) -> int:
+    """Allocate a container; return its number."""
+    app = state.rows[row].app
+    # Like `set_count`, but for the queues: they are reported with their other changes.
+    show_row(state, row)
+    state.rows[row].count -= 1
+    state.clock[PENDING] -= 1
+    queue = state.apps[app].queue
+    while queue >= 0:
+        for r in range(len(state.counted)):
+            state.queue_pending[queue, r] -= state.capability[row, r]
+        queue = state.queues[queue].parent
+    take_places(state, row, node)
+    container = allocate(state, row, node)
+    if state.rows[row].kind == RowKind.MASTER:
+        state.containers[container].state = ContainerState.HELD
+        state.apps[app].master = container
+        state.apps[app].awaiting_am = 0
+        show_app(state, app, ITSELF)
+        log_step(state, container, LAUNCHED, 0)
+        schedule(state, state.clock[NOW] + parameters.master_start_ms, EventKind.AM_STARTED, app, 0)
+        return state.containers[container].number
+    if state.rows[row].kind == RowKind.EXECUTORS:
+        state.apps[app].executors += 1
+    if state.apps[app].new_tail >= 0:
+        state.containers[state.apps[app].new_tail].next = container
+    else:
+        state.apps[app].new_head = container
+    state.apps[app].new_tail = container
+    if state.apps[app].state == AppState.RUNNING:
+        wake(state, parameters, app, state.clock[NOW])
+    return state.containers[container].number
+
+
+@kernel
+def commit(
+    state: State, parameters: SimulationParameters, application: I32, key: I32, node: I32, fates: U8, numbers: I64
+) -> int:
+    """Commit what may be committed of an answer, in order, and fill in the fates; return how many were committed."""
+    committed = 0
+    for i in range(len(application)):
+        fate = why_not(state, application[i], key[i], node[i])
+        fates[i] = fate
+        numbers[i] = 0
+        if fate == Fate.COMMITTED:
+            row = state.apps[application[i]].first_row + key[i]
+            numbers[i] = commit_one(state, parameters, row, node[i])
+            committed += 1
+    return committed
+
+
+OVER_CLAIM: Final = 254
+"""In place of a fate: the row exceeds what its engine may use of the cluster."""
+
+TO_JUDGE: Final = 255
+"""In place of a fate: nothing is against the row yet."""
+
+
+@inner
+def judge(state: State, app: int, key: int, node: int, changed: int, room: I64) -> int:
+    """Return the fate of a row; ``room`` is what its engine may still use."""
+    fate = why_not(state, app, key, node)
+    if fate == Fate.NODE_FULL and changed:
+        return Fate.CHANGED
+    if fate != Fate.COMMITTED:
+        return fate
+    row = state.apps[app].first_row + key
+    for r in range(len(state.counted)):
+        if state.counted[r] and state.capability[row, r] > room[r]:
+            return OVER_CLAIM
+    return Fate.COMMITTED
+
+
+@inner
+def pretend(state: State, row: int, node: int, room: I64, sign: int) -> None:
+    """Take what a container of a row needs (1), or give it back (-1), without telling anybody."""
+    state.rows[row].count -= sign
+    queue = state.apps[state.rows[row].app].queue
+    for r in range(len(state.counted)):
+        amount = sign * state.capability[row, r]
+        state.node_free[node, r] -= amount
+        room[r] -= amount
+    while queue >= 0:
+        for r in range(len(state.counted)):
+            state.queue_used[queue, r] += sign * state.capability[row, r]
+        queue = state.queues[queue].parent
+
+
+@inner
+def judge_all(state: State, rows: tuple[I32, I32, I32], changed: U8, first: int, end: int, room: I64, fates: U8) -> int:
+    """Judge the rows of a transaction, each after those before it; return how many cannot be committed.
+
+    Of a transaction of which one cannot be nothing may be.
+    """
+    application, key, node = rows
+    refused = 0
+    for i in range(first, end):
+        if fates[i] == TO_JUDGE:
+            fates[i] = judge(state, application[i], key[i], node[i], changed[i], room)
+        if fates[i] == Fate.COMMITTED:
+            pretend(state, state.apps[application[i]].first_row + key[i], node[i], room, 1)
+        else:
+            refused += 1
+    for i in range(first, end):
+        if fates[i] == Fate.COMMITTED:
+            pretend(state, state.apps[application[i]].first_row + key[i], node[i], room, -1)
+            if refused > 0:
+                fates[i] = Fate.TRANSACTION
+    return refused
+
+
+@kernel
+def commit_transactions(
+    state: State,
+    parameters: SimulationParameters,
+    rows: tuple[I32, I32, I32],
+    changed: U8,
+    first: I32,
+    whole: U8,
+    room: I64,
+    fates: U8,
+    numbers: I64,
+) -> int:
+    """Commit what may be committed of transactions, in order, and fill in the fates; return how many containers.
+
+    Args:
+        state: the tables
+        parameters: of the simulation
+        rows: application, request key and node of each proposal
+        changed: 1 where others have committed on the node since the answer's base
+        first: the first row of each transaction, and behind the last one how many rows there are
+        whole: of each transaction, 1 if all of it is committed or nothing
+        room: what the engine may still use of each resource; less afterwards
+        fates: of each row; what is not `TO_JUDGE` stays
+        numbers: of the containers, 0 where there is none
+    """
+    application, key, node = rows
+    committed = 0
+    for transaction in range(len(whole)):
+        begin, end = first[transaction], first[transaction + 1]
+        if whole[transaction] and judge_all(state, rows, changed, begin, end, room, fates) > 0:
+            continue
+        for i in range(begin, end):
+            if not whole[transaction]:
+                if fates[i] == TO_JUDGE:
+                    fates[i] = judge(state, application[i], key[i], node[i], changed[i], room)
+                if fates[i] != Fate.COMMITTED:
+                    continue
+            row = state.apps[application[i]].first_row + key[i]
+            numbers[i] = commit_one(state, parameters, row, node[i])
+            committed += 1
+            for r in range(len(state.counted)):
+                room[r] -= state.capability[row, r]
+    return committed
+
+
+class Put(IntEnum):
+    """What a step puts into the tables."""
+
+    ENDED = 0
+    """An application that ended before, at ``end_ms``."""
+    WAITS = 1
+    """An application that is not activated yet."""
+    ASKS_MASTER = 2
+    """An application that is activated, and asks for its master."""
+    MASTER = 3
+    """The container of its master, on ``node`` since ``created_ms``; registers at ``end_ms``, -1: it has."""
+    REGISTERED = 4
+    """Its master has registered, at ``begin_ms``."""
+    DONE = 5
+    """A task that was done: in its container from ``created_ms``, from ``begin_ms`` to ``end_ms``."""
+    RUNS = 6
+    """A task in its container on ``node`` since ``created_ms``: it began, or would if its input were there."""
+    ASKS = 7
+    """A row asks for ``count`` containers."""
+    GOES_ON = 8
+    """Its master talks to the RM from now on."""
+    USED = 9
+    """A row had a container for ``end_ms - created_ms``, of which nothing else is known."""
+
+
+STEP: Final = np.dtype(
+    [
+        ("created_ms", "i8"),
+        ("begin_ms", "i8"),
+        ("end_ms", "i8"),
+        ("what", "i4"),
+        ("app", "i4"),
+        ("row", "i4"),
+        ("task", "i4"),
+        ("node", "i4"),
+        ("count", "i4"),
+    ],
+    align=True,
+)
+
+
+@inner
+def used(state: State, row: int, elapsed_ms: int) -> None:
+    """Count the time that a container of a row was there into what its queues have used."""
+    queue = state.apps[state.rows[row].app].queue
+    while queue >= 0:
+        for r in range(len(state.counted)):
+            state.queue_integral[queue, r] += float(state.capability[row, r]) * elapsed_ms
+        queue = state.queues[queue].parent
+
+
+@inner
+def place(state: State, row: int, node: int, created_ms: int) -> int:
+    """Make a container that has been there since an instant; return it."""
+    container = allocate(state, row, node)
+    state.containers[container].created_ms = created_ms
+    state.containers[container].state = ContainerState.HELD
+    used(state, row, state.clock[NOW] - created_ms)
+    return container
+
+
+@inner
+def put_master(state: State, app: int, node: int, created_ms: int, registers_ms: int) -> None:
+    """Give an application its master's container."""
+    row = state.apps[app].first_row
+    set_count(state, row, 0)
+    state.apps[app].awaiting_am = 0
+    state.apps[app].master = place(state, row, node, created_ms)
+    show_app(state, app, ITSELF)
+    if registers_ms >= 0:
+        schedule(state, max(registers_ms, state.clock[NOW]), EventKind.AM_STARTED, app, 0)
+
+
+@inner
+def put_registered(state: State, parameters: SimulationParameters, app: int, time_ms: int) -> None:
+    """Let an application's master have registered."""
+    first = state.apps[app].first_row
+    if state.apps[app].rows > 0 and state.rows[first].kind == RowKind.MASTER:
+        set_count(state, first, 0)  # of one that was there before the recording its container is not known
+    state.apps[app].awaiting_am = 0
+    registered(state, parameters, app)
+    state.apps[app].phase_ms = time_ms
+    show_app(state, app, ITSELF)
+
+
+@inner
+def take(state: State, task: int, begin_ms: int, node: int) -> int:
+    """Take a task out of those that wait, as one that has begun; return its row."""
+    row = state.tasks[task].row
+    if not state.rows[row].released:
+        release(state, row)
+    dequeue(state, row, task)
+    state.rows[row].held += 1
+    state.tasks[task].state = TaskState.RUNNING
+    state.tasks[task].begin_ms = begin_ms
+    state.tasks[task].node = node
+    app = state.rows[row].app
+    if state.apps[app].started_ms < 0 or begin_ms < state.apps[app].started_ms:
+        state.apps[app].started_ms = begin_ms
+    if state.rows[row].began_ms < 0 or begin_ms < state.rows[row].began_ms:
+        state.rows[row].began_ms = begin_ms
+    return row
+
+
+@inner
+def put_done(state: State, parameters: SimulationParameters, task: int, node: int, begin_ms: int, end_ms: int) -> int:
+    """Let a task be done; return its row."""
+    row = take(state, task, begin_ms, node)
+    app = state.rows[row].app
+    state.clock[TASKS_DONE] += 1
+    state.clock[CONTAINERS_EVER] += 1
+    state.apps[app].containers_ever += 1
+    task_done(state, parameters, task)
+    state.tasks[task].end_ms = end_ms
+    state.rows[row].ended_ms -= state.clock[NOW] - end_ms
+    return row
+
+
+@inner
+def put_running(
+    state: State, parameters: SimulationParameters, task: int, node: int, created_ms: int, begin_ms: int
+) -> None:
+    """Let a task be in its container; it ends when it would have, or waits there for the stages before its own."""
+    row = take(state, task, begin_ms, node)
+    container = place(state, row, node, created_ms)
+    state.tasks[task].container = container
+    state.containers[container].task = task
+    state.containers[container].ready_ms = begin_ms
+    if state.rows[row].blockers > 0:
+        state.tasks[task].state = TaskState.EARLY
+        state.rows[row].early += 1
+        return
+    end_ms = max(begin_ms + state.tasks[task].duration_ms, state.clock[NOW] + 1)
+    schedule(state, end_ms, EventKind.TASK_ENDS, task, state.tasks[task].attempt)
+
+
+@inner
+def put_ended(state: State, app: int, end_ms: int) -> None:
+    """Mark an application as ended: no engine ever hears of it."""
+    state.apps[app].state = AppState.FINISHED
+    state.apps[app].stages_left = 0
+    state.apps[app].finish_ms = end_ms
+    state.clock[FINISHED] += 1
+
+
+@inner
+def ask(state: State, row: int, count: int) -> None:
+    """Let a row ask for containers, at most for as many as it has tasks that wait."""
+    if not state.rows[row].released:
+        release(state, row)
+    set_count(state, row, min(count, state.rows[row].waiting))
+
+
+@kernel
+def resume(state: State, parameters: SimulationParameters, steps: Records) -> None:
+    """Put what was at an instant, which is now, into the tables: stages before those that wait for them."""
+    for i in range(len(steps)):
+        step = steps[i]
+        what, app, row = step.what, step.app, step.row
+        if what == Put.ENDED:
+            put_ended(state, app, step.end_ms)
+        elif what == Put.WAITS:
+            show_app(state, app, ITSELF)
+            put_off(state, app)
+        elif what == Put.ASKS_MASTER:
+            show_app(state, app, ITSELF)
+            activate(state, parameters, app)
+        elif what == Put.MASTER:
+            put_master(state, app, step.node, step.created_ms, step.end_ms)
+        elif what == Put.REGISTERED:
+            put_registered(state, parameters, app, step.begin_ms)
+        elif what == Put.DONE:
+            row = put_done(state, parameters, step.task, step.node, step.begin_ms, step.end_ms)
+            used(state, row, step.end_ms - step.created_ms)
+        elif what == Put.RUNS:
+            put_running(state, parameters, step.task, step.node, step.created_ms, step.begin_ms)
+        elif what == Put.ASKS:
+            ask(state, row, step.count)
+        elif what == Put.GOES_ON:
+            wake(state, parameters, app, state.clock[NOW])
+        else:
+            used(state, row, step.end_ms - step.created_ms)

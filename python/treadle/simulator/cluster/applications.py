@@ -12,10 +12,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from treadle.compiled.simulator import inner
-from treadle.simulator.cluster.containers import end_container, free_container
+from treadle.simulator.cluster.containers import (
+    choose_task,
+    end_container,
+    free_container,
+    release,
+    start_task,
+    stop_task,
+)
 from treadle.simulator.cluster.containers import next_beat as beat_after
-from treadle.simulator.cluster.event_queue import schedule
-from treadle.simulator.cluster.state import (
+from treadle.simulator.cluster.tables import (
     FINISHED,
     ITSELF,
     NOW,
@@ -28,17 +34,17 @@ from treadle.simulator.cluster.state import (
     RowKind,
     TaskState,
     headroom,
+    schedule,
     set_count,
     show_app,
     show_queue,
     show_row,
     show_row_and_places,
 )
-from treadle.simulator.cluster.tasks import choose_task, release, start_task, stop_task
 from treadle.yarn.codes import ABORTED, KILLED_BY_APPMASTER, SUCCESS
 
 if TYPE_CHECKING:
-    from treadle.simulator.cluster.state import SimulationParameters, State
+    from treadle.simulator.cluster.tables import SimulationParameters, State
 
 
 POLL_MS: Final = 1000

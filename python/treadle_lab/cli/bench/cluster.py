@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.status import Status
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._options import plot_folder, with_options
+from treadle.cli._options import plot_folder
 from treadle_lab.bench import cluster
 from treadle_lab.bench.backlog import (
     BACKLOG_MODES,
@@ -37,7 +37,7 @@ from treadle_lab.bench.backlog import (
 )
 from treadle_lab.bench.backlog import chosen as modes_of_backlog
 from treadle_lab.bench.cluster import figures_table, results_table, write_plots
-from treadle_lab.cli._experiments import isolate_if_possible
+from treadle_lab.cli._experiments import isolate_if_possible, with_options
 from treadle_lab.sls import load as jars
 from treadle_lab.sls import load as modes
 from treadle_lab.sls.load import BenchError, Mode, Workload

@@ -53,7 +53,7 @@ def engine_command(
     keep_going: KeepGoingOption = False,
 ) -> None:
     """How many containers a second the engine places, by policy and size of the cluster, and how that grows."""
-    from treadle.admin.install import ready_made
+    from treadle.shipped import ready_made
     from treadle_lab.bench import engine as engine_run
     from treadle_lab.bench.engine import LARGEST, figures_table, growth_table, measure_memory, write_plots
     from treadle_lab.bench.engine_load import Load

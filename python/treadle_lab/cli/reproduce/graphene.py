@@ -11,10 +11,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from treadle.cli._console import ProcessesOption, compiling_task, console_for_tables, counted_progress, going_on, say
-from treadle.cli._options import check_results, with_options, write_json, writing
+from treadle.cli._console import console_for_tables, counted_progress, say
+from treadle.cli._options import check_results, write_json, writing
 from treadle.errors import UserError
-from treadle_lab.cli._experiments import SimulatorKind, candidates_of, part_range, playing, show_shortfalls
+from treadle_lab.cli._experiments import (
+    ProcessesOption,
+    SimulatorKind,
+    candidates_of,
+    compiling_task,
+    going_on,
+    part_range,
+    playing,
+    show_shortfalls,
+    with_options,
+)
 from treadle_lab.papers.graphene import paper
 from treadle_lab.papers.graphene.paper import Part
 

@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from treadle.cli._console import (
+from treadle.cli._console import console_for_tables, say
+from treadle.cli._options import check_results, write_json
+from treadle.errors import UserError
+from treadle_lab.cli._experiments import (
     CacheOption,
     ProcessesOption,
-    console_for_tables,
-    say,
+    candidates_of,
+    levels_of,
+    number_of,
+    part_range,
+    simulating,
+    whole_of,
+    with_options,
 )
-from treadle.cli._options import check_results, with_options, write_json
-from treadle.errors import UserError
-from treadle_lab.cli._experiments import candidates_of, levels_of, number_of, part_range, simulating, whole_of
 
 if TYPE_CHECKING:
     from treadle_lab.papers.graphene.factorial import Levels, Size

@@ -11,15 +11,18 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from treadle.cli._console import (
-    CacheOption,
-    ProcessesOption,
-    console_for_tables,
-    say,
-)
+from treadle.cli._console import console_for_tables, say
 from treadle.cli._options import check_results, write_json
 from treadle.errors import UserError
-from treadle_lab.cli._experiments import SimulatorKind, isolate_if_possible, playing, show_shortfalls, simulating
+from treadle_lab.cli._experiments import (
+    CacheOption,
+    ProcessesOption,
+    SimulatorKind,
+    isolate_if_possible,
+    playing,
+    show_shortfalls,
+    simulating,
+)
 from treadle_lab.minicluster.settings import build_folder
 
 app = typer.Typer()

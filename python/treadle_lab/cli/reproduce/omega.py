@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from treadle.cli._console import compiling_task, console_for_tables, counted_progress, say
+from treadle.cli._console import console_for_tables, counted_progress, say
 from treadle.cli._options import check_results, check_writable, write_json, writing
 from treadle.errors import UserError
+from treadle_lab.cli._experiments import compiling_task
 
 if TYPE_CHECKING:
     from treadle_lab.models.kernels import Progress

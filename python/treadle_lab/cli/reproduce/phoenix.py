@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from rich.console import Console
 
-from treadle.cli._console import compiling_task, console_for_tables, counted_progress, going_on, say
+from treadle.cli._console import console_for_tables, counted_progress, say
 from treadle.cli._options import check_results, write_json, writing
 from treadle.errors import UserError, nearest
+from treadle_lab.cli._experiments import compiling_task, going_on
 
 if TYPE_CHECKING:
     from treadle_lab.harness.runs import Asked

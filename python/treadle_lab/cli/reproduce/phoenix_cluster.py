@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._console import CacheOption, console_for_tables
+from treadle.cli._console import console_for_tables
 from treadle.cli._options import check_results, write_json
-from treadle_lab.cli._experiments import playing, show_shortfalls
+from treadle_lab.cli._experiments import CacheOption, playing, show_shortfalls
 
 app = typer.Typer()
 

@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from treadle.cli._console import (
+from treadle.cli._console import console_for_tables, say
+from treadle.cli._options import check_results, write_json, writing
+from treadle.errors import UserError
+from treadle_lab.cli._experiments import (
     CacheOption,
     ProcessesOption,
-    console_for_tables,
-    say,
+    SimulatorKind,
+    levels_of,
+    number_of,
+    playing,
+    show_shortfalls,
+    simulating,
+    with_options,
 )
-from treadle.cli._options import check_results, with_options, write_json, writing
-from treadle.errors import UserError
-from treadle_lab.cli._experiments import SimulatorKind, levels_of, number_of, playing, show_shortfalls, simulating
 from treadle_lab.papers.slearn.paper import DAGS, JOBS, LOAD, NODES
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from treadle.planner.graphene import Options, plan
 from treadle.planner.online import PlanSource
 from treadle.planner.plan import structure
 from treadle.planner.problem import compile_problem
-from treadle.simulator.plans import planned_machines
-from treadle.simulator.scenario import Scenario
-from treadle.simulator.simulation import Run, Simulation
+from treadle.simulator.feed import planned_machines
+from treadle.simulator.scenario import ScenarioModel
+from treadle.simulator.simulation import SimulatedRun, Simulation
 from treadle.sweep.runs import Kept, result_bytes
 from treadle.workload.job import Workload
 from treadle_lab.harness.runs import digest_of, run_to_the_end
@@ -202,7 +202,7 @@ def gaps_percent(ours: Result, theirs: Result) -> F64:
     return np.asarray(100.0 * (1.0 - ours.completion_ms / theirs.completion_ms))
 
 
-def scenario_of(mix: Mix, scheme: Scheme, queues: Sequence[str] = ("one",), tick_ms: int = TICK_MS) -> Scenario:
+def scenario_of(mix: Mix, scheme: Scheme, queues: Sequence[str] = ("one",), tick_ms: int = TICK_MS) -> ScenarioModel:
     """Return a cluster of alike nodes of which everything is heard at once; Tez starts no task early.
 
     Early tasks would hold room and do nothing here, as a shuffle takes no time in the simulator. A container runs one
@@ -214,7 +214,7 @@ def scenario_of(mix: Mix, scheme: Scheme, queues: Sequence[str] = ("one",), tick
         | ({"usage": mix.usage} if contended and name in OVERBOOKABLE else {})
         for name in mix.resources
     ]
-    return Scenario.model_validate(
+    return ScenarioModel.model_validate(
         {
             "cluster": {
                 "resources": resources,
@@ -279,7 +279,7 @@ def run_scheme(
     return Result(times, span, jain_by_window(run) if len(queues) > 1 else {}, replans, run.wall_s)
 
 
-def jain_by_window(run: Run) -> dict[int, float]:
+def jain_by_window(run: SimulatedRun) -> dict[int, float]:
     """Return Jain's index of the queues' dominant shares by window length; windows in which one has no job are out."""
     built, state = run.built, run.built.state
     leaves = list(built.tree.leaves)
@@ -328,7 +328,7 @@ class KeptResults:
         name: str,
         workload: Workload,
         believed: Sequence[Dag | None] | None,
-        scenario: Scenario,
+        scenario: ScenarioModel,
         settings: Settings,
     ) -> str:
         """Return what a result is found by (`key_of`); empty if nothing is kept."""
@@ -352,7 +352,7 @@ class KeptResults:
 
 
 def key_of(
-    name: str, workload: Workload, believed: Sequence[Dag | None] | None, scenario: Scenario, settings: Settings
+    name: str, workload: Workload, believed: Sequence[Dag | None] | None, scenario: ScenarioModel, settings: Settings
 ) -> str:
     """Return the digest of all that a result depends on. ``name`` is the scheme's, with the seed."""
     return digest_of(

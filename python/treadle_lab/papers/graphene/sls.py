@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import yaml
 
-from treadle.admin.install import ready_made
 from treadle.dag.dag import Dag
-from treadle.history.run import DurationSketch, JobRun, RecurrenceKey, StageRun, recurrence_key
+from treadle.history.profile import DurationSketch, JobRun, RecurrenceKey, StageRun, recurrence_key
 from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
+from treadle.shipped import ready_made
 from treadle_lab.minicluster.site import LOOPBACK, free_ports
 from treadle_lab.papers.graphene.jobs import Mix, arrivals, generated
 from treadle_lab.rows import Interval, interval_of

@@ -18,8 +18,8 @@ from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.simulate import Run, Scenario, simulate
 from treadle.simulate.comparison import Interval, interval_of, interval_of_ratio
+from treadle.workload.clusters import DEFAULT_MODEL, swim_jobs
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle.workload.traces.swim import DEFAULT_MODEL, swim_jobs
 from treadle_lab.harness.runs import digest_of
 
 GROUPS: Final = {"n1": ("n1.1", "n1.2"), "n2": ("n2.1", "n2.2", "n2.3"), "n3": ("n3.1",)}
@@ -50,7 +50,7 @@ nothing."""
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """Tasks of the sample's jobs, by the rules of `treadle.workload.traces.swim`: it has only bytes."""
+    """Tasks of the sample's jobs, by the rules of `treadle.workload.clusters`: it has only bytes."""
 
     small: tuple[int, ...]
     large: tuple[int, ...]

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from treadle.admin.install import ready_made
 from treadle.fairness import Group, Leaf, Tree
+from treadle.shipped import ready_made
 from treadle_lab.fairness.algorithms import allocate_fluid
 from treadle_lab.harness import jobs as sleepers
 from treadle_lab.harness.jobs import LONG_TIMEOUTS, START_TIMEOUT_S, Sleeper, queue_of

@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 import yaml
 
-from treadle.admin.install import ready_made
 from treadle.errors import UserError
+from treadle.shipped import ready_made
 from treadle_lab.papers.hdrf.facebook import (
     GROUPS,
     HDRF,

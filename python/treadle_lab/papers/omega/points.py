@@ -15,7 +15,8 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.errors import UserError
-from treadle.workload.traces.clusters import google_jobs, google_left_s
+from treadle.workload.clusters import JOBS_FILE, JOBS_HEADER, WINDOW_MS, google_jobs
+from treadle.workload.reading import needed_file, read_table
 from treadle_lab.models.cell import (
     ARCHITECTURES,
     DAY_S,
@@ -391,6 +392,26 @@ class GoogleDay:
         return CellWorkload(
             arrival_s, np.full(jobs, kind, np.uint8), tasks, duration_s, self.cpu[rows], self.memory[rows]
         )
+
+
+def google_left_s(path: Path) -> F64:
+    """Return how much longer each job ran that ran when the trace's window began; infinite: beyond its 29 days.
+
+    Args:
+        path: the jobs table, or the folder with it.
+
+    Raises:
+        WorkloadError: there is no jobs table, or a row is wrong.
+    """
+    table = needed_file(path, JOBS_FILE, "name the folder of the Google 2011 extract") if path.is_dir() else path
+    found = []
+    for place, fields in read_table(table, JOBS_HEADER):
+        if place.time_ms("submit_s", fields[1]) > WINDOW_MS:
+            break
+        end_ms = place.time_ms("end_s", fields[3]) if fields[3] else None
+        if end_ms is None or end_ms > WINDOW_MS:
+            found.append(np.inf if end_ms is None else (end_ms - WINDOW_MS) / 1000)
+    return np.array(found)
 
 
 def read_google_day(folder: Path, start_percent: int = START_PERCENT) -> GoogleDay:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from treadle.config.settings import Settings, default_settings, with_parts
 from treadle.dag.dag import Dag, Stage
 from treadle.simulator.engines_simulation import EnginesSimulation, with_engines
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.scenario import ScenarioModel
 from treadle.workload.job import Framework, Job, Workload
 from treadle_lab.models.cell import (
     ARCHITECTURES,
@@ -192,7 +192,7 @@ def _settings(seed: int) -> Settings:
     return replace(base, hold=hold, limits=limits, seed=seed)
 
 
-def _scenario(load: Load) -> Scenario:
+def _scenario(load: Load) -> ScenarioModel:
     machine = {"memory-mb": MACHINE_MEMORY_MB, "vcores": MACHINE_CPU // 1000}
     retry = {"backoff_ms": 1000, "backoff_max_ms": 1000}
 
@@ -200,7 +200,7 @@ def _scenario(load: Load) -> Scenario:
         decision = load.decision(kind)
         return {"t_job_s": decision.job_s, "t_task_s": decision.task_s, "jobs_max": 1}
 
-    return Scenario.model_validate(
+    return ScenarioModel.model_validate(
         {
             "cluster": {"nodes": [{"count": load.machines, "resources": machine}], "heartbeat_ms": 0},
             "frameworks": {"heartbeat_ms": 0},

@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 import yaml
 
-from treadle.admin.install import ready_made
 from treadle.compiled.array_types import I64
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings
@@ -18,9 +17,10 @@ from treadle.constraints.expression import Conjunction, Predicate
 from treadle.dag.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
-from treadle.simulate.run import NOBODY
-from treadle.simulator.scenario import Scenario
-from treadle.simulator.simulation import Run, Simulation, warm_up
+from treadle.shipped import ready_made
+from treadle.simulate.batch import NOBODY
+from treadle.simulator.scenario import ScenarioModel
+from treadle.simulator.simulation import SimulatedRun, Simulation, warm_up
 from treadle.workload.job import Framework, Job, Workload
 from treadle_lab.harness.runs import Asked, digest_of, run_all, tell
 from treadle_lab.models.kernels import Progress
@@ -99,7 +99,7 @@ def simulate_central(
         UserError: jobs were left that nothing would ever serve.
     """
     machine_of, cluster = _cluster(slots, wanted.machines, relaxed_slowdown)
-    scenario = Scenario.model_validate(
+    scenario = ScenarioModel.model_validate(
         {
             "cluster": cluster,
             "frameworks": {"heartbeat_ms": 0},
@@ -167,7 +167,7 @@ def _text(wanted: Conjunction) -> str:
     return ";".join(Predicate(PREFIX + one.name, one.op, one.values).text() for one in wanted.predicates)
 
 
-def _outcome(done: Run, trace: Trace, eligible: Eligible, machine_of: I64) -> Outcome:
+def _outcome(done: SimulatedRun, trace: Trace, eligible: Eligible, machine_of: I64) -> Outcome:
     """Return when tasks ran and jobs ended, as the other systems have it."""
     state = done.built.state
     tasks, apps = state.tasks, state.apps

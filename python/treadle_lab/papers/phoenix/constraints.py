@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from treadle.constraints.expression import ANY, Conjunction, ExpressionError, Predicate, conjunction, parse
 from treadle.errors import UserError
-from treadle.workload.traces.swim import SwimModel, swim_jobs
+from treadle.workload.clusters import SwimModel, swim_jobs
 from treadle_lab.models.worker_state import Trace, read_trace, trace_of
 from treadle_lab.models.workers import Eligible, Groups
 

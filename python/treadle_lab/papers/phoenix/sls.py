@@ -12,7 +12,7 @@ import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
-from treadle.admin.install import ready_made
+from treadle.shipped import ready_made
 from treadle.tables import empty_table
 from treadle_lab.minicluster import Scheduler
 from treadle_lab.papers.phoenix.blind import write_command

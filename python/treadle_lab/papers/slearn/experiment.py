@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import F64
-from treadle.simulator.scenario import Scenario
+from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import Simulation
 from treadle.workload.generate import CONTAINER
 from treadle_lab.harness.runs import Asked, Progress, digest_of, run_all, run_to_the_end, tell
@@ -73,12 +73,12 @@ class Outcome:
         return 100.0 * float(right[wide].mean())
 
 
-def scenario_of(nodes: int) -> Scenario:
+def scenario_of(nodes: int) -> ScenarioModel:
     """Return a cluster of nodes with one slot each, of which everything is heard at once.
 
     Decisions are made when something happens, at the next tenth of a second.
     """
-    return Scenario.model_validate(
+    return ScenarioModel.model_validate(
         {
             "cluster": {"nodes": [{"count": nodes, "resources": dict(CONTAINER)}], "heartbeat_ms": 0},
             "frameworks": BARRIERS,

@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 import yaml
 
-from treadle.admin.install import ready_made
 from treadle.compiled.array_types import F64
 from treadle.config.settings import Hold, Settings, default_settings, with_parts
 from treadle.policy.catalogue import register_parts
 from treadle.policy.slearn.gate import AdaptiveRatio, FixedRatio, Ratio
+from treadle.shipped import ready_made
 from treadle_lab.estimators import Z90
 from treadle_lab.papers.slearn.paper import LEVELS, SAMPLING_LEVEL, THRESHOLDS_MS, WEIGHT_FACTOR
 from treadle_lab.papers.slearn.trace import Trace

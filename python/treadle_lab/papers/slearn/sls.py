@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import yaml
 
-from treadle.admin.install import ready_made
+from treadle.shipped import ready_made
 from treadle_lab.papers.slearn.trace import Trace
 from treadle_lab.rows import Interval, interval_of
 from treadle_lab.sls.play import (

@@ -14,13 +14,21 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I64
 from treadle.dag.dag import Dag, Stage
-from treadle.history.profile import JobProfile, Prediction, predicted, with_run
-from treadle.history.run import DurationSketch, JobRun, RecurrenceKey, StageRun
+from treadle.history.profile import (
+    DurationSketch,
+    JobProfile,
+    JobRun,
+    Prediction,
+    RecurrenceKey,
+    StageRun,
+    predicted,
+    with_run,
+)
 from treadle.simulator.feed import JobHints
+from treadle.workload.clusters import GoogleJob, google_job, google_jobs
 from treadle.workload.generate import CONTAINER
-from treadle.workload.job import Framework, Job, JobFeatures, JobRecord, Workload, arranged, scaled_to_window_load
-from treadle.workload.traces.clusters import GoogleJob, google_job, google_jobs
-from treadle.workload.traces.reading import Progress, WorkloadError, wrong
+from treadle.workload.job import Framework, Job, Workload, arranged, scaled_to_window_load
+from treadle.workload.reading import Progress, WorkloadError, wrong
 from treadle_lab.estimators import (
     THIN_LIMIT,
     Combined,
@@ -28,6 +36,8 @@ from treadle_lab.estimators import (
     Estimate,
     Estimator,
     History,
+    JobFeatures,
+    JobRecord,
     Oracle,
     Pilots,
     PointEstimate,

@@ -9,7 +9,7 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * How long tasks ran, as the store of profiles keeps it: the DDSketch of {@code treadle.history.run}, whose buckets
+ * How long tasks ran, as the store of profiles keeps it: the DDSketch of {@code treadle.history.profile}, whose buckets
  * grow by a constant factor. Count, sum, squares and extremes are exact.
  */
 final class DurationSketch {

@@ -1,1 +1,0 @@
-"""Putting Treadle on a ResourceManager's host, and taking it off again."""

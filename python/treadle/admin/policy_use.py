@@ -1,0 +1,594 @@
+"""What `treadle policy use` and `treadle policy rollback` put in the place of a treadle.yaml, and how.
+
+Then a running ResourceManager takes it over, and the engine runs its policy, or what was there is put back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from treadle.config.errors import ConfigError, unknown
+from treadle.config.part_files import idle_parts, missing
+from treadle.config.parts import QUESTIONS
+from treadle.config.reader import parse_roster, parse_settings, peek_source, read_roster, warnings_of
+from treadle.config.settings import KEYS, OWN_KEYS, SECTIONS, Settings
+from treadle.config.text import History, Version, section_values, with_sections, without_section
+from treadle.config.trust import reason_against, trusted_owners
+from treadle.config.yaml_nodes import YamlDocument, text_of
+from treadle.errors import UserError
+from treadle.files import write_whole
+from treadle.policy.catalogue import register_parts
+from treadle.shipped import ready_made, with_absolute_paths
+from treadle.yarn.pages import address_of, property_of, read_bean
+from treadle.yarn.treadle_beans import policy_in, why_not
+
+CONFIG_KEY: Final = "yarn.scheduler.treadle.config.file"
+SIDECAR_KEY: Final = "yarn.scheduler.treadle.sidecar"
+WAIT_S: Final = 30.0
+SAME_S: Final = 3.0
+
+_REFRESH_TIMEOUT_S: Final = 120.0
+_POLL_S: Final = 0.2
+_NAME: Final = "refreshQueues: "
+
+
+def configured_file(rm: str, ca: Path | None = None) -> Path:
+    """Ask a ResourceManager which treadle.yaml its engine reads.
+
+    Raises:
+        UserError: it does not say.
+    """
+    value = property_of(rm, CONFIG_KEY, ca)
+    if not value:
+        raise UserError(
+            f"{address_of(rm)}/conf does not say what {CONFIG_KEY} is; name the engine's treadle.yaml with --config, "
+            "or set that key in yarn-site.xml and restart the ResourceManager"
+        )
+    return Path(value)
+
+
+def refuse_another_file(rm: str, target: Path, ca: Path | None = None) -> None:
+    """Refuse a treadle.yaml that a managed sidecar does not read: to change it would change nothing.
+
+    Raises:
+        UserError: it reads another one, or none, or the ResourceManager does not answer.
+    """
+    if property_of(rm, SIDECAR_KEY, ca) == "external":
+        return  # who starts that names its file
+    named = property_of(rm, CONFIG_KEY, ca)
+    if named and Path(named).resolve() == target.resolve():
+        return
+    reads = f"reads {named}, not {target}" if named else f"reads no treadle.yaml, so not {target}"
+    raise UserError(
+        f"the engine of the ResourceManager at {address_of(rm)} {reads}; nothing was changed. Leave --config out, or "
+        f"set {CONFIG_KEY} in yarn-site.xml and restart the ResourceManager; --no-refresh changes the file alone"
+    )
+
+
+def refuse_off(bean: dict[str, Any]) -> None:
+    """Refuse to wait for an engine where none runs.
+
+    Raises:
+        UserError: the mode is off.
+    """
+    if bean.get("Mode") == "off":
+        raise UserError(
+            "the mode is off, so that no engine runs which could take a policy over; set yarn.scheduler.treadle.mode "
+            "and run `yarn rmadmin -refreshQueues` first, or change the file alone with --no-refresh"
+        )
+
+
+def refresh_command(given: str | None) -> str | None:
+    """Return the `yarn` command: the one given, or the one in the path or of HADOOP_HOME; None if there is none."""
+    if given is not None:
+        return given
+    homes = [os.environ.get(name) for name in ("HADOOP_YARN_HOME", "HADOOP_HOME")]
+    return shutil.which("yarn") or next(
+        filter(None, (shutil.which(f"{home}/bin/yarn") for home in homes if home)), None
+    )
+
+
+def refresh(yarn: str) -> None:
+    """Run ``yarn rmadmin -refreshQueues``.
+
+    Raises:
+        UserError: it failed; the text has why.
+    """
+    try:
+        ended = subprocess.run(
+            [yarn, "rmadmin", "-refreshQueues"], capture_output=True, text=True, timeout=_REFRESH_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UserError(f"{yarn} rmadmin -refreshQueues: {error}") from error
+    if ended.returncode != 0:
+        raise UserError(f"{yarn} rmadmin -refreshQueues failed: {_reason_in(ended.stderr + ended.stdout)}")
+
+
+def _reason_in(said: str) -> str:
+    """Return why a refresh was refused: what rmadmin says under its command's name, without logs and stack traces."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    named = [line.removeprefix(_NAME) for line in lines if line.startswith(_NAME)]
+    plain = [line for line in lines if not line.startswith(("\t", "Caused by:"))]
+    return next(iter([*named, *plain[-1:], *lines[-1:]]), "it said nothing").strip()
+
+
+def wait_until_runs(
+    rm: str,
+    policy: str,
+    earlier: dict[str, Any],
+    pause: Callable[[float], None] = time.sleep,
+    ca: Path | None = None,
+) -> None:
+    """Wait until a ResourceManager's engine runs a policy.
+
+    Args:
+        rm: its address
+        policy: the policy's name
+        earlier: the bean before the refresh; where it has the same name already, a refusal is awaited for a while
+        pause: waits this many seconds
+        ca: certificates to trust over https
+
+    Raises:
+        UserError: it does not run within the time, or is refused, or the mode is off; the text says why.
+    """
+    said, same = earlier.get("LastError"), policy_in(earlier) == policy
+    for look in range(int(WAIT_S / _POLL_S)):
+        bean = read_bean(rm, ca)
+        refuse_off(bean)
+        error, runs = bean.get("LastError") or "", policy_in(bean)
+        # What went wrong last stays there; each refusal has a text of its own.
+        if error != said and re.search(r"settings \d+ refused", error):
+            raise UserError(f"the engine refuses it: {error}")
+        if runs != policy and _failed(error, said or ""):
+            raise UserError(f"the engine took it over, and it failed at once: {error}")
+        if runs == policy and (not same or look * _POLL_S >= SAME_S):
+            return
+        pause(_POLL_S)
+    raise UserError(f"the engine does not run it: {runs or 'nothing'} runs; {error or 'no error is reported'}")
+
+
+def _failed(error: str, earlier: str) -> bool:
+    """Return whether an error says that a part failed, so that another policy runs, and an earlier one did not."""
+    news = set(error.split("; ")) - set(earlier.split("; "))
+    return error.endswith(" runs instead") and any(re.search(r"\bpolicy\.\w+ \(", each) for each in news)
+
+
+REFUSED_S: Final = 1.0
+"""A refusal that lasts longer than this concerns the new policy, not the one before."""
+
+
+def confirm(rm: str, policy: str, pause: Callable[[float], None] = time.sleep, ca: Path | None = None) -> str:
+    """Wait until a cluster is scheduled by a policy that its engine runs, and return a sentence for the user.
+
+    In mode ``observe_only`` nothing is scheduled by any policy; the sentence says that.
+
+    Raises:
+        UserError: the cluster is not scheduled by it; the text says why.
+    """
+    refused, looks, bean = 0, int(WAIT_S / _POLL_S), dict[str, Any]()
+    for _ in range(looks):
+        bean = read_bean(rm, ca)
+        reason = why_not(bean)
+        if not reason:
+            return f"the cluster runs {policy}"
+        if bean.get("Mode") == "observe_only":
+            return f"the engine proposes by {policy}; {reason}"
+        refused = refused + 1 if bean.get("Refusal") else 0
+        if refused * _POLL_S > REFUSED_S or "Schedules" not in bean:
+            break
+        pause(_POLL_S)
+    raise UserError(f"the cluster does not run {policy}: {why_not(bean)}")
+
+
+_MARK: Final = "# Taken over by `treadle policy "
+"""How the first line of a file begins that was put there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A text that is to take a treadle.yaml's place."""
+
+    target: Path
+    before: str | None
+    """What is there now; None if nothing is."""
+    text: str
+    source: str
+    """Where it comes from."""
+
+    def apply(self) -> Version | None:
+        """Keep what is there, and put the text in its place; return what is kept, None if nothing was there.
+
+        Raises:
+            UserError: something cannot be written.
+        """
+        kept = None
+        if self.before is not None:
+            try:
+                like = self.target.stat()
+                until, policy = _now("seconds"), _policy_in(self.before)
+                kept = History(self.target).keep(until, policy, self.source, self.before, like)
+            except OSError as error:
+                folder = self.target.parent
+                raise UserError(f"{folder}: {error.strerror}; run this as a user who may write there") from error
+        replace_file(self.target, self.text)
+        return kept
+
+    def undo(self, kept: Version | None) -> None:
+        """Put back what was there."""
+        if self.before is not None:
+            replace_file(self.target, self.before)
+        if kept is not None:
+            History(self.target).forget(kept)
+
+
+def checked(file: Path) -> str:
+    """Return the name of a policy that is right, the first engine's; a user's code runs apart, and not for ever."""
+    from treadle.live.live_settings import read_live_settings
+    from treadle.live.trial import check_apart
+
+    source = peek_source(file)
+    if source is not None and source.part_files:
+        return check_apart(file)
+    return read_live_settings(file).of_first_engine.policy.name()
+
+
+def refuse_missing(file: Path) -> None:
+    """Refuse a treadle.yaml, right in itself, whose policy goes by what the file has not got.
+
+    Raises:
+        UserError: it does.
+    """
+    register_parts()
+    _refuse_missing(file, file, text_of(file))
+
+
+def unused(file: Path) -> list[str]:
+    """Return which settings of a treadle.yaml are not used, and which parts of its policy do less than they seem to."""
+    text = text_of(file)
+    lines = [
+        line for at, each in _followed(text) for line in idle_parts(_without_code(each).policy, _with_code(each), at)
+    ]
+    return [*warnings_of(YamlDocument(str(file), text)), *(_placed(file, text, line) for line in dict.fromkeys(lines))]
+
+
+def unrecorded(file: Path) -> list[str]:
+    """Return why nothing will be recorded: `record.folder` is none that a sidecar uses."""
+    text = text_of(file)
+    texts = (text, *(each for _, each in _followed(text)))
+    folders = dict.fromkeys(parse_settings("", _without_policies(file, each)).record.folder for each in texts)
+    reasons = [_why_not_recorded(Path(folder)) if folder else "" for folder in folders]
+    return [f"{file}: record.folder: {reason}, or nothing is recorded" for reason in reasons if reason]
+
+
+def _why_not_recorded(folder: Path) -> str:
+    """Return what is wrong with a folder that a sidecar is to record into, and what to do; empty if nothing is seen."""
+    try:
+        if not folder.parent.is_dir():
+            return f"{folder.parent} is not there on this host; make it"
+        if not folder.exists():
+            return ""
+        if not folder.is_dir():
+            return f"{folder} is no folder; name another one"
+        return reason_against(folder, trusted_owners() | {folder.stat().st_uid})
+    except PermissionError:  # it may be for the sidecar's user alone
+        return ""
+    except OSError as error:
+        return f"{folder}: {error.strerror}; name another one"
+
+
+def unnamed_queues(file: Path, scenario: Path, *, trust_code: bool) -> list[str]:
+    """Return warnings of a scenario's leaves that no tree of a treadle.yaml names.
+
+    Raises:
+        UserError: the scenario cannot be read, a tree names what is no leaf of it, or engines do not go together.
+    """
+    from treadle.simulate.batch import (
+        Scenario,
+        queue_problems,
+        settings_of,  # only here: it imports numba
+    )
+
+    read = Scenario.read(scenario, trust_code=trust_code)
+    wrong, warnings = queue_problems(settings_of(file, read)[1], read.model)
+    if wrong:
+        raise UserError("\n".join([*(f"warning: {line}" for line in warnings), *wrong]))
+    return warnings
+
+
+def target_of(config: Path | None, rm: str, ca: Path | None = None, *, reads: bool = False) -> Path:
+    """Return the treadle.yaml that is changed: the one named, or the one that a ResourceManager says it reads.
+
+    An impostor in the ResourceManager's place could name any file: only one that is a treadle.yaml is taken.
+
+    Args:
+        config: the one named
+        rm: the ResourceManager's address
+        ca: certificates to trust over https
+        reads: whether its engine must read the one named
+
+    Raises:
+        UserError: the ResourceManager does not say, or the file is not one to write to.
+    """
+    if config is not None:
+        if config.exists():
+            _refuse_distrusted(config, trusted_owners() | {config.stat().st_uid})
+        if reads:
+            refuse_another_file(rm, config, ca)
+        return config
+    target = configured_file(rm, ca)
+    remedy = f"the ResourceManager at {rm} names it; if that is right, name it yourself with --config {target}"
+    if not target.is_absolute() or not target.is_file():
+        raise UserError(f"{target} is not there; {remedy}")
+    _refuse_distrusted(target, trusted_owners())
+    try:
+        sections = set(section_values(text_of(target)))
+    except (yaml.YAMLError, ValueError, RecursionError):
+        sections = set()
+    if not sections or sections - set(KEYS):
+        raise UserError(f"{target} is no treadle.yaml; {remedy}")
+    return target
+
+
+def _refuse_distrusted(target: Path, owners: Collection[int]) -> None:
+    try:
+        reason = reason_against(target, owners)
+    except OSError as error:
+        raise UserError(f"{target}: {error.strerror or error}") from error
+    if reason:
+        raise UserError(f"{reason}; nothing was changed")
+
+
+def shown_after(change: Change, policy: str) -> str:
+    """Return the name of the policy that the ResourceManager will show: with several engines the first one's.
+
+    Args:
+        change: takes a policy over
+        policy: its name
+
+    Raises:
+        UserError: no engine would follow it, or the text after the change is not right.
+    """
+    engines = section_values(change.text).get("engines") or {}
+    if not engines:
+        return policy
+    stay = engines == section_values(change.before or "").get("engines")
+    if stay and all("policy" in (entry or {}) for entry in engines.values()):
+        names = ", ".join(f"engines.{name}.policy" for name in engines)
+        raise UserError(
+            f"{change.target}: each of its engines has a policy of its own, so that none would follow this one; "
+            f"change {names} in the file"
+        )
+    return checked_text(change)
+
+
+def checked_text(change: Change) -> str:
+    """Return the name of the policy of a text that is about to be put in a file's place.
+
+    Raises:
+        UserError: it is not right (any more).
+    """
+    folder = change.target.parent
+    try:
+        # Beside the file, where relative paths of parts begin.
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, suffix=".yaml") as file:
+            file.write(change.text)
+            file.flush()
+            return checked(Path(file.name))
+    except ConfigError as error:
+        # not the name of a file that nobody will find; lines are those of the text that was refused
+        raise ConfigError(f"{change.target} after this change", error.problems) from error
+    except OSError as error:
+        raise UserError(f"{folder}: {error.strerror}; run this as a user who may write there") from error
+
+
+def change_of(found: Path, target: Path, also: Sequence[str]) -> Change:
+    """Return what makes a treadle.yaml follow the policy of another.
+
+    Args:
+        found: the file with the policy, which is right
+        target: the treadle.yaml that is changed; where there is none, the other is taken whole
+        also: sections of the other file that are taken over too
+
+    Raises:
+        UserError: another user may write to the file, or the policy, or what else the other file sets, does not go with
+            what the treadle.yaml says.
+    """
+    register_parts()
+    for name in also:
+        if name not in (*SECTIONS, "engines"):
+            raise UserError(f"--also {unknown(name, (*SECTIONS, 'engines'))}")
+    target = target.resolve()
+    _refuse_ready_made(target)
+    if found not in ready_made().values():
+        _refuse_distrusted(found, trusted_owners() | ({target.stat().st_uid} if target.exists() else set()))
+    text = text_of(found)
+    taken = with_absolute_paths(text, found.parent)
+    source = str(found.absolute())
+    if not target.exists():
+        _refuse_missing(found, found, taken)
+        return Change(target, None, _marked("use", source, taken), source)
+    before = text_of(target)
+    YamlDocument(str(target), before)  # raises an error that names the line of invalid YAML
+    if "engines" not in also:
+        parse_roster(str(target), before)  # the same of engines that are none; their policies are checked at the end
+    after = with_sections(str(target), before, taken, ("policy", *also))
+    differing = list(_differing(found, text, target, after))
+    if differing:
+        raise UserError(
+            "\n".join(f"{found}: {line} in {target}" for line in differing)
+            + "\n`treadle policy use` changes `policy:` alone; change the others by hand, or take a whole section over "
+            "with --also SECTION"
+        )
+    _refuse_missing(found, target, after)
+    return Change(target, before, _marked("use", source, after), source)
+
+
+def _refuse_ready_made(target: Path) -> None:
+    """Refuse to write over a policy of `treadle policy list`."""
+    for name, file in ready_made().items():
+        if target == file.resolve():
+            raise UserError(
+                f"{target} is the ready-made policy {name}, which stays as it is; copy it, and name the copy in "
+                "yarn.scheduler.treadle.config.file (an external sidecar: --config)"
+            )
+
+
+def change_back(target: Path, number: int | None) -> Change:
+    """Return what makes a treadle.yaml what it was before.
+
+    Raises:
+        UserError: no such version is kept, or the file is not there.
+    """
+    target = target.resolve()
+    version = History(target).version(number)
+    source = f"version {version.number}"
+    return Change(target, text_of(target), _marked("rollback", source, version.text), source)
+
+
+def _refuse_missing(found: Path, target: Path, text: str) -> None:
+    """Refuse a policy that goes by what the file has not got, before it runs and does less than it says."""
+    lines: list[str] = []
+    for at, each in _followed(text):
+        base = parse_settings(str(target), _without_policies(target, each))
+        settings = replace(base, policy=_without_code(each).policy)
+        lines += [line for line in missing(settings, at) if line not in lines]
+    if lines:
+        here = found == target
+        said = [_placed(found, text, line) if here else f"{found}: {line}" for line in lines]
+        raise UserError("\n".join(f"{line} in {target}" for line in said))
+
+
+def _placed(file: Path, text: str, line: str) -> str:
+    """Return a line about a field, with which it begins, after the file and where the field stands in it."""
+    field = line.partition(" ")[0]
+    at = YamlDocument(str(file), text).line(tuple(field.split(".")))
+    return f"{file}{f':{at}' if at else ''}: {line}"
+
+
+def _without_policies(file: Path, text: str) -> str:
+    """Return a text without the sections that may name files with code, for which others are taken at their word."""
+    return without_section(str(file), without_section(str(file), text, "policy"), "engines")
+
+
+def _followed(text: str) -> Iterator[tuple[str, str]]:
+    """Yield where each policy that runs stands in a text, and a text of what goes with it: one for each entry."""
+    values = section_values(text)
+    entries = values.get("engines") or {}
+    if not entries:
+        yield "policy", text
+    for name, entry in entries.items():
+        merged = values | (entry or {})
+        followed = {key: value for key, value in merged.items() if key in OWN_KEYS}
+        at = f"engines.{name}.policy" if "policy" in (entry or {}) else "policy"
+        yield at, yaml.safe_dump(followed, sort_keys=False) if followed else ""
+
+
+def policies_of_engines(file: Path) -> dict[str, str]:
+    """Return the name of each engine's policy in a treadle.yaml that is right, by engine; empty without a roster."""
+    text = text_of(file)
+    names = {}
+    for (_, each), entry in zip(_followed(text), section_values(text).get("engines") or {}, strict=False):
+        chosen = _parts(each)
+        policy, code = _without_code(each).policy, _with_code(each)
+        parts = {part: f"{Path(str(chosen[part].get('path'))).name}:{chosen[part].get('class')}" for part in code}
+        names[entry] = " ".join(f"{part}={parts.get(part) or getattr(policy, part).label}" for part in QUESTIONS)
+    return {engine.name: names[engine.entry_name] for engine in read_roster(file)}
+
+
+def _without_code(text: str) -> Settings:
+    """Return the policy of a text that is right, with the default part for each that is from a user's file."""
+    code = _with_code(text)
+    parts = {part: value for part, value in _parts(text).items() if part not in code}
+    return parse_settings("", yaml.safe_dump({"policy": parts}))
+
+
+def _with_code(text: str) -> set[str]:
+    """Return which parts of a text's policy are from a user's file."""
+    return {part for part, value in _parts(text).items() if value.get("kind") == "file"}
+
+
+def _parts(text: str) -> dict[str, dict[str, Any]]:
+    """Return the parts that a text's policy sets; what is no mapping, and so wrong, is left to the whole check."""
+    policy = section_values(text).get("policy")
+    parts = policy.items() if isinstance(policy, dict) else ()
+    return {part: value for part, value in parts if isinstance(value, dict)}
+
+
+def _differing(found: Path, text: str, target: Path, after: str) -> Iterator[str]:
+    """Yield what a file sets besides its policy, and what is set instead in a text that takes over its policy."""
+    own, others = (
+        parse_settings(str(found), _without_policies(found, text)),
+        parse_settings(str(target), _without_policies(target, after)),
+    )
+    for section, values in section_values(text).items():
+        if section == "policy":
+            continue
+        if section == "engines":
+            if values != section_values(after).get("engines"):
+                yield "engines is given here and is another"
+            continue
+        for key in values if isinstance(values, dict) else ("",):
+            wanted, given = _value(own, section, key), _value(others, section, key)
+            if wanted != given:
+                yield f"{section}{f'.{key}' if key else ''} is {wanted!r} here and {given!r}"
+
+
+def _value(settings: Settings, section: str, key: str) -> Any:
+    value = getattr(settings, section)
+    return getattr(value, key) if key else value
+
+
+def _marked(command: str, source: str, text: str) -> str:
+    # The first line differs each time: a policy that failed is tried again if an administrator asks for it.
+    if text.startswith(_MARK):
+        text = text.partition("\n")[2]
+    return f"{_MARK}{command}` from {source} at {_now()}\n{text}"
+
+
+def _policy_in(text: str) -> str:
+    """Return the kinds of the parts that a text chooses, as far as it can be read."""
+    try:
+        policy = section_values(text).get("policy") or {}
+        return " ".join(
+            part if value is True else f"{part}={(value or {}).get('kind', 'default')}"
+            for part, value in policy.items()
+            if value is not False
+        )
+    except (yaml.YAMLError, AttributeError, ValueError, RecursionError):
+        return "cannot be read"
+
+
+def _now(digits: str = "microseconds") -> str:
+    return datetime.now(UTC).isoformat(timespec=digits)
+
+
+def replace_file(target: Path, text: str) -> None:
+    """Put a text in a file's place at once, with its owner and mode.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    target = target.resolve()
+    try:
+        before = target.stat() if target.exists() else None
+
+        def as_before(file: int) -> None:
+            os.fchmod(file, 0o644 if before is None else before.st_mode & 0o7777)
+            if before is not None and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
+                os.fchown(file, before.st_uid, before.st_gid)
+
+        write_whole(target, text, as_before)
+    except OSError as error:
+        raise UserError(f"{target}: {error.strerror}; run this as a user who may write to {target.parent}") from error

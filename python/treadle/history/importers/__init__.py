@@ -1,1 +1,0 @@
-"""Runs of jobs from what frameworks have written down: one file a history's form."""

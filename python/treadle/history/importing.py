@@ -1,0 +1,353 @@
+"""Histories into a store: what is broken is named and passed, what is known already is not counted again.
+
+A history says itself whose job it describes. It is believed if its files are that user's, or if the JobHistoryServer,
+which had the job from the user's own application master, describes the job in its stead.
+
+MapReduce jobs from the REST API of the JobHistoryServer (``/ws/v1/history``, Hadoop 3.4.2).
+
+The server has attempts only task by task, one request each, so of a wide stage some tasks are asked for, spread evenly.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import requests
+
+from treadle.errors import UserError
+from treadle.history.database import MIB, Retention
+from treadle.history.hadoop import JOB, MAP, REDUCE, STAGES, application_of, demand_of
+from treadle.history.outcome import (
+    BrokenHistoryError,
+    RefusedError,
+    Source,
+    UnfinishedError,
+    items,
+    mapping,
+    number,
+    tags_of,
+    text,
+)
+from treadle.history.profile import DurationSketch, JobRun, StageRun, recurrence_key
+from treadle.history.reader import HistoryReader, doubt, doubt_of_export
+from treadle.history.sources import Found
+from treadle.history.store import ProfileStore
+from treadle.yarn.pages import open_session, refusal_of, why_failed
+
+TASKS_MAX: Final = 100
+"""Tasks of a stage whose attempts are asked for."""
+
+ANSWER_BYTES_MAX: Final = 64 << 20
+TIMEOUT_S: Final = 30.0
+DEADLINE_S: Final = 300.0
+"""An answer that takes longer in all is given up."""
+JOB_DEADLINE_S: Final = 900.0
+"""A job of which all answers together take longer is given up."""
+
+_JOBS = "/ws/v1/history/mapreduce/jobs"
+_INPUTS = {
+    MAP: ("org.apache.hadoop.mapreduce.lib.input.FileInputFormatCounter", "BYTES_READ", "mapCounterValue"),
+    REDUCE: ("org.apache.hadoop.mapreduce.TaskCounter", "REDUCE_SHUFFLE_BYTES", "reduceCounterValue"),
+}
+
+
+class HistoryServer:
+    """A JobHistoryServer's REST API, asked with the tickets of the user who imports where it wants Kerberos."""
+
+    def __init__(self, address: str, session: requests.Session | None = None, ca: Path | None = None) -> None:
+        """Take the address of its web pages, ``http://HOST:19888``, and the certificates to trust over https.
+
+        Raises:
+            UserError: it is none.
+        """
+        try:
+            parts = urlsplit(address if "://" in address else f"http://{address}")
+        except ValueError:
+            parts = urlsplit("")
+        if parts.scheme not in {"http", "https"} or not parts.netloc:
+            raise UserError(f"--history-server {address}: write it as http://HOST:19888")
+        self._url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self._session = session or open_session(ca)
+        self._job_ends_s = float("inf")
+
+    def jobs(self, since_ms: int = 0, most: int = 1000) -> list[str]:
+        """Return the ids of the latest ``most`` jobs that succeeded and ended no earlier than ``since_ms``.
+
+        Raises:
+            UserError: the server cannot be asked.
+        """
+        query = f"?state=SUCCEEDED&finishedTimeBegin={since_ms}"
+        try:
+            answer = self._get(f"{_JOBS}{query}")
+        except BrokenHistoryError as error:
+            raise UserError(f"{self._url}{_JOBS}: {error}; is it the address of a JobHistoryServer?") from error
+        found = [mapping(job) for job in items(mapping(answer.get("jobs")).get("job"))]
+        found.sort(key=lambda job: (number(job.get("finishTime")), text(job.get("id"))))
+        return [text(job.get("id")) for job in found][-most:]
+
+    def run(self, job: str) -> JobRun:
+        """Return a job as a run.
+
+        Raises:
+            BrokenHistoryError: the server does not answer as it should.
+            UserError: it has no certificate that can be trusted.
+            UnfinishedError: the job has not ended well.
+        """
+        if not JOB.fullmatch(job):
+            raise BrokenHistoryError(f"{job[:60]!r} is no id of a job")
+        self._job_ends_s = time.monotonic() + JOB_DEADLINE_S
+        facts = mapping(self._get(f"{_JOBS}/{job}").get("job"))
+        if text(facts.get("state")) != "SUCCEEDED":
+            raise UnfinishedError(f"{job} is {text(facts.get('state')) or 'unknown'}")
+        entries = items(mapping(self._get(f"{_JOBS}/{job}/conf").get("conf")).get("property"))
+        configuration = {text(mapping(entry).get("name")): text(mapping(entry).get("value")) for entry in entries}
+        counters = mapping(self._get(f"{_JOBS}/{job}/counters").get("jobCounters"))
+        tasks = [mapping(task) for task in items(mapping(self._get(f"{_JOBS}/{job}/tasks").get("tasks")).get("task"))]
+        stages = []
+        for stage, parents in ((MAP, ()), (REDUCE, (MAP,))):
+            done = sorted(
+                (text(task.get("id")), text(task.get("successfulAttempt")))
+                for task in tasks
+                if STAGES.get(text(task.get("type"))) == stage and text(task.get("state")) == "SUCCEEDED"
+            )
+            if done:
+                durations = DurationSketch(self._durations_ms(job, spread(done, TASKS_MAX)))
+                demand = demand_of(configuration, stage)
+                stages.append(StageRun(stage, len(done), durations, demand, parents, _counter(counters, stage)))
+        tags = tags_of(configuration.get("mapreduce.job.tags"))
+        key = recurrence_key(
+            text(facts.get("user")), text(facts.get("queue")), "MAPREDUCE", text(facts.get("name")), tags
+        )
+        started_ms, ended_ms = number(facts.get("submitTime")), number(facts.get("finishTime"))
+        return JobRun(key, application_of(job), started_ms, ended_ms, tuple(stages))
+
+    def _durations_ms(self, job: str, tasks: Sequence[tuple[str, str]]) -> Iterator[int]:
+        for task, attempt in tasks:
+            answer = self._get(f"{_JOBS}/{job}/tasks/{task}/attempts")
+            for found in map(mapping, items(mapping(answer.get("taskAttempts")).get("taskAttempt"))):
+                if text(found.get("id")) == attempt:
+                    yield number(found.get("elapsedTime"))
+
+    def _get(self, path: str) -> Mapping[str, Any]:
+        if time.monotonic() > self._job_ends_s:
+            raise BrokenHistoryError(f"its answers took longer than {JOB_DEADLINE_S:.0f} s")
+        try:
+            with self._session.get(
+                f"{self._url}{path}", headers={"Accept": "application/json"}, timeout=TIMEOUT_S, stream=True
+            ) as answer:
+                answer.raise_for_status()
+                return mapping(json.loads(_content(answer)))
+        except requests.exceptions.SSLError as error:
+            raise UserError(f"{self._url}: {why_failed(error)}") from error
+        except requests.RequestException as error:
+            reason, remedy = refusal_of(error.response)
+            said = f"{reason} to {path}" + (f": {remedy}, or" if remedy else ";")
+            closed = error.response is not None and error.response.status_code in {401, 403}
+            raise BrokenHistoryError(
+                f"{said} import the .jhist files instead" if closed else f"{reason} to {path}"
+            ) from error
+        except (ValueError, RecursionError) as error:
+            raise BrokenHistoryError(f"the answer to {path} is no JSON") from error
+
+
+def spread(everything: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
+    """Return at most ``most`` of a sequence, evenly spread: maps are numbered by the size of their input."""
+    if len(everything) <= most:
+        return list(everything)
+    return [everything[(2 * at + 1) * len(everything) // (2 * most)] for at in range(most)]
+
+
+def _content(answer: requests.Response) -> bytes:
+    content = bytearray()
+    began_s = time.monotonic()
+    for part in answer.iter_content(1 << 16):
+        content += part
+        if len(content) > ANSWER_BYTES_MAX or time.monotonic() - began_s > DEADLINE_S:
+            raise BrokenHistoryError(f"the answer is longer than {ANSWER_BYTES_MAX} bytes or {DEADLINE_S:.0f} s")
+    return bytes(content)
+
+
+def _counter(counters: Mapping[str, Any], stage: str) -> int | None:
+    group, name, field = _INPUTS[stage]
+    for found in map(mapping, items(counters.get("counterGroup"))):
+        if text(found.get("counterGroupName")) == group:
+            for counter in map(mapping, items(found.get("counter"))):
+                if text(counter.get("name")) == name:
+                    return number(counter.get(field))
+    return None
+
+
+Report = Callable[[str], None]
+T = TypeVar("T")
+
+REPORTED_MAX: Final = 100
+"""Broken or refused sources that are reported one by one at once; the summary counts the others."""
+
+BYTES_WITHOUT_BOUNDS: Final = Retention().size_mb * MIB
+"""Of a store into which is imported by somebody who does not know how much it may keep: then nothing more goes in."""
+
+_REMEDY: Final = (
+    "give --history-server too, for MapReduce; or --trust-names if no user can write where the files come from"
+)
+
+
+@dataclass(slots=True)
+class Summary:
+    """The result of an import."""
+
+    sources: int = 0
+    runs: int = 0
+    """Runs that were new to the store."""
+    profiles: int = 0
+    """Exported profiles that changed something."""
+    known: int = 0
+    """Runs and profiles that the store had already."""
+    left_out: list[str] = field(default_factory=list)
+    """Jobs that have not ended, or not well."""
+    broken: list[str] = field(default_factory=list)
+    """Sources that could not be read, each with the reason."""
+    refused: list[str] = field(default_factory=list)
+    """Sources that were not read, and jobs that were not believed, each with the reason."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the summary as a document."""
+        return {
+            "sources": self.sources,
+            "runs": self.runs,
+            "profiles": self.profiles,
+            "known": self.known,
+            "left_out": self.left_out,
+            "broken": self.broken,
+            "refused": self.refused,
+        }
+
+
+class Import:
+    """One import into a store. A source's error is reported at once and in the summary."""
+
+    def __init__(
+        self,
+        store: ProfileStore,
+        now_ms: int,
+        report: Report,
+        *,
+        reader: HistoryReader,
+        server: HistoryServer | None = None,
+        trust_names: bool = False,
+        bytes_max: int | None = None,
+    ) -> None:
+        """Import into a store.
+
+        Args:
+            store: where runs and profiles go
+            now_ms: nothing has ended later
+            report: is given what is wrong with a source
+            reader: reads files
+            server: is asked for jobs of MapReduce whose files are not their user's
+            trust_names: believe files whosever they are
+            bytes_max: nothing more goes into a store that uses this many bytes; None: it removes what is beyond
+                its bounds
+        """
+        self._store = store
+        self._now_ms = now_ms
+        self._report = report
+        self._reader = reader
+        self._server = server
+        self._trust_names = trust_names
+        self._bytes_max = bytes_max
+        self.summary = Summary()
+
+    def take(self, sources: Iterable[Source]) -> None:
+        """Import files and folders.
+
+        Raises:
+            StoreError: the store cannot be used.
+            UserError: a library that a source needs is missing.
+        """
+        for source in sources:
+            found = self._read(source.name, partial(self._reader.read, source))
+            if found is not None:
+                self._keep(source.name, found)
+
+    def take_server(self, server: HistoryServer, jobs: Iterable[str]) -> None:
+        """Import jobs of a history server, by their ids. Raises as `take`."""
+        for job in jobs:
+            run = self._read(job, partial(server.run, job))
+            if run is not None:
+                self._put(run)
+
+    def _full(self, name: str) -> bool:
+        """Refuse a source if the store has room for no more."""
+        full = self._bytes_max is not None and self._store.used_bytes() >= self._bytes_max
+        if full:
+            self._refuse(name, f"the store has {self._bytes_max} bytes or more; --config says how much it keeps")
+        return full
+
+    def _read(self, name: str, read: Callable[[], T]) -> T | None:
+        """Return what is read of a source, which counts; None if it cannot be read or there is no room for it."""
+        self.summary.sources += 1
+        if self._full(name):
+            return None
+        try:
+            return read()
+        except UnfinishedError as why:
+            self.summary.left_out.append(f"{name}: {why}")
+        except RefusedError as error:
+            self._refuse(name, str(error))
+        except (BrokenHistoryError, OSError) as error:
+            why_not = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            self.summary.broken.append(f"{name}: {why_not}")
+            self._say(self.summary.broken)
+        return None
+
+    def _keep(self, name: str, found: Found) -> None:
+        self.summary.left_out += [f"{name}: {why}" for why in found.left_out]
+        if found.profiles:
+            why = doubt_of_export(found)
+            if why:
+                self._refuse(name, why)
+                return
+        for run in found.runs:
+            why = "" if self._trust_names else doubt(found, run)
+            believed = self._by_server(name, run, why) if why else run
+            if believed is not None:
+                self._put(believed)
+        for profile in found.profiles:
+            if self._store.merge(profile, self._now_ms):
+                self.summary.profiles += 1
+            else:
+                self.summary.known += 1
+
+    def _by_server(self, name: str, run: JobRun, why: str) -> JobRun | None:
+        """Return the history server's run of a job whose files are not its user's; None if it has none."""
+        if self._server is None or run.key.type != "MAPREDUCE":
+            self._refuse(name, f"{why}; {_REMEDY}")
+            return None
+        try:
+            return self._server.run(run.id.replace("application_", "job_", 1))
+        except (BrokenHistoryError, UnfinishedError) as error:
+            self._refuse(name, f"{why}, and the history server does not confirm it: {error}")
+        return None
+
+    def _put(self, run: JobRun) -> None:
+        if self._store.put(run, self._now_ms):
+            self.summary.runs += 1
+        else:
+            self.summary.known += 1
+
+    def _refuse(self, name: str, why: str) -> None:
+        self.summary.refused.append(f"{name}: {why}")
+        self._say(self.summary.refused)
+
+    def _say(self, reasons: list[str]) -> None:
+        if len(reasons) <= REPORTED_MAX:
+            self._report(reasons[-1])
+        elif len(reasons) == REPORTED_MAX + 1:
+            self._report("... and more; --json lists all")

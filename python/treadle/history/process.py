@@ -1,0 +1,98 @@
+"""The process that reads histories for another one, so that a hostile file harms nobody else.
+
+It is asked on standard input, a line of JSON a history, and answers on standard output in parts: four bytes with the
+length, and JSON. `reader` is the other side. It may use so much memory and CPU time and no more, and write no file.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from treadle.errors import UserError
+from treadle.history.documents import profile_json, run_json
+from treadle.history.outcome import BrokenHistoryError, Files, Source, UnfinishedError
+from treadle.history.sources import Found, read_source
+from treadle.process_limits import LEAST, give_way, peak_memory_mb
+
+HEADER: Final = struct.Struct(">I")
+TEXT_MAX: Final = 2_000
+"""Characters of a reason."""
+
+
+def main(memory_mb: int, cpu_s: int) -> None:
+    """Serve until standard input ends."""
+    confine(memory_mb)
+    output = sys.stdout.buffer
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        began_s = used.ru_utime + used.ru_stime
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(began_s) + 1 + cpu_s, hard))
+        source = Source(request["kind"], request["name"], Path(request["path"]))
+        end, again = _serve(source, output, memory_mb)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        # what a large history leaves behind must not be missing to the next one
+        again = again and peak_memory_mb() < memory_mb / 4
+        _send(output, {"end": end, "again": again, "cpu_s": used.ru_utime + used.ru_stime - began_s})
+        output.flush()
+        if not again:
+            return
+
+
+def confine(memory_mb: int) -> None:
+    """Take from this process what reading needs not."""
+    give_way(LEAST)
+    resource.setrlimit(resource.RLIMIT_AS, (memory_mb << 20, memory_mb << 20))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))  # of what standard error is kept in
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+
+def _serve(source: Source, output: BinaryIO, memory_mb: int) -> tuple[dict[str, Any], bool]:
+    """Read one history, send what it has; return how it ended, and whether this process is good for another one."""
+    files = Files()
+    try:
+        found = read_source(source, files)
+        for part in _parts(found):
+            _send(output, part)
+    except MemoryError:
+        return {"broken": f"reading it takes more than {memory_mb} MiB of memory"}, False
+    except UnfinishedError as why:
+        return {"unfinished": str(why)[:TEXT_MAX]}, True
+    except UserError as error:
+        return {"missing": str(error)[:TEXT_MAX]}, True
+    except Exception as error:  # whatever a hostile file leads a parser to: it is named, and the import goes on
+        return {"broken": _reason(error)}, True
+    return {"owners": [[owner, name] for owner, name in files.owners.items()], "open_to_all": files.open_to_all}, True
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    text = str(error)[:TEXT_MAX]
+    return text if isinstance(error, BrokenHistoryError) else f"{type(error).__name__}: {text}"
+
+
+def _parts(found: Found) -> Iterator[dict[str, Any]]:
+    for run in found.runs:
+        yield {"run": run_json(run)}
+    for profile in found.profiles:
+        yield {"profile": profile_json(profile)}
+    for why in found.left_out:
+        yield {"left_out": why[:TEXT_MAX]}
+
+
+def _send(output: BinaryIO, part: dict[str, Any]) -> None:
+    content = json.dumps(part, separators=(",", ":")).encode()
+    output.write(HEADER.pack(len(content)) + content)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

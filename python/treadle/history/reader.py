@@ -1,0 +1,359 @@
+"""Reads histories in another process, which is replaced when it dies, hangs or says too much.
+
+The process that reads histories as an import sees it: one that it starts, or one that is started behind a socket.
+
+The second is of another user: nothing that parses what users wrote is then of the user who owns the store.
+
+How much of everything reading a history may take.
+
+Whose a history is: the user that it names must own its files, else anybody could write another one's history.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import selectors
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Protocol, Self
+
+from treadle.errors import UserError
+from treadle.history.documents import profile_from_json, run_from_json
+from treadle.history.outcome import BrokenHistoryError, RefusedError, Source, UnfinishedError, mapping
+from treadle.history.process import HEADER
+from treadle.history.profile import JobRun, storable
+from treadle.history.sources import BROKEN, EXPORT, REFUSED, Found
+from treadle.history.spark import PART_PREFIX
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of the process that reads histories, by history, by owner and in all."""
+
+    memory_mb: int = 1536
+    """Address space of the process."""
+    cpu_s: int = 300
+    """CPU time of one history."""
+    wall_s: float = 1800.0
+    """How long one history may take: disks may be slow."""
+    answer_bytes: int = 64 << 20
+    """Errors that are reported for one history."""
+    export_bytes: int = 1 << 30
+    """Errors that are reported for one export of profiles, which may be a whole store's."""
+    owner_cpu_s: float = 3600.0
+    """CPU time of the histories of one owner."""
+    all_cpu_s: float = 4 * 3600.0
+    """CPU time of all histories of an import."""
+
+
+LIMITS = Limits()
+
+
+MODULE: Final = "treadle.history.process"
+
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
+_SECRETS: Final = "TREADLE_"
+"""What begins so in the environment, such as the store's URL, is nothing for a process that reads hostile files."""
+
+
+class ReaderProcess(Protocol):
+    """A process that reads histories."""
+
+    def ask(self, request: bytes) -> None:
+        """Send a line.
+
+        Raises:
+            OSError: nobody reads it.
+        """
+
+    def fileno(self) -> int:
+        """Return the descriptor from which its answers are read."""
+
+    def end(self) -> None:
+        """End it."""
+
+    def obituary(self) -> str:
+        """Return why it has ended, once it has."""
+
+
+class Started:
+    """A process of this user's, without what is secret in this one's environment."""
+
+    def __init__(self, limits: Limits) -> None:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_SECRETS)}
+        environment["PYTHONPATH"] = str(_PACKAGE)
+        self._cpu_s = limits.cpu_s
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
+        self.popen = subprocess.Popen(
+            # -P: nothing is imported from the folder in which the command was given
+            [sys.executable, "-P", "-m", MODULE, str(limits.memory_mb), str(limits.cpu_s)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=environment,
+            bufsize=0,
+        )
+
+    def ask(self, request: bytes) -> None:
+        """Send a line."""
+        assert self.popen.stdin is not None
+        self.popen.stdin.write(request)
+
+    def fileno(self) -> int:
+        """Return the descriptor of its standard output."""
+        assert self.popen.stdout is not None
+        return self.popen.stdout.fileno()
+
+    def end(self) -> None:
+        """Kill it and wait for its end."""
+        self.popen.kill()
+        self.popen.wait()
+        for stream in (self.popen.stdin, self.popen.stdout):
+            with suppress(OSError):  # a request that nobody took is still in the buffer
+                if stream is not None:
+                    stream.close()
+        self._errors.close()
+
+    def obituary(self) -> str:
+        """Return why it is dead."""
+        status = self.popen.wait()
+        if status == -signal.SIGXCPU:
+            return f"reading it takes more than {self._cpu_s} s of CPU time"
+        if status < 0:
+            return f"the process that read it was ended by {signal.Signals(-status).name}"
+        self._errors.seek(0)
+        last = self._errors.read()[-1000:].strip().rpartition(b"\n")[2]
+        return f"the process that read it ended with status {status}: {last.decode('utf-8', 'replace')[:500]}"
+
+
+class Reached:
+    """A process of somebody else's behind a connection, with which it ends."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._connected = connected
+
+    def ask(self, request: bytes) -> None:
+        """Send a line."""
+        self._connected.sendall(request)
+
+    def fileno(self) -> int:
+        """Return the connection's descriptor."""
+        return self._connected.fileno()
+
+    def end(self) -> None:
+        """End the connection."""
+        with suppress(OSError):
+            self._connected.shutdown(socket.SHUT_RDWR)
+        self._connected.close()
+
+    def obituary(self) -> str:
+        """Return what is known of its end."""
+        return "the process that read it has ended; its own log says why (journalctl -u 'treadle-histories@*')"
+
+
+def see_owners(source: Source, found: Found) -> None:
+    """Add whose a source's files are as this process sees it.
+
+    The process that read them, which a hostile file may have taken over, is not believed alone.
+    """
+    for path in _files(source.path):
+        seen = path.lstat()
+        found.owners.setdefault(seen.st_uid, path.name)
+        if seen.st_mode & stat.S_IWOTH:
+            found.open_to_all = path.name
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    yield from sorted(entry for entry in path.iterdir() if entry.name.startswith(PART_PREFIX))
+
+
+def doubt(found: Found, run: JobRun) -> str:
+    """Return why the files of a run do not speak for its user; empty if they do."""
+    if found.open_to_all:
+        return f"every user may write {found.open_to_all}"
+    for owner, file in found.owners.items():
+        name = name_of(owner)
+        if storable(name) != run.key.user:
+            return f"{file} is {name}'s, and is of a job of {run.key.user or 'nobody'}"
+    return "" if found.owners else "its files are not known"
+
+
+def doubt_of_export(found: Found) -> str:
+    """Return why an export is not to be believed: another user than root and the one that imports may have written it.
+
+    Empty if it can be believed.
+    """
+    if found.open_to_all:
+        return f"every user may write {found.open_to_all}; copy it to where only you may write"
+    for owner, file in found.owners.items():
+        if owner not in {0, os.geteuid()}:
+            return f"{file} is {name_of(owner)}'s, and an export replaces what is known; copy it if you trust it"
+    return "" if found.owners else "its file is not known"
+
+
+@cache
+def name_of(owner: int) -> str:
+    """Return the name of a user, or a replacement if no user has this number."""
+    try:
+        return pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return f"uid {owner}"
+
+
+class HistoryReader:
+    """Reads one history after another, none of which can crash, hold up or fill the process that asks."""
+
+    def __init__(self, limits: Limits = LIMITS, connect: Callable[[], socket.socket] | None = None) -> None:
+        """Read histories.
+
+        Args:
+            limits: how much of everything that may take
+            connect: connects to where a process of another user is started that reads; it raises `UserError`. If left
+                out, a process of this user is started.
+        """
+        self._limits = limits
+        self._connect = connect
+        self._process: ReaderProcess | None = None
+        self._cpu_s: dict[int, float] = {}
+        """What reading has taken so far, by the files' owner."""
+
+    def read(self, source: Source) -> Found:
+        """Read a history.
+
+        Raises:
+            BrokenHistoryError: it cannot be read; the text says why.
+            RefusedError: it is not read, because of what it is or of what was read before.
+            UnfinishedError: its job has not ended well.
+            UserError: a library that this needs is missing, or nobody is there to read.
+        """
+        if source.kind == REFUSED:
+            raise RefusedError(source.why)
+        if source.kind == BROKEN:
+            raise BrokenHistoryError(source.why)
+        if source.kind == EXPORT and self._connect is not None:
+            raise RefusedError("an export of profiles is read by a process of your own; import it without --reader")
+        self._check_budget(source.owner)
+        process = self._process or self._start()
+        request = {"kind": source.kind, "name": source.name, "path": os.fsdecode(source.path)}
+        began_s = time.monotonic()
+        spent_s = 0.0
+        try:
+            limit = self._limits.export_bytes if source.kind == EXPORT else self._limits.answer_bytes
+            found, end = self._exchange(process, source, json.dumps(request).encode() + b"\n", limit)
+            spent_s = float(end.get("cpu_s", 0.0))
+        except BrokenHistoryError:
+            spent_s = min(time.monotonic() - began_s, self._limits.cpu_s)
+            self.close()
+            raise
+        finally:
+            self._cpu_s[source.owner] = self._cpu_s.get(source.owner, 0.0) + spent_s
+        if not end.get("again"):
+            self.close()
+        _raise_if_failed(mapping(end.get("end")))
+        return found
+
+    def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_budget(self, owner: int) -> None:
+        if sum(self._cpu_s.values()) > self._limits.all_cpu_s:
+            raise RefusedError(
+                f"not read: all histories together took {self._limits.all_cpu_s:.0f} s of CPU time; "
+                "import the rest by itself"
+            )
+        if self._cpu_s.get(owner, 0.0) > self._limits.owner_cpu_s:
+            raise RefusedError(
+                f"not read: the histories of its owner took {self._limits.owner_cpu_s:.0f} s of CPU time; "
+                "import the rest by itself"
+            )
+
+    def _start(self) -> ReaderProcess:
+        self._process = Started(self._limits) if self._connect is None else Reached(self._connect())
+        return self._process
+
+    def _exchange(
+        self, process: ReaderProcess, source: Source, request: bytes, limit: int
+    ) -> tuple[Found, dict[str, Any]]:
+        found = Found()
+        left = limit
+        deadline_s = time.monotonic() + self._limits.wall_s
+        try:
+            process.ask(request)
+        except (BrokenPipeError, ConnectionResetError):
+            raise BrokenHistoryError(process.obituary()) from None
+        while True:
+            (length,) = HEADER.unpack(self._receive(process, HEADER.size, deadline_s))
+            left -= length
+            if left < 0:
+                raise BrokenHistoryError(f"what is in it is more than {limit} bytes")
+            try:
+                part = json.loads(self._receive(process, length, deadline_s))
+                if "end" in part:
+                    end = mapping(part["end"])
+                    found.owners = {int(owner): str(name) for owner, name in end.get("owners", ())}
+                    found.open_to_all = str(end.get("open_to_all", ""))
+                    see_owners(source, found)
+                    return found, part
+                _take(found, part, source.kind)
+            except (ValueError, TypeError, RecursionError) as error:
+                raise BrokenHistoryError(f"what was read of it makes no sense: {error}") from error
+
+    def _receive(self, process: ReaderProcess, count: int, deadline_s: float) -> bytes:
+        content = bytearray()
+        with selectors.DefaultSelector() as selector:
+            selector.register(process, selectors.EVENT_READ)
+            while len(content) < count:
+                if not selector.select(max(0.0, deadline_s - time.monotonic())):
+                    raise BrokenHistoryError(f"reading it took longer than {self._limits.wall_s:.0f} s")
+                try:
+                    part = os.read(process.fileno(), min(count - len(content), 1 << 20))
+                except ConnectionResetError:
+                    part = b""
+                if not part:
+                    raise BrokenHistoryError(process.obituary())
+                content += part
+        return bytes(content)
+
+
+def _take(found: Found, part: dict[str, Any], kind: str) -> None:
+    if "run" in part:
+        found.runs.append(run_from_json(part["run"]))
+    elif "profile" in part:
+        if kind != EXPORT:
+            raise ValueError("a profile in what is no export")
+        found.profiles.append(profile_from_json(part["profile"]))
+    else:
+        found.left_out.append(str(part["left_out"]))
+
+
+def _raise_if_failed(end: Any) -> None:
+    if "broken" in end:
+        raise BrokenHistoryError(str(end["broken"]))
+    if "unfinished" in end:
+        raise UnfinishedError(str(end["unfinished"]))
+    if "missing" in end:
+        raise UserError(str(end["missing"]))

@@ -1,0 +1,218 @@
+"""Finds histories in files and folders, and reads each by what it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from treadle.errors import UserError
+from treadle.history.documents import profile_from_json
+from treadle.history.hadoop import read_jhist, read_tez_history
+from treadle.history.outcome import BrokenHistoryError, Files, Source, lines, mapping, open_regular
+from treadle.history.profile import JobProfile, JobRun
+from treadle.history.spark import CODECS, FOLDER_PREFIX, read_spark_log
+
+EXPORT_FORM: Final = "treadle_profiles"
+"""The first line of an export is ``{"treadle_profiles": 2}``; a profile a line follows."""
+
+EXPORT_VERSION: Final = 2
+
+EXPORT: Final = "treadle"
+BROKEN: Final = "broken"
+REFUSED: Final = "refused"
+"""Kinds of sources: an export of profiles; what cannot be opened; what is not read."""
+
+SOURCES_MAX: Final = 100_000
+"""Histories of one import."""
+ENTRIES_MAX: Final = 1_000_000
+"""Files and folders that are looked at in one import."""
+DEPTH_MAX: Final = 32
+"""Of folders within folders."""
+
+_BEGINNINGS: Final = (
+    (b"Avro-", "jhist"),
+    (b'{"Event":"SparkListener', "spark"),
+    (b'{"entity"', "tez"),
+    (b'{"treadle_profiles"', EXPORT),
+    (b"SEQ", "tez-proto"),
+)
+
+
+@dataclass(slots=True)
+class Found:
+    """What a source gave."""
+
+    runs: list[JobRun] = field(default_factory=list)
+    profiles: list[JobProfile] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    """Jobs in it that have not ended, or not well."""
+    owners: dict[int, str] = field(default_factory=dict)
+    """Numbers of the users whose its files are, each with the name of a file."""
+    open_to_all: str = ""
+    """The name of a file of it that every user may write; empty if there is none."""
+
+
+def find_sources(paths: Iterable[Path]) -> Iterator[Source]:
+    """Yield the histories among files and folders, folders searched to the bottom, in the order of their names.
+
+    Files that are named themselves are histories of some kind; in folders, other files are passed. What lies in a
+    folder and cannot be opened is a source all the same, so that reading it says why; so is what is not read: links,
+    pipes, exports of profiles, and what is beyond `SOURCES_MAX`, `ENTRIES_MAX` and `DEPTH_MAX`.
+
+    Raises:
+        UserError: a path that is named itself is not there or cannot be read.
+    """
+    search = _Search()
+    for path in paths:
+        try:
+            # who names a link means what it leads to
+            real = path.resolve(strict=True)
+            found = search.folder(real, path, 0) if real.is_dir() else iter((_named(real, path),))
+        except (OSError, BrokenHistoryError, RuntimeError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise UserError(f"{path}: {why}; check the path and its permissions") from error
+        for number, source in enumerate(found):
+            search.sources += 1
+            if search.sources > SOURCES_MAX:
+                why = f"not read: there are more than {SOURCES_MAX} histories; import the rest by itself"
+                yield Source(REFUSED, f"{path} from {source.name} on" if number else source.name, path, why=why)
+                return
+            yield source
+
+
+def read_source(source: Source, files: Files | None = None) -> Found:
+    """Read a source, in this process; see `reader` for one that a hostile file cannot harm.
+
+    Args:
+        source: of a kind that can be read
+        files: opens its files
+
+    Raises:
+        BrokenHistoryError: it cannot be read; the text says why.
+        UnfinishedError: its job has not ended well.
+        OSError: the file cannot be read.
+        UserError: a library that this needs is missing.
+    """
+    return _READERS[source.kind](source.path, files or Files())
+
+
+class _Search:
+    """One search through folders, within bounds."""
+
+    def __init__(self) -> None:
+        self.sources = 0
+        self._entries = 0
+
+    def folder(self, folder: Path, name: Path, depth: int) -> Iterator[Source]:
+        """Yield the sources of a folder that errors call by a name."""
+        if folder.name.startswith(FOLDER_PREFIX):
+            yield Source("spark", str(name), folder, folder.stat().st_uid)
+            return
+        if depth > DEPTH_MAX:
+            yield Source(REFUSED, str(name), folder, why=f"not searched: more than {DEPTH_MAX} folders deep")
+            return
+        entries = []
+        with os.scandir(folder) as found:
+            for entry in found:
+                self._entries += 1
+                if self._entries > ENTRIES_MAX:
+                    why = f"not searched to the end: more than {ENTRIES_MAX} files and folders"
+                    yield Source(REFUSED, str(name), folder, why=why)
+                    break
+                if not entry.name.startswith("."):
+                    entries.append(entry.name)
+        for entry_name in sorted(entries):
+            yield from self._entry(folder / entry_name, name / entry_name, depth)
+
+    def _entry(self, path: Path, name: Path, depth: int) -> Iterator[Source]:
+        try:
+            mode = path.lstat().st_mode
+            if stat.S_ISDIR(mode):
+                yield from self.folder(path, name, depth + 1)
+            elif stat.S_ISREG(mode):
+                yield from _in_folder(path, name)
+            else:
+                what = "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
+                yield Source(REFUSED, str(name), path, why=f"{what}; name it itself if it is to be read")
+        except OSError as error:
+            yield Source(BROKEN, str(name), path, why=error.strerror or str(error))
+
+
+def _in_folder(path: Path, name: Path) -> Iterator[Source]:
+    """Yield a regular file of a folder if it is a history."""
+    try:
+        kind, owner = _kind(path)
+    except BrokenHistoryError as error:  # it was a file a moment ago
+        yield Source(REFUSED, str(name), path, why=str(error))
+        return
+    if kind == EXPORT:
+        why = "an export of profiles, which replaces what is known, is taken in only if the file itself is named"
+        yield Source(REFUSED, str(name), path, owner, why)
+    elif kind:
+        yield Source(kind, str(name), path, owner)
+
+
+def _named(path: Path, name: Path) -> Source:
+    kind, owner = _kind(path)
+    return Source(kind or "unknown", str(name), path, owner)
+
+
+def _kind(path: Path) -> tuple[str, int]:
+    """Return what a file is by its name and beginning, and its owner; empty if it is no history."""
+    with open_regular(path) as stream:
+        owner = os.fstat(stream.fileno()).st_uid
+        if path.suffix == ".jhist":
+            return "jhist", owner
+        if path.name.removesuffix(".inprogress").rpartition(".")[2] in CODECS:
+            return "spark", owner
+        if path.name.startswith("history.txt"):
+            return "tez", owner
+        beginning = stream.read(64)
+    return next((kind for start, kind in _BEGINNINGS if beginning.startswith(start)), ""), owner
+
+
+def _tez(path: Path, files: Files) -> Found:
+    runs, left_out = read_tez_history(path, files)
+    return Found(runs, [], left_out)
+
+
+def _exported(path: Path, files: Files) -> Found:
+    found = Found()
+    with files.open(path) as stream:
+        for at, line in lines(stream):
+            try:
+                document = json.loads(line)
+                if EXPORT_FORM in mapping(document):
+                    if document[EXPORT_FORM] != EXPORT_VERSION:
+                        raise BrokenHistoryError(f"exported by another version of Treadle ({document[EXPORT_FORM]!r})")
+                    continue
+                found.profiles.append(profile_from_json(document))
+            except (ValueError, RecursionError) as error:
+                raise BrokenHistoryError(f"line {at}: {error}") from error
+    return found
+
+
+def _tez_proto(_path: Path, _files: Files) -> Found:
+    raise BrokenHistoryError(
+        "a SequenceFile, as of Tez's ProtoHistoryLoggingService, is not read; have Tez log by "
+        "SimpleHistoryLoggingService"
+    )
+
+
+def _unknown(_path: Path, _files: Files) -> Found:
+    raise BrokenHistoryError("no history of MapReduce, Spark or Tez, and no export of profiles")
+
+
+_READERS: Final[dict[str, Callable[[Path, Files], Found]]] = {
+    "jhist": lambda path, files: Found([read_jhist(path, files)]),
+    "spark": lambda path, files: Found([read_spark_log(path, files)]),
+    "tez": _tez,
+    EXPORT: _exported,
+    "tez-proto": _tez_proto,
+    "unknown": _unknown,
+}

@@ -1,0 +1,323 @@
+"""Spark's event logs.
+
+Adaptive execution submits a query as several jobs, each of which lists the stages before it anew, with other ids, and
+skips them. Stages with an equal set of RDD ids are the same stage; those that never ran and equal none that did are
+left out.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from treadle.errors import UserError, install_extra
+from treadle.files import Unpacker, UnpackError
+from treadle.history.outcome import (
+    BrokenHistoryError,
+    Files,
+    UnfinishedError,
+    items,
+    lines,
+    mapping,
+    number,
+    tags_of,
+    text,
+)
+from treadle.history.profile import DurationSketch, JobRun, Measured, SparkStage, StageRun, recurrence_key, stage_runs
+
+FOLDER_PREFIX: Final = "eventlog_v2_"
+PART_PREFIX: Final = "events_"
+"""Names of a rolled log's folder, and of what is read in it."""
+CODECS: Final = ("zstd", "lz4", "lzf", "snappy")
+"""Names that Spark gives to logs by how they are compressed (``spark.eventLog.compression.codec``)."""
+
+_PART_BYTES: Final = 1 << 10
+"""Bytes of a compressed file that are read at a time."""
+
+_PART = re.compile(rf"{PART_PREFIX}(?P<number>\d+)_.+?(?P<compact>\.compact)?")
+
+
+def event_lines(path: Path, files: Files) -> Iterator[tuple[str, bytes]]:
+    """Yield the lines of an application's log with where each is, in order.
+
+    The last file may end anywhere: it may be of an application that still runs, or was killed.
+
+    Raises:
+        BrokenHistoryError: there is none, or it is cut off or compressed in another way.
+        OSError: it cannot be read.
+    """
+    parts = _parts(path) if path.is_dir() else [path]
+    for part in parts:
+        where = f"{part.name}, line" if path.is_dir() else "line"
+        with files.open(part) as file:
+            frames = _Frames(file) if _is_zstd(part) else None
+            for number, line in lines(io.BufferedReader(frames) if frames else file):
+                yield f"{where} {number}", line
+            if frames and frames.cut_off and part != parts[-1]:
+                raise BrokenHistoryError(f"{part.name} is cut off")
+
+
+def _parts(folder: Path) -> list[Path]:
+    """Return the rolled files in order, from the last compacted one, which replaces those before it."""
+    matches = ((part, _PART.fullmatch(_without_codec(part.name))) for part in folder.iterdir())
+    found = sorted((int(match["number"]), match["compact"] is not None, part) for part, match in matches if match)
+    if not found:
+        raise BrokenHistoryError("no events_* files in the folder")
+    start = max((number for number, compact, _ in found if compact), default=0)
+    chosen = [part for number, compact, part in found if number > start or (number == start and compact)]
+    numbers = [number for number, compact, _ in found if number > start or (number == start and compact)]
+    if numbers != list(range(numbers[0], numbers[0] + len(numbers))) or (start == 0 and numbers[0] != 1):
+        raise BrokenHistoryError("some of the events_* files are missing")
+    return chosen
+
+
+def _without_codec(name: str) -> str:
+    stem, _, codec = name.rpartition(".")
+    return stem if codec in CODECS else name
+
+
+def _is_zstd(path: Path) -> bool:
+    codec = path.name.removesuffix(".inprogress").removesuffix(".compact").rpartition(".")[2]
+    if codec in CODECS and codec != "zstd":
+        raise BrokenHistoryError(f"compressed by {codec}; set spark.eventLog.compression.codec to zstd for new logs")
+    return codec == "zstd"
+
+
+class _Frames(io.RawIOBase):
+    """What the zstd frames of a stream hold. Spark flushes after each event of note, and each flush may end a frame."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        try:
+            self._unpacker = Unpacker()
+        except ImportError:
+            raise UserError(f"logs compressed by zstd need zstandard; {install_extra('history')}") from None
+        self._stream = stream
+        self._content = b""
+        self._at = 0
+        """How much of the content was given."""
+
+    @property
+    def cut_off(self) -> bool:
+        """Did the stream end within a frame?"""
+        return self._unpacker.in_frame
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while self._at == len(self._content):
+            part = self._stream.read(_PART_BYTES)
+            if not part:
+                return 0
+            try:
+                self._content, self._at = self._unpacker.unpack(part), 0
+            except UnpackError as error:
+                raise BrokenHistoryError(f"{Path(self._stream.name).name}: {error}") from error
+        count = min(len(buffer), len(self._content) - self._at)
+        buffer[:count] = self._content[self._at : self._at + count]
+        self._at += count
+        return count
+
+
+EXECUTORS = "executors"
+"""Name of the stage of all executors; the live engine, which sees no other stage of Spark, uses it too."""
+
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)(b?)", re.IGNORECASE | re.ASCII)
+_FRACTION = re.compile(r"\d{1,6}(?:\.\d{1,9})?", re.ASCII)
+_MB = {"b": 1 / 1024 / 1024, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+_OVERHEAD_LEAST_MB = 384
+_OVERHEAD_SHARE = 0.1
+
+
+@dataclass(slots=True)
+class _Stage:
+    ids: list[int]
+    """Of all stages that are this one."""
+    name: str
+    tasks: int
+    parents: set[int]
+    took_ms: dict[int, int] = field(default_factory=dict)
+    """By task."""
+    input_bytes: int = 0
+    retried: int = 0
+    speculative: int = 0
+    ran: bool = False
+
+
+class Application:
+    """State of one application, from its events so far."""
+
+    def __init__(self) -> None:
+        self._facts: Mapping[str, Any] = {}
+        self._properties: Mapping[str, Any] = {}
+        self._stages: list[_Stage] = []
+        self._by_id: dict[int, _Stage] = {}
+        self._by_rdds: dict[frozenset[int], _Stage] = {}
+        self._executors: dict[str, tuple[int, int]] = {}
+        self._ended_ms: int | None = None
+        self._exit_code = 0
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Take one event; kinds that say nothing of interest are passed."""
+        kind = text(event.get("Event"))
+        if kind == "SparkListenerApplicationStart":
+            self._facts = event
+        elif kind == "SparkListenerEnvironmentUpdate":
+            self._properties = mapping(event.get("Spark Properties"))
+        elif kind == "SparkListenerJobStart":
+            for info in items(event.get("Stage Infos")):
+                self._list_stage(mapping(info))
+        elif kind == "SparkListenerStageSubmitted":
+            self._list_stage(mapping(event.get("Stage Info"))).ran = True
+        elif kind == "SparkListenerTaskEnd":
+            self._task_ended(event)
+        elif kind == "SparkListenerExecutorAdded":
+            self._executors[text(event.get("Executor ID"))] = (number(event.get("Timestamp")), -1)
+        elif kind == "SparkListenerExecutorRemoved":
+            executor = text(event.get("Executor ID"))
+            if executor in self._executors:
+                self._executors[executor] = (self._executors[executor][0], number(event.get("Timestamp")))
+        elif kind == "SparkListenerApplicationEnd":
+            self._ended_ms = number(event.get("Timestamp"))
+            self._exit_code = number(event.get("ExitCode"))
+
+    def run(self) -> JobRun:
+        """Return the application as a run.
+
+        Raises:
+            BrokenHistoryError: no event says which application it is.
+            UnfinishedError: it has not ended well.
+        """
+        name = text(self._facts.get("App ID"))
+        if not name:
+            raise BrokenHistoryError("no event says which application it is of (SparkListenerApplicationStart)")
+        if self._ended_ms is None:
+            raise UnfinishedError(f"{name} has not ended")
+        if self._exit_code:
+            raise UnfinishedError(f"{name} ended with exit code {self._exit_code}")
+        key = recurrence_key(
+            text(self._facts.get("User")),
+            text(self._properties.get("spark.yarn.queue")) or "default",
+            "SPARK",
+            text(self._facts.get("App Name")),
+            tags_of(self._properties.get("spark.yarn.tags")),
+        )
+        stages = (*self._executor_stage(self._ended_ms), *self._task_stages())
+        return JobRun(key, name, number(self._facts.get("Timestamp")), self._ended_ms, stages)
+
+    def _list_stage(self, info: Mapping[str, Any]) -> _Stage:
+        """Return the stage that an entry of a list is about, a new one if none has its id or its RDDs."""
+        at = number(info.get("Stage ID"), -1)
+        rdds = frozenset(number(mapping(rdd).get("RDD ID"), -1) for rdd in items(info.get("RDD Info")))
+        stage = self._by_id.get(at) or (self._by_rdds.get(rdds) if rdds else None)
+        if stage is None:
+            stage = _Stage([], text(info.get("Stage Name")), 0, set())
+            self._stages.append(stage)
+        if at not in self._by_id:
+            stage.ids.append(at)
+            self._by_id[at] = stage
+        self._by_rdds.setdefault(rdds, stage)
+        stage.tasks = max(stage.tasks, number(info.get("Number of Tasks")))
+        stage.parents.update(number(parent, -1) for parent in items(info.get("Parent IDs")))
+        return stage
+
+    def _task_ended(self, event: Mapping[str, Any]) -> None:
+        stage = self._by_id.get(number(event.get("Stage ID"), -1))
+        facts = mapping(event.get("Task Info"))
+        at = number(facts.get("Index"), -1)
+        if stage is None:
+            return
+        stage.speculative += facts.get("Speculative") is True
+        reason = text(mapping(event.get("Task End Reason")).get("Reason"))
+        # of two attempts that both succeeded (speculation, a lost executor) the first one counts
+        if reason != "Success" or at in stage.took_ms:
+            stage.retried += reason != "TaskKilled"
+            return
+        stage.ran = True
+        stage.took_ms[at] = number(facts.get("Finish Time")) - number(facts.get("Launch Time"))
+        metrics = mapping(event.get("Task Metrics"))
+        shuffle = mapping(metrics.get("Shuffle Read Metrics"))
+        stage.input_bytes += (
+            number(mapping(metrics.get("Input Metrics")).get("Bytes Read"))
+            + number(shuffle.get("Remote Bytes Read"))
+            + number(shuffle.get("Local Bytes Read"))
+        )
+
+    def _task_stages(self) -> tuple[StageRun, ...]:
+        numbers = {id(stage): at for at, stage in enumerate(self._stages)}
+        found = []
+        for at, stage in enumerate(self._stages):
+            if stage.ran:
+                parents = (self._by_id.get(parent) for parent in sorted(stage.parents))
+                fed = dict.fromkeys(numbers[id(parent)] for parent in parents if parent is not None)
+                durations = DurationSketch(stage.took_ms.values())
+                found.append(
+                    SparkStage(
+                        at,
+                        min(stage.ids),
+                        stage.name,
+                        stage.tasks,
+                        tuple(fed),
+                        durations,
+                        stage.input_bytes,
+                        stage.retried,
+                        stage.speculative,
+                    )
+                )
+        return stage_runs(found)
+
+    def _executor_stage(self, ended_ms: int) -> list[StageRun]:
+        executors = [times for executor, times in self._executors.items() if executor != "driver"]
+        if not executors:
+            return []
+        durations = DurationSketch((ended_ms if end_ms < 0 else end_ms) - start_ms for start_ms, end_ms in executors)
+        return [StageRun(EXECUTORS, len(executors), durations, self._demand(), measured=Measured.CONTAINERS)]
+
+    def _demand(self) -> dict[str, int]:
+        """What YARN is asked for: heap, overhead, off-heap memory and Python's, by the defaults of Spark 4."""
+        said = self._properties
+        heap_mb = _size_mb(said.get("spark.executor.memory"), 1024)
+        least_mb = _size_mb(said.get("spark.executor.minMemoryOverhead"), _OVERHEAD_LEAST_MB)
+        overhead_mb = max(least_mb, int(_share(said.get("spark.executor.memoryOverheadFactor")) * heap_mb))
+        overhead_mb = _size_mb(said.get("spark.executor.memoryOverhead"), overhead_mb)
+        python_mb = _size_mb(said.get("spark.executor.pyspark.memory"), 0)
+        off_heap_mb = 0
+        if text(said.get("spark.memory.offHeap.enabled")).lower() == "true":
+            off_heap_mb = _size_mb(said.get("spark.memory.offHeap.size"), 0, unit="b")
+        cores = number(said.get("spark.executor.cores"), 1)
+        return {"memory-mb": heap_mb + overhead_mb + python_mb + off_heap_mb, "vcores": cores}
+
+
+def read_spark_log(path: Path, files: Files | None = None) -> JobRun:
+    """Read an event log: a file, or a folder of rolled ones.
+
+    Raises:
+        BrokenHistoryError: it is none, or cut off.
+        UnfinishedError: the application has not ended well.
+        OSError: it cannot be read.
+    """
+    application = Application()
+    for where, line in event_lines(path, files or Files()):
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise BrokenHistoryError(f"{where}: no event: {error}") from error
+        application.take(mapping(event))
+    return application.run()
+
+
+def _size_mb(value: object, otherwise: int, unit: str = "m") -> int:
+    """Return a size in MB; ``unit`` is that of a number alone, ``otherwise`` the size for anything else."""
+    match = _SIZE.fullmatch(text(value).strip())
+    return int(int(match[1][:15]) * _MB[match[2].lower() or match[3].lower() or unit]) if match else otherwise
+
+
+def _share(value: object) -> float:
+    """Return which part of the heap its overhead is."""
+    match = _FRACTION.fullmatch(text(value).strip())
+    return float(match[0]) if match else _OVERHEAD_SHARE

@@ -1,0 +1,153 @@
+"""What the wheel carries: ready-made policies, templates of an administrator's files, and jars."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+import treadle
+from treadle import __version__
+from treadle.config.errors import unknown
+from treadle.config.parts import DEFAULTS, QUESTIONS
+from treadle.errors import UserError
+
+_PACKAGE: Final = Path(treadle.__file__).resolve().parent
+
+
+def ready_made() -> dict[str, Path]:
+    """Return the files of the ready-made policies by name: of the package, or of the sources that it runs from."""
+    installed = _PACKAGE / "policies"
+    folder = installed if installed.is_dir() else _PACKAGE.parents[1] / "conf" / "policies"
+    return {file.stem: file for file in sorted(folder.glob("*.yaml"), key=lambda file: file.stem)}
+
+
+def templates() -> Path:
+    """Return the folder with yarn-site.xml's lines, treadle.yaml and systemd's units: the package's, or the sources'.
+
+    Raises:
+        UserError: the package carries none.
+    """
+    for folder in (_PACKAGE / "conf", _PACKAGE.parents[1] / "conf"):
+        if (folder / "yarn-site-treadle.xml").is_file():
+            return folder
+    raise UserError(f"{_PACKAGE} carries no templates of configuration; install the package again")
+
+
+def ready_made_with(kinds: str) -> list[str]:
+    """Return the names of the ready-made policies of these kinds of parts, as a status has them.
+
+    A status has no parameters: policies that differ in these alone are all returned.
+    """
+    return [name for name, file in ready_made().items() if _kinds(file) == kinds]
+
+
+def _kinds(file: Path) -> str:
+    """Return the kinds of the parts of a ready-made policy, without a look at what the parts are."""
+    chosen = yaml.safe_load(file.read_text("utf-8"))["policy"]
+    return " ".join(f"{part}={chosen.get(part, {}).get('kind', DEFAULTS[part])}" for part in QUESTIONS)
+
+
+def summary(file: Path) -> str:
+    """Return the first sentence of the comment that a policy's file begins with, and what it says of preemption."""
+    lines = []
+    for line in file.read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.lstrip("# ").rstrip())
+    first, *others = " ".join(lines).rstrip(".").split(". ")
+    return ". ".join([first, *(each for each in others if "preemption monitor" in each)])
+
+
+def find_policy(wanted: str, folder: Path = Path(), where: str = "") -> Path:
+    """Return the file of a ready-made policy's name or of a path; a file of such a name is meant by ``./NAME``.
+
+    Args:
+        wanted: the name or path
+        folder: where a relative path begins
+        where: the file and field that name it, for errors
+
+    Raises:
+        UserError: there is neither.
+    """
+    known, file = ready_made(), folder / wanted
+    if wanted in known:
+        return known[wanted]
+    if file.is_file() or file.suffix or "/" in wanted:
+        return file
+    place = where and f"{where}: "
+    raise UserError(f"{place}no file {file}, and as a ready-made policy {unknown(wanted, known)}")
+
+
+def with_absolute_paths(text: str, folder: Path) -> str:
+    """Return the text of a treadle.yaml with the paths of parts' files written out, so that it may be moved.
+
+    ``folder`` is where relative ones begin. The text must be one that can be read.
+    """
+    for start, end, path in sorted(_paths(yaml.compose(text, Loader=yaml.SafeLoader)), reverse=True):
+        text = text[:start] + json.dumps(str(folder.absolute() / path), ensure_ascii=False) + text[end:]
+    return text
+
+
+def _paths(root: yaml.Node | None) -> Iterator[tuple[int, int, str]]:
+    entries = _children(_child(root, "engines"))
+    for part in (part for place in (root, *entries) for part in _children(_child(place, "policy"))):
+        kind, path = _child(part, "kind"), _child(part, "path")
+        if isinstance(kind, yaml.ScalarNode) and kind.value == "file" and isinstance(path, yaml.ScalarNode):
+            yield path.start_mark.index, path.end_mark.index, path.value
+
+
+def _children(node: yaml.Node | None) -> list[yaml.Node]:
+    return [value for _, value in node.value] if isinstance(node, yaml.MappingNode) else []
+
+
+def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
+    if isinstance(node, yaml.MappingNode):
+        return next((value for key, value in node.value if key.value == name), None)
+    return None
+
+
+def shim_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
+    """Return the path of the shim's jar: inside an installed package, or where Maven builds it in a checkout.
+
+    Args:
+        package: the folder of the package treadle
+        version: its version
+
+    Raises:
+        UserError: there is none, or not of this version.
+    """
+    return _jar("shim", "treadle-shim", package, version)
+
+
+def requirements_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
+    """Return the path of the jar with `TreadlePlacementAllocator`; see `shim_jar`."""
+    return _jar("requirements", "treadle-requirements", package, version)
+
+
+def tez_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
+    """Return the path of the jar for Tez application masters; see `shim_jar`."""
+    return _jar("tez-plugin", "treadle-tez", package, version)
+
+
+def spark_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:
+    """Return the path of the jar for Spark; see `shim_jar`."""
+    return _jar("spark-plugin", "treadle-spark", package, version)
+
+
+def _jar(module: str, name: str, package: Path, version: str) -> Path:
+    carried = sorted((package / "java").glob(f"{name}-*.jar"))
+    if len(carried) == 1:
+        return carried[0]
+    if carried:
+        raise UserError(f"{package / 'java'} has {len(carried)} jars instead of one; install the wheel again")
+    checkout = package.parent.parent
+    if not (checkout / "java-shim" / "pom.xml").is_file():
+        raise UserError(f"this installation carries no jar; install the wheel of treadle {version}, not its source")
+    built = checkout / "java-shim" / module / "target" / f"{name}-{version}.jar"
+    if not built.is_file():
+        raise UserError(f"{built} is not there; build it with `make build`")
+    return built

@@ -1,0 +1,545 @@
+"""Measured workloads: Google's of 2011, Alibaba's of 2018, Facebook's (SWIM), and TPC-H's query DAGs on Spark.
+
+SWIM's samples have neither task counts nor durations; `SwimModel` derives them, by rules of ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import ceil
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from treadle.dag.dag import Dag, DagError, Stage, ordered
+from treadle.workload.generate import CONTAINER
+from treadle.workload.job import Capacity, Framework, Job, Workload, arranged, scaled_to_load
+from treadle.workload.reading import (
+    MS_MAX,
+    TASKS_MAX,
+    Place,
+    Progress,
+    WorkloadError,
+    find_file,
+    needed_file,
+    read_lines,
+    read_table,
+    wrong,
+)
+
+TASKS_FILE: Final = "tasks_25h.csv"
+JOBS_FILE: Final = "jobs_29d.csv"
+TASKS_HEADER: Final = (
+    "job,submit_s,user,logical_name,sched_class,priority,cpu,mem,disk,diff_machine,n_tasks,n_finished,n_restarts,"
+    "complete,durations_s"
+)
+JOBS_HEADER: Final = "job,submit_s,schedule_s,end_s,end_type,user,sched_class,job_name,logical_name"
+
+WINDOW_MS: Final = 600_000
+"""When the trace's window begins; jobs with an earlier time of submission ran then."""
+
+MACHINE: Final[Mapping[str, float]] = {"memory-mb": 65_536.0, "vcores": 32.0}
+"""What we take the largest machine to have; the trace gives requests as shares of it and never says how big it is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GoogleJob:
+    """A row of the tasks table, joined with the jobs table where that is there."""
+
+    id: int
+    submit_ms: int
+    """From the trace's time 0; its window starts at 600 s."""
+    user: str
+    logical_name: str
+    scheduling_class: int
+    priority: int
+    cpu: float
+    """Requested by a task, as a share of the largest machine; as ``memory``."""
+    memory: float
+    tasks: int
+    """How many there were; those not in ``durations_ms`` did not finish within the window, or never."""
+    durations_ms: npt.NDArray[np.int64] = field(repr=False)
+    """Of the tasks that finished, from the last start to the end, shape (finished,)."""
+    job_name: str = ""
+    """Empty if the jobs table is not there."""
+    end_ms: int | None = None
+    """When the job ended; None if the jobs table is not there, or if it had not by the end of the 29 days."""
+
+    @property
+    def finished(self) -> int:
+        """How many tasks were seen to finish."""
+        return len(self.durations_ms)
+
+
+def google_jobs(path: Path, progress: Progress | None = None) -> Iterator[GoogleJob]:
+    """Yield the jobs of the extract in the order of the tasks table, which is nearly that of submission.
+
+    Args:
+        path: the tasks table, or the folder with it; the jobs table is taken from the same folder if it is there.
+        progress: called with the part of the tasks table that is done.
+
+    Raises:
+        WorkloadError: there is no tasks table, or a row of either is wrong.
+    """
+    table = needed_file(path, TASKS_FILE, "name the folder of the Google 2011 extract") if path.is_dir() else path
+    names_file = find_file(table.parent, JOBS_FILE)
+    names = None if names_file is None else _JobsTable(names_file)
+    for place, fields in read_table(table, TASKS_HEADER, progress):
+        yield _task_row(place, fields, names)
+
+
+def read_google(path: Path, progress: Progress | None = None, machine: Mapping[str, float] = MACHINE) -> Workload:
+    """Read the extract: each job is one stage of the tasks that were seen to finish.
+
+    Tasks that did not finish in the window are left out, as nobody knows their durations; the notes say how many.
+
+    Args:
+        path: the tasks table, or the folder with it.
+        progress: called with the part that is done.
+        machine: what the largest machine has; requests are shares of it and are rounded up to whole units.
+
+    Raises:
+        WorkloadError: there is no tasks table, or a row is wrong.
+    """
+    jobs = []
+    wanted = 0
+    for row in google_jobs(path, progress):
+        wanted += row.tasks
+        asked = {"memory-mb": row.memory, "vcores": row.cpu}
+        demand = {name: float(max(1, ceil(share * machine[name]))) for name, share in asked.items()}
+        jobs.append(replace(google_job(row, demand, row.submit_ms), priority=row.priority))
+    workload = arranged(jobs)
+    missing = wanted - workload.tasks
+    if not missing:
+        return workload
+    note = f"{missing} of {wanted} tasks did not finish within the trace's window and are left out"
+    return arranged(jobs, (note,))
+
+
+def google_job(row: GoogleJob, demand: Mapping[str, float], arrival_ms: int) -> Job:
+    """Return a row as a job of one stage: its finished tasks."""
+    mean_ms = round(float(row.durations_ms.mean()))
+    stage = Stage(0, row.finished, mean_ms, demand, durations_ms=row.durations_ms)
+    tags = (f"class:{row.scheduling_class}", f"priority:{row.priority}", f"application:{row.logical_name}")
+    name = row.job_name or row.logical_name
+    return Job(str(row.id), arrival_ms, Dag(str(row.id), (stage,)), Framework.TEZ, name, row.user, tags=tags)
+
+
+def _task_row(place: Place, fields: list[str], names: _JobsTable | None) -> GoogleJob:
+    number = place.count("job", fields[0])
+    tasks = place.count("n_tasks", fields[10], least=1)
+    durations = place.durations_ms("durations_s", fields[14])
+    if len(durations) != place.count("n_finished", fields[11], least=1):
+        raise place.wrong("n_finished", f"it is {fields[11]}, but there are {len(durations)} durations_s")
+    if len(durations) > tasks:
+        raise place.wrong("n_tasks", f"it is {tasks}, but {len(durations)} tasks have finished")
+    job_name, end_ms = ("", None) if names is None else names.look_up(number)
+    return GoogleJob(
+        number,
+        place.time_ms("submit_s", fields[1]),
+        fields[2],
+        fields[3],
+        place.count("sched_class", fields[4]),
+        place.count("priority", fields[5]),
+        # A request that the trace does not have counts as none.
+        place.amount("cpu", fields[6] or "0"),
+        place.amount("mem", fields[7] or "0"),
+        tasks,
+        durations,
+        job_name,
+        end_ms,
+    )
+
+
+class _JobsTable:
+    """The jobs table, read only as far as somebody asks; it is in order of job numbers, the tasks table nearly so."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._rows = read_table(path, JOBS_HEADER)
+        self._latest = -1
+        self._read: dict[int, tuple[str, int | None]] = {}
+
+    def look_up(self, number: int) -> tuple[str, int | None]:
+        """Return a job's name and when it ended."""
+        while self._latest < number:
+            place, fields = next(self._rows, (None, []))
+            if place is None:
+                break
+            self._latest = place.count("job", fields[0], least=self._latest + 1)
+            end_ms = place.time_ms("end_s", fields[3]) if fields[3] else None
+            self._read[self._latest] = fields[7], end_ms
+        found = self._read.get(number)
+        if found is None:
+            raise wrong(self._path, "", f"there is no job {number}, which the tasks table has; fetch both again")
+        return found
+
+
+BATCH_TASKS_FILE: Final = "batch_task.csv"
+COLUMNS: Final = (
+    "task_name",
+    "instance_num",
+    "job_name",
+    "task_type",
+    "status",
+    "start_time",
+    "end_time",
+    "plan_cpu",
+    "plan_mem",
+)
+ENDED: Final = "Terminated"
+CORE: Final = 100.0
+"""Of ``plan_cpu``."""
+MACHINE_MB: Final = 96 * 4096
+"""Ours: ``plan_mem`` is a percentage of a machine whose memory nobody knows; it has 96 cores."""
+
+_NAMED: Final = re.compile(r"[A-Za-z]+(\d+)((?:_[A-Za-z0-9]+)*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTask:
+    """A line of the trace."""
+
+    line: int
+    name: str
+    instances: int
+    job: str
+    ended: bool
+    """Did it end well, at times that are known?"""
+    start_ms: int
+    end_ms: int
+    cores: float | None
+    memory_mb: float | None
+
+
+def batch_tasks(path: Path, progress: Progress | None = None) -> Iterator[BatchTask]:
+    """Yield the lines of a trace.
+
+    Raises:
+        WorkloadError: a line is wrong, with its number and field.
+    """
+    for number, line in read_lines(path, progress):
+        place, fields = Place(path, number), line.split(",")
+        place.columns(fields, len(COLUMNS))
+        times = [
+            place.amount(name, text) if text else 0.0 for name, text in zip(COLUMNS[5:7], fields[5:7], strict=True)
+        ]
+        asked = [place.amount(name, text) if text else None for name, text in zip(COLUMNS[7:], fields[7:], strict=True)]
+        if max(times) * 1000 > MS_MAX:
+            raise place.wrong(COLUMNS[5], f"{max(times):g} s is out of all reason; times are in seconds")
+        yield BatchTask(
+            number,
+            fields[0],
+            place.count(COLUMNS[1], fields[1], least=0) if fields[1] else 0,
+            fields[2],
+            fields[4] == ENDED and 0 < times[0] <= times[1],
+            round(1000 * times[0]),
+            round(1000 * times[1]),
+            None if asked[0] is None else asked[0] / CORE,
+            None if asked[1] is None else asked[1] / 100 * MACHINE_MB,
+        )
+
+
+def read_alibaba(path: Path, progress: Progress | None = None) -> Workload:
+    """Read the jobs of which every stage has ended.
+
+    A stage's tasks all last as long as the stage did; a job arrives when its first stage started.
+
+    Args:
+        path: batch_task.csv, or a folder with it.
+        progress: called with the part that is done.
+
+    Raises:
+        WorkloadError: a line is wrong, or there are too many tasks.
+    """
+    file = path if path.is_file() else find_file(path, BATCH_TASKS_FILE)
+    if file is None:
+        raise wrong(path, "", f"there is no {BATCH_TASKS_FILE} (nor .xz or .gz) in the folder")
+    stages: dict[str, list[BatchTask]] = {}
+    total = 0
+    for task in batch_tasks(file, progress):
+        stages.setdefault(task.job, []).append(task)
+        total += task.instances
+        if total > TASKS_MAX:
+            raise wrong(file, f"line {task.line}", f"over {TASKS_MAX:,} instances; cut the file, it is read whole")
+    jobs, unfinished, broken = [], 0, 0
+    for name, tasks in stages.items():
+        if not all(task.ended and task.instances for task in tasks):
+            unfinished += 1
+            continue
+        try:
+            dag = _dag(name, tasks)
+        except DagError:
+            broken += 1
+            continue
+        jobs.append(Job(name, min(task.start_ms for task in tasks), dag, Framework.TEZ, name))
+    if stages and not jobs:
+        raise _nothing(file, stages)
+    notes = ["The tasks of a stage all last as long as the stage did: instances are in a table of their own"]
+    if unfinished:
+        notes.append(f"{unfinished} of {len(stages)} jobs have a stage that did not end well, or without instances")
+    if broken:
+        notes.append(f"{broken} of {len(stages)} jobs have stages of one number, or that wait for each other")
+    return arranged(jobs, notes)
+
+
+def _nothing(file: Path, stages: dict[str, list[BatchTask]]) -> WorkloadError:
+    """Return why a trace with lines has no job that can run, by the first line at fault."""
+    task = next((task for tasks in stages.values() for task in tasks if not (task.ended and task.instances)), None)
+    if task is None:
+        return wrong(file, "", "all jobs have stages of one number, or that wait for each other; look at the names")
+    if task.end_ms < task.start_ms:
+        why = f"its start_time, {task.start_ms / 1000:g}, is after its end_time, {task.end_ms / 1000:g}"
+    elif not task.instances:
+        why = "it has no instances"
+    else:
+        why = f"its status is not {ENDED}, or it has no start_time"
+    return wrong(file, f"line {task.line}", f"{why}; there is no job of which every stage has ended")
+
+
+def _dag(job: str, tasks: list[BatchTask]) -> Dag:
+    """Return the DAG of a job; a stage that it waits for and has not is taken as done."""
+    named = [_NAMED.fullmatch(task.name) for task in tasks]
+    numbers = [int(match[1]) for match in named if match]
+    free = max(numbers, default=0)
+    stages = []
+    for task, match in zip(tasks, named, strict=True):
+        parents: list[int] = []
+        if match:
+            number = int(match[1])
+            parents = [int(part) for part in match[2].split("_") if part.isdigit()]
+        else:
+            number = free = free + 1
+        demand = {
+            "memory-mb": max(1, ceil(CONTAINER["memory-mb"] if task.memory_mb is None else task.memory_mb)),
+            "vcores": max(1, ceil(CONTAINER["vcores"] if task.cores is None else task.cores)),
+        }
+        waits = tuple(dict.fromkeys(parent for parent in parents if parent in numbers and parent != number))
+        duration_ms = max(1, task.end_ms - task.start_ms)
+        stages.append(Stage(number, task.instances, duration_ms, demand, waits, name=task.name))
+    return ordered(job, tuple(stages))
+
+
+SWIM_COLUMNS: Final = ("job id", "submit time (s)", "gap (s)", "map input", "shuffle", "reduce output")
+MB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SwimJob:
+    """A line of a sample."""
+
+    id: str
+    submit_ms: int
+    input_bytes: int
+    shuffle_bytes: int
+    output_bytes: int
+    input_path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SwimModel:
+    """How bytes become tasks and time; every number is ours and can be set.
+
+    A map for each block of input; a reduce for each ``reduce_mb`` of what is shuffled, none where nothing is. A task
+    lasts ``start_ms`` and the time its bytes take at ``mb_per_s``: a map its part of the input and of the shuffle (or
+    of the output, if there is no reduce), a reduce its part of the shuffle and of the output.
+    """
+
+    block_mb: float = 128.0
+    reduce_mb: float = 1024.0
+    mb_per_s: float = 20.0
+    start_ms: int = 1_000
+    tasks_max: int = 10_000
+    """Of either kind in a job; beyond it tasks grow instead of becoming more."""
+
+    def __post_init__(self) -> None:
+        for name in ("block_mb", "reduce_mb", "mb_per_s"):
+            value = getattr(self, name)
+            if not 0.0 < value < float("inf"):
+                raise WorkloadError(f"{name} is {value}; it must be a number above 0")
+        if self.start_ms < 1 or self.tasks_max < 1:
+            raise WorkloadError("start_ms and tasks_max must be at least 1")
+
+    def stages(self, job: SwimJob, demand: Mapping[str, float], scale: float = 1.0) -> tuple[Stage, ...]:
+        """Return the job's maps and reduces, with all its bytes multiplied by ``scale``."""
+        read, moved, written = (scale * size / MB for size in (job.input_bytes, job.shuffle_bytes, job.output_bytes))
+        maps = min(self.tasks_max, max(1, ceil(read / self.block_mb)))
+        reduces = min(self.tasks_max, ceil(moved / self.reduce_mb))
+        map_ms = self._task_ms((read + (moved if reduces else written)) / maps)
+        stages = [Stage(0, maps, map_ms, demand, name="map")]
+        if reduces:
+            stages.append(Stage(1, reduces, self._task_ms((moved + written) / reduces), demand, (0,), name="reduce"))
+        return tuple(stages)
+
+    def _task_ms(self, megabytes: float) -> int:
+        return self.start_ms + round(1000 * megabytes / self.mb_per_s)
+
+
+DEFAULT_MODEL: Final = SwimModel()
+
+
+def swim_jobs(path: Path, progress: Progress | None = None) -> Iterator[SwimJob]:
+    """Yield the jobs of a sample in order.
+
+    Raises:
+        WorkloadError: a line is wrong, with its number and field.
+    """
+    for number, line in read_lines(path, progress):
+        place = Place(path, number)
+        fields = line.split("\t")
+        if len(fields) not in (6, 7):
+            wanted = ", ".join(SWIM_COLUMNS)
+            raise place.wrong("", f"{len(fields)} columns where 6 are wanted, separated by tabs: {wanted}")
+        read, moved, written = (
+            place.count(name, text) for name, text in zip(SWIM_COLUMNS[3:], fields[3:6], strict=True)
+        )
+        submit_ms = place.time_ms(SWIM_COLUMNS[1], fields[1])
+        yield SwimJob(fields[0], submit_ms, read, moved, written, "".join(fields[6:]))
+
+
+def read_swim(
+    path: Path,
+    progress: Progress | None = None,
+    model: SwimModel = DEFAULT_MODEL,
+    demand: Mapping[str, float] = CONTAINER,
+) -> Workload:
+    """Read a sample as MapReduce jobs at their own size, tasks and durations by ``model``.
+
+    Raises:
+        WorkloadError: a line is wrong, with its number and field.
+    """
+    return arranged(
+        _swim_job(job, job.id, job.submit_ms, model.stages(job, demand)) for job in swim_jobs(path, progress)
+    )
+
+
+def swim_small(
+    path: Path,
+    seed: int,
+    jobs: int,
+    nodes: int,
+    capacity: Capacity,
+    *,
+    load: float = 1.0,
+    of_nodes: int = 600,
+    model: SwimModel = DEFAULT_MODEL,
+    demand: Mapping[str, float] = CONTAINER,
+    users: int = 2,
+) -> Workload:
+    """Draw jobs of a sample by seed and shrink them to a small cluster, to be run as real MapReduce jobs.
+
+    The jobs are a uniform draw without replacement, in their order of submission and with their gaps; their bytes
+    shrink as ``nodes / of_nodes`` does (SWIM's own way of scaling), and all gaps by one factor, so that the cluster's
+    mean load is the one asked for. Each job belongs to one of ``users`` by chance.
+
+    Args:
+        path: the sample.
+        seed: of all chance.
+        jobs: how many, at most as many as there are.
+        nodes: of the small cluster.
+        capacity: of the small cluster.
+        load: mean load of its most loaded resource until the last arrival.
+        of_nodes: of the cluster that the sample was taken from: 600 for FB-2009, 3,000 for FB-2010.
+        model: how bytes become tasks and time.
+        demand: of a task.
+        users: how many, named user0, user1, ...
+
+    Raises:
+        WorkloadError: a line is wrong, or an argument is out of its bounds.
+    """
+    if not 1 <= nodes <= of_nodes:
+        raise WorkloadError(f"nodes is {nodes}; it must be between 1 and of_nodes, {of_nodes}")
+    if users < 1 or seed < 0:
+        raise WorkloadError("users must be at least 1 and seed not negative")
+    found = list(swim_jobs(path))
+    if not 2 <= jobs <= len(found):
+        raise wrong(path, "", f"{jobs} jobs are to be drawn: give 2 up to {len(found)}, which the sample has")
+    generator = np.random.default_rng(seed)
+    chosen = [found[at] for at in np.sort(generator.choice(len(found), jobs, replace=False))]
+    first_ms = min(job.submit_ms for job in chosen)
+    made = []
+    for number, job in enumerate(chosen):
+        stages = model.stages(job, demand, nodes / of_nodes)
+        user = f"user{int(generator.integers(users))}"
+        made.append(_swim_job(job, f"{job.id}-{number}", job.submit_ms - first_ms, stages, user))
+    return scaled_to_load(arranged(made), capacity, load)
+
+
+def _swim_job(job: SwimJob, name: str, arrival_ms: int, stages: tuple[Stage, ...], user: str = "") -> Job:
+    tags = (f"input:{job.input_path}",) if job.input_path else ()
+    return Job(name, arrival_ms, Dag(name, stages), Framework.MAPREDUCE, job.id, user, tags=tags)
+
+
+EDGES_HEADER: Final = "query,stage,child"
+PROFILES_HEADER: Final = "query,size_gb,max_cores,stage,tasks,mean_runtime_ms"
+
+Profile = tuple[int, int, int]
+"""A query, the size of its data in GB, the most cores that it had."""
+
+
+def read_tpch(
+    path: Path,
+    progress: Progress | None = None,
+    slot: Mapping[str, float] = CONTAINER,
+    size_gb: int | None = None,
+    max_cores: int | None = None,
+) -> Workload:
+    """Read the profiles as one job each, all arriving at time 0, by query, size and cores.
+
+    For jobs that arrive over time give their DAGs to `treadle.workload.generate.one_of`. All tasks of a stage last its
+    measured mean.
+
+    Args:
+        path: the table of profiles or its folder; the table of edges must lie beside it.
+        progress: called with the part that is done.
+        slot: what a task asks for; the tables do not say it.
+        size_gb: only profiles of this size.
+        max_cores: only profiles of this many cores.
+
+    Raises:
+        WorkloadError: a table is not there, a row is wrong, the stages do not fit the edges, or nothing is left.
+    """
+    folder = path if path.is_dir() else path.parent
+    profiles_file = needed_file(folder, "profiles.csv", "it has the stages") if path.is_dir() else path
+    edges_file = needed_file(folder, "edges.csv", "it has which stage needs which")
+    parents = _read_edges(edges_file)
+    stages: dict[Profile, dict[int, Stage]] = {}
+    for place, (query, size, cores, number, tasks, mean) in read_table(profiles_file, PROFILES_HEADER, progress):
+        profile = (place.count("query", query), place.count("size_gb", size), place.count("max_cores", cores))
+        if (size_gb or profile[1]) != profile[1] or (max_cores or profile[2]) != profile[2]:
+            continue
+        stage = place.count("stage", number)
+        found = stages.setdefault(profile, {})
+        if stage in found:
+            raise place.wrong("stage", f"query {query} has a second stage {number} at {size} GB and {cores} cores")
+        duration_ms = max(1, round(place.amount("mean_runtime_ms", mean)))
+        before = tuple(sorted(parents.get(profile[0], {}).get(stage, ())))
+        width = place.count("tasks", tasks, least=1)
+        found[stage] = Stage(stage, width, duration_ms, slot, before, name=f"stage{stage}")
+    if not stages:
+        raise wrong(profiles_file, "", "there is no profile of that size and this many cores")
+    return arranged(_tpch_job(profile, stages[profile], profiles_file) for profile in sorted(stages))
+
+
+def _tpch_job(profile: Profile, stages: Mapping[int, Stage], path: Path) -> Job:
+    query, size, cores = profile
+    name = f"q{query}-{size}gb-{cores}cores"
+    try:
+        dag = ordered(name, tuple(stages[number] for number in sorted(stages)))
+    except DagError as error:
+        raise WorkloadError(f"{path}: {error}; the tables do not belong together") from None
+    tags = (f"size_gb:{size}", f"max_cores:{cores}")
+    return Job(name, 0, dag, Framework.SPARK, f"q{query}", tags=tags)
+
+
+def _read_edges(path: Path) -> dict[int, dict[int, set[int]]]:
+    """Return for each query and stage the stages that must end before it."""
+    parents: dict[int, dict[int, set[int]]] = {}
+    for place, (query, stage, child) in read_table(path, EDGES_HEADER):
+        before = parents.setdefault(place.count("query", query), {})
+        before.setdefault(place.count("child", child), set()).add(place.count("stage", stage))
+    return parents

@@ -1,0 +1,745 @@
+"""Inputs of simulators: Rumen, SLS and SYNTH of Hadoop's tools, Omega's, that of Sparrow, Hawk and Eagle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil, log, log1p, sqrt
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+
+from treadle.dag.dag import Dag, Stage
+from treadle.errors import counted
+from treadle.workload.generate import CONTAINER
+from treadle.workload.job import Framework, Job, Workload, arranged
+from treadle.workload.reading import (
+    MS_MAX,
+    TASKS_MAX,
+    Place,
+    Progress,
+    WorkloadError,
+    checked,
+    read_lines,
+    read_values,
+    wrong,
+)
+
+SCHEDULERS: Final = ("batch", "service")
+TABLES: Final[Mapping[str, str]] = {
+    "csizes": "tasks of a job",
+    "interarrival": "seconds between jobs",
+    "runtimes": "seconds that a task lasts",
+}
+START: Final = "init-cluster-state"
+OMEGA_JOBS_MAX: Final = 1_000_000
+SPAN_MS: Final = 3_600_000
+
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A job that runs when the simulation starts."""
+
+    id: str
+    scheduler: int
+    """0 batch, 1 service."""
+    tasks: int
+    demand: Mapping[str, float] = field(repr=False)
+    """Of one task."""
+    ends_ms: int | None = None
+    """None if the file does not say."""
+
+
+def read_omega(path: Path, progress: Progress | None = None, seed: int = 0, span_ms: int = SPAN_MS) -> Workload:
+    """Draw jobs from a folder of Omega's tables, as the simulator does when all its inputs are traces.
+
+    Gaps, numbers of tasks (rounded up) and durations are drawn independently for each scheduler, from 1,001 quantiles
+    with interpolation between neighbours; a task's shape is that of a job at the start. The jobs at the start arrive
+    at time 0 with what they have left, at most ``span_ms``.
+
+    Args:
+        path: the folder, or one of its files.
+        progress: called with the part that is done.
+        seed: of all chance.
+        span_ms: jobs arrive until then.
+
+    Raises:
+        WorkloadError: a table is missing or empty, a line is wrong, or more than a million jobs would arrive.
+    """
+    folder = path if path.is_dir() else path.parent
+    if seed < 0 or span_ms < 1:
+        raise WorkloadError("seed must not be negative, and span_ms at least 1")
+    running = read_omega_start(_the_file(folder, START, "the jobs at the start"))
+    tables = {table: _read_table(_the_file(folder, table, TABLES[table])) for table in TABLES}
+    jobs = [_started(job, span_ms) for job in running]
+    streams = np.random.SeedSequence(seed).spawn(len(SCHEDULERS))
+    for scheduler, name in enumerate(SCHEDULERS):
+        values = {table: found[scheduler] for table, found in tables.items()}
+        # Without a job of its own kind at the start, a scheduler's tasks are shaped like the other's.
+        shapes = [job.demand for job in running if job.scheduler == scheduler] or [job.demand for job in running]
+        jobs.extend(_drawn(name, values, shapes, np.random.default_rng(streams[scheduler]), span_ms))
+        if progress is not None:
+            progress((scheduler + 1) / len(SCHEDULERS))
+    return arranged(jobs)
+
+
+def read_omega_start(path: Path) -> list[RunningJob]:
+    """Read the jobs that run at the start.
+
+    Raises:
+        WorkloadError: a line is wrong, with its number and field, or there is no job.
+    """
+    rows: dict[str, RunningJob] = {}
+    ends: dict[str, int] = {}
+    for number, line in read_lines(path):
+        place = Place(path, number)
+        fields = line.split()
+        if (fields[0], len(fields)) == ("12", 6):
+            ends[fields[2]] = place.time_ms("time", fields[1])
+        elif (fields[0], len(fields)) == ("11", 8):
+            tasks = place.count("tasks", fields[5], least=1)
+            asked = {
+                "memory-mb": place.amount("ram", fields[7]) / tasks / 2**20,
+                "vcores": place.amount("cpu", fields[6]) / tasks,
+            }
+            service = fields[3] == "1" and place.count("class", fields[4]) > 1
+            rows[fields[2]] = RunningJob(fields[2], int(service), tasks, asked)
+        else:
+            raise place.wrong("", "a line has type 11 and 8 columns, or type 12 and 6 columns")
+    if not rows:
+        raise wrong(path, "", "no job runs at the start, so tasks have no shape")
+    return [RunningJob(job.id, job.scheduler, job.tasks, job.demand, ends.get(job.id)) for job in rows.values()]
+
+
+def _read_table(path: Path) -> list[Values]:
+    """Return the 1,001 quantiles of each scheduler's values."""
+    values: list[list[float]] = [[] for _ in SCHEDULERS]
+    for number, line in read_lines(path):
+        place = Place(path, number)
+        fields = line.split()
+        if len(fields) != 4 or fields[2] not in ("0", "1"):
+            raise place.wrong("", "a line has cell, policy, scheduler (0 batch, 1 service) and a value")
+        values[int(fields[2])].append(place.amount("value", fields[3]))
+    for name, found in zip(SCHEDULERS, values, strict=True):
+        if not found:
+            raise wrong(path, "", f"there is no value for the {name} scheduler")
+    return [np.quantile(found, np.linspace(0, 1, 1_001), method="lower") for found in values]
+
+
+def _drawn(
+    name: str,
+    values: Mapping[str, Values],
+    shapes: Sequence[Mapping[str, float]],
+    generator: np.random.Generator,
+    span_ms: int,
+) -> list[Job]:
+    jobs: list[Job] = []
+    if not values["interarrival"].any():
+        raise WorkloadError(f"all gaps between {name} jobs are 0: there would be no end of them")
+    at_ms = 1000 * _draw(values["interarrival"], generator)
+    while at_ms < span_ms:
+        if len(jobs) == OMEGA_JOBS_MAX:
+            raise WorkloadError(
+                f"more than {OMEGA_JOBS_MAX} {name} jobs arrive within {span_ms} ms; make the span shorter"
+            )
+        tasks = max(1, ceil(_draw(values["csizes"], generator)))
+        duration_ms = max(1, round(1000 * _draw(values["runtimes"], generator)))
+        demand = shapes[int(generator.integers(len(shapes)))]
+        job = f"{name}{len(jobs)}"
+        dag = Dag(job, (Stage(0, tasks, duration_ms, demand),))
+        jobs.append(Job(job, round(at_ms), dag, Framework.TEZ, queue=name))
+        at_ms += 1000 * _draw(values["interarrival"], generator)
+    return jobs
+
+
+def _started(job: RunningJob, span_ms: int) -> Job:
+    left_ms = max(1, min(span_ms, span_ms if job.ends_ms is None else job.ends_ms))
+    dag = Dag(f"start-{job.id}", (Stage(0, job.tasks, left_ms, job.demand),))
+    return Job(dag.name, 0, dag, Framework.TEZ, queue=SCHEDULERS[job.scheduler])
+
+
+def _draw(quantiles: Values, generator: np.random.Generator) -> float:
+    return float(np.interp(generator.random() * (len(quantiles) - 1), np.arange(len(quantiles)), quantiles))
+
+
+def _the_file(folder: Path, part: str, what: str) -> Path:
+    found = sorted(path for path in folder.glob(f"*{part}*.log*") if path.is_file())
+    if len(found) != 1:
+        have = ", ".join(path.name for path in found) or "none"
+        raise WorkloadError(f"{folder}: there should be one file *{part}*.log with {what}; there is {have}")
+    return found[0]
+
+
+COLUMNS = ("submit_s", "n_tasks", "mean_s", "durations_s")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EagleJob:
+    """A line of a trace; the mean is the one that it says."""
+
+    submit_ms: int
+    mean_s: float
+    durations_ms: npt.NDArray[np.int64]
+
+
+def eagle_jobs(path: Path, progress: Progress | None = None) -> Iterator[EagleJob]:
+    """Yield the jobs of a trace line by line.
+
+    Raises:
+        WorkloadError: a line that is none, with its number.
+    """
+    for number, line in read_lines(path, progress):
+        place = Place(path, number)
+        fields = line.split(None, 3)
+        if len(fields) < 3:
+            raise place.wrong("", f"{len(fields)} columns where at least {' '.join(COLUMNS[:3])} are wanted")
+        tasks = place.count("n_tasks", fields[1], least=1)
+        mean_s = place.amount("mean_s", fields[2])
+        durations = place.durations_ms("durations_s", fields[3] if len(fields) > 3 else "")
+        if len(durations) != tasks:
+            raise place.wrong("n_tasks", f"it is {tasks}, but {len(durations)} durations follow the mean")
+        yield EagleJob(place.time_ms("submit_s", fields[0]), mean_s, durations)
+
+
+def read_eagle(path: Path, progress: Progress | None = None, slot: Mapping[str, float] = CONTAINER) -> Workload:
+    """Read lines of ``submit_s n_tasks mean_s d1 ... dn``.
+
+    Durations keep the milliseconds they have (the simulators cut them to whole seconds). The given mean is not used:
+    a job's own durations say it exactly.
+
+    Args:
+        path: the trace.
+        progress: called with the part that is done.
+        slot: what a task asks for.
+
+    Raises:
+        WorkloadError: a line that is none, with its number.
+    """
+    jobs: list[Job] = []
+    for row in eagle_jobs(path, progress):
+        durations = row.durations_ms
+        stage = Stage(0, len(durations), round(float(np.mean(durations))), slot, durations_ms=durations)
+        name = f"job{len(jobs)}"
+        jobs.append(Job(name, row.submit_ms, Dag(name, (stage,)), Framework.TEZ))
+    return arranged(jobs)
+
+
+_MaybeMs = Annotated[int, Field(ge=-1, le=MS_MAX)]
+
+_MEMORY: Final = {"map": "mapreduce.map.memory.mb", "reduce": "mapreduce.reduce.memory.mb"}
+_VCORES: Final = {"map": "mapreduce.map.cpu.vcores", "reduce": "mapreduce.reduce.cpu.vcores"}
+
+
+PRIORITIES: Final = {"VERY_HIGH": 5, "HIGH": 4, "NORMAL": 3, "LOW": 2, "VERY_LOW": 1}
+"""Of applications, as MapReduce gives them to YARN (org.apache.hadoop.mapreduce.TypeConverter); others are 0."""
+
+
+class RumenLocation(BaseModel):
+    """Where a split lies: rack, then host."""
+
+    layers: list[str] = []
+
+
+class RumenAttempt(BaseModel):
+    """An attempt at a task; -1 is an unknown time."""
+
+    result: str | None = None
+    start_ms: _MaybeMs = Field(-1, alias="startTime")
+    finish_ms: _MaybeMs = Field(-1, alias="finishTime")
+
+    @property
+    def lasts_ms(self) -> int:
+        """How long it ran, -1 if that is not known."""
+        return self.finish_ms - self.start_ms if 0 <= self.start_ms <= self.finish_ms else -1
+
+
+class RumenTask(BaseModel):
+    """A map or a reduce."""
+
+    attempts: list[RumenAttempt] = []
+    locations: list[RumenLocation] | None = Field(None, alias="preferredLocations")
+
+    def duration_ms(self) -> int:
+        """Return how long the last attempt that succeeded ran, else the last whose times are known; -1 if none is."""
+        timed = [attempt for attempt in self.attempts if attempt.lasts_ms >= 0]
+        good = [attempt for attempt in timed if attempt.result in {"SUCCESS", "SUCCEEDED"}]
+        return (good or timed)[-1].lasts_ms if timed else -1
+
+    def hosts(self) -> tuple[str, ...]:
+        """Return the hosts that have its split."""
+        return tuple(place.layers[-1] for place in self.locations or () if place.layers)
+
+
+class RumenJob(BaseModel):
+    """A job (org.apache.hadoop.tools.rumen.LoggedJob)."""
+
+    id: str = Field(alias="jobID", min_length=1)
+    submit_ms: Annotated[int, Field(ge=0, le=MS_MAX)] = Field(alias="submitTime")
+    name: str | None = Field(None, alias="jobName")
+    user: str | None = None
+    queue: str | None = None
+    maps: list[RumenTask] = Field([], alias="mapTasks")
+    reduces: list[RumenTask] = Field([], alias="reduceTasks")
+    map_mb: int | None = Field(None, alias="jobMapMB")
+    reduce_mb: int | None = Field(None, alias="jobReduceMB")
+    priority: str | None = None
+    properties: dict[str, str | None] | None = Field(None, alias="jobProperties")
+
+    def tags(self) -> tuple[str, ...]:
+        """Return the tags that its configuration gave its application."""
+        said = (self.properties or {}).get("mapreduce.job.tags") or ""
+        return tuple(tag.strip() for tag in said.split(",") if tag.strip())
+
+    def demand(self, kind: str) -> dict[str, float]:
+        """Return what a map or a reduce asked for, where the trace says it; else SLS's default container."""
+        said = self.properties or {}
+        memory = self.map_mb if kind == "map" else self.reduce_mb
+        asked = {"memory-mb": str(memory) if memory else said.get(_MEMORY[kind]), "vcores": said.get(_VCORES[kind])}
+        return {
+            name: float(text) if text is not None and text.isdigit() and int(text) > 0 else CONTAINER[name]
+            for name, text in asked.items()
+        }
+
+
+def read_rumen(path: Path, progress: Progress | None = None) -> Workload:
+    """Read a Rumen job trace; the first submission becomes time 0 (docs/workloads.md has how each field maps).
+
+    Tasks no attempt of which has a known duration are left out, and jobs of no other tasks; the notes say how many.
+
+    Raises:
+        WorkloadError: the file is no JSON, a job is wrong (with its line and field), or no job is left.
+    """
+    found: list[tuple[RumenJob, Job]] = []
+    lost_tasks = lost_jobs = 0
+    for line, value in read_values(path, progress):
+        where = f"line {line}"
+        record = checked(RumenJob, value, path, where)
+        job, lost = _rumen_job(record)
+        lost_tasks += lost
+        if job is None:
+            lost_jobs += 1
+        else:
+            found.append((record, job))
+    if not found:
+        raise wrong(path, "", "there is no job in it with a task that has run")
+    first_ms = min(record.submit_ms for record, _ in found)
+    jobs = [replace(job, arrival_ms=record.submit_ms - first_ms) for record, job in found]
+    notes = []
+    if lost_tasks:
+        notes.append(f"{counted(lost_tasks, 'task')} never ran as far as the trace says: left out")
+    if lost_jobs:
+        notes.append(f"{counted(lost_jobs, 'job')} without a task that ran: left out")
+    return arranged(jobs, notes)
+
+
+def _rumen_job(record: RumenJob) -> tuple[Job | None, int]:
+    """Return the job without its place in time, None if no task is left, and how many tasks were lost."""
+    stages: list[Stage] = []
+    hosts = {}
+    lost = 0
+    kinds: Sequence[tuple[str, list[RumenTask]]] = (("map", record.maps), ("reduce", record.reduces))
+    for kind, tasks in kinds:
+        ran = [(duration_ms, task.hosts()) for task in tasks if (duration_ms := task.duration_ms()) >= 0]
+        lost += len(tasks) - len(ran)
+        if not ran:
+            continue
+        durations = np.maximum(1, np.array([duration_ms for duration_ms, _ in ran], np.int64))
+        number = len(stages)
+        stages.append(
+            Stage(
+                number,
+                len(ran),
+                round(float(durations.mean())),
+                record.demand(kind),
+                tuple(range(number)),
+                durations_ms=durations,
+                name=kind,
+            )
+        )
+        if any(where for _, where in ran):
+            hosts[number] = tuple(where for _, where in ran)
+    if not stages:
+        return None, lost
+    dag = Dag(record.id, tuple(stages))
+    names = (record.name or "", record.user or "", record.queue or "")
+    priority = PRIORITIES.get((record.priority or "").upper(), 0)
+    return Job(record.id, 0, dag, Framework.MAPREDUCE, *names, record.tags(), hosts, priority), lost
+
+
+COPIES_MAX: Final = 1_000_000
+
+Ms = Annotated[int, Field(ge=0, le=MS_MAX)]
+Copies = Annotated[int, Field(le=COPIES_MAX)]
+
+_FRAMEWORKS: Final = {"mapreduce": Framework.MAPREDUCE, "dag": Framework.TEZ, "stream": Framework.TEZ}
+_NO_RESOURCES: Final = {
+    "container.host",
+    "container.start.ms",
+    "container.end.ms",
+    "container.duration.ms",
+    "container.priority",
+    "container.type",
+    "container.execution.type",
+    "container.allocation.id",
+    "container.request.delay",
+}
+
+
+class SlsTask(BaseModel):
+    """A container of a job, or several alike. Numbers may be written as strings, as SLS allows."""
+
+    model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True)
+
+    host: str = Field("", alias="container.host")
+    start_ms: int | None = Field(None, alias="container.start.ms")
+    end_ms: int | None = Field(None, alias="container.end.ms")
+    duration_ms: Ms | None = Field(None, validation_alias=AliasChoices("container.duration.ms", "duration.ms", "c.dur"))
+    priority: int = Field(20, alias="container.priority")
+    type: str = Field("map", alias="container.type")
+    count: Copies = Field(1, validation_alias=AliasChoices("count", "c.nr"))
+    request_delay_ms: int = Field(0, alias="container.request.delay")
+
+    @model_validator(mode="after")
+    def _has_a_duration(self) -> SlsTask:
+        if not 0 < self.lasts_ms <= MS_MAX:
+            raise ValueError(
+                "a task needs a duration above 0: container.duration.ms, or container.start.ms before container.end.ms"
+            )
+        return self
+
+    @property
+    def lasts_ms(self) -> int:
+        """How long it runs, 0 if the fields do not say it; SLS's order of fields."""
+        if self.duration_ms is not None:
+            return self.duration_ms
+        return 0 if self.start_ms is None or self.end_ms is None else self.end_ms - self.start_ms
+
+    def demand(self) -> dict[str, float]:
+        """Return what it asks for: each ``container.RESOURCE``, else the simulator's default container.
+
+        Raises:
+            ValueError: an amount is no number, or is negative.
+        """
+        asked = dict(CONTAINER)
+        for key, value in (self.model_extra or {}).items():
+            name = "memory-mb" if key == "c.mem" else key.removeprefix("container.")
+            if key == "c.mem" or (key.startswith("container.") and key not in _NO_RESOURCES):
+                asked[name] = float(value)
+                if not 0.0 <= asked[name] < float("inf"):
+                    raise ValueError
+        return asked
+
+
+class SlsJob(BaseModel):
+    """A job of the stream."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+
+    type: str = Field("mapreduce", validation_alias=AliasChoices("yarn.sls.am.type", "am.type"))
+    start_ms: Ms = Field(0, alias="job.start.ms")
+    queue: str = Field("", alias="job.queue.name")
+    id: str = Field("", alias="job.id")
+    user: str = Field("default", alias="job.user")
+    count: Copies = Field(1, alias="job.count")
+    tasks: list[SlsTask] = Field(alias="job.tasks", min_length=1)
+
+
+@dataclass
+class _Group:
+    """Tasks that ask for the same at the same priority."""
+
+    demand: dict[str, float]
+    durations_ms: list[int] = field(default_factory=list)
+    hosts: list[tuple[str, ...]] = field(default_factory=list)
+
+
+def read_sls(path: Path, progress: Progress | None = None) -> Workload:
+    """Read a stream of SLS jobs (docs/workloads.md has how each field maps).
+
+    Raises:
+        WorkloadError: the file is no JSON, a job is wrong (with its line and field), or there is no job.
+    """
+    jobs: list[Job] = []
+    delayed = tasks = 0
+    ids: dict[str, int] = {}
+    for line, value in read_values(path, progress):
+        if isinstance(value, dict) and "job.tasks" not in value and {"num.nodes", "num.racks"} & value.keys():
+            continue  # SLS takes the cluster's size from such an object
+        where = f"line {line}"
+        job = checked(SlsJob, value, path, where)
+        if job.type not in _FRAMEWORKS:
+            known = ", ".join(_FRAMEWORKS)
+            raise wrong(path, where, f"yarn.sls.am.type: {job.type!r} is none of {known}")
+        delayed += sum(task.request_delay_ms > 0 for task in job.tasks)
+        tasks += max(1, job.count) * sum(max(1, task.count) for task in job.tasks)
+        if tasks > TASKS_MAX:
+            raise wrong(path, where, f"job.count, count: all jobs together have more than {TASKS_MAX} tasks")
+        stages, hosts = _stages(job, path, where)
+        for _ in range(max(1, job.count)):
+            name = _unused(job.id or f"job{len(jobs)}", ids)
+            dag = Dag(name, stages)
+            jobs.append(
+                Job(name, job.start_ms, dag, _FRAMEWORKS[job.type], name, job.user, job.queue, hosts=dict(hosts))
+            )
+    if not jobs:
+        raise wrong(path, "", "there is no job in it")
+    which = counted(delayed, "task")
+    note = f"container.request.delay of {which} is not kept: all are asked for with the rest of their job"
+    return arranged(jobs, (note,) if delayed else ())
+
+
+def _stages(job: SlsJob, path: Path, where: str) -> tuple[tuple[Stage, ...], dict[int, tuple[tuple[str, ...], ...]]]:
+    groups: dict[Any, _Group] = {}
+    for number, task in enumerate(job.tasks):
+        try:
+            demand = task.demand()
+        except (TypeError, ValueError):
+            text = "what a container asks for must be a number, 0 or more"
+            raise wrong(path, where, f"job.tasks[{number}]: container.*: {text}") from None
+        # Maps before reduces, which wait for them; all else in the order of the file.
+        key = (task.type == "reduce", task.type, task.priority, tuple(sorted(demand.items())))
+        group = groups.setdefault(key, _Group(demand))
+        copies = max(1, task.count)
+        group.durations_ms.extend([task.lasts_ms] * copies)
+        host = task.host.rpartition("/")[2]
+        group.hosts.extend([(host,) if host else ()] * copies)
+    stages: list[Stage] = []
+    hosts = {}
+    maps: list[int] = []
+    for (reduces, kind, *_), group in sorted(groups.items(), key=lambda item: item[0][0]):
+        durations = np.array(group.durations_ms, np.int64)
+        parents = tuple(maps) if reduces and job.type == "mapreduce" else ()
+        number = len(stages)
+        if kind == "map":
+            maps.append(number)
+        mean_ms = round(float(durations.mean()))
+        stages.append(Stage(number, len(durations), mean_ms, group.demand, parents, durations_ms=durations, name=kind))
+        if any(group.hosts):
+            hosts[number] = tuple(group.hosts)
+    return tuple(stages), hosts
+
+
+def _unused(name: str, ids: dict[str, int]) -> str:
+    """Return a name not given before: name, name_2, name_3, ..."""
+    while True:
+        ids[name] = count = ids.get(name, 0) + 1
+        if count == 1:
+            return name
+        name = f"{name}_{count}"
+
+
+JOBS_MAX: Final = 100_000
+
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Sample(BaseModel):
+    """A number that is constant, drawn around a mean, or one of a list (SynthTraceJobProducer.Sample)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    val: Finite | None = None
+    std: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    dist: Literal["LOGNORM", "NORM"] | None = None
+    discrete: list[Finite] | None = None
+    weights: list[Weight] | None = None
+
+    @model_validator(mode="after")
+    def _is_one_of_the_three(self) -> Sample:
+        if self.val is None:
+            if not self.discrete:
+                raise ValueError("give val, val with std, or discrete")
+            if self.weights is not None and (len(self.weights) != len(self.discrete) or not sum(self.weights) > 0):
+                raise ValueError("weights must be as many as discrete, and one of them above 0")
+        elif self.discrete is not None or self.weights is not None or (self.std is None and self.dist is not None):
+            raise ValueError("val goes alone or with std and dist; discrete goes with weights")
+        return self
+
+    def draw(self, generator: np.random.Generator, count: int) -> npt.NDArray[np.float64]:
+        """Return ``count`` numbers; as in SLS, a deviation of 0 means a sixth of the mean."""
+        if self.val is None:
+            chances = None if self.weights is None else np.array(self.weights) / sum(self.weights)
+            return np.asarray(generator.choice(np.array(self.discrete, np.float64), count, p=chances))
+        if self.std is None or self.val <= 0:
+            return np.full(count, self.val)
+        deviation = self.std or self.val / 6
+        if self.dist == "NORM":
+            return generator.normal(self.val, deviation, count)
+        variance = log1p(deviation**2 / self.val**2)
+        return generator.lognormal(log(self.val) - variance / 2, sqrt(variance), count)
+
+    def whole(self, generator: np.random.Generator, least: int, most: int) -> int:
+        """Return one whole number between bounds."""
+        return int(np.clip(np.rint(self.draw(generator, 1)[0]), least, most))
+
+
+class SynthTask(BaseModel):
+    """A kind of container of a job class."""
+
+    type: str = "map"
+    count: Sample
+    time: Sample
+    max_memory: Sample
+    max_vcores: Sample
+    priority: int = 0
+
+
+class JobClass(BaseModel):
+    """Jobs that are drawn alike."""
+
+    class_name: str
+    user_name: str = ""
+    class_weight: Weight = 0.0
+    type: str = "mapreduce"
+    tasks: list[SynthTask]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_the_older_form(cls, value: Any) -> Any:
+        """Put the fields of the older form (mtasks_avg, rtime_stddev, ...) as SLS itself does."""
+        if not isinstance(value, dict) or value.get("tasks") is not None or "mtasks_avg" not in value:
+            return value
+
+        def sample(field: str) -> dict[str, Any]:
+            return {"val": value.get(f"{field}_avg", 0), "std": value.get(f"{field}_stddev", 0)}
+
+        kinds = (("map", "m", 20), ("reduce", "r", 10))
+        tasks = [
+            {
+                "type": kind,
+                "count": sample(f"{letter}tasks"),
+                "time": sample(f"{letter}time"),
+                "max_memory": sample(f"{kind}_max_memory"),
+                "max_vcores": sample(f"{kind}_max_vcores"),
+                "priority": priority,
+            }
+            for kind, letter, priority in kinds
+        ]
+        return {**value, "type": "mapreduce", "tasks": tasks}
+
+
+class TimeSample(BaseModel):
+    """From ``time`` seconds to the next entry's time jobs arrive with this weight."""
+
+    time: Annotated[int, Field(ge=0, le=MS_MAX // 1000)]
+    weight: Weight
+
+
+class SynthWorkload(BaseModel):
+    """Job classes of one queue."""
+
+    workload_name: str = ""
+    workload_weight: Weight
+    queue_name: str = ""
+    job_classes: list[JobClass] = Field(min_length=1)
+    time_distribution: list[TimeSample] = Field(min_length=1)
+
+
+class SynthTrace(BaseModel):
+    """The whole file."""
+
+    num_jobs: Annotated[int, Field(ge=1, le=JOBS_MAX)]
+    rand_seed: int = 0
+    workloads: list[SynthWorkload] = Field(min_length=1)
+
+
+def read_synth(path: Path, progress: Progress | None = None, seed: int | None = None) -> Workload:
+    """Draw the jobs that a SYNTH file describes.
+
+    They have the distributions of SLS, but not the same numbers, which depend on Java's generator.
+
+    Args:
+        path: the file.
+        progress: called with the part that is done.
+        seed: instead of the file's ``rand_seed``.
+
+    Raises:
+        WorkloadError: the file is no JSON or does not fit, with the field.
+    """
+    values = list(read_values(path))
+    if len(values) != 1:
+        raise wrong(path, "", f"it should have one JSON object, not {len(values)}")
+    trace = checked(SynthTrace, values[0][1], path, "")
+    where = _first_problem(trace)
+    if where:
+        raise wrong(path, where[0], where[1])
+    # A negative seed is one for Java; numpy wants none.
+    generator = np.random.default_rng(abs(trace.rand_seed if seed is None else seed))
+    made = []
+    tasks = 0
+    for number in range(trace.num_jobs):
+        work = trace.workloads[_weighted(generator, [work.workload_weight for work in trace.workloads])]
+        kind = work.job_classes[_weighted(generator, [kind.class_weight for kind in work.job_classes])]
+        arrival_ms = 1000 * _arrival_s(generator, work.time_distribution)
+        job = _job(generator, kind, work.queue_name, f"{kind.class_name}_{number:06d}", arrival_ms)
+        made.append(job)
+        tasks += job.dag.tasks if job else 0
+        if tasks > TASKS_MAX:
+            raise wrong(path, f"class {kind.class_name}", f"count: the jobs drawn have more than {TASKS_MAX} tasks")
+        if progress is not None and number % 100 == 99:
+            progress((number + 1) / trace.num_jobs)
+    notes = []
+    if empty := sum(job is None for job in made):
+        notes.append(f"{counted(empty, 'job')} drawn without tasks: left out")
+    return arranged((job for job in made if job is not None), notes)
+
+
+def _first_problem(trace: SynthTrace) -> tuple[str, str] | None:
+    """Return a place and what is wrong there, where single fields are right but not together."""
+    if not sum(work.workload_weight for work in trace.workloads) > 0:
+        return "workloads", "workload_weight: one must be above 0"
+    for index, work in enumerate(trace.workloads):
+        if not sum(kind.class_weight for kind in work.job_classes) > 0:
+            return f"workloads[{index}].job_classes", "class_weight: one must be above 0"
+        if not sum(at.weight for at in work.time_distribution) > 0:
+            return f"workloads[{index}].time_distribution", "weight: one must be above 0"
+        for kind in work.job_classes:
+            if kind.type not in _FRAMEWORKS:
+                known = ", ".join(_FRAMEWORKS)
+                return f"workloads[{index}].job_classes", f"type: {kind.type!r} is none of {known}"
+    return None
+
+
+def _job(generator: np.random.Generator, kind: JobClass, queue: str, name: str, arrival_ms: int) -> Job | None:
+    """Draw one job, None if it has no task."""
+    stages: list[Stage] = []
+    maps: list[int] = []
+    # Reduces wait for the maps, so they come last, whatever their order in the file.
+    for task in sorted(kind.tasks, key=lambda task: task.type == "reduce"):
+        count = task.count.whole(generator, 0, TASKS_MAX)
+        demand = {
+            "memory-mb": float(task.max_memory.whole(generator, 1024, 2**40)),  # SLS gives no less than 1,024 MB
+            "vcores": float(task.max_vcores.whole(generator, 1, 2**20)),
+        }
+        if not count:
+            continue
+        durations = np.clip(np.rint(task.time.draw(generator, count)), 1, MS_MAX).astype(np.int64)
+        parents = tuple(maps) if task.type == "reduce" and kind.type == "mapreduce" else ()
+        number = len(stages)
+        if task.type == "map":
+            maps.append(number)
+        mean_ms = round(float(durations.mean()))
+        stages.append(Stage(number, count, mean_ms, demand, parents, durations_ms=durations, name=task.type))
+    if not stages:
+        return None
+    dag = Dag(name, tuple(stages))
+    return Job(name, arrival_ms, dag, _FRAMEWORKS[kind.type], kind.class_name, kind.user_name, queue)
+
+
+def _arrival_s(generator: np.random.Generator, times: list[TimeSample]) -> int:
+    index = _weighted(generator, [at.weight for at in times])
+    start = times[index].time
+    end = times[min(index + 1, len(times) - 1)].time
+    return start + (int(generator.integers(end - start)) if end > start else 0)
+
+
+def _weighted(generator: np.random.Generator, weights: list[float]) -> int:
+    """Return an index with a chance in proportion to its weight (SynthUtils.getWeighted)."""
+    bounds = np.cumsum(weights)
+    return int(np.searchsorted(bounds, generator.random() * bounds[-1], side="right"))
