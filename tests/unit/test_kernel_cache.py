@@ -155,7 +155,7 @@ def test_whatever_is_compiled_lies_where_the_name_of_its_cache_comes_from(
 ) -> None:
     uses = re.compile(rf"^from treadle\.compiled\.{compiler} import .*\b(kernel|inner)\b", re.MULTILINE)
     files = {file for file in PACKAGE.rglob("*.py") if uses.search(file.read_text("utf-8"))}
-    assert len(files) > 5
+    assert len(files) > 3
     assert files - trees_behind(*roots).keys() - {PACKAGE / "compiled" / "simulator.py"} == set()
 
 
