@@ -52,7 +52,7 @@ final class ContainerSection {
     long[] values = draft.section(Section.CONTAINERS).i64(number(id, its ? attempt : null))
         .i32(its ? attempt.index : -1).i32(step.requestKey == null ? 0 : step.requestKey.getPriority().getPriority())
         .i32(nodes.index(step.node)).u8(step.kind).i64(step.timeMs).i64(step.createdMs).i32(step.exitStatus)
-        .flag(ours).flag(step.am).amounts(step.capability).endIfOther(null);
+        .flag(ours).flag(step.am).amounts(step.capability).end();
     if (step.kind == ContainerStep.COMPLETED) {
       treadles.remove(id);
     } else if (its) {
@@ -101,10 +101,12 @@ final class ContainerSection {
   private boolean writeAgain(Draft draft, ApplicationSection.Row row, ContainerId id, int kind, long timeMs, int exit) {
     long[] sent = row.containersAlive.get(id);
     if (sent != null) {
-      sent[EVENT] = kind;
-      sent[TIME] = timeMs;
-      sent[EXIT_STATUS] = exit;
-      draft.section(Section.CONTAINERS).write(sent);
+      // it may be in this frame: the row that is sent stays as it is
+      long[] again = sent.clone();
+      again[EVENT] = kind;
+      again[TIME] = timeMs;
+      again[EXIT_STATUS] = exit;
+      draft.section(Section.CONTAINERS).write(again);
       if (kind == ContainerStep.COMPLETED) {
         row.containersAlive.remove(id);
         treadles.remove(id);

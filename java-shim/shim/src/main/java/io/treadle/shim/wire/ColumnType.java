@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.wire;
 
+import java.util.Arrays;
+
 /** The types of columns on the wire (docs/wire-format.md). */
 public enum ColumnType {
   /** One byte, 0 to 255. */
-  U8(1),
+  U8("u8", 1),
   /** A signed number of four bytes. */
-  I32(4),
+  I32("i32", 4),
   /** A signed number of eight bytes. */
-  I64(8),
+  I64("i64", 8),
   /** The index of a text, as {@link #I32}. */
-  NAME(4),
+  NAME("name", 4),
   /** As many columns of {@link #I64} as there are resource types. */
-  RESOURCES(8);
+  RESOURCES("R*i64", 8);
 
+  private final String text;
   private final int width;
 
-  ColumnType(int width) {
+  ColumnType(String text, int width) {
+    this.text = text;
     this.width = width;
   }
 
@@ -25,20 +29,9 @@ public enum ColumnType {
     return width;
   }
 
+  /** The type as the schema writes it. */
   static ColumnType parse(String text) {
-    switch (text) {
-      case "u8":
-        return U8;
-      case "i32":
-        return I32;
-      case "i64":
-        return I64;
-      case "name":
-        return NAME;
-      case "R*i64":
-        return RESOURCES;
-      default:
-        throw new IllegalArgumentException("no type of columns: " + text);
-    }
+    return Arrays.stream(values()).filter(type -> type.text.equals(text)).findFirst()
+        .orElseThrow(() -> new IllegalArgumentException("no type of columns: " + text));
   }
 }

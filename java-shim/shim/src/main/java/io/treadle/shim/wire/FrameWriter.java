@@ -98,10 +98,9 @@ public final class FrameWriter {
     Part part = new Part();
     parts.add(part);
     for (SectionWriter section : sections) {
-      section.seal();
       int row = 0;
       while (row < section.rows()) {
-        int count = section.fitting(row, (long) maxBytes - part.bytes);
+        int count = section.fitting(row, maxBytes - part.bytes);
         boolean split = count < section.rows() - row;
         if (split && section.section().isWhole() || count == 0) {
           if (part.ranges.isEmpty()) {

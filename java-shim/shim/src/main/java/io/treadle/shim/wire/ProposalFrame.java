@@ -4,9 +4,7 @@ package io.treadle.shim.wire;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.CharBuffer;
 import java.nio.charset.CharacterCodingException;
-import java.nio.charset.CodingErrorAction;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.BitSet;
@@ -157,13 +155,12 @@ public final class ProposalFrame {
       throw new IOException("an answer of " + bytes.length + " bytes whose columns of what is held back do not fit");
     }
     if (statusBytes < 0 || HEADER_BYTES + 4L * columns * rows + held + statusBytes != bytes.length) {
-      throw new IOException("an answer of " + bytes.length + " bytes for " + rows
-          + " proposals and a status"
-          + " of " + statusBytes + " bytes");
+      throw new IOException("an answer of " + bytes.length + " bytes for " + rows + " proposals and a status of "
+          + statusBytes + " bytes");
     }
     if (statusBytes > STATUS_BYTES_MAX) {
-      throw new IOException("an answer with a status of " + statusBytes + " bytes; at most "
-          + STATUS_BYTES_MAX + " are taken");
+      throw new IOException("an answer with a status of " + statusBytes + " bytes; at most " + STATUS_BYTES_MAX
+          + " are taken");
     }
     if (buffer.getLong(24) < 0) {
       throw new IOException("an answer that took " + buffer.getLong(24) + " microseconds");
@@ -212,11 +209,7 @@ public final class ProposalFrame {
 
   private static String text(byte[] bytes, int from, int length) throws IOException {
     try {
-      CharBuffer decoded = StandardCharsets.UTF_8.newDecoder()
-          .onMalformedInput(CodingErrorAction.REPORT)
-          .onUnmappableCharacter(CodingErrorAction.REPORT)
-          .decode(ByteBuffer.wrap(bytes, from, length));
-      return decoded.toString();
+      return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes, from, length)).toString();
     } catch (CharacterCodingException e) {
       throw new IOException("an answer whose status is not UTF-8");
     }

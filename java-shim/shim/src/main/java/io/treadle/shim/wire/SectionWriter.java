@@ -1,54 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.wire;
 
-import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceInformation;
 
 /**
  * Collects the rows of one section. A row's values are given one after another in the order of the schema, each by
- * the method of its column's type, and ended by {@link #end()}, {@link #endIfOther} or {@link #row()}.
+ * the method of its column's type, and ended by {@link #end()}, {@link #endIfOther}, {@link #row()} or
+ * {@link #rowIfOther}. Rows that were returned must not be changed until the frame is made.
  */
 public final class SectionWriter {
   /** Bytes of a section's header. */
   static final int HEADER_BYTES = 12;
 
-  private static final int KEPT_ROWS = 1 << 16;
-
   private final Section section;
   private final int resources;
-  private final Column[] columns;
-  private final long[] values;
+  /** Bytes of a value, by column. */
+  private final int[] widths;
   private final int rowBytes;
-  private final ByteArrayOutputStream texts = new ByteArrayOutputStream();
-  private byte[] textBytes = new byte[0];
+  private final long[] values;
   private int cursor;
-  private int rows;
+  private List<long[]> rows = new ArrayList<>();
+  /** The texts of {@link Section#STRINGS}, one a row. */
+  private List<byte[]> texts = new ArrayList<>();
 
   SectionWriter(Section section, int resources) {
     this.section = section;
     this.resources = resources;
-    List<ColumnType> types = section.columnTypes();
-    int count = 0;
-    for (ColumnType type : types) {
-      count += type == ColumnType.RESOURCES ? resources : 1;
-    }
-    columns = new Column[count];
-    values = new long[count];
-    int next = 0;
-    int bytes = 0;
-    for (ColumnType type : types) {
-      int copies = type == ColumnType.RESOURCES ? resources : 1;
-      for (int i = 0; i < copies; i++) {
-        columns[next++] = new Column(type);
-        bytes += type.width();
-      }
-    }
-    rowBytes = bytes;
+    widths = section.columnTypes().stream()
+        .flatMapToInt(type -> type == ColumnType.RESOURCES
+            ? IntStream.generate(type::width).limit(resources) : IntStream.of(type.width()))
+        .toArray();
+    rowBytes = Arrays.stream(widths).sum();
+    values = new long[widths.length];
   }
 
   /** The next value of the row, a {@code u8}. */
@@ -96,15 +86,15 @@ public final class SectionWriter {
   /** A whole row of {@link Section#STRINGS}. */
   void text(int index, String text) {
     byte[] encoded = text.getBytes(StandardCharsets.UTF_8);
-    i32(encoded.length).i32(index);
-    texts.write(encoded, 0, encoded.length);
-    end();
+    texts.add(encoded);
+    i32(encoded.length).i32(index).end();
   }
 
-  /** Ends a row. */
-  public void end() {
-    endOfRow();
-    write(values);
+  /** Ends a row; returns its values. */
+  public long[] end() {
+    long[] row = row();
+    write(row);
+    return row;
   }
 
   /**
@@ -114,12 +104,12 @@ public final class SectionWriter {
    * @return the values of the row
    */
   public long[] endIfOther(long[] before) {
-    long[] now = rowIfOther(before);
-    if (now == null) {
+    long[] row = rowIfOther(before);
+    if (row == null) {
       return before;
     }
-    write(now);
-    return now;
+    write(row);
+    return row;
   }
 
   /** Ends a row, which is left out; returns its values, for {@link #write}, null if they are those of another one. */
@@ -136,52 +126,42 @@ public final class SectionWriter {
 
   /** Adds a row of these values. */
   public void write(long[] row) {
-    for (int i = 0; i < columns.length; i++) {
-      columns[i].put(row[i]);
-    }
-    rows++;
+    rows.add(row);
   }
 
   private void endOfRow() {
-    if (cursor != columns.length) {
-      throw new IllegalStateException(section + " has " + columns.length + " columns, a row had " + cursor + " values");
+    if (cursor != values.length) {
+      throw new IllegalStateException(section + " has " + values.length + " columns, a row had " + cursor + " values");
     }
     cursor = 0;
   }
 
   /** Rows collected. */
   public int rows() {
-    return rows;
+    return rows.size();
   }
 
   Section section() {
     return section;
   }
 
+  /** Forgets the rows, and gives back their memory. */
   void clear() {
-    for (Column column : columns) {
-      column.clear(KEPT_ROWS);
-    }
-    texts.reset();
-    textBytes = new byte[0];
+    rows = new ArrayList<>();
+    texts = new ArrayList<>();
     cursor = 0;
-    rows = 0;
   }
 
-  /** To be called once all rows are there and before {@link #fitting} and {@link #copy}. */
-  void seal() {
-    textBytes = texts.size() == 0 ? new byte[0] : texts.toByteArray();
+  private int bytes(int row) {
+    return rowBytes + (section == Section.STRINGS ? texts.get(row).length : 0);
   }
 
   /** How many rows from {@code from} on fit in some bytes, with the section's header. */
-  int fitting(int from, long bytes) {
-    long room = bytes - HEADER_BYTES;
-    if (section != Section.STRINGS) {
-      return (int) Math.max(0, Math.min(rows - from, room / rowBytes));
-    }
+  int fitting(int from, int bytes) {
+    int room = bytes - HEADER_BYTES;
     int row = from;
-    while (row < rows && room >= rowBytes + columns[0].intAt(row)) {
-      room -= rowBytes + columns[0].intAt(row);
+    while (row < rows.size() && room >= bytes(row)) {
+      room -= bytes(row);
       row++;
     }
     return row - from;
@@ -189,15 +169,9 @@ public final class SectionWriter {
 
   /** Bytes of some rows, with the section's header. */
   int bytes(int from, int count) {
-    return HEADER_BYTES + count * rowBytes + textBytes(from, count);
-  }
-
-  private int textBytes(int from, int count) {
-    int sum = 0;
-    if (section == Section.STRINGS) {
-      for (int row = from; row < from + count; row++) {
-        sum += columns[0].intAt(row);
-      }
+    int sum = HEADER_BYTES;
+    for (int row = from; row < from + count; row++) {
+      sum += bytes(row);
     }
     return sum;
   }
@@ -208,12 +182,26 @@ public final class SectionWriter {
     target.putShort((short) 0);
     target.putInt(count);
     target.putInt(bytes(from, count) - HEADER_BYTES);
-    for (Column column : columns) {
-      column.copy(from, count, target);
+    for (int column = 0; column < widths.length; column++) {
+      for (int row = from; row < from + count; row++) {
+        put(target, widths[column], rows.get(row)[column]);
+      }
     }
     if (section == Section.STRINGS) {
-      int start = textBytes(0, from);
-      target.put(Arrays.copyOfRange(textBytes, start, start + textBytes(from, count)));
+      texts.subList(from, from + count).forEach(target::put);
+    }
+  }
+
+  private static void put(ByteBuffer target, int width, long value) {
+    switch (width) {
+      case 1:
+        target.put((byte) value);
+        break;
+      case 4:
+        target.putInt((int) value);
+        break;
+      default:
+        target.putLong(value);
     }
   }
 }
