@@ -14,7 +14,7 @@ public interface Engine extends AutoCloseable {
    */
   byte[] decide(byte[] frame) throws IOException;
 
-  /** Ends it, and a {@link #decide} that goes on in another thread. Any thread. */
+  /** Ends it, and a {@link #decide} that goes on in another thread. Any thread, more than once. */
   @Override
   void close();
 }

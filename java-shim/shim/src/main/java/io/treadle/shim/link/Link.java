@@ -3,7 +3,6 @@ package io.treadle.shim.link;
 
 import io.treadle.shim.Log;
 import io.treadle.shim.Printable;
-import io.treadle.shim.Rate;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
@@ -17,8 +16,8 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
 /**
- * The thread that talks to an engine, one for a scheduler: what begins and ends conversations, and when the next of its
- * {@link Ticks} is. It is the only thread that waits for Python. A tick comes at once when something changed, but at
+ * The thread that talks to an engine, one for a scheduler: what begins and ends a {@link Conversation}, and when its
+ * next tick is. It is the only thread that waits for Python. A tick comes at once when something changed, but at
  * least {@code tick-ms} after the last (up to 200 ms if its answer was only observed), and every quarter of a lease
  * when nothing does, so that the lease goes on.
  *
@@ -36,28 +35,18 @@ public final class Link implements Runnable {
   private static final int FAILURES_COUNTED = 16;
   /** A connection that has lasted so long makes up for earlier failures. */
   private static final long STEADY_NANOS = TimeUnit.SECONDS.toNanos(10);
-  /** So many snapshots in a short time, and then one in ten seconds, an engine gets that asks for them. */
-  private static final int RESENDS = 5;
-  private static final long RESEND_EVERY_NANOS = TimeUnit.SECONDS.toNanos(10);
 
-  private final Mirror mirror;
   private final Lease lease;
   private final EngineSource source;
-  private final AnswerHandler handler;
   private final ShimMetrics metrics;
   private final Thread thread;
-  private final EngineWait wait = new EngineWait();
-  private final StateLog states;
-  private final Rate resends = new Rate(System::nanoTime, RESENDS, RESEND_EVERY_NANOS);
-  private final StatusReports reports;
-  private final Ticks ticks;
+  private final StateLog states = new StateLog(System::nanoTime);
+  private final Conversation conversation;
 
   private volatile LinkSettings settings;
   private volatile boolean signalled;
 
-  private Conversation conversation;
   private LinkSettings conversed;
-  private long epoch;
   private long conversingSinceNanos;
   private int failures;
 
@@ -69,17 +58,13 @@ public final class Link implements Runnable {
    */
   public Link(String name, Mirror mirror, Lease lease, EngineSource source, AnswerHandler handler, ShimMetrics metrics,
       BooleanSupplier mayCommit, LinkSettings settings) {
-    this.mirror = mirror;
     this.lease = lease;
     this.source = source;
-    this.handler = handler;
     this.metrics = metrics;
     this.settings = settings;
-    this.states = new StateLog(System::nanoTime);
-    this.reports = new StatusReports(System::nanoTime, mirror, handler, metrics, states);
     this.thread = new Thread(this, name);
     this.thread.setDaemon(true);
-    this.ticks = new Ticks(mirror, lease, handler, metrics, mayCommit, states, reports, wait, this::signal);
+    this.conversation = new Conversation(mirror, lease, handler, metrics, mayCommit, states, this::signal);
   }
 
   /** Starts the thread. */
@@ -108,15 +93,11 @@ public final class Link implements Runnable {
 
   /** Has the thread, the conversation and the sidecar end, and waits for that a few seconds at most. */
   public void stop() {
-    wait.stop();
+    conversation.stop();
     LockSupport.unpark(thread);
-    boolean interrupted = false;
     try {
       thread.join(STOP_TIMEOUT_MS);
     } catch (InterruptedException e) {
-      interrupted = true;
-    }
-    if (interrupted) {
       Thread.currentThread().interrupt();
     }
   }
@@ -124,7 +105,7 @@ public final class Link implements Runnable {
   @Override
   public void run() {
     try {
-      while (!wait.isStopping()) {
+      while (!conversation.isStopping()) {
         long begin = System.nanoTime();
         pause(begin, safeStep());
       }
@@ -153,11 +134,11 @@ public final class Link implements Runnable {
       if (now.off()) {
         return LONGEST_PAUSE_MS;
       }
-      if (conversation == null && !connect(now.config)) {
+      if (!conversation.isOpen() && !connect(now.config)) {
         return CONNECT_PAUSE_MS;
       }
       long cpu = THREADS.getCurrentThreadCpuTime();
-      ticks.tick(conversation, now, this::answered);
+      conversation.tick(now, this::answered);
       metrics.add(ShimMetrics.Counter.LINK_CPU_NANOS, THREADS.getCurrentThreadCpuTime() - cpu);
       return pauseMs(now.config);
     } catch (Throwable t) {
@@ -184,7 +165,7 @@ public final class Link implements Runnable {
     }
     if (now.off()) {
       // nobody is asked any more, so that nobody would say that it is mended
-      ticks.refused(null);
+      conversation.refused(null);
       metrics.troubles().note(Troubles.Kind.LINK, "");
       metrics.troubles().note(Troubles.Kind.ENGINE, "");
       source.stop();
@@ -196,9 +177,8 @@ public final class Link implements Runnable {
     if (engine == null) {
       return false;
     }
-    epoch = Math.max(epoch + 1, System.currentTimeMillis());
     conversingSinceNanos = System.nanoTime();
-    conversation = new Conversation(new WatchedEngine(engine), epoch, mirror, metrics, resends);
+    conversation.begin(engine);
     return true;
   }
 
@@ -212,12 +192,12 @@ public final class Link implements Runnable {
 
   private long failed(Throwable t) {
     lease.release();
-    if (wait.isStopping()) {
+    if (conversation.isStopping()) {
       return 0;
     }
-    boolean talked = conversation != null;
+    boolean talked = conversation.isOpen();
     boolean engines = t instanceof IOException;
-    boolean expected = engines || t instanceof Ticks.OwnFailureException || t instanceof FrameTooSmallException;
+    boolean expected = engines || t instanceof Conversation.OwnFailureException || t instanceof FrameTooSmallException;
     String text = Printable.brief(expected && t.getMessage() != null ? t.getMessage() : t.toString());
     String reason = engines ? text : "in the ResourceManager, not in the engine: " + text;
     hangUp(reason);
@@ -233,25 +213,18 @@ public final class Link implements Runnable {
   private void hangUp(String reason) {
     lease.release();
     states.leaseLost(reason);
-    ticks.hungUp();
-    Conversation over = conversation;
-    if (over != null) {
-      conversation = null;
-      // nobody reads for this engine now: nothing is kept for it, and without another one marks cost nothing
-      mirror.hungUp();
-      reports.hungUp();
-      over.close();
-    }
+    conversation.end();
   }
 
   /** Waits until {@code pauseMs} after {@code begin}; in a conversation a signal shortens that to the tick. */
   private void pause(long begin, long pauseMs) {
     LinkSettings now = settings;
-    long least = begin + (conversation == null ? 0 : TimeUnit.MILLISECONDS.toNanos(ticks.leastMs(now.config)));
+    long least =
+        begin + (conversation.isOpen() ? TimeUnit.MILLISECONDS.toNanos(conversation.leastMs(now.config)) : 0);
     long most = begin + TimeUnit.MILLISECONDS.toNanos(pauseMs);
-    while (!wait.isStopping()) {
+    while (!conversation.isStopping()) {
       long time = System.nanoTime();
-      long end = signalled && conversation != null || now != settings ? least : most;
+      long end = signalled && conversation.isOpen() || now != settings ? least : most;
       if (end - time <= 0) {
         break;
       }
@@ -266,36 +239,10 @@ public final class Link implements Runnable {
     } catch (Throwable t) {
       LOG.warn("Treadle's link did not end cleanly", t);
     }
-    Thread.interrupted();
     try {
       source.stop();
     } catch (Throwable t) {
       LOG.warn("Treadle's sidecar did not end cleanly", t);
-    }
-  }
-
-  /**
-   * An engine whose failures, of any kind, are distinguished from those of the ResourceManager: they are IOExceptions.
-   */
-  static final class WatchedEngine implements Engine {
-    private final Engine engine;
-
-    WatchedEngine(Engine engine) {
-      this.engine = engine;
-    }
-
-    @Override
-    public byte[] decide(byte[] frame) throws IOException {
-      try {
-        return engine.decide(frame);
-      } catch (RuntimeException | Error e) {
-        throw new IOException("the engine failed: " + e, e);
-      }
-    }
-
-    @Override
-    public void close() {
-      engine.close();
     }
   }
 }

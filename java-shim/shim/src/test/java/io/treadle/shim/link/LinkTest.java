@@ -29,6 +29,7 @@ import java.util.TreeMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.conf.Configuration;
@@ -60,6 +61,8 @@ class LinkTest {
   private volatile int proposals = MANY;
   private volatile Step onDecide = sequence -> { };
   private volatile Step onCommit = sequence -> { };
+  /** Counted down when an engine is closed. */
+  private final CountDownLatch closed = new CountDownLatch(1);
   private ClusterFixture cluster;
   private Mirror mirror;
   private Link link;
@@ -107,14 +110,13 @@ class LinkTest {
     return found;
   }
 
-  /** Has the engine never answer the frame after the third answer; counted down once it thinks. */
+  /** Has the engine answer the frame after the third answer when it is closed only; counted down once it thinks. */
   private CountDownLatch thinksForEver() {
-    CountDownLatch never = new CountDownLatch(1);
     CountDownLatch thinks = new CountDownLatch(1);
     onDecide = sequence -> {
       if (committed.size() == 3) {
         thinks.countDown();
-        never.await();
+        closed.await();
       }
     };
     return thinks;
@@ -195,6 +197,8 @@ class LinkTest {
   }
 
   private final class TestEngine implements Engine {
+    private final AtomicBoolean isOpen = new AtomicBoolean(true);
+
     TestEngine() {
       open.incrementAndGet();
     }
@@ -213,8 +217,6 @@ class LinkTest {
         onDecide.run(read.sequence());
         int limit = new ScriptedEngine.Frame(frame).limit();
         return ScriptedEngine.answer(read.epoch(), read.sequence(), 0, "", new int[3 * Math.min(limit, proposals)]);
-      } catch (InterruptedException e) {
-        throw new IOException("interrupted");
       } catch (IOException e) {
         throw e;
       } catch (Exception e) {
@@ -226,7 +228,10 @@ class LinkTest {
 
     @Override
     public void close() {
-      open.decrementAndGet();
+      closed.countDown();
+      if (isOpen.getAndSet(false)) {
+        open.decrementAndGet();
+      }
     }
   }
 

@@ -3,11 +3,13 @@ package io.treadle.shim.link;
 
 import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
+import java.io.InterruptedIOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
@@ -63,6 +65,8 @@ public final class ScriptedEngine implements Engine {
   private static final List<Frame> FRAMES = new CopyOnWriteArrayList<>();
   private static volatile Script script = Frame::answer;
 
+  private final AtomicBoolean closed = new AtomicBoolean();
+
   /** Made by the link. */
   public ScriptedEngine() {
     MADE.incrementAndGet();
@@ -84,6 +88,20 @@ public final class ScriptedEngine implements Engine {
   /** How many engines are open. */
   public static int open() {
     return MADE.get() - CLOSED.get();
+  }
+
+  /** Does not answer before all engines are closed. */
+  public static byte[] hang() throws IOException {
+    synchronized (CLOSED) {
+      while (open() > 0) {
+        try {
+          CLOSED.wait();
+        } catch (InterruptedException e) {
+          throw new InterruptedIOException();
+        }
+      }
+    }
+    throw new IOException("closed");
   }
 
   /** The headers of all frames since {@link #reset}. */
@@ -134,6 +152,11 @@ public final class ScriptedEngine implements Engine {
 
   @Override
   public void close() {
-    CLOSED.incrementAndGet();
+    if (!closed.getAndSet(true)) {
+      synchronized (CLOSED) {
+        CLOSED.incrementAndGet();
+        CLOSED.notifyAll();
+      }
+    }
   }
 }

@@ -11,14 +11,12 @@ import io.treadle.shim.Await;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.ScriptedEngine;
 import java.io.IOException;
-import java.io.InterruptedIOException;
 import java.util.Collections;
 import java.util.HashSet;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
-import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
@@ -187,11 +185,7 @@ class TreadleSchedulerTest {
       }
       if (how.endsWith("hangs")) {
         hanging.countDown();
-        try {
-          Thread.sleep(TimeUnit.HOURS.toMillis(1));
-        } catch (InterruptedException e) {
-          throw new InterruptedIOException();
-        }
+        return ScriptedEngine.hang();
       }
       return frame.answer();
     });

@@ -8,11 +8,11 @@ import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.Test;
 
-class TicksTest {
+class ConversationTest {
   private static long pauseMs(long tookMs, int leaseMs) throws Exception {
     Configuration conf = new Configuration(false);
     conf.setInt(ShimConfig.LEASE_MS, leaseMs);
-    return Ticks.pauseMs(TimeUnit.MILLISECONDS.toNanos(tookMs), ShimConfig.read(conf));
+    return Conversation.pauseMs(TimeUnit.MILLISECONDS.toNanos(tookMs), ShimConfig.read(conf));
   }
 
   /**
