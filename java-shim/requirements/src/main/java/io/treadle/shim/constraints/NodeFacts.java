@@ -89,15 +89,6 @@ final class NodeFacts {
 
   /** The scheduler's name of a node may end in its port. */
   static String withoutPort(String nodeName) {
-    int colon = nodeName.lastIndexOf(':');
-    if (colon < 0 || colon == nodeName.length() - 1) {
-      return nodeName;
-    }
-    for (int i = colon + 1; i < nodeName.length(); i++) {
-      if (nodeName.charAt(i) < '0' || nodeName.charAt(i) > '9') {
-        return nodeName;
-      }
-    }
-    return nodeName.substring(0, colon);
+    return nodeName.replaceFirst(":[0-9]+$", "");
   }
 }

@@ -3,10 +3,11 @@ package io.treadle.shim.constraints;
 
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.hadoop.thirdparty.com.google.common.cache.Cache;
+import org.apache.hadoop.thirdparty.com.google.common.cache.CacheBuilder;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
 
@@ -25,14 +26,7 @@ final class Requirement {
   /** A text has at most 1,000 characters. */
   private static final int READ_MAX = 1024;
   /** Texts that were read lately: all asks of an application, and all applications like it, share one. */
-  private static final Map<String, Expression> READ = new LinkedHashMap<String, Expression>(16, 0.75f, true) {
-    private static final long serialVersionUID = 1L;
-
-    @Override
-    protected boolean removeEldestEntry(Map.Entry<String, Expression> eldest) {
-      return size() > READ_MAX;
-    }
-  };
+  private static final Cache<String, Expression> READ = CacheBuilder.newBuilder().maximumSize(READ_MAX).build();
 
   private final List<Expression> expressions;
   private final String error;
@@ -80,24 +74,17 @@ final class Requirement {
   }
 
   private static Expression read(String text) throws ExpressionException {
-    synchronized (READ) {
-      Expression known = READ.get(text);
-      if (known != null) {
-        return known;
-      }
+    Expression known = READ.getIfPresent(text);
+    if (known == null) {
+      known = Expression.parse(text);
+      READ.put(text, known);
     }
-    Expression read = Expression.parse(text);
-    synchronized (READ) {
-      READ.put(text, read);
-    }
-    return read;
+    return known;
   }
 
   /** How many texts are remembered; for tests. */
-  static int remembered() {
-    synchronized (READ) {
-      return READ.size();
-    }
+  static long remembered() {
+    return READ.size();
   }
 
   /** Whether any node will do. */
