@@ -5,6 +5,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.Consumer;
 
 /**
  * Collects rows of every section and makes frames of them: docs/wire-format.md, "A frame". Used again for frame after
@@ -103,14 +104,15 @@ public final class FrameWriter {
         int count = section.fitting(row, maxBytes - part.bytes);
         boolean split = count < section.rows() - row;
         if (split && section.section().isWhole() || count == 0) {
-          if (part.ranges.isEmpty()) {
+          if (part.sections.isEmpty()) {
             throw new FrameTooSmallException(section.section(), section.bytes(row, section.rows() - row), maxBytes);
           }
           part = new Part();
           parts.add(part);
           continue;
         }
-        part.ranges.add(new Range(section, row, count));
+        int from = row;
+        part.sections.add(frame -> section.copy(from, count, frame));
         part.bytes += section.bytes(row, count);
         row += count;
       }
@@ -124,29 +126,15 @@ public final class FrameWriter {
     buffer.putInt(MAGIC).putShort((short) VERSION).putShort((short) flags);
     buffer.putLong(header.epoch).putLong(sequence).putLong(header.rmTimeMs);
     buffer.putInt(header.configuration).putInt(header.limit);
-    buffer.putShort((short) resources).putShort((short) part.ranges.size()).putInt(part.bytes);
-    for (Range range : part.ranges) {
-      range.section.copy(range.from, range.count, buffer);
-    }
+    buffer.putShort((short) resources).putShort((short) part.sections.size()).putInt(part.bytes);
+    part.sections.forEach(section -> section.accept(buffer));
     return frame;
   }
 
   /** What goes into one frame. */
   private static final class Part {
-    private final List<Range> ranges = new ArrayList<>();
+    /** What copies some rows of a section each. */
+    private final List<Consumer<ByteBuffer>> sections = new ArrayList<>();
     private int bytes = HEADER_BYTES;
-  }
-
-  /** Some rows of a section. */
-  private static final class Range {
-    private final SectionWriter section;
-    private final int from;
-    private final int count;
-
-    private Range(SectionWriter section, int from, int count) {
-      this.section = section;
-      this.from = from;
-      this.count = count;
-    }
   }
 }

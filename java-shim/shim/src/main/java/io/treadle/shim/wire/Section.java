@@ -3,8 +3,8 @@ package io.treadle.shim.wire;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
+import java.util.stream.IntStream;
 
 /** The sections of a frame, in the order of their kinds; {@link WireSchema} has their columns. */
 public enum Section {
@@ -51,21 +51,13 @@ public enum Section {
 
   private final int kind;
   private final boolean whole;
-  private final List<String> names;
-  private final List<ColumnType> types;
+  private final List<String> types = new ArrayList<>();
 
   Section() {
     JsonNode schema = WireSchema.section(name());
     kind = schema.get("kind").asInt();
     whole = schema.get("whole").asBoolean();
-    List<String> columnNames = new ArrayList<>();
-    List<ColumnType> columnTypes = new ArrayList<>();
-    for (JsonNode column : schema.get("columns")) {
-      columnNames.add(column.get(0).asText());
-      columnTypes.add(ColumnType.parse(column.get(1).asText()));
-    }
-    names = Collections.unmodifiableList(columnNames);
-    types = Collections.unmodifiableList(columnTypes);
+    schema.get("columns").forEach(column -> types.add(column.get(1).asText()));
   }
 
   /** The number on the wire. */
@@ -74,17 +66,27 @@ public enum Section {
   }
 
   /** Whether its rows replace all earlier ones, so that it must not be split over two frames. */
-  public boolean isWhole() {
+  boolean isWhole() {
     return whole;
   }
 
-  /** The columns' names, in order. */
-  public List<String> columnNames() {
-    return names;
+  /** How many bytes a value takes, by column, where there are so many resource types. */
+  int[] widths(int resources) {
+    return types.stream().flatMapToInt(type -> type.equals("R*i64")
+        ? IntStream.generate(() -> Long.BYTES).limit(resources) : IntStream.of(width(type))).toArray();
   }
 
-  /** The columns' types, in order. */
-  public List<ColumnType> columnTypes() {
-    return types;
+  private static int width(String type) {
+    switch (type) {
+      case "u8":
+        return Byte.BYTES;
+      case "i32":
+      case "name":
+        return Integer.BYTES;
+      case "i64":
+        return Long.BYTES;
+      default:
+        throw new IllegalArgumentException("no type of columns: " + type);
+    }
   }
 }

@@ -6,7 +6,6 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.stream.IntStream;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceInformation;
 
@@ -33,10 +32,7 @@ public final class SectionWriter {
   SectionWriter(Section section, int resources) {
     this.section = section;
     this.resources = resources;
-    widths = section.columnTypes().stream()
-        .flatMapToInt(type -> type == ColumnType.RESOURCES
-            ? IntStream.generate(type::width).limit(resources) : IntStream.of(type.width()))
-        .toArray();
+    widths = section.widths(resources);
     rowBytes = Arrays.stream(widths).sum();
     values = new long[widths.length];
   }

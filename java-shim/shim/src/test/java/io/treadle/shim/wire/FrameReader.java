@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.wire;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.EnumMap;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
@@ -15,7 +17,7 @@ public final class FrameReader {
   public static final class Table {
     private final Section section;
     private final int rows;
-    private final List<long[][]> columns = new ArrayList<>();
+    private final Map<String, long[][]> columns = new HashMap<>();
 
     Table(Section section, int rows) {
       this.section = section;
@@ -43,11 +45,9 @@ public final class FrameReader {
     }
 
     private long[][] column(String name) {
-      int index = section.columnNames().indexOf(name);
-      if (index < 0) {
-        throw new IllegalArgumentException(section + " has no column " + name);
-      }
-      return columns.get(index);
+      return columns.computeIfAbsent(name, none -> {
+        throw new IllegalArgumentException(section + " has no column " + none);
+      });
     }
   }
 
@@ -80,14 +80,15 @@ public final class FrameReader {
     int end = buffer.getInt() + buffer.position();
     check(rows > 0, "empty section " + section);
     Table table = new Table(section, rows);
-    for (ColumnType type : section.columnTypes()) {
-      long[][] values = new long[type == ColumnType.RESOURCES ? resources : 1][rows];
-      for (long[] column : values) {
+    for (JsonNode column : columns(section)) {
+      String type = column.get(1).asText();
+      long[][] values = new long[type.equals("R*i64") ? resources : 1][rows];
+      for (long[] part : values) {
         for (int row = 0; row < rows; row++) {
-          column[row] = number(type.width());
+          part[row] = number(type);
         }
       }
-      table.columns.add(values);
+      table.columns.put(column.get(0).asText(), values);
     }
     if (section == Section.STRINGS) {
       for (int row = 0; row < rows; row++) {
@@ -100,11 +101,16 @@ public final class FrameReader {
     tables.put(section, table);
   }
 
-  private long number(int width) {
-    if (width == 1) {
+  /** The columns of a section by the schema: name and type. */
+  static JsonNode columns(Section section) {
+    return WireSchema.section(section.name()).get("columns");
+  }
+
+  private long number(String type) {
+    if (type.equals("u8")) {
       return buffer.get() & 0xff;
     }
-    return width == 4 ? buffer.getInt() : buffer.getLong();
+    return type.endsWith("i64") ? buffer.getLong() : buffer.getInt();
   }
 
   private static void check(boolean right, String what) {

@@ -45,18 +45,19 @@ class GoldenFilesTest {
   }
 
   private static void fill(SectionWriter rows, Section section, JsonNode columns) {
-    JsonNode first = columns.get(section.columnNames().get(0));
+    JsonNode schema = FrameReader.columns(section);
+    JsonNode first = columns.get(schema.get(0).get(0).asText());
     for (int row = 0; row < first.size(); row++) {
-      for (int i = 0; i < section.columnNames().size(); i++) {
-        JsonNode values = columns.get(section.columnNames().get(i));
-        switch (section.columnTypes().get(i)) {
-          case U8:
+      for (JsonNode column : schema) {
+        JsonNode values = columns.get(column.get(0).asText());
+        switch (column.get(1).asText()) {
+          case "u8":
             rows.u8(values.get(row).asInt());
             break;
-          case I64:
+          case "i64":
             rows.i64(values.get(row).asLong());
             break;
-          case RESOURCES:
+          case "R*i64":
             rows.amounts(new long[] {
                 values.get(0).get(row).asLong(), values.get(1).get(row).asLong(), values.get(2).get(row).asLong()});
             break;
