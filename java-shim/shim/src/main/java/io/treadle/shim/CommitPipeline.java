@@ -7,7 +7,12 @@ import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.commit.Committer;
+import io.treadle.shim.commit.ContainerUpdates;
+import io.treadle.shim.commit.FeatureRules;
+import io.treadle.shim.commit.Headroom;
+import io.treadle.shim.commit.LeafLimits;
 import io.treadle.shim.commit.Observer;
+import io.treadle.shim.commit.Reservations;
 import io.treadle.shim.commit.StarvationGuard;
 import io.treadle.shim.link.AnswerHandler;
 import io.treadle.shim.link.EngineStatus;
@@ -18,28 +23,45 @@ import io.treadle.shim.wire.ProposalFrame;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.function.BooleanSupplier;
+import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 
 /**
  * Handles the engine's answers: commits or the findings of {@code observe_only}, the guard against starvation, and
- * reports of the outcome. Runs on the engine's link thread, except where a method says otherwise.
+ * reports of the outcome; and between two answers what YARN does beside placing: container updates, reservations,
+ * limits of leaves and the rules for features. Runs on the engine's link thread, except where a method says otherwise.
  */
 final class CommitPipeline implements AnswerHandler {
-  private final ShimMetrics metrics;
-  private final Upkeep upkeep;
-  private final Committer committer;
-  private final Observer observer;
-  private final StarvationGuard guard;
+  /** How often nodes are searched for reservations: asynchronous scheduling may still make one after the switch. */
+  private static final long RESERVATIONS_EVERY_MS = 1000;
+  /** How often the rules for features are looked at. */
+  private static final long RULES_EVERY_MS = 1000;
+
   private final SchedulerPort port;
+  private final ShimMetrics metrics;
+  private final Committer committer;
+  private final StarvationGuard guard;
+  private final Observer observer;
+  private final ContainerUpdates updates;
+  private final Reservations reservations;
+  private final LeafLimits limits;
+  private final Headroom headroom;
+  private final FeatureRules rules;
   private final AttemptDiagnostics diagnostics = new AttemptDiagnostics();
   /** What an exception in a commit said last. */
   private String commitError = "";
+  private boolean overridesGuarantees;
+  private boolean overridesOrder;
+  private long reservationsSoughtMs;
+  private long rulesReadMs;
+  private volatile boolean refreshed = true;
+  /** The rule for a feature that forbids the engine to schedule, or null. */
+  private volatile String featureRefusal;
 
-  CommitPipeline(SchedulerPort port, ShimMetrics metrics, Upkeep upkeep, CommitSettings settings, AskLocks asks,
-      EngineView view) {
+  CommitPipeline(SchedulerPort port, ShimMetrics metrics, CommitSettings settings, AskLocks asks, EngineView view) {
     this.port = port;
     this.metrics = metrics;
-    this.upkeep = upkeep;
     this.committer = new Committer(port, settings, new CommitListener() {
       @Override
       public void internalError(Throwable error) {
@@ -53,7 +75,12 @@ final class CommitPipeline implements AnswerHandler {
     }, asks, view);
     this.guard = new StarvationGuard(port, settings, view, committer,
         () -> metrics.add(ShimMetrics.Counter.PLACED_FOR_NEGLECTED, 1));
-    this.observer = upkeep.observer();
+    this.observer = new Observer(port, Observer.DEFAULT_WINDOW_MS, Time::monotonicNow);
+    this.updates = new ContainerUpdates(port, settings, view);
+    this.reservations = new Reservations(port);
+    this.limits = new LeafLimits(port);
+    this.headroom = new Headroom(port);
+    this.rules = new FeatureRules(port);
   }
 
   /** Who bounds how long a request waits beside idle room. */
@@ -61,13 +88,49 @@ final class CommitPipeline implements AnswerHandler {
     return guard;
   }
 
-  @Override
-  public String refusal() {
-    String refusal = upkeep.refusal();
-    String suspension = guard.suspension();
-    return refusal == null ? suspension : refusal;
+  /** What {@code observe_only} found. */
+  Observer observer() {
+    return observer;
   }
 
+  /** An answer to an AM with the headroom that it really has. The AM's thread. */
+  Allocation correctHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
+    return headroom.correct(allocation, attempt);
+  }
+
+  /** An AM asked for an increase or a promotion of containers. The AM's thread. */
+  void updateAsked(ApplicationAttemptId attempt) {
+    updates.mark(attempt);
+  }
+
+  /** The administrator refreshed the configuration, queues included. Any thread. */
+  void refreshed() {
+    refreshed = true;
+  }
+
+  /** Whether no rule for a feature forbade the engine to schedule at the last check. Any thread. */
+  boolean mayEnforce() {
+    return featureRefusal == null;
+  }
+
+  @Override
+  public String refusal() {
+    long nowMs = Time.monotonicNow();
+    if (refreshed || nowMs - rulesReadMs >= RULES_EVERY_MS) {
+      // before the rules are read: a refresh meanwhile is looked at in the next tick
+      refreshed = false;
+      rulesReadMs = nowMs;
+      readRules();
+    }
+    String refusal = featureRefusal;
+    return refusal == null ? guard.suspension() : refusal;
+  }
+
+  private void readRules() {
+    featureRefusal = rules.refusal(overridesGuarantees, overridesOrder);
+  }
+
+  /** Any thread. */
   @Override
   public boolean starving() {
     return guard.suspension() != null;
@@ -75,7 +138,9 @@ final class CommitPipeline implements AnswerHandler {
 
   @Override
   public void status(EngineStatus status, Directory directory) {
-    upkeep.overrides(status.overridesGuarantees, status.overridesOrder);
+    overridesGuarantees = status.overridesGuarantees;
+    overridesOrder = status.overridesOrder;
+    readRules();
     Map<ApplicationAttemptId, String> attempts = new HashMap<>();
     status.diagnostics.forEach((index, text) -> {
       ApplicationAttemptId attempt = directory.applicationOrNull(index);
@@ -93,13 +158,20 @@ final class CommitPipeline implements AnswerHandler {
 
   @Override
   public void entered() {
-    upkeep.entered();
+    limits.refreshNow(Time.monotonicNow());
+    releaseReservations();
+    updates.markAll();
+  }
+
+  private void releaseReservations() {
+    reservationsSoughtMs = Time.monotonicNow();
+    reservations.releaseAll();
   }
 
   @Override
   public String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit,
       CommitTime time) {
-    upkeep.beforeCommit(mayCommit);
+    beforeCommit(mayCommit);
     CommitResult result = committer.commit(answer, directory, limit, mayCommit, time);
     report(answer, result, directory);
     metrics.decided(answer.decideMicros(), result.size(), result.count(Fate.COMMITTED));
@@ -107,9 +179,22 @@ final class CommitPipeline implements AnswerHandler {
     return result.size() > 0 && result.count(Fate.INTERNAL_ERROR) == result.size() ? commitError : null;
   }
 
+  /** Does nothing where the right to commit has been lost: what the stock scheduler reserves is its own then. */
+  void beforeCommit(BooleanSupplier mayCommit) {
+    if (!mayCommit.getAsBoolean()) {
+      return;
+    }
+    long nowMs = Time.monotonicNow();
+    if (nowMs - reservationsSoughtMs >= RESERVATIONS_EVERY_MS) {
+      releaseReservations();
+    }
+    limits.refresh(nowMs);
+    updates.place(mayCommit);
+  }
+
   @Override
   public void observe(ProposalFrame answer, Directory directory, int limit) {
-    upkeep.observes();
+    updates.release();
     CommitResult result = committer.judge(answer, directory, limit);
     observer.judged(answer, result, directory);
     report(answer, result, directory);

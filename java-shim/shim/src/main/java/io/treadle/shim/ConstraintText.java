@@ -133,9 +133,7 @@ public final class ConstraintText {
       }
       nodes.add(node);
     }
-    ObjectNode made = JSON.objectNode();
-    made.set(name, nodes);
-    return made;
+    return JSON.objectNode().set(name, nodes);
   }
 
   private ObjectNode single(SingleConstraint single) {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim;
 
-import java.lang.invoke.MethodHandle;
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.MethodType;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -13,6 +10,7 @@ import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Set;
+import org.apache.hadoop.thirdparty.com.google.common.base.Throwables;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ResourceLimits;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
@@ -25,23 +23,26 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.IteratorSe
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.OrderingPolicy;
 
 /**
- * Members of leaf queues that Hadoop moved from {@code LeafQueue} (3.3) to {@code AbstractLeafQueue} (3.4): looked up
- * by name once, because a reference to either class would not resolve on both lines. What the running Hadoop lacks is
- * null here; {@link #missing} names it.
+ * Leaf queues, whose class Hadoop renamed from {@code LeafQueue} (3.3) to {@code AbstractLeafQueue} (3.4): a reference
+ * to either would not resolve on both lines, so that members that no common type has are looked up by name, once. What
+ * the running Hadoop lacks is null here; {@link #missing} names it. Nothing else of Hadoop's sets a leaf's limit and
+ * does no more than the members that are not public; only {@code enforce} sets it. The limit is kept twice, as a native
+ * pass got it last, and as the leaf's AM limit follows it.
  */
 public final class LeafQueues {
   private static final String PACKAGE = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.";
-  /** In front of all that fills it. */
+  // in front of all that fills them
   private static final List<String> MISSING = new ArrayList<>();
+  private static final List<String> MISSING_LIMITS = new ArrayList<>();
   private static final Class<?> LEAF = leafClass();
-  private static final MethodHandle ORDERING_POLICY =
-      find("getOrderingPolicy", MethodType.methodType(OrderingPolicy.class));
-  private static final MethodHandle ACTIVE_USER_LIMIT = find("getResourceLimitForActiveUsers",
-      MethodType.methodType(Resource.class, String.class, Resource.class, String.class, SchedulingMode.class));
-  private static final MethodHandle USER =
-      find("getUser", MethodType.methodType(UsersManager.User.class, String.class));
-  private static final MethodHandle USER_LIMIT_FACTOR =
-      find("getUserLimitFactor", MethodType.methodType(float.class));
+  private static final Method ORDERING_POLICY = method(MISSING, LEAF, "getOrderingPolicy");
+  private static final Field LAST_LIMIT = field("cachedResourceLimitsForHeadroom");
+  private static final Field LIMIT = field("queueResourceLimitsInfo");
+  private static final Method GET_LIMIT =
+      method(MISSING_LIMITS, LIMIT == null ? LEAF : LIMIT.getType(), "getQueueCurrentLimit");
+  private static final Method TAKE_LAST_LIMIT =
+      method(MISSING_LIMITS, LEAF, "setQueueResourceLimitsInfo", Resource.class);
+  private static final Method ACTIVATE = method(MISSING_LIMITS, LEAF, "activateApplications");
 
   private LeafQueues() {
   }
@@ -53,7 +54,7 @@ public final class LeafQueues {
 
   /** The members that the running Hadoop lacks, by name, of those that {@link #limit} and {@link #setLimit} use. */
   public static List<String> missingLimits() {
-    return Limits.MISSING;
+    return MISSING_LIMITS;
   }
 
   /** Whether a queue is a leaf: one that applications run in. */
@@ -68,11 +69,7 @@ public final class LeafQueues {
    */
   @SuppressWarnings("unchecked")
   public static OrderingPolicy<FiCaSchedulerApp> orderingPolicy(CSQueue leaf) {
-    try {
-      return (OrderingPolicy<FiCaSchedulerApp>) (OrderingPolicy<?>) (OrderingPolicy) ORDERING_POLICY.invokeExact(leaf);
-    } catch (Throwable e) {
-      throw rethrown(e);
-    }
+    return (OrderingPolicy<FiCaSchedulerApp>) call(ORDERING_POLICY, leaf);
   }
 
   /**
@@ -108,40 +105,32 @@ public final class LeafQueues {
   /** The limit of an active user of a leaf in a partition, the one that a commit is checked against. */
   public static Resource activeUserLimit(
       CSQueue leaf, String user, Resource cluster, String partition, SchedulingMode mode) {
-    try {
-      return (Resource) ACTIVE_USER_LIMIT.invokeExact(leaf, user, cluster, partition, mode);
-    } catch (Throwable e) {
-      throw rethrown(e);
-    }
+    return users(leaf).getComputedResourceLimitForActiveUsers(user, cluster, partition, mode);
   }
 
   /** How many times a leaf's capacity one user may get; negative for no limit. */
   public static float userLimitFactor(CSQueue leaf) {
-    try {
-      return (float) USER_LIMIT_FACTOR.invokeExact(leaf);
-    } catch (Throwable e) {
-      throw rethrown(e);
-    }
+    return users(leaf).getUserLimitFactor();
   }
 
   /** What a leaf knows of a user, or null if it has gone. */
   public static UsersManager.User user(CSQueue leaf, String user) {
-    try {
-      return (UsersManager.User) USER.invokeExact(leaf, user);
-    } catch (Throwable e) {
-      throw rethrown(e);
-    }
+    return users(leaf).getUser(user);
+  }
+
+  private static UsersManager users(CSQueue leaf) {
+    return (UsersManager) leaf.getAbstractUsersManager();
   }
 
   /** The limit of a leaf that its AM limit follows: what it uses and what is left for it in the default partition. */
   public static Resource limit(CSQueue leaf) {
     try {
-      Object info = Limits.INFO.get(leaf);
-      synchronized (info) {
-        return (Resource) Limits.GET.invoke(info);
+      Object limit = LIMIT.get(leaf);
+      synchronized (limit) {
+        return (Resource) call(GET_LIMIT, limit);
       }
-    } catch (ReflectiveOperationException e) {
-      throw rethrown(e);
+    } catch (IllegalAccessException e) {
+      throw new IllegalStateException(e);
     }
   }
 
@@ -153,16 +142,12 @@ public final class LeafQueues {
    */
   public static void setLimit(CSQueue leaf, Resource cluster, Resource limit) {
     try {
-      Limits.LAST.set(leaf, new ResourceLimits(limit));
-      Object info = Limits.INFO.get(leaf);
-      synchronized (info) {
-        Limits.SET.invoke(info, limit);
-        Limits.SET_CLUSTER.invoke(info, cluster);
-      }
-      Limits.ACTIVATE.invoke(leaf);
-    } catch (ReflectiveOperationException e) {
-      throw rethrown(e);
+      LAST_LIMIT.set(leaf, new ResourceLimits(limit));
+    } catch (IllegalAccessException e) {
+      throw new IllegalStateException(e);
     }
+    call(TAKE_LAST_LIMIT, leaf, cluster);
+    call(ACTIVATE, leaf);
   }
 
   private static Class<?> leafClass() {
@@ -178,59 +163,36 @@ public final class LeafQueues {
     }
   }
 
-  /** A method of a leaf, to be called with a {@code CSQueue} as its first argument. */
-  private static MethodHandle find(String name, MethodType type) {
+  private static Field field(String name) {
     try {
-      return MethodHandles.publicLookup().findVirtual(LEAF, name, type)
-          .asType(type.insertParameterTypes(0, CSQueue.class));
-    } catch (ReflectiveOperationException | LinkageError e) {
-      MISSING.add(LEAF.getSimpleName() + "." + name + type);
+      Field field = LEAF.getDeclaredField(name);
+      field.setAccessible(true);
+      return field;
+    } catch (ReflectiveOperationException | RuntimeException | LinkageError e) {
+      MISSING_LIMITS.add(LEAF.getSimpleName() + "." + name);
       return null;
     }
   }
 
-  private static RuntimeException rethrown(Throwable thrown) {
-    Throwable e = thrown instanceof InvocationTargetException ? thrown.getCause() : thrown;
-    if (e instanceof Error) {
-      throw (Error) e;
+  private static Method method(List<String> missing, Class<?> owner, String name, Class<?>... parameters) {
+    try {
+      Method method = owner.getDeclaredMethod(name, parameters);
+      method.setAccessible(true);
+      return method;
+    } catch (ReflectiveOperationException | RuntimeException | LinkageError e) {
+      missing.add(owner.getSimpleName() + "." + name);
+      return null;
     }
-    return e instanceof RuntimeException ? (RuntimeException) e : new IllegalStateException(e);
   }
 
-  /**
-   * Members that are not public: nothing else of Hadoop's sets a leaf's limit and does no more. The limit is kept
-   * twice, as a native pass got it last, and as the leaf's AM limit follows it. Only {@code enforce} sets it.
-   */
-  private static final class Limits {
-    private static final List<String> MISSING = new ArrayList<>();
-    private static final Field LAST = field("cachedResourceLimitsForHeadroom");
-    private static final Field INFO = field("queueResourceLimitsInfo");
-    private static final Class<?> INFO_CLASS = INFO == null ? LEAF : INFO.getType();
-    private static final Method GET = method(INFO_CLASS, "getQueueCurrentLimit");
-    private static final Method SET = method(INFO_CLASS, "setQueueCurrentLimit", Resource.class);
-    private static final Method SET_CLUSTER = method(INFO_CLASS, "setClusterResource", Resource.class);
-    private static final Method ACTIVATE = method(LEAF, "activateApplications");
-
-    private static Field field(String name) {
-      try {
-        Field field = LEAF.getDeclaredField(name);
-        field.setAccessible(true);
-        return field;
-      } catch (ReflectiveOperationException | RuntimeException | LinkageError e) {
-        MISSING.add(LEAF.getSimpleName() + "." + name);
-        return null;
-      }
-    }
-
-    private static Method method(Class<?> owner, String name, Class<?>... parameters) {
-      try {
-        Method method = owner.getDeclaredMethod(name, parameters);
-        method.setAccessible(true);
-        return method;
-      } catch (ReflectiveOperationException | RuntimeException | LinkageError e) {
-        MISSING.add(owner.getSimpleName() + "." + name);
-        return null;
-      }
+  private static Object call(Method method, Object owner, Object... arguments) {
+    try {
+      return method.invoke(owner, arguments);
+    } catch (InvocationTargetException e) {
+      Throwables.throwIfUnchecked(e.getCause());
+      throw new IllegalStateException(e.getCause());
+    } catch (IllegalAccessException e) {
+      throw new IllegalStateException(e);
     }
   }
 }

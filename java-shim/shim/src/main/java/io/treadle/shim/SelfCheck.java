@@ -1,33 +1,148 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim;
 
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.InputStreamReader;
+import java.lang.invoke.MethodType;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.function.Predicate;
+import java.util.stream.Collectors;
+
 /**
- * The references of the shim, looked up without a ResourceManager: {@code treadle doctor} runs it on the class path of
- * a Hadoop, with the Java that the ResourceManager would have.
+ * Looks up, in the running Hadoop, everything of Hadoop that the shim's own class files refer to, by the list that the
+ * build writes (java-shim/references), and what {@link LeafQueues} looks up by name. A missing member would otherwise
+ * show when the code that needs it runs for the first time, perhaps months after the start. {@code treadle doctor} does
+ * so without a ResourceManager, on the class path of a Hadoop, with the Java that the ResourceManager would have.
  */
 public final class SelfCheck {
   private static final String SCHEDULER =
       "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.TreadleScheduler";
+  private static final String LIST = "hadoop-references";
+  private static final int MISSING_SHOWN = 10;
 
   private SelfCheck() {
   }
 
   /** Prints what is wrong and exits with 1, or says that nothing is. */
   public static void main(String[] arguments) {
-    String reason = verdict();
+    String reason = verdictOfAll();
     System.out.println(reason == null ? "Java " + System.getProperty("java.version") : reason);
     System.exit(reason == null ? 0 : 1);
   }
 
-  /** What is wrong, in words for an administrator, or null. */
-  static String verdict() {
+  /** What is wrong, in words for an administrator, or null: also with what only mode {@code enforce} needs. */
+  static String verdictOfAll() {
     try {
       Class.forName(SCHEDULER, true, SelfCheck.class.getClassLoader());
     } catch (ClassNotFoundException | LinkageError e) {
       return "Treadle's scheduler cannot be loaded: " + e;
     }
-    String reason = ReferenceCheck.verdict();
+    String reason = verdict();
     return reason != null || LeafQueues.missingLimits().isEmpty() ? reason
         : "mode enforce is refused here: this Hadoop lacks " + String.join(", ", LeafQueues.missingLimits());
+  }
+
+  /**
+   * Checks the shim's own references, once in the life of the JVM.
+   *
+   * @return what is wrong, in words for an administrator, or null
+   */
+  public static String verdict() {
+    return Verdict.TEXT;
+  }
+
+  private static final class Verdict {
+    private static final String TEXT = of(SelfCheck.class.getClassLoader());
+  }
+
+  private static String of(ClassLoader loader) {
+    try {
+      List<String> missing = missing(list(), loader);
+      missing.addAll(LeafQueues.missing());
+      return missing.isEmpty() ? null : "this Hadoop lacks what Treadle needs: "
+          + missing.stream().limit(MISSING_SHOWN).collect(Collectors.joining(", "));
+    } catch (IOException | RuntimeException | LinkageError e) {
+      return "Treadle cannot check itself against this Hadoop: " + e;
+    }
+  }
+
+  /** The list: {@code CLASS} or {@code CLASS NAME DESCRIPTOR}, with {@code /} between the parts of a class's name. */
+  static List<String> list() throws IOException {
+    InputStream in = SelfCheck.class.getResourceAsStream(LIST);
+    if (in == null) {
+      throw new IOException("its jar lacks the list " + LIST + ": it was not built as java-shim/pom.xml says");
+    }
+    try (BufferedReader reader = new BufferedReader(new InputStreamReader(in, StandardCharsets.UTF_8))) {
+      return reader.lines().collect(Collectors.toList());
+    }
+  }
+
+  /** Those lines of a list that the classes of a loader lack. */
+  static List<String> missing(List<String> list, ClassLoader loader) {
+    List<String> missing = new ArrayList<>();
+    for (String line : list) {
+      String[] parts = line.split(" ");
+      if (parts.length == 1 ? !isClass(parts[0], loader) : !isMember(parts[0], parts[1], parts[2], loader)) {
+        missing.add(parts[0].replace('/', '.') + line.substring(parts[0].length()).replaceFirst(" ", "."));
+      }
+    }
+    return missing;
+  }
+
+  private static Class<?> load(String name, ClassLoader loader) throws ClassNotFoundException {
+    return Class.forName(name.replace('/', '.'), false, loader);
+  }
+
+  private static boolean isClass(String name, ClassLoader loader) {
+    try {
+      load(name, loader);
+      return true;
+    } catch (ClassNotFoundException | LinkageError e) {
+      return false;
+    }
+  }
+
+  private static boolean isMember(String owner, String name, String descriptor, ClassLoader loader) {
+    try {
+      Class<?> type = load(owner, loader);
+      if (!descriptor.startsWith("(")) {
+        return hasField(type, name, MethodType.fromMethodDescriptorString("()" + descriptor, loader).returnType());
+      }
+      MethodType method = MethodType.fromMethodDescriptorString(descriptor, loader);
+      if ("<init>".equals(name)) {
+        type.getDeclaredConstructor(method.parameterArray());
+        return true;
+      }
+      return hasMethod(type, name, method) || type.isInterface() && hasMethod(Object.class, name, method);
+    } catch (NoSuchMethodException | ClassNotFoundException | TypeNotPresentException e) {
+      return false;
+    } catch (LinkageError e) {
+      // reflection wants every class that the owner's members mention, also optional ones that are not there: no proof
+      // of anything
+      return true;
+    }
+  }
+
+  private static boolean hasField(Class<?> owner, String name, Class<?> type) {
+    return inherits(owner, each -> Arrays.stream(each.getDeclaredFields())
+        .anyMatch(field -> field.getName().equals(name) && field.getType() == type));
+  }
+
+  /** With the return type, which reflection's own look-up leaves out and the JVM does not. */
+  private static boolean hasMethod(Class<?> owner, String name, MethodType type) {
+    return inherits(owner, each -> Arrays.stream(each.getDeclaredMethods())
+        .anyMatch(method -> method.getName().equals(name) && method.getReturnType() == type.returnType()
+            && Arrays.equals(method.getParameterTypes(), type.parameterArray())));
+  }
+
+  /** Whether a class, or one that it extends or implements, declares something. */
+  private static boolean inherits(Class<?> owner, Predicate<Class<?>> declares) {
+    return owner != null && (declares.test(owner) || inherits(owner.getSuperclass(), declares)
+        || Arrays.stream(owner.getInterfaces()).anyMatch(implemented -> inherits(implemented, declares)));
   }
 }

@@ -6,17 +6,18 @@ import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.TreadleCommitRequest;
 import io.treadle.shim.commit.Unjudgeable;
 import io.treadle.shim.config.BadSettingException;
-import io.treadle.shim.config.IgnoredKeys;
 import io.treadle.shim.config.Mode;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.EngineSource;
 import io.treadle.shim.link.ExternalSidecar;
-import io.treadle.shim.link.LinkSettings;
+import io.treadle.shim.link.Lease;
+import io.treadle.shim.link.Link;
 import io.treadle.shim.link.ManagedSidecar;
 import io.treadle.shim.metrics.MetricsExport;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.Journal;
+import io.treadle.shim.mirror.Mirror;
 import io.treadle.shim.mirror.MirrorSettings;
 import io.treadle.shim.mirror.Taps;
 import java.util.List;
@@ -30,6 +31,7 @@ import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ContainerUpdates;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.GateProbe;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.SchedulerContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
@@ -54,17 +56,19 @@ public class Shim {
   private final SchedulerPort port;
   private final Journal journal = new Journal(JOURNAL_CAPACITY);
   private final Taps taps;
-  private final Upkeep upkeep;
+  private final Mirror mirror;
+  private final Lease lease;
+  private final CommitPipeline pipeline;
   private final Unjudgeable unjudgeable = new Unjudgeable();
   private final AskLocks asks;
   private final MetricsExport export;
-  private final EngineHandle engine;
   private final ShimMetrics metrics;
+  /** Null while nothing talks to an engine. */
+  private volatile Link link;
   /** Whether the settings at start-up were good: otherwise all of them are read again by a refresh. */
   private boolean settingsRead;
   private boolean started;
-  private IgnoredKeys ignored;
-  private volatile LinkSettings settings;
+  private volatile ShimConfig config;
   /**
    * Whether the link may let an engine schedule: the mode is {@code enforce}, we are started and fit for this Hadoop.
    */
@@ -73,45 +77,44 @@ public class Shim {
   /** A shim that has not started anything. Settings that cannot be used are logged and mean mode {@code off}. */
   public Shim(SchedulerPort port, Configuration conf, Escapes escapes) {
     this.port = port;
-    ShimConfig config;
     String error = "";
     try {
       config = ShimConfig.read(conf);
       settingsRead = true;
     } catch (BadSettingException e) {
-      config = ShimConfig.off();
+      config = ShimConfig.off(conf);
       error = e.getMessage();
       LOG.error("Treadle is off: {}", error);
     }
-    settings = new LinkSettings(config, 0);
     taps = new Taps(journal, port, t -> escapes.caught("taps", t));
     long staleMs = config.nodeStaleMs(conf);
     CommitSettings commits = new CommitSettings(config.batchSize, staleMs, UPDATES_PER_TICK, Time::monotonicNow);
     EngineView view = new EngineView(journal::nodeChanged);
-    upkeep = new Upkeep(port, commits, view);
     asks = new AskLocks(port);
-    engine = new EngineHandle(port, journal, upkeep, commits, asks,
-        MirrorSettings.of(config.frameMaxBytes, NodeCondition.noticeMs(staleMs)), view, escapes::count,
-        config.leaseMs);
-    metrics = engine.metrics;
+    lease = new Lease(System::nanoTime, config.leaseMs);
+    mirror =
+        new Mirror(port, journal, MirrorSettings.of(config.frameMaxBytes, NodeCondition.noticeMs(staleMs)), view);
+    metrics = new ShimMetrics(lease::held, lease::flips, mirror::snapshots, escapes::count);
+    pipeline = new CommitPipeline(port, metrics, commits, asks, view);
+    metrics.gauge("Stalled", () -> pipeline.starving() ? 1 : 0);
     metrics.gauge("Schedules", () -> schedules() ? 1 : 0);
-    export = new MetricsExport(metrics, upkeep.observer()::json, upkeep.observer());
-    configure(config);
+    export = new MetricsExport(metrics, pipeline.observer()::json, pipeline.observer());
+    journal.onMark(this::signal);
+    configure();
     metrics.troubles().note(Troubles.Kind.SETTINGS, error);
-    ignored = new IgnoredKeys(conf);
     reportIgnored(conf);
   }
 
   private void reportIgnored(Configuration conf) {
-    List<String> said = ignored.in(conf);
-    said.forEach(sentence -> LOG.warn("Treadle: {}", sentence));
-    metrics.show(ShimMetrics.Text.IGNORED_SETTINGS, String.join("; ", said));
+    List<String> sentences = config.ignored(conf);
+    sentences.forEach(sentence -> LOG.warn("Treadle: {}", sentence));
+    metrics.show(ShimMetrics.Text.IGNORED_SETTINGS, String.join("; ", sentences));
   }
 
   /** The scheduler has started. */
   public synchronized void start() {
     started = true;
-    LOG.info("Treadle's mode is {}", settings.config.mode.text());
+    LOG.info("Treadle's mode is {}", config.mode.text());
     try {
       export.start();
     } finally {
@@ -124,15 +127,27 @@ public class Shim {
   public synchronized void stop() {
     started = false;
     enforcing = false;
+    lease.release();
+    Link current = link;
+    link = null;
     try {
-      engine.stop();
+      if (current != null) {
+        current.stop();
+      }
     } finally {
       export.stop();
     }
   }
 
+  /** Something changed that the engine should hear of. Cheap, from any thread. */
+  private void signal() {
+    Link current = link;
+    if (current != null) {
+      current.signal();
+    }
+  }
+
   private void startLink() {
-    ShimConfig config = settings.config;
     if (!started || config.mode == Mode.OFF) {
       enforcing = false;
       // of a mode in which we did not fit
@@ -140,7 +155,7 @@ public class Shim {
       return;
     }
     // looked at once: after that the files on disk may be those of another release
-    String unfit = engine.linked() ? null : unfitness();
+    String unfit = link != null ? null : unfitness();
     if (unfit != null) {
       LOG.error("Treadle stays off, the CapacityScheduler schedules: {}", unfit);
       metrics.troubles().note(Troubles.Kind.SETTINGS, unfit);
@@ -148,19 +163,22 @@ public class Shim {
       return;
     }
     enforcing = config.mode == Mode.ENFORCE;
-    engine.settings(settings);
-    if (!engine.linked()) {
-      engine.start(thread, source(config), this::schedules, settings);
+    lease.duration(config.leaseMs);
+    if (link == null) {
+      link = new Link(thread, mirror, lease, source(), pipeline, metrics, this::schedules, config);
+      link.start();
+    } else {
+      link.settings(config);
     }
   }
 
-  private void configure(ShimConfig config) {
+  private void configure() {
     metrics.show(ShimMetrics.Text.MODE, config.mode.text());
-    engine.pipeline.guard().configure(config.starvationMs, config.starvationHoldMs);
+    pipeline.guard().configure(config.starvationMs, config.starvationHoldMs);
   }
 
   /** Where the engine comes from. */
-  private EngineSource source(ShimConfig config) {
+  private EngineSource source() {
     if (!config.engineClass.isEmpty()) {
       return EngineSource.ofClass(config.engineClass);
     }
@@ -172,8 +190,12 @@ public class Shim {
 
   /** Why we cannot work in this Hadoop, or null. */
   private String unfitness() {
-    String reason = ReferenceCheck.verdict();
-    return reason != null ? reason : GateCheck.verdict();
+    try {
+      String reason = SelfCheck.verdict();
+      return reason != null ? reason : GateProbe.verdict();
+    } catch (LinkageError e) {
+      return "Treadle cannot check itself against this Hadoop: " + e;
+    }
   }
 
   /**
@@ -191,7 +213,7 @@ public class Shim {
   }
 
   private boolean schedules() {
-    return enforcing && upkeep.mayEnforce() && engine.schedules();
+    return enforcing && pipeline.mayEnforce() && lease.schedules() && !pipeline.starving();
   }
 
   /** What the scheduler's overrides report. */
@@ -210,7 +232,7 @@ public class Shim {
    * @throws BadSettingException naming the key and the remedy
    */
   public ShimConfig check(Configuration conf) throws BadSettingException {
-    return settingsRead ? settings.config.refreshed(conf) : ShimConfig.read(conf);
+    return settingsRead ? config.refreshed(conf) : ShimConfig.read(conf);
   }
 
   /**
@@ -222,29 +244,26 @@ public class Shim {
    */
   public synchronized void refreshed(Configuration conf, ShimConfig checked, BadSettingException refused) {
     if (refused != null) {
-      LOG.error("Treadle keeps mode {}: {}", settings.config.mode.text(), refused.getMessage());
+      LOG.error("Treadle keeps mode {}: {}", config.mode.text(), refused.getMessage());
       metrics.troubles().note(Troubles.Kind.SETTINGS, refused.getMessage());
     }
-    ShimConfig config = checked == null ? settings.config : checked;
-    if (config.mode != settings.config.mode) {
-      LOG.info("Treadle's mode is {}, it was {}: the configuration was refreshed", config.mode.text(),
-          settings.config.mode.text());
-    }
-    if (checked != null && !settingsRead) {
+    if (checked != null) {
+      if (checked.mode != config.mode) {
+        LOG.info("Treadle's mode is {}, it was {}: the configuration was refreshed", checked.mode.text(),
+            config.mode.text());
+      }
+      config = checked;
       settingsRead = true;
-      ignored = new IgnoredKeys(conf);
+      metrics.troubles().note(Troubles.Kind.SETTINGS, "");
+      configure();
     }
     reportIgnored(conf);
-    settings = settings.refreshed(config);
-    if (checked != null) {
-      metrics.troubles().note(Troubles.Kind.SETTINGS, "");
-    }
-    configure(config);
-    upkeep.refreshed();
+    pipeline.refreshed();
     journal.queuesChanged();
-    if (config.mode == Mode.OFF && engine.linked()) {
+    if (config.mode == Mode.OFF && link != null) {
       enforcing = false;
-      engine.settings(settings);
+      lease.duration(config.leaseMs);
+      link.settings(config);
     } else {
       startLink();
     }
@@ -266,7 +285,7 @@ public class Shim {
   /** An AM asked for updates of its containers. */
   public void updatesAsked(ApplicationAttemptId attempt, ContainerUpdates requests) {
     if (requests != null && (!requests.getIncreaseRequests().isEmpty() || !requests.getPromotionRequests().isEmpty())) {
-      upkeep.updateAsked(attempt);
+      pipeline.updateAsked(attempt);
     }
   }
 
@@ -277,7 +296,7 @@ public class Shim {
 
   /** An answer to an AM with the headroom that it really has. */
   public Allocation correctHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
-    return schedules() ? upkeep.correctHeadroom(allocation, attempt) : allocation;
+    return schedules() ? pipeline.correctHeadroom(allocation, attempt) : allocation;
   }
 
   /** A commit succeeded, ours or a native one; {@code am}: for the container of an ApplicationMaster. */
@@ -287,12 +306,12 @@ public class Shim {
     if (!request.getContainersToAllocate().isEmpty()) {
       SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed =
           request.getFirstAllocatedOrReservedContainer().getAllocatedOrReservedContainer();
-      engine.pipeline.guard().placed(placed);
+      pipeline.guard().placed(placed);
       if (placed.getSchedulerRequestKey().getContainerToUpdate() == null) {
         metrics.placed(placed.getSchedulerApplicationAttempt().getApplicationId(), byTreadle);
       }
       if (!byTreadle && stockSchedules()) {
-        upkeep.observer().placed(placed.getSchedulerApplicationAttempt(), placed.getSchedulerRequestKey(),
+        pipeline.observer().placed(placed.getSchedulerApplicationAttempt(), placed.getSchedulerRequestKey(),
             placed.getSchedulerNode().getNodeID());
       }
     }
@@ -300,6 +319,6 @@ public class Shim {
 
   /** Whether the stock scheduler's placements are what an engine's proposals are compared with. */
   private boolean stockSchedules() {
-    return settings.config.mode == Mode.OBSERVE_ONLY || !upkeep.mayEnforce() || engine.pipeline.starving();
+    return config.mode == Mode.OBSERVE_ONLY || !pipeline.mayEnforce() || pipeline.starving();
   }
 }

@@ -3,13 +3,13 @@ package io.treadle.shim.config;
 
 import io.treadle.shim.wire.ProposalFrame;
 import java.io.File;
-import java.io.IOException;
-import java.nio.file.Files;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
 import java.util.StringJoiner;
+import java.util.TreeSet;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 
@@ -58,8 +58,11 @@ public final class ShimConfig {
   public static final String ENGINE_CLASS = PREFIX + "engine.class";
 
   /** Those that {@code -refreshQueues} takes over. */
-  static final List<String> REFRESHED =
+  private static final List<String> REFRESHED =
       Collections.unmodifiableList(Arrays.asList(MODE, LEASE_MS, TICK_MS, STARVATION_MS, STARVATION_HOLD_MS));
+  private static final List<String> AT_START = Collections.unmodifiableList(Arrays.asList(SIDECAR, PYTHON_COMMAND,
+      CONFIG_FILE, SIDECAR_LOG_FILE, SIDECAR_START_TIMEOUT_MS, CONNECTION_FILE, SIDECAR_USER, FRAME_MAX_BYTES,
+      PROPOSALS_MAX, BATCH_SIZE, NODE_STALE_MS, ENGINE_CLASS));
 
   /** Not constants of YarnConfiguration in Hadoop 3.3. */
   private static final String SKIP_NODE_MULTIPLIER = "yarn.scheduler.skip.node.multiplier";
@@ -96,14 +99,14 @@ public final class ShimConfig {
   public final int proposalsMax;
   public final int batchSize;
   private final int nodeStaleMs;
-  /** What was set when the scheduler was made. */
+  /** Treadle's keys as they were set when the scheduler was made. */
   private final Configuration atStart;
   /** The name of an engine's class in this JVM, empty for a sidecar. */
   public final String engineClass;
 
-  private ShimConfig(Configuration conf, Configuration atStart) throws BadSettingException {
+  private ShimConfig(Configuration own, Configuration atStart) throws BadSettingException {
     this.atStart = atStart;
-    Reader settings = new Reader(conf, atStart);
+    Reader settings = new Reader(own);
     mode = settings.oneOf(MODE, Mode.class, Mode.OBSERVE_ONLY);
     leaseMs = settings.number(LEASE_MS, 2000, 100, 600_000);
     tickMs = settings.number(TICK_MS, Math.min(10, leaseMs / 4), 1, leaseMs / 4,
@@ -141,17 +144,22 @@ public final class ShimConfig {
    * @throws BadSettingException naming the first one that cannot be used, and the remedy
    */
   public static ShimConfig read(Configuration conf) throws BadSettingException {
-    Configuration atStart = new Configuration(false);
-    conf.getPropsWithPrefix(PREFIX).keySet().forEach(key -> atStart.set(PREFIX + key, conf.get(PREFIX + key)));
-    return new ShimConfig(conf, atStart);
+    Configuration own = own(conf);
+    return new ShimConfig(own, own);
+  }
+
+  private static Configuration own(Configuration conf) {
+    Configuration own = new Configuration(false);
+    conf.getPropsWithPrefix(PREFIX).keySet().forEach(key -> own.set(PREFIX + key, conf.get(PREFIX + key)));
+    return own;
   }
 
   /** What holds after settings at start-up that cannot be used: everything at its default, and mode {@code off}. */
-  public static ShimConfig off() {
-    Configuration empty = new Configuration(false);
-    empty.set(MODE, Mode.OFF.text());
+  public static ShimConfig off(Configuration conf) {
+    Configuration off = new Configuration(false);
+    off.set(MODE, Mode.OFF.text());
     try {
-      return read(empty);
+      return new ShimConfig(off, own(conf));
     } catch (BadSettingException e) {
       throw new IllegalStateException("the defaults must be allowed", e);
     }
@@ -164,7 +172,34 @@ public final class ShimConfig {
    * @throws BadSettingException naming the first of them that cannot be used, and the remedy
    */
   public ShimConfig refreshed(Configuration conf) throws BadSettingException {
-    return new ShimConfig(conf, atStart);
+    Configuration own = own(conf);
+    AT_START.forEach(key -> own.set(key, atStart.get(key, "")));
+    return new ShimConfig(own, atStart);
+  }
+
+  /**
+   * A sentence for each key of a configuration that does nothing, with what to do, in the order of the keys: those that
+   * are not Treadle's, and those that were changed although they are read at start-up only.
+   */
+  public List<String> ignored(Configuration conf) {
+    List<String> sentences = new ArrayList<>();
+    TreeSet<String> known = new TreeSet<>(AT_START);
+    known.addAll(REFRESHED);
+    for (String suffix : new TreeSet<>(conf.getPropsWithPrefix(PREFIX).keySet())) {
+      if (!known.contains(PREFIX + suffix)) {
+        sentences.add(PREFIX + suffix + " is no key of Treadle's and does nothing: correct it in yarn-site.xml; there"
+            + " are " + String.join(", ", known).replace(PREFIX, ""));
+      }
+    }
+    for (String key : new TreeSet<>(AT_START)) {
+      String now = conf.getTrimmed(key, "");
+      String before = atStart.getTrimmed(key, "");
+      if (!now.equals(before)) {
+        sentences.add(key + " is now '" + now + "', but the ResourceManager goes on with '" + before
+            + "': restart it to take that over");
+      }
+    }
+    return sentences;
   }
 
   /**
@@ -188,27 +223,10 @@ public final class ShimConfig {
         ? Math.max(usualMs, conf.getLong(HEARTBEATS + "max-ms", usualMs)) : usualMs;
   }
 
-  /** Where the sidecar's log goes by default. */
+  /** Where the sidecar's log goes by default; scripts that start an RM set at least one of the properties. */
   private static File defaultLogFile() {
-    String folder = System.getProperty("yarn.log.dir", System.getProperty("hadoop.log.dir", ""));
-    return new File(folder.isEmpty() ? OwnFolder.PATH : folder, "treadle-sidecar.log");
-  }
-
-  /**
-   * A folder for the log of an RM that has none: made once in the life of the JVM, for its user alone, under a name
-   * that nobody can foresee. In the temporary folder itself anybody may have put a link by the log's name.
-   */
-  private static final class OwnFolder {
-    private static final String PATH = made();
-
-    private static String made() {
-      try {
-        return Files.createTempDirectory("treadle-log-").toString();
-      } catch (IOException e) {
-        // if that cannot be written either, the log itself reports it
-        return System.getProperty("user.dir");
-      }
-    }
+    return new File(System.getProperty("yarn.log.dir", System.getProperty("hadoop.log.dir", ".")),
+        "treadle-sidecar.log");
   }
 
   private enum Sidecar {
@@ -220,16 +238,14 @@ public final class ShimConfig {
     private static final String REMEDY = ". Correct it in yarn-site.xml, or remove it to use the default, ";
 
     private final Configuration conf;
-    private final Configuration atStart;
 
-    Reader(Configuration conf, Configuration atStart) {
+    Reader(Configuration conf) {
       this.conf = conf;
-      this.atStart = atStart;
     }
 
     String text(String key, String standard) {
-      String value = (REFRESHED.contains(key) ? conf : atStart).getTrimmed(key);
-      return value == null || value.isEmpty() ? standard : value;
+      String value = conf.getTrimmed(key, "");
+      return value.isEmpty() ? standard : value;
     }
 
     int number(String key, int standard, int least, int most) throws BadSettingException {

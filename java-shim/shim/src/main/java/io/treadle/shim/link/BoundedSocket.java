@@ -8,8 +8,11 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.net.Socket;
+import java.net.SocketException;
+import java.util.concurrent.Future;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
+import org.apache.hadoop.thirdparty.com.google.common.util.concurrent.ThreadFactoryBuilder;
 
 /**
  * A connection of which each call may take so long and may read so much. A second thread closes it when the time is
@@ -19,13 +22,12 @@ import java.util.concurrent.locks.LockSupport;
 final class BoundedSocket extends Socket {
   private static final int WRITE_BUFFER_BYTES = 1 << 16;
 
-  private final long timeoutNanos;
+  private final int timeoutMs;
   private final long maxBytes;
-  private final Thread watch = new Thread(this::closeInTime, "treadle-deadline");
-  private final Object lock = new Object();
-  private boolean calling;
-  private boolean late;
-  private long deadlineNanos;
+  private final ScheduledThreadPoolExecutor deadlines = new ScheduledThreadPoolExecutor(1,
+      new ThreadFactoryBuilder().setDaemon(true).setNameFormat("treadle-deadline").build());
+  private Future<?> deadline;
+  private volatile boolean late;
   private long bytesLeft;
 
   /**
@@ -35,56 +37,32 @@ final class BoundedSocket extends Socket {
    * @param maxBytes what may be read in a call
    */
   BoundedSocket(int timeoutMs, long maxBytes) {
-    this.timeoutNanos = TimeUnit.MILLISECONDS.toNanos(timeoutMs);
+    this.timeoutMs = timeoutMs;
     this.maxBytes = maxBytes;
-    watch.setDaemon(true);
+    deadlines.setRemoveOnCancelPolicy(true);
   }
 
   /** A call begins. */
-  void begin() {
+  void begin() throws IOException {
+    if (isClosed()) {
+      throw new SocketException("the connection is closed");
+    }
     bytesLeft = maxBytes;
-    synchronized (lock) {
-      deadlineNanos = System.nanoTime() + timeoutNanos;
-      calling = true;
-    }
-    if (watch.getState() == Thread.State.NEW) {
-      watch.start();
-    }
+    deadline = deadlines.schedule(() -> {
+      late = true;
+      close();
+      return null;
+    }, timeoutMs, TimeUnit.MILLISECONDS);
   }
 
   /** It is over. */
   void end() {
-    synchronized (lock) {
-      calling = false;
-    }
+    deadline.cancel(false);
   }
 
   /** What to say of a call that failed because its time was over; null if that was not the reason. */
   String lateness() {
-    synchronized (lock) {
-      return late ? "no answer within " + TimeUnit.NANOSECONDS.toMillis(timeoutNanos) + " ms" : null;
-    }
-  }
-
-  private void closeInTime() {
-    try {
-      while (!isClosed()) {
-        LockSupport.parkNanos(this, nanosToNextLook());
-      }
-    } catch (Throwable t) {
-      // an Error that left the thread would end the RM: the next call fails, or is late by the lease
-    }
-  }
-
-  private long nanosToNextLook() throws IOException {
-    synchronized (lock) {
-      long left = calling ? deadlineNanos - System.nanoTime() : timeoutNanos;
-      if (left <= 0) {
-        late = true;
-        close();
-      }
-      return Math.max(1, left);
-    }
+    return late ? "no answer within " + timeoutMs + " ms" : null;
   }
 
   /** Counts, and takes the end of the connection for an error: readLine() would take it for the end of a line. */
@@ -121,6 +99,6 @@ final class BoundedSocket extends Socket {
   @Override
   public void close() throws IOException {
     super.close();
-    LockSupport.unpark(watch);
+    deadlines.shutdownNow();
   }
 }

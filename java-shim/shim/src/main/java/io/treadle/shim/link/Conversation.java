@@ -3,6 +3,7 @@ package io.treadle.shim.link;
 
 import io.treadle.shim.Rate;
 import io.treadle.shim.commit.CommitTime;
+import io.treadle.shim.config.Mode;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
@@ -133,20 +134,22 @@ final class Conversation {
   }
 
   /**
-   * One tick; {@code onAnswer} is called when there is a sound answer, before anything is done with it.
+   * One tick.
    *
+   * @param configuration another number than before has the engine read its own settings again
+   * @param onAnswer called when there is a sound answer, before anything is done with it
    * @throws IOException if there is no answer, a late or malformed one, or one to something else
    * @throws OwnFailureException if every proposal ended in an exception on our side
    */
-  void tick(LinkSettings now, Runnable onAnswer) throws IOException, OwnFailureException {
+  void tick(ShimConfig config, int configuration, Runnable onAnswer) throws IOException, OwnFailureException {
     long begin = System.nanoTime();
     observed = false;
-    String refusal = now.enforce() ? handler.refusal() : null;
+    boolean enforce = config.mode == Mode.ENFORCE;
+    String refusal = enforce ? handler.refusal() : null;
     refused(refusal);
     boolean ready = handler.ready();
-    int limit = ready ? answerLimit.next(now.config.proposalsMax, now.config.leaseMs) : 0;
-    FrameOptions options =
-        new FrameOptions(!now.enforce() || refusal != null, now.configuration, limit, now.config);
+    int limit = ready ? answerLimit.next(config.proposalsMax, config.leaseMs) : 0;
+    FrameOptions options = new FrameOptions(!enforce || refusal != null, configuration, limit, config);
     ProposalFrame answer = exchange(options);
     checkNotStopping();
     answerLimit.answered(System.nanoTime() - begin);
@@ -158,7 +161,7 @@ final class Conversation {
     metrics.add(ShimMetrics.Counter.PROPOSALS, answer.size());
     reports.take(answer);
     if (ready) {
-      dealWith(answer, options, now);
+      dealWith(answer, options, enforce);
       observedNanos = System.nanoTime() - begin;
     }
   }
@@ -223,12 +226,12 @@ final class Conversation {
     mirror.snapshotNeeded();
   }
 
-  private void dealWith(ProposalFrame answer, FrameOptions options, LinkSettings now) throws OwnFailureException {
+  private void dealWith(ProposalFrame answer, FrameOptions options, boolean enforce) throws OwnFailureException {
     if (!lease.held()) {
       entered = false;
     }
     boolean schedules = !options.observe && stillMay();
-    if (keepsLease(answer, now.enforce(), schedules) && schedules) {
+    if (keepsLease(answer, enforce, schedules) && schedules) {
       commit(answer, options.limit);
     } else {
       entered = false;

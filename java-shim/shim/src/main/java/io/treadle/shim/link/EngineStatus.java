@@ -46,7 +46,15 @@ public final class EngineStatus {
   /** What applications should know, by their index; at most 16. */
   public final Map<Integer, String> diagnostics;
 
-  private EngineStatus(JsonNode root) {
+  /**
+   * Reads {@code {"policy": text, "overrides_guarantees": true or false, "overrides_order": true or false,
+   * "error": text or null, "learned": text, "waits_for": text, "keys_for": [text, ...],
+   * "diagnostics": [[application, text], ...], "engines": {...}, "warnings": [text, ...]}}.
+   *
+   * @throws IOException if it is no JSON object, or a hostile one
+   */
+  EngineStatus(String text) throws IOException {
+    JsonNode root = Json.object(text, "the status of an answer");
     this.policy = Printable.brief(root.path("policy").asText(""));
     this.overridesGuarantees = root.path("overrides_guarantees").asBoolean(false);
     this.overridesOrder = root.path("overrides_order").asBoolean(false);
@@ -60,17 +68,6 @@ public final class EngineStatus {
     String said = root.path("engines").isObject() ? root.path("engines").toString() : "";
     this.engines = said.length() > ENGINES ? "" : said;
     this.diagnostics = byApplication(root.path("diagnostics"));
-  }
-
-  /**
-   * Reads {@code {"policy": text, "overrides_guarantees": true or false, "overrides_order": true or false,
-   * "error": text or null, "learned": text, "waits_for": text, "keys_for": [text, ...],
-   * "diagnostics": [[application, text], ...], "engines": {...}, "warnings": [text, ...]}}.
-   *
-   * @throws IOException if it is no JSON object, or a hostile one
-   */
-  static EngineStatus parse(String text) throws IOException {
-    return new EngineStatus(Json.object(text, "the status of an answer"));
   }
 
   private static List<String> texts(JsonNode texts) {

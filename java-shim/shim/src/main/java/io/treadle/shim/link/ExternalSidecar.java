@@ -20,6 +20,7 @@ import java.nio.file.attribute.UserPrincipalNotFoundException;
 import java.util.EnumSet;
 import java.util.Set;
 import java.util.regex.Pattern;
+import org.apache.hadoop.thirdparty.com.google.common.io.ByteStreams;
 import org.apache.hadoop.util.StringUtils;
 
 /**
@@ -89,26 +90,20 @@ public final class ExternalSidecar implements EngineSource {
     return self.getFileSystem().getUserPrincipalLookupService().lookupPrincipalByName(System.getProperty("user.name"));
   }
 
-  private byte[] read() throws IOException {
+  private String read() throws IOException {
     byte[] bytes = new byte[FILE_BYTES];
-    int length = 0;
+    int length;
     try (InputStream in = Files.newInputStream(file, LinkOption.NOFOLLOW_LINKS)) {
-      int count = in.read(bytes);
-      while (count > 0) {
-        length += count;
-        count = in.read(bytes, length, FILE_BYTES - length);
-      }
+      length = ByteStreams.read(in, bytes, 0, FILE_BYTES);
     }
     if (length == FILE_BYTES) {
       throw new IOException("the connection file " + file + " is longer than " + FILE_BYTES + " bytes");
     }
-    byte[] content = new byte[length];
-    System.arraycopy(bytes, 0, content, 0, length);
-    return content;
+    return new String(bytes, 0, length, StandardCharsets.UTF_8);
   }
 
-  private Py4jEngine.Endpoint parse(byte[] content) throws IOException {
-    JsonNode root = Json.object(new String(content, StandardCharsets.UTF_8), "the connection file " + file);
+  private Py4jEngine.Endpoint parse(String content) throws IOException {
+    JsonNode root = Json.object(content, "the connection file " + file);
     int port = root.path("port").asInt(0);
     int handshake = root.path("handshake").asInt(0);
     if (handshake != Py4jEngine.HANDSHAKE) {

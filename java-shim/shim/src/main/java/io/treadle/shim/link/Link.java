@@ -3,6 +3,7 @@ package io.treadle.shim.link;
 
 import io.treadle.shim.Log;
 import io.treadle.shim.Printable;
+import io.treadle.shim.config.Mode;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
@@ -43,10 +44,13 @@ public final class Link implements Runnable {
   private final StateLog states = new StateLog(System::nanoTime);
   private final Conversation conversation;
 
-  private volatile LinkSettings settings;
+  private volatile ShimConfig config;
+  /** How often {@link #config} was set again: written after it, and read before it. */
+  private volatile int refreshes;
   private volatile boolean signalled;
 
-  private LinkSettings conversed;
+  private ShimConfig conversed;
+  private int conversedRefreshes;
   private long conversingSinceNanos;
   private int failures;
 
@@ -57,11 +61,11 @@ public final class Link implements Runnable {
    * @param mayCommit whether the engine's proposals may be committed now
    */
   public Link(String name, Mirror mirror, Lease lease, EngineSource source, AnswerHandler handler, ShimMetrics metrics,
-      BooleanSupplier mayCommit, LinkSettings settings) {
+      BooleanSupplier mayCommit, ShimConfig config) {
     this.lease = lease;
     this.source = source;
     this.metrics = metrics;
-    this.settings = settings;
+    this.config = config;
     this.thread = new Thread(this, name);
     this.thread.setDaemon(true);
     this.conversation = new Conversation(mirror, lease, handler, metrics, mayCommit, states, this::signal);
@@ -73,8 +77,9 @@ public final class Link implements Runnable {
   }
 
   /** Takes other settings from the next tick on, and tries again at once what was given up. */
-  public void settings(LinkSettings newSettings) {
-    settings = newSettings;
+  public synchronized void settings(ShimConfig newConfig) {
+    config = newConfig;
+    refreshes++;
     signal();
   }
 
@@ -127,20 +132,22 @@ public final class Link implements Runnable {
   /** One step of the thread's life; answers how long to wait for the next unless there is a signal, milliseconds. */
   private long step() {
     try {
-      LinkSettings now = settings;
-      if (now != conversed) {
+      int refreshed = refreshes;
+      ShimConfig now = config;
+      if (conversed == null || refreshed != conversedRefreshes) {
+        conversedRefreshes = refreshed;
         turnTo(now);
       }
-      if (now.off()) {
+      if (now.mode == Mode.OFF) {
         return LONGEST_PAUSE_MS;
       }
-      if (!conversation.isOpen() && !connect(now.config)) {
+      if (!conversation.isOpen() && !connect(now)) {
         return CONNECT_PAUSE_MS;
       }
       long cpu = THREADS.getCurrentThreadCpuTime();
-      conversation.tick(now, this::answered);
+      conversation.tick(now, refreshed, this::answered);
       metrics.add(ShimMetrics.Counter.LINK_CPU_NANOS, THREADS.getCurrentThreadCpuTime() - cpu);
-      return pauseMs(now.config);
+      return pauseMs(now);
     } catch (Throwable t) {
       return failed(t);
     }
@@ -152,9 +159,9 @@ public final class Link implements Runnable {
     return Math.min(config.leaseMs / 4, Math.max(guardMs, config.tickMs));
   }
 
-  private void turnTo(LinkSettings now) {
-    boolean modeChanged = conversed != null && conversed.config.mode != now.config.mode;
-    boolean leaseChanged = conversed != null && conversed.config.leaseMs != now.config.leaseMs;
+  private void turnTo(ShimConfig now) {
+    boolean modeChanged = conversed != null && conversed.mode != now.mode;
+    boolean leaseChanged = conversed != null && conversed.leaseMs != now.leaseMs;
     conversed = now;
     failures = 0;
     states.refreshed();
@@ -163,7 +170,7 @@ public final class Link implements Runnable {
       // another mode: what the engine assumes is void; another lease: calls have another time-out
       hangUp("mode or lease-ms changed");
     }
-    if (now.off()) {
+    if (now.mode == Mode.OFF) {
       // nobody is asked any more, so that nobody would say that it is mended
       conversation.refused(null);
       metrics.troubles().note(Troubles.Kind.LINK, "");
@@ -218,13 +225,12 @@ public final class Link implements Runnable {
 
   /** Waits until {@code pauseMs} after {@code begin}; in a conversation a signal shortens that to the tick. */
   private void pause(long begin, long pauseMs) {
-    LinkSettings now = settings;
-    long least =
-        begin + (conversation.isOpen() ? TimeUnit.MILLISECONDS.toNanos(conversation.leastMs(now.config)) : 0);
+    int before = conversedRefreshes;
+    long least = begin + (conversation.isOpen() ? TimeUnit.MILLISECONDS.toNanos(conversation.leastMs(config)) : 0);
     long most = begin + TimeUnit.MILLISECONDS.toNanos(pauseMs);
     while (!conversation.isStopping()) {
       long time = System.nanoTime();
-      long end = signalled && conversation.isOpen() || now != settings ? least : most;
+      long end = signalled && conversation.isOpen() || before != refreshes ? least : most;
       if (end - time <= 0) {
         break;
       }

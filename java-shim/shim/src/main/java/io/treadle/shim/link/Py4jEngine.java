@@ -11,7 +11,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.Base64;
 import java.util.logging.Level;
 import java.util.logging.Logger;
-import javax.net.SocketFactory;
+import org.apache.hadoop.io.IOUtils;
+import org.apache.hadoop.net.StandardSocketFactory;
 import py4j.CallbackConnection;
 import py4j.Py4JException;
 import py4j.Py4JNetworkException;
@@ -85,7 +86,12 @@ public final class Py4jEngine implements Engine {
       throw new IOException("no sidecar listens at " + endpoint + " (" + e.getMessage() + ")" + endpoint.remedy);
     }
     handshake.perform(socket.getInputStream(), socket.getOutputStream());
-    connection = new CallbackConnection(endpoint.port, endpoint.address, new OneSocket(socket));
+    connection = new CallbackConnection(endpoint.port, endpoint.address, new StandardSocketFactory() {
+      @Override
+      public Socket createSocket(InetAddress address, int port) {
+        return socket;
+      }
+    });
     connection.start();
   }
 
@@ -124,40 +130,7 @@ public final class Py4jEngine implements Engine {
 
   @Override
   public void close() {
-    try {
-      socket.close();
-    } catch (IOException e) {
-      // it is given up anyway
-    }
-  }
-
-  /** Hands out a socket that is connected. */
-  private static final class OneSocket extends SocketFactory {
-    private final Socket socket;
-
-    OneSocket(Socket socket) {
-      this.socket = socket;
-    }
-
-    @Override
-    public Socket createSocket(InetAddress address, int port) {
-      return socket;
-    }
-
-    @Override
-    public Socket createSocket(String host, int port) {
-      return socket;
-    }
-
-    @Override
-    public Socket createSocket(String host, int port, InetAddress localAddress, int localPort) {
-      return socket;
-    }
-
-    @Override
-    public Socket createSocket(InetAddress address, int port, InetAddress localAddress, int localPort) {
-      return socket;
-    }
+    IOUtils.closeSocket(socket);
   }
 
   /** Where a sidecar listens, and the secret that it shares with the RM. */

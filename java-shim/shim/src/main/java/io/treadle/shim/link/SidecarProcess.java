@@ -6,6 +6,7 @@ import io.treadle.shim.Json;
 import io.treadle.shim.Log;
 import io.treadle.shim.Printable;
 import io.treadle.shim.config.ShimConfig;
+import java.io.BufferedInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
@@ -18,6 +19,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.io.IOUtils;
 
 /**
  * One run of a managed sidecar: a child process that gets its secret as the first line of its standard input, reports
@@ -90,17 +92,14 @@ final class SidecarProcess {
   }
 
   private void readMessages(InputStream stream) {
-    try (InputStream in = stream) {
+    try (InputStream in = new BufferedInputStream(stream)) {
       ByteArrayOutputStream line = new ByteArrayOutputStream();
-      byte[] bytes = new byte[4096];
-      for (int count = in.read(bytes); count >= 0; count = in.read(bytes)) {
-        for (int i = 0; i < count; i++) {
-          if (bytes[i] == '\n') {
-            heard(new String(line.toByteArray(), StandardCharsets.UTF_8));
-            line.reset();
-          } else if (line.size() < LINE_BYTES) {
-            line.write(bytes[i]);
-          }
+      for (int next = in.read(); next >= 0; next = in.read()) {
+        if (next == '\n') {
+          heard(new String(line.toByteArray(), StandardCharsets.UTF_8));
+          line.reset();
+        } else if (line.size() < LINE_BYTES) {
+          line.write(next);
         }
       }
     } catch (IOException e) {
@@ -169,11 +168,7 @@ final class SidecarProcess {
 
   /** Asks it to end by closing its standard input, and kills it if it does not. Waits a few seconds at most. */
   void end() {
-    try {
-      process.getOutputStream().close();
-    } catch (IOException e) {
-      // it has ended
-    }
+    IOUtils.closeStream(process.getOutputStream());
     if (!waitFor(GOODBYE_MS)) {
       kill();
     }
@@ -290,13 +285,7 @@ final class SidecarProcess {
 
     @Override
     public void close() {
-      try {
-        if (out != null) {
-          out.close();
-        }
-      } catch (IOException e) {
-        // nothing more is to be written
-      }
+      IOUtils.closeStream(out);
     }
   }
 }

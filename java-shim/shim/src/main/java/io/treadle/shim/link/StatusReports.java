@@ -43,7 +43,7 @@ final class StatusReports {
     if (unread.isEmpty() || !reads.take()) {
       return;
     }
-    EngineStatus status = EngineStatus.parse(unread);
+    EngineStatus status = new EngineStatus(unread);
     unread = "";
     metrics.show(ShimMetrics.Text.LEARNED, status.learned);
     mirror.keysFor(status.keysFor);

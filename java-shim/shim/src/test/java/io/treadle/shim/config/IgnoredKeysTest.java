@@ -22,27 +22,27 @@ class IgnoredKeysTest {
         conf.set((String) field.get(null), "1");
       }
     }
-    assertEquals(Collections.emptyList(), new IgnoredKeys(conf).in(conf));
+    assertEquals(Collections.emptyList(), ShimConfig.off(conf).ignored(conf));
   }
 
   @Test
   void aMisspeltKeyIsNamed() {
     conf.set(ShimConfig.PREFIX + "leasems", "5000");
     conf.set(ShimConfig.LEASE_MS, "5000");
-    List<String> said = new IgnoredKeys(conf).in(conf);
+    List<String> said = ShimConfig.off(conf).ignored(conf);
     assertEquals(1, said.size());
     assertTrue(said.get(0).startsWith("yarn.scheduler.treadle.leasems is no key"), said.get(0));
     assertTrue(said.get(0).contains("lease-ms, mode"), said.get(0));
   }
 
   @Test
-  void whatNeedsARestartIsNamedAsLongAsItDiffers() {
+  void whatNeedsARestartIsNamedAsLongAsItDiffers() throws Exception {
     conf.set(ShimConfig.PYTHON_COMMAND, "treadle");
-    IgnoredKeys keys = new IgnoredKeys(conf);
+    ShimConfig config = ShimConfig.read(conf);
     conf.set(ShimConfig.MODE, "enforce");
     conf.set(ShimConfig.PYTHON_COMMAND, " /opt/treadle ");
     conf.set(ShimConfig.SIDECAR, "external");
-    List<String> said = keys.in(conf);
+    List<String> said = config.ignored(conf);
     assertEquals(2, said.size());
     assertTrue(said.get(0).contains("python.command is now '/opt/treadle'"), said.get(0));
     assertTrue(said.get(0).contains("goes on with 'treadle'"), said.get(0));
@@ -50,6 +50,6 @@ class IgnoredKeysTest {
     assertTrue(said.get(1).contains("sidecar is now 'external'"), said.get(1));
     conf.set(ShimConfig.PYTHON_COMMAND, "treadle");
     conf.unset(ShimConfig.SIDECAR);
-    assertEquals(Collections.emptyList(), keys.in(conf));
+    assertEquals(Collections.emptyList(), config.ignored(conf));
   }
 }

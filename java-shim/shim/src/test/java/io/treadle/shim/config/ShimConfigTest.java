@@ -3,13 +3,10 @@ package io.treadle.shim.config;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.File;
-import java.nio.file.Files;
-import java.nio.file.attribute.PosixFilePermissions;
 import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -137,22 +134,20 @@ class ShimConfigTest {
 
   @Test
   void offIsOff() {
-    assertEquals(Mode.OFF, ShimConfig.off().mode);
+    assertEquals(Mode.OFF, ShimConfig.off(conf).mode);
   }
 
-  /** Anybody may write to the temporary folder, and could have put something under a name that can be foreseen. */
+  /** Not in the temporary folder: anybody may write there, and could have put something under a name that is known. */
   @Test
-  void aLogWithoutAFolderGetsOneOfItsOwn() throws Exception {
+  void theLogIsInTheFolderOfLogsOrElseInTheWorkingOne() throws Exception {
     String[] keys = {"yarn.log.dir", "hadoop.log.dir"};
     String[] before = {System.getProperty(keys[0]), System.getProperty(keys[1])};
     try {
       System.clearProperty(keys[0]);
       System.clearProperty(keys[1]);
-      File log = ShimConfig.read(conf).logFile;
-      assertNotEquals(new File(System.getProperty("java.io.tmpdir")), log.getParentFile());
-      assertEquals("rwx------",
-          PosixFilePermissions.toString(Files.getPosixFilePermissions(log.getParentFile().toPath())));
-      assertEquals(log, ShimConfig.read(conf).logFile, "the same at each refresh");
+      assertEquals(new File("./treadle-sidecar.log"), ShimConfig.read(conf).logFile);
+      System.setProperty(keys[1], "/hadoop");
+      assertEquals(new File("/hadoop/treadle-sidecar.log"), ShimConfig.read(conf).logFile);
       System.setProperty(keys[0], "/logs");
       assertEquals(new File("/logs/treadle-sidecar.log"), ShimConfig.read(conf).logFile);
     } finally {

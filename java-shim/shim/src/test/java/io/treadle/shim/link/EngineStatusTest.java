@@ -26,7 +26,7 @@ class EngineStatusTest {
   @Test
   void longTextsAreCut() throws Exception {
     String text = letters(30_000);
-    EngineStatus status = EngineStatus.parse(
+    EngineStatus status = new EngineStatus(
         "{\"policy\": \"p\", \"error\": \"" + text + "\", \"warnings\": [\"" + text + "\", \"short\"]}");
     assertEquals("p", status.policy);
     assertEquals(letters(1000) + "...", status.error);
@@ -37,41 +37,41 @@ class EngineStatusTest {
   @Test
   void moreWarningsThanAnyoneReadsAreDropped() throws Exception {
     String many = String.join(",", Collections.nCopies(1000, "\"w\""));
-    assertEquals(20, EngineStatus.parse("{\"warnings\": [" + many + "]}").warnings.size());
+    assertEquals(20, new EngineStatus("{\"warnings\": [" + many + "]}").warnings.size());
   }
 
   @Test
   void noErrorIsNull() throws Exception {
-    assertTrue(EngineStatus.parse("{\"error\": null}").error.isEmpty());
-    assertThrows(IOException.class, () -> EngineStatus.parse("[]"));
+    assertTrue(new EngineStatus("{\"error\": null}").error.isEmpty());
+    assertThrows(IOException.class, () -> new EngineStatus("[]"));
   }
 
   @Test
   void guaranteesAreKeptUnlessItSaysOtherwise() throws Exception {
-    assertTrue(EngineStatus.parse("{\"overrides_guarantees\": true}").overridesGuarantees);
-    assertFalse(EngineStatus.parse("{\"overrides_guarantees\": false}").overridesGuarantees);
-    assertFalse(EngineStatus.parse("{}").overridesGuarantees);
-    assertTrue(EngineStatus.parse("{\"overrides_order\": true}").overridesOrder);
-    assertFalse(EngineStatus.parse("{\"overrides_guarantees\": true}").overridesOrder);
+    assertTrue(new EngineStatus("{\"overrides_guarantees\": true}").overridesGuarantees);
+    assertFalse(new EngineStatus("{\"overrides_guarantees\": false}").overridesGuarantees);
+    assertFalse(new EngineStatus("{}").overridesGuarantees);
+    assertTrue(new EngineStatus("{\"overrides_order\": true}").overridesOrder);
+    assertFalse(new EngineStatus("{\"overrides_guarantees\": true}").overridesOrder);
   }
 
   @Test
   void saysWhatIsKnownOfJobs() throws IOException {
-    assertEquals("1 of 2 jobs", EngineStatus.parse("{\"learned\": \"1 of 2 jobs\"}").learned);
-    assertEquals("", EngineStatus.parse("{}").learned);
+    assertEquals("1 of 2 jobs", new EngineStatus("{\"learned\": \"1 of 2 jobs\"}").learned);
+    assertEquals("", new EngineStatus("{}").learned);
   }
 
   @Test
   void saysWhatItWaitsFor() throws Exception {
-    assertEquals("", EngineStatus.parse("{}").waitsFor);
+    assertEquals("", new EngineStatus("{}").waitsFor);
     byte[] golden = Files.readAllBytes(Paths.get("../../tests/golden/proposals.bin"));
-    assertEquals("pilots", EngineStatus.parse(ProposalFrame.parse(golden, 4).status()).waitsFor);
+    assertEquals("pilots", new EngineStatus(ProposalFrame.parse(golden, 4).status()).waitsFor);
   }
 
   @Test
   void whatAnEngineSaysStaysOnOneLine() throws IOException {
     String text = "\"x\\n2026-11-22 ERROR forged \\u001b[2Jy\"";
-    EngineStatus status = EngineStatus.parse("{\"policy\": " + text + ", \"error\": " + text + ", \"learned\": " + text
+    EngineStatus status = new EngineStatus("{\"policy\": " + text + ", \"error\": " + text + ", \"learned\": " + text
         + ", \"warnings\": [" + text + "]}");
     String line = "x 2026-11-22 ERROR forged  [2Jy";
     assertEquals(line, status.policy);
@@ -85,7 +85,7 @@ class EngineStatusTest {
   @ValueSource(strings = {"[", "{\"\":", "[],", "{},", "1"})
   void whatIsDeepOrOfManyElementsOrLongNumbersIsRefusedBeforeATreeIsMade(String piece) {
     String text = "{\"policy\": [" + String.join("", Collections.nCopies(65_000 / piece.length(), piece));
-    String why = assertThrows(IOException.class, () -> EngineStatus.parse(text)).getMessage();
+    String why = assertThrows(IOException.class, () -> new EngineStatus(text)).getMessage();
     assertEquals("the status of an answer is nested too deeply, or has too many elements or digits", why);
   }
 
@@ -101,7 +101,7 @@ class EngineStatusTest {
   @Test
   void keysAreOnlyOfTypesThatHaveAPlugIn() throws IOException {
     assertEquals(Collections.singleton("TEZ"),
-        EngineStatus.parse("{\"keys_for\": [\"MAPREDUCE\", \"tez\", \"YARN\", 7]}").keysFor);
-    assertEquals(2, EngineStatus.parse("{\"keys_for\": [\"SPARK\", \"TEZ\"]}").keysFor.size());
+        new EngineStatus("{\"keys_for\": [\"MAPREDUCE\", \"tez\", \"YARN\", 7]}").keysFor);
+    assertEquals(2, new EngineStatus("{\"keys_for\": [\"SPARK\", \"TEZ\"]}").keysFor.size());
   }
 }

@@ -82,7 +82,7 @@ class LinkTest {
 
   private void start() throws Exception {
     link = new Link(NAME, mirror, lease, timeoutMs -> new TestEngine(), new TestHandler(), metrics,
-        lease::schedules, new LinkSettings(ShimConfig.read(conf), 0));
+        lease::schedules, ShimConfig.read(conf));
     link.start();
   }
 
@@ -176,7 +176,7 @@ class LinkTest {
     onCommit = sequence -> {
       if (committed.size() == 3) {
         conf.set(ShimConfig.LEASE_MS, "500000");
-        link.settings(new LinkSettings(ShimConfig.read(conf), 1));
+        link.settings(ShimConfig.read(conf));
       }
     };
     start();

@@ -44,7 +44,7 @@ class WhoseFailureTest {
     Mirror mirror = new Mirror(port, new Journal(16), MirrorSettings.of(1 << 16, 1000),
         new EngineView(node -> { }));
     Link link = new Link("whose-failure", mirror, lease, new CountingSource(), new NoHandler(), metrics, () -> true,
-        new LinkSettings(ShimConfig.read(conf), 0));
+        ShimConfig.read(conf));
     link.start();
     try {
       Await.until("the link has failed three times", () -> metrics.numbers().get("LinkFailures") >= 3);

@@ -115,7 +115,7 @@ class ForkedHadoopTest {
 
   @Test
   void oneWithoutWhatEveryModeNeedsIsRefusedByName() throws Exception {
-    String member = "getResourceLimitForActiveUsers";
+    String member = "getOrderingPolicy";
     try (Fork fork = new Fork(member)) {
       Map<String, String> seen = run(fork, "observe_only");
       assertTrue(seen.get("Refusal").contains("lacks what Treadle needs"), seen.toString());
@@ -137,7 +137,7 @@ class ForkedHadoopTest {
       seen = run(fork, "enforce");
       assertTrue(seen.get("Refusal").contains("LeafQueue." + member), seen.toString());
       assertEquals("1", seen.get("PlacedNatively"));
-      assertTrue(String.valueOf(fork.call(SelfCheck.class, "verdict")).contains("LeafQueue." + member));
+      assertTrue(String.valueOf(fork.call(SelfCheck.class, "verdictOfAll")).contains("LeafQueue." + member));
     }
   }
 }

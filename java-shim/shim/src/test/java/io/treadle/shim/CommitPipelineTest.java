@@ -6,7 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
+import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitSettings;
+import io.treadle.shim.metrics.ShimMetrics;
 import java.util.Collections;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
@@ -14,23 +16,25 @@ import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.junit.jupiter.api.Test;
 
 /** What is done before commits is not done for an engine that has lost the right to commit. */
-class UpkeepTest {
+class CommitPipelineTest {
   @Test
   void reservationsOfTheStockSchedulerStayWhileItSchedules() throws Exception {
     try (ClusterFixture cluster = ClusterFixture.cluster().start()) {
       MockNM node = cluster.node("one", 8192, 8);
       cluster.node("two", 8192, 8);
       MockAM am = cluster.startAm(cluster.submit("a", "ann", 1024), node);
-      Upkeep upkeep = new Upkeep(cluster.scheduler(),
-          new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow), new EngineView(any -> { }));
+      CommitPipeline pipeline = new CommitPipeline(cluster.scheduler(),
+          new ShimMetrics(() -> false, () -> 0, () -> 0, () -> 0),
+          new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow), new AskLocks(cluster.scheduler()),
+          new EngineView(any -> { }));
       am.allocate("*", 5120, 3, Collections.emptyList());
       cluster.heartbeatAll();
       cluster.heartbeatAll();
       long made = reserved(cluster);
       assertTrue(made > 0, "the stock scheduler made a reservation");
-      upkeep.beforeCommit(() -> false);
+      pipeline.beforeCommit(() -> false);
       assertEquals(made, reserved(cluster));
-      upkeep.beforeCommit(() -> true);
+      pipeline.beforeCommit(() -> true);
       assertEquals(0, reserved(cluster));
     }
   }
