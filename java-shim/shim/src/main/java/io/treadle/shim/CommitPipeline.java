@@ -174,7 +174,6 @@ final class CommitPipeline implements AnswerHandler {
     beforeCommit(mayCommit);
     CommitResult result = committer.commit(answer, directory, limit, mayCommit, time);
     report(answer, result, directory);
-    metrics.decided(answer.decideMicros(), result.size(), result.count(Fate.COMMITTED));
     guard.answered(answer, directory, result.count(Fate.COMMITTED), mayCommit, time);
     return result.size() > 0 && result.count(Fate.INTERNAL_ERROR) == result.size() ? commitError : null;
   }

@@ -11,7 +11,6 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.LongAdder;
 import java.util.function.BooleanSupplier;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
@@ -80,9 +79,6 @@ public final class ShimMetrics {
   private final Map<Fate, MutableCounterLong> fates = new EnumMap<>(Fate.class);
   private final MutableCounterLong rejected;
   private final long sinceNanos = System.nanoTime();
-  private final LongAdder usefulMicros = new LongAdder();
-  private final LongAdder wastedMicros = new LongAdder();
-  private final LongAdder emptyMicros = new LongAdder();
   private final DecideTimes decideMicros = new DecideTimes(WINDOW_S);
   private final PlacementCounts placements = new PlacementCounts();
   /** Counters and gauges. */
@@ -114,9 +110,6 @@ public final class ShimMetrics {
     }
     gauge("DecideP50Us", decideMicros::p50);
     gauge("DecideP99Us", decideMicros::p99);
-    gauge("DecisionUsefulMs", () -> usefulMicros.sum() / 1000);
-    gauge("DecisionWastedMs", () -> wastedMicros.sum() / 1000);
-    gauge("DecisionEmptyMs", () -> emptyMicros.sum() / 1000);
     gauge("SinceMs", () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - sinceNanos));
     gauge("Snapshots", snapshots);
     gauge("Escapes", escapes);
@@ -194,15 +187,6 @@ public final class ShimMetrics {
     add(Counter.FRAME_BYTES, bytesSent);
     add(Counter.REPLY_BYTES, bytesReceived);
     decideMicros.add(nanos / 1000);
-  }
-
-  /** Notes how long an engine has decided, microseconds, and how many of its proposals were committed. */
-  public void decided(long micros, int proposed, int committed) {
-    if (committed > 0) {
-      usefulMicros.add(micros);
-    } else {
-      (proposed > 0 ? wastedMicros : emptyMicros).add(micros);
-    }
   }
 
   /** The fate of a proposal. */

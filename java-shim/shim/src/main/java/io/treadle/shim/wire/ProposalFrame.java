@@ -225,11 +225,6 @@ public final class ProposalFrame {
     return bytes.getLong(16);
   }
 
-  /** Time spent in the engine, microseconds, at least 0. */
-  public long decideMicros() {
-    return bytes.getLong(24);
-  }
-
   /** Whether there is more to come: the engine is to be asked again after a tick. */
   public boolean again() {
     return (flags(bytes) & FLAG_AGAIN) != 0;

@@ -75,7 +75,6 @@ class GoldenFilesTest {
     ProposalFrame frame = ProposalFrame.parse(bytes("proposals.bin"), 4);
     assertEquals(json.get("epoch").asLong(), frame.epoch());
     assertEquals(json.get("sequence").asLong(), frame.sequence());
-    assertEquals(json.get("decide_us").asLong(), frame.decideMicros());
     assertEquals(29, json.get("flags").asInt());
     assertTrue(frame.resend() && frame.hasTransactions() && frame.unserved() && !frame.again());
     assertEquals(json.get("status").asText(), frame.status());
