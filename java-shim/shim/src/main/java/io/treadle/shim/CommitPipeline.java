@@ -15,7 +15,6 @@ import io.treadle.shim.commit.Observer;
 import io.treadle.shim.commit.Reservations;
 import io.treadle.shim.commit.StarvationGuard;
 import io.treadle.shim.link.AnswerHandler;
-import io.treadle.shim.link.EngineStatus;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
@@ -137,12 +136,12 @@ final class CommitPipeline implements AnswerHandler {
   }
 
   @Override
-  public void status(EngineStatus status, Directory directory) {
-    overridesGuarantees = status.overridesGuarantees;
-    overridesOrder = status.overridesOrder;
+  public void status(boolean guarantees, boolean order, Map<Integer, String> texts, Directory directory) {
+    overridesGuarantees = guarantees;
+    overridesOrder = order;
     readRules();
     Map<ApplicationAttemptId, String> attempts = new HashMap<>();
-    status.diagnostics.forEach((index, text) -> {
+    texts.forEach((index, text) -> {
       ApplicationAttemptId attempt = directory.applicationOrNull(index);
       if (attempt != null) {
         attempts.put(attempt, AttemptDiagnostics.SPEAKER + text);

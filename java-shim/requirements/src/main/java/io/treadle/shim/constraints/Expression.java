@@ -18,7 +18,7 @@ final class Expression {
   /** A longer text is refused. */
   static final int MAX_CHARS = 1000;
   /** Those of two characters first: the longest that stands there is meant. */
-  private static final String[] OPERATORS = {"!=", ">=", "<=", "=", ">", "<"};
+  private static final Pattern OPERATOR = Pattern.compile("!=|>=|<=|=|>|<");
   private static final Pattern NAME =
       Pattern.compile("[A-Za-z0-9_][A-Za-z0-9_.-]*+(/[A-Za-z0-9_][A-Za-z0-9_.-]*+)?");
   private static final String NOT_IN_A_VALUE = "!<>=|;&";
@@ -64,25 +64,17 @@ final class Expression {
       throw new ExpressionException(text, begin + 1, "expected a name, as in zone=a; write name op value");
     }
     int at = blanks(text, name.end(), end);
-    String op = operator(text, at, end);
-    if (op == null) {
+    Matcher operator = OPERATOR.matcher(text).region(at, end);
+    if (!operator.lookingAt()) {
       throw new ExpressionException(text, at + 1, "expected one of = != >= > <= < after the name");
     }
-    List<String> values = values(text, at + op.length(), end);
+    String op = operator.group();
+    List<String> values = values(text, operator.end(), end);
     if (Predicate.compares(op) && (values.size() > 1 || !Versions.isDotted(values.get(0)))) {
       throw new ExpressionException(text, at + 1,
           op + " needs one number, as in kernel>=4.18; write = or != for names and lists");
     }
     return new Predicate(name.group().toLowerCase(Locale.ROOT), op, values);
-  }
-
-  private static String operator(String text, int at, int end) {
-    for (String op : OPERATORS) {
-      if (at + op.length() <= end && text.startsWith(op, at)) {
-        return op;
-      }
-    }
-    return null;
   }
 
   private static List<String> values(String text, int start, int end) throws ExpressionException {

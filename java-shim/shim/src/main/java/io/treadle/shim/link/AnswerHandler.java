@@ -4,6 +4,7 @@ package io.treadle.shim.link;
 import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.ProposalFrame;
+import java.util.Map;
 import java.util.function.BooleanSupplier;
 
 /** What the link does with answers. Used by the link thread only. */
@@ -23,8 +24,15 @@ public interface AnswerHandler {
   /** Whether the engine has lost the lease because it places nothing: one reason of those for a {@link #refusal}. */
   boolean starving();
 
-  /** Takes what the engine says of itself: {@link #refusal} depends on its policy. */
-  default void status(EngineStatus status, Directory directory) {
+  /**
+   * Takes what the engine says of itself; {@link #refusal} depends on its policy.
+   *
+   * @param overridesGuarantees whether it shares the cluster otherwise than the queues' capacities say
+   * @param overridesOrder whether it serves the applications of a queue otherwise than the queue's own order says
+   * @param diagnostics what applications should know, by their index
+   */
+  default void status(boolean overridesGuarantees, boolean overridesOrder, Map<Integer, String> diagnostics,
+      Directory directory) {
   }
 
   /**

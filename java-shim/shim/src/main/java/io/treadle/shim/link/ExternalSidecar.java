@@ -106,9 +106,9 @@ public final class ExternalSidecar implements EngineSource {
     JsonNode root = Json.object(content, "the connection file " + file);
     int port = root.path("port").asInt(0);
     int handshake = root.path("handshake").asInt(0);
-    if (handshake != Py4jEngine.HANDSHAKE) {
+    if (handshake != Handshake.VERSION) {
       throw new IOException("the connection file " + file + " is of version " + handshake + " of the handshake, the"
-          + " shim speaks version " + Py4jEngine.HANDSHAKE
+          + " shim speaks version " + Handshake.VERSION
           + ": give the sidecar and the ResourceManager the same release");
     }
     String secret = root.path("secret").asText("");

@@ -15,6 +15,7 @@ import java.lang.management.ThreadMXBean;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
+import org.apache.hadoop.thirdparty.com.google.common.util.concurrent.Uninterruptibles;
 
 /**
  * The thread that talks to an engine, one for a scheduler: what begins and ends a {@link Conversation}, and when its
@@ -100,11 +101,7 @@ public final class Link implements Runnable {
   public void stop() {
     conversation.stop();
     LockSupport.unpark(thread);
-    try {
-      thread.join(STOP_TIMEOUT_MS);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-    }
+    Uninterruptibles.joinUninterruptibly(thread, STOP_TIMEOUT_MS, TimeUnit.MILLISECONDS);
   }
 
   @Override

@@ -113,7 +113,7 @@ public final class ManagedSidecar implements EngineSource {
   }
 
   private String greeting() {
-    return JsonNodeFactory.instance.objectNode().put("handshake", Py4jEngine.HANDSHAKE)
+    return JsonNodeFactory.instance.objectNode().put("handshake", Handshake.VERSION)
         .put("secret", StringUtils.byteToHexString(secret)).toString();
   }
 

@@ -26,9 +26,6 @@ public final class Py4jEngine implements Engine {
   /** Py4J logs whole commands at INFO, frames and all, and java.util.logging prints INFO to the RM's standard error. */
   private static final Logger SILENCED = Logger.getLogger(CallbackConnection.class.getPackage().getName());
 
-  /** Version of the handshake that opens each connection; the sidecar must have the same. */
-  public static final int HANDSHAKE = Handshake.VERSION;
-
   private static final String CALL = "c\nt\ndecide\nj";
   private static final String END = "\ne\n";
   private static final String SUCCESS_BYTES = "yj";

@@ -20,6 +20,7 @@ import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.io.IOUtils;
+import org.apache.hadoop.thirdparty.com.google.common.util.concurrent.Uninterruptibles;
 
 /**
  * One run of a managed sidecar: a child process that gets its secret as the first line of its standard input, reports
@@ -76,19 +77,12 @@ final class SidecarProcess {
   }
 
   private static Thread daemon(String name, Runnable work) {
-    Thread thread = new Thread(() -> guarded(name, work), name);
+    Thread thread = new Thread(work, name);
     thread.setDaemon(true);
+    // the RM's own handler of what a thread does not catch ends the RM
+    thread.setUncaughtExceptionHandler((ended, thrown) -> LOG.warn("{} ended", name, thrown));
     thread.start();
     return thread;
-  }
-
-  /** An Error that left a thread would end the RM, whose handler of uncaught ones exits. */
-  private static void guarded(String name, Runnable work) {
-    try {
-      work.run();
-    } catch (Throwable t) {
-      LOG.warn("{} ended", name, t);
-    }
   }
 
   private void readMessages(InputStream stream) {
@@ -141,8 +135,8 @@ final class SidecarProcess {
 
   /** How it ended, in words. Only after its end. */
   String epitaph() {
-    join(output);
-    join(errors);
+    Uninterruptibles.joinUninterruptibly(output, LAST_OUTPUT_MS, TimeUnit.MILLISECONDS);
+    Uninterruptibles.joinUninterruptibly(errors, LAST_OUTPUT_MS, TimeUnit.MILLISECONDS);
     Outcome said = outcome;
     if (said != null && said.isError()) {
       return said.text;
@@ -156,14 +150,6 @@ final class SidecarProcess {
       return "SIGTERM ended it";
     }
     return "it ended with exit code " + code + (lastWords.isEmpty() ? "" : "; its log ends with: " + lastWords);
-  }
-
-  private static void join(Thread thread) {
-    try {
-      thread.join(LAST_OUTPUT_MS);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-    }
   }
 
   /** Asks it to end by closing its standard input, and kills it if it does not. Waits a few seconds at most. */
