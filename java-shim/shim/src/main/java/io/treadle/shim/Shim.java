@@ -63,16 +63,12 @@ public class Shim {
   private final AskLocks asks;
   private final MetricsExport export;
   private final ShimMetrics metrics;
-  /** Null while nothing talks to an engine. */
+  /** Null unless we are started, fit for this Hadoop, and the mode is, or was since the start, another than off. */
   private volatile Link link;
   /** Whether the settings at start-up were good: otherwise all of them are read again by a refresh. */
   private boolean settingsRead;
   private boolean started;
   private volatile ShimConfig config;
-  /**
-   * Whether the link may let an engine schedule: the mode is {@code enforce}, we are started and fit for this Hadoop.
-   */
-  private volatile boolean enforcing;
 
   /** A shim that has not started anything. Settings that cannot be used are logged and mean mode {@code off}. */
   public Shim(SchedulerPort port, Configuration conf, Escapes escapes) {
@@ -119,14 +115,13 @@ public class Shim {
       export.start();
     } finally {
       // an engine without metrics can still schedule
-      startLink();
+      updateLink();
     }
   }
 
   /** The scheduler is stopping: ends the link and the sidecar, and waits for that a few seconds at most. */
   public synchronized void stop() {
     started = false;
-    enforcing = false;
     lease.release();
     Link current = link;
     link = null;
@@ -147,33 +142,32 @@ public class Shim {
     }
   }
 
-  private void startLink() {
+  /** Has the link go by the settings, or starts it once an engine is to be asked. */
+  private void updateLink() {
+    if (link != null) {
+      link.settings(config);
+      return;
+    }
     if (!started || config.mode == Mode.OFF) {
-      enforcing = false;
       // of a mode in which we did not fit
       metrics.show(ShimMetrics.Text.REFUSAL, null);
       return;
     }
     // looked at once: after that the files on disk may be those of another release
-    String unfit = link != null ? null : unfitness();
+    String unfit = unfitness();
     if (unfit != null) {
       LOG.error("Treadle stays off, the CapacityScheduler schedules: {}", unfit);
       metrics.troubles().note(Troubles.Kind.SETTINGS, unfit);
       metrics.show(ShimMetrics.Text.REFUSAL, unfit);
       return;
     }
-    enforcing = config.mode == Mode.ENFORCE;
-    lease.duration(config.leaseMs);
-    if (link == null) {
-      link = new Link(thread, mirror, lease, source(), pipeline, metrics, this::schedules, config);
-      link.start();
-    } else {
-      link.settings(config);
-    }
+    link = new Link(thread, mirror, lease, source(), pipeline, metrics, this::schedules, config);
+    link.start();
   }
 
   private void configure() {
     metrics.show(ShimMetrics.Text.MODE, config.mode.text());
+    lease.duration(config.leaseMs);
     pipeline.guard().configure(config.starvationMs, config.starvationHoldMs);
   }
 
@@ -213,7 +207,8 @@ public class Shim {
   }
 
   private boolean schedules() {
-    return enforcing && pipeline.mayEnforce() && lease.schedules() && !pipeline.starving();
+    return config.mode == Mode.ENFORCE && link != null && pipeline.mayEnforce() && lease.schedules()
+        && !pipeline.starving();
   }
 
   /** What the scheduler's overrides report. */
@@ -260,13 +255,7 @@ public class Shim {
     reportIgnored(conf);
     pipeline.refreshed();
     journal.queuesChanged();
-    if (config.mode == Mode.OFF && link != null) {
-      enforcing = false;
-      lease.duration(config.leaseMs);
-      link.settings(config);
-    } else {
-      startLink();
-    }
+    updateLink();
   }
 
   /** The scheduler handled an event. */
