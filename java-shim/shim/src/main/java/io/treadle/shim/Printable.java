@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim;
 
+import java.util.regex.Pattern;
+
 /** Text of others, made fit for one line of a log or a cell of a terminal. */
 public final class Printable {
   private static final int BRIEF = 1000;
+  /** Control, format, private and unassigned characters, halves of surrogates, ends of lines and paragraphs. */
+  private static final Pattern UNPRINTABLE = Pattern.compile("[\\p{C}\\p{Cn}\\p{Zl}\\p{Zp}]");
 
   private Printable() {
   }
 
   /** Returns a text with a space for each character that ends a line, commands a terminal or turns the direction. */
   public static String line(String text) {
-    StringBuilder line = new StringBuilder(text.length());
-    text.codePoints().forEach(code -> line.appendCodePoint(isPrintable(code) ? code : ' '));
-    return line.toString();
+    return UNPRINTABLE.matcher(text).replaceAll(" ");
   }
 
   /** Returns at most the first 1,000 characters of a text, as one line. */
@@ -28,20 +30,5 @@ public final class Printable {
   /** Returns the first {@code most} characters of a text. */
   public static String first(String text, int most) {
     return text.length() <= most ? text : text.substring(0, most);
-  }
-
-  private static boolean isPrintable(int code) {
-    switch (Character.getType(code)) {
-      case Character.CONTROL:
-      case Character.FORMAT:
-      case Character.LINE_SEPARATOR:
-      case Character.PARAGRAPH_SEPARATOR:
-      case Character.SURROGATE:
-      case Character.UNASSIGNED:
-      case Character.PRIVATE_USE:
-        return false;
-      default:
-        return true;
-    }
   }
 }

@@ -25,8 +25,7 @@ import org.apache.hadoop.util.StringUtils;
 
 /**
  * A sidecar that somebody else runs. It writes a connection file, which holds its secret and so must be readable by
- * nobody else ({@link Rules}); the file is read again for each connection, since another sidecar writes
- * another.
+ * nobody else; the file is read again for each connection, since another sidecar writes another.
  */
 public final class ExternalSidecar implements EngineSource {
   private static final int FILE_BYTES = 1 << 16;
@@ -56,9 +55,9 @@ public final class ExternalSidecar implements EngineSource {
   Py4jEngine.Endpoint endpoint() throws IOException {
     try {
       UserPrincipal ours = currentUser();
-      Rules rules = new Rules(file, ours, sidecarUser(ours));
-      rules.checkFolder(Files.readAttributes(folder(), PosixFileAttributes.class));
-      rules.checkFile(Files.readAttributes(file, PosixFileAttributes.class, LinkOption.NOFOLLOW_LINKS));
+      UserPrincipal sidecars = sidecarUser(ours);
+      checkFolder(Files.readAttributes(folder(), PosixFileAttributes.class), ours, sidecars);
+      checkFile(Files.readAttributes(file, PosixFileAttributes.class, LinkOption.NOFOLLOW_LINKS), ours, sidecars);
       return parse(read());
     } catch (NoSuchFileException e) {
       throw new IOException("no sidecar has written the connection file " + file + " (" + ShimConfig.CONNECTION_FILE
@@ -124,63 +123,42 @@ public final class ExternalSidecar implements EngineSource {
         + file + " names it: the sidecar was killed; start it again with " + start);
   }
 
+  /** Anybody who may write to the folder could put a file with a secret of their own in its place. */
+  void checkFolder(PosixFileAttributes attributes, UserPrincipal ours, UserPrincipal sidecars) throws IOException {
+    UserPrincipal owner = attributes.owner();
+    if (!owner.equals(ours) && !owner.equals(sidecars) && !"root".equals(owner.getName())) {
+      throw new IOException("the folder of the connection file " + file + " belongs to " + owner.getName()
+          + ", not to " + sidecars.getName() + ", who runs the sidecar, or root: name a file in a folder of that"
+          + " user's");
+    }
+    if (attributes.permissions().contains(PosixFilePermission.OTHERS_WRITE)
+        || attributes.permissions().contains(PosixFilePermission.GROUP_WRITE)) {
+      throw new IOException("the folder of the connection file " + file
+          + " may be written to by others: its mode must be 0755 or less");
+    }
+  }
+
   /**
-   * Who may have written a connection file, and who may read it: its sidecar's user alone, which is the RM's unless the
-   * settings name another. Of another user's file the group may read, since the RM must. Immutable.
+   * A connection file is written and read by its sidecar's user alone, which is the RM's unless the settings name
+   * another. Of another user's file the group may read, since the RM must.
    */
-  static final class Rules {
-    private static final Set<PosixFilePermission> OWNERS = EnumSet.of(PosixFilePermission.OWNER_READ,
-        PosixFilePermission.OWNER_WRITE);
-
-    private final Path file;
-    private final UserPrincipal ours;
-    private final UserPrincipal sidecars;
-
-    /**
-     * Rules for a file.
-     *
-     * @param ours who runs the RM
-     * @param sidecars who runs the sidecar
-     */
-    Rules(Path file, UserPrincipal ours, UserPrincipal sidecars) {
-      this.file = file;
-      this.ours = ours;
-      this.sidecars = sidecars;
+  void checkFile(PosixFileAttributes attributes, UserPrincipal ours, UserPrincipal sidecars) throws IOException {
+    if (!attributes.isRegularFile()) {
+      throw new IOException("the connection file " + file + " is no regular file");
     }
-
-    /** Anybody who may write to the folder could put a file with a secret of their own in its place. */
-    void checkFolder(PosixFileAttributes attributes) throws IOException {
-      UserPrincipal owner = attributes.owner();
-      if (!owner.equals(ours) && !owner.equals(sidecars) && !"root".equals(owner.getName())) {
-        throw new IOException("the folder of the connection file " + file + " belongs to " + owner.getName()
-            + ", not to " + sidecars.getName() + ", who runs the sidecar, or root: name a file in a folder of that"
-            + " user's");
-      }
-      if (attributes.permissions().contains(PosixFilePermission.OTHERS_WRITE)
-          || attributes.permissions().contains(PosixFilePermission.GROUP_WRITE)) {
-        throw new IOException("the folder of the connection file " + file
-            + " may be written to by others: its mode must be 0755 or less");
-      }
+    Set<PosixFilePermission> allowed = EnumSet.of(PosixFilePermission.OWNER_READ, PosixFilePermission.OWNER_WRITE);
+    if (!ours.equals(sidecars)) {
+      allowed.add(PosixFilePermission.GROUP_READ);
     }
-
-    void checkFile(PosixFileAttributes attributes) throws IOException {
-      if (!attributes.isRegularFile()) {
-        throw new IOException("the connection file " + file + " is no regular file");
-      }
-      Set<PosixFilePermission> allowed = EnumSet.copyOf(OWNERS);
-      if (!ours.equals(sidecars)) {
-        allowed.add(PosixFilePermission.GROUP_READ);
-      }
-      if (!allowed.containsAll(attributes.permissions())) {
-        throw new IOException("the connection file " + file + " may be read by others: its mode must be "
-            + (ours.equals(sidecars) ? "0600" : "0640 or less"));
-      }
-      if (!attributes.owner().equals(sidecars)) {
-        throw new IOException("the connection file " + file + " belongs to " + attributes.owner().getName()
-            + ", not to " + sidecars.getName() + (ours.equals(sidecars)
-                ? ", who runs the ResourceManager: run the sidecar as that user, or name its user in "
-                : ", whom the settings name: run the sidecar as that user, or correct ") + ShimConfig.SIDECAR_USER);
-      }
+    if (!allowed.containsAll(attributes.permissions())) {
+      throw new IOException("the connection file " + file + " may be read by others: its mode must be "
+          + (ours.equals(sidecars) ? "0600" : "0640 or less"));
+    }
+    if (!attributes.owner().equals(sidecars)) {
+      throw new IOException("the connection file " + file + " belongs to " + attributes.owner().getName()
+          + ", not to " + sidecars.getName() + (ours.equals(sidecars)
+              ? ", who runs the ResourceManager: run the sidecar as that user, or name its user in "
+              : ", whom the settings name: run the sidecar as that user, or correct ") + ShimConfig.SIDECAR_USER);
     }
   }
 }

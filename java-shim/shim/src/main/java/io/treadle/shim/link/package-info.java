@@ -4,7 +4,8 @@
  * sidecar as a child process of the ResourceManager, one that somebody else runs, or a class in this JVM.
  *
  * <p>All is the link thread's but {@code Lease}, {@code Link.signal}, {@code Link.settings} and
- * {@code Conversation.stop}, which are for any thread. The only thread that waits for Python holds no lock of the scheduler meanwhile. {@code BoundedSocket} has a
- * thread that closes it at a deadline; a child's standard output and error have a daemon thread each.
+ * {@code Conversation.stop}, which are for any thread. The only thread that waits for Python holds no lock of the
+ * scheduler meanwhile. {@code BoundedSocket} has a thread that closes it at a deadline; a child's standard output and
+ * error have a daemon thread each.
  */
 package io.treadle.shim.link;

@@ -4,6 +4,8 @@ package io.treadle.shim.link;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.shim.config.BadSettingException;
+import io.treadle.shim.config.ShimConfig;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.nio.file.Paths;
@@ -14,6 +16,7 @@ import java.nio.file.attribute.PosixFilePermission;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.nio.file.attribute.UserPrincipal;
 import java.util.Set;
+import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
@@ -115,8 +118,23 @@ class ConnectionFileRulesTest {
     }
   }
 
-  private static ExternalSidecar.Rules rules(String sidecars) {
-    return new ExternalSidecar.Rules(FILE, new User("yarn"), new User(sidecars));
+  private static ExternalSidecar sidecar() throws IOException {
+    Configuration conf = new Configuration(false);
+    conf.set(ShimConfig.SIDECAR, "external");
+    conf.set(ShimConfig.CONNECTION_FILE, FILE.toString());
+    try {
+      return new ExternalSidecar(ShimConfig.read(conf));
+    } catch (BadSettingException e) {
+      throw new IOException(e);
+    }
+  }
+
+  private static void file(String sidecars, Attributes attributes) throws IOException {
+    sidecar().checkFile(attributes, new User("yarn"), new User(sidecars));
+  }
+
+  private static void folder(String sidecars, Attributes attributes) throws IOException {
+    sidecar().checkFolder(attributes, new User("yarn"), new User(sidecars));
   }
 
   private static void refused(Executable check, String part) {
@@ -126,21 +144,21 @@ class ConnectionFileRulesTest {
 
   @Test
   void ofASidecarOfTheResourceManagersUserNobodyElseMayRead() throws IOException {
-    rules("yarn").checkFile(new Attributes("yarn", "rw-------"));
-    refused(() -> rules("yarn").checkFile(new Attributes("yarn", "rw-r-----")), "must be 0600");
-    refused(() -> rules("yarn").checkFile(new Attributes("mallory", "rw-------")), "belongs to mallory, not to yarn");
-    refused(() -> rules("yarn").checkFile(new Attributes("treadle", "rw-------")), "sidecar.user");
+    file("yarn", new Attributes("yarn", "rw-------"));
+    refused(() -> file("yarn", new Attributes("yarn", "rw-r-----")), "must be 0600");
+    refused(() -> file("yarn", new Attributes("mallory", "rw-------")), "belongs to mallory, not to yarn");
+    refused(() -> file("yarn", new Attributes("treadle", "rw-------")), "sidecar.user");
   }
 
   @Test
   void ofASidecarOfItsOwnUserTheGroupMayReadAndNobodyElseMayOwnTheFile() throws IOException {
-    rules("treadle").checkFile(new Attributes("treadle", "rw-r-----"));
-    rules("treadle").checkFile(new Attributes("treadle", "rw-------"));
+    file("treadle", new Attributes("treadle", "rw-r-----"));
+    file("treadle", new Attributes("treadle", "rw-------"));
     for (String mode : new String[] {"rw-r--r--", "rw-rw----", "rw----r--", "rwxr-----"}) {
-      refused(() -> rules("treadle").checkFile(new Attributes("treadle", mode)), "must be 0640 or less");
+      refused(() -> file("treadle", new Attributes("treadle", mode)), "must be 0640 or less");
     }
     for (String owner : new String[] {"mallory", "yarn", "root"}) {
-      refused(() -> rules("treadle").checkFile(new Attributes(owner, "rw-r-----")),
+      refused(() -> file("treadle", new Attributes(owner, "rw-r-----")),
           "not to treadle, whom the settings");
     }
   }
@@ -148,11 +166,11 @@ class ConnectionFileRulesTest {
   @Test
   void theFolderIsTheSidecarsTheResourceManagersOrRoots() throws IOException {
     for (String owner : new String[] {"treadle", "yarn", "root"}) {
-      rules("treadle").checkFolder(new Attributes(owner, "rwxr-xr-x"));
-      refused(() -> rules("treadle").checkFolder(new Attributes(owner, "rwxrwxr-x")), "written to by others");
-      refused(() -> rules("treadle").checkFolder(new Attributes(owner, "rwxr-xrwx")), "written to by others");
+      folder("treadle", new Attributes(owner, "rwxr-xr-x"));
+      refused(() -> folder("treadle", new Attributes(owner, "rwxrwxr-x")), "written to by others");
+      refused(() -> folder("treadle", new Attributes(owner, "rwxr-xrwx")), "written to by others");
     }
-    refused(() -> rules("treadle").checkFolder(new Attributes("mallory", "rwx------")), "belongs to mallory");
-    refused(() -> rules("yarn").checkFolder(new Attributes("treadle", "rwx------")), "belongs to treadle");
+    refused(() -> folder("treadle", new Attributes("mallory", "rwx------")), "belongs to mallory");
+    refused(() -> folder("yarn", new Attributes("treadle", "rwx------")), "belongs to treadle");
   }
 }
