@@ -124,7 +124,7 @@ def test_a_gate_may_say_which_nodes_asks_use(fit: str) -> None:
 @pytest.mark.parametrize("share", ["capacity", "hdrf", "deficit", "none"])
 def test_of_what_several_parts_say_all_holds(share: str) -> None:
     rm = eight_nodes(32)
-    rm.ask(rm.application(LEAF), 0, 16, (2, 2))
+    rm.job(16, (2, 2))
     served = placed(rm, 100, Engine(settings("gate", "fit", share=share)))
     assert {node for app, _, node in served if app == 0} <= {0, 2}
     assert {node for app, _, node in served} == {0, 1, 2, 3}
@@ -133,13 +133,13 @@ def test_of_what_several_parts_say_all_holds(share: str) -> None:
 
 def test_that_an_ask_finds_no_node_of_its_own_says_nothing_of_others() -> None:
     rm = eight_nodes(40)
-    rm.ask(rm.application(LEAF), 0, 4, (1, 2))
+    rm.job(4, (1, 2))
     for at in range(0, 8, 2):
         rm.nodes[at].free = (0, 0)
     rm.nodes[1].free = (4, 4)
     engine = Engine(settings("fit"))
     assert placed(rm, 100, engine) == []
-    rm.ask(rm.application(LEAF), 0, 4, (2, 1))
+    rm.job(4, (2, 1))
     assert {node for _, _, node in placed(rm, 100, engine)} == {1, 3}
 
 
@@ -147,9 +147,8 @@ def test_no_node_is_held_that_the_ask_may_not_use() -> None:
     rm = eight_nodes()
     for at in range(8):
         rm.nodes[at].free = (1, 1) if at < 4 else (3, 3)  # the others lack less
-    big = rm.application(LEAF)
-    rm.ask(big, 0, 1, (4, 4))
-    rm.ask(rm.application(LEAF), 0, 8, (1, 1))
+    rm.job(1, (4, 4))
+    rm.job(8)
     engine = Engine(settings("gate", nodes_held=4))
     assert len(placed(rm, 100, engine)) == 4
     assert engine.waits_for() == "nodes that asks may use, a held node"

@@ -123,8 +123,7 @@ def test_when_no_node_of_a_class_is_open_its_asks_cost_nothing_and_others_go_on(
     for _ in range(40):
         rm.require(rm.application(LEAF), "host=n5")
         rm.ask(len(rm.applications) - 1, 0, 1, (1, 1))
-    free = rm.application(LEAF)
-    rm.ask(free, 0, 28, (1, 1))
+    rm.job(28)
     engine = engine_with()
     assert round_of(rm, engine) == sorted([5] * 4 + [node for node in range(8) if node != 5] * 4)
     assert round_of(rm, engine, 2_000) == []
@@ -291,13 +290,12 @@ def bound_cluster(trees: list[dict[str, Any]], requires: str, count: int = 3) ->
     """Return a cluster with applications that have constraints, one with a requirement, and one with neither."""
     rm = cluster(9)
     for tree in trees:
-        app = rm.application(LEAF)
-        rm.ask(app, 0, count, (1, 1))
+        app = rm.job(count)
         rm.constrain(app, 0, tree, "w")
     bound = rm.application(LEAF)
     rm.require(bound, requires)
     rm.ask(bound, 0, 6, (1, 1))
-    rm.ask(rm.application(LEAF), 0, 4, (2, 2))
+    rm.job(4, (2, 2))
     return rm
 
 

@@ -449,8 +449,7 @@ def test_an_engine_that_only_observes_does_not_say_that_it_serves_others_first()
 def constrained(tree: dict[str, Any], count: int) -> tuple[Engine, AskExplained]:
     """Let an application with containers of its own on eight nodes ask for more; explain what is left."""
     rm = cluster(8)
-    app = rm.application(LEAF)
-    rm.ask(app, 0, count, (1, 1))
+    app = rm.job(count)
     rm.constrain(app, 0, tree, "w")
     engine = Engine(settings_with())
     for at in range(2):
@@ -510,8 +509,7 @@ def test_who_comes_first_for_a_priority_is_said(order: str) -> None:
 def test_a_requirement_that_no_node_meets_is_named(requirement: str, said: str) -> None:
     rm = cluster(8)
     rm.node("lent", NODE, partition="gpu")
-    app = rm.application(LEAF)
-    rm.ask(app, 0, 1, (1, 1))
+    app = rm.job(1)
     rm.require(app, requirement)
     engine = Engine(settings_with())
     engine.apply(rm.frame())

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.fake_rm import FakeRM, flat
+from tests.engine.fake_rm import LEAF, cluster
 from tests.engine.parts import containers, engine_with, estimates
 
 from treadle import events
@@ -20,9 +20,7 @@ class Bench:
     """A leaf of this many slots, and an engine whose answers are committed and sent back as containers that begin."""
 
     def __init__(self, slots: int = 100, **gate: Any) -> None:
-        self.rm = FakeRM()
-        self.rm.node("n", (slots, slots))
-        (self.leaf,) = flat(self.rm, 1, (slots, slots))
+        self.rm, self.leaf = cluster((slots, slots)), LEAF
         self.engine = engine_with(gate=("workers", gate))
         self.now_ms = 1_000_000
         self.running: list[tuple[int, int, int, int]] = []

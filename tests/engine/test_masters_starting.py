@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.engine.fake_rm import FakeRM, flat
+from tests.engine.fake_rm import cluster
 from tests.engine.parts import engine_with
 
 MAP = 20
@@ -15,9 +15,7 @@ class Bench:
     """Two leaves with room for all, and an engine whose answers are committed."""
 
     def __init__(self, masters: int = 2, **more: Any) -> None:
-        self.rm = FakeRM()
-        self.rm.node("n0", (100, 100))
-        self.leaves = flat(self.rm, 2, (50, 50))
+        self.rm, self.leaves = cluster((100, 100), leaves=2), (1, 2)
         self.engine = engine_with(gate=("pilots", {"masters_starting": masters, "thin_limit": 9} | more))
         self.now_ms = 1_000_000
 

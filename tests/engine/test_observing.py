@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.engine.fake_rm import LEAF, FakeRM, cluster, flat, listed, none_assumed
+from tests.engine.fake_rm import LEAF, FakeRM, cluster, listed, none_assumed
 from tests.engine.parts import any_parts, containers, settings_with
 from tests.engine.test_engine_properties import NARROW, clusters
 
@@ -22,12 +22,9 @@ COMMON = settings(deadline=None, max_examples=40, suppress_health_check=[HealthC
 
 def crowded() -> FakeRM:
     """Return a cluster with room for 6 of the 30 containers that three queues ask for."""
-    rm = FakeRM()
-    for at in range(3):
-        rm.node(f"n{at}", (2, 2))
-    for leaf in flat(rm, 3, (2, 2)):
-        app = rm.application(leaf)
-        rm.ask(app, 0, 10, (1, 1))
+    rm = cluster(*[(2, 2)] * 3, leaves=3)
+    for leaf in (1, 2, 3):
+        rm.job(10, queue=leaf)
     return rm
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tests.engine.fake_rm import FakeRM, assumed
+from tests.engine.fake_rm import FakeRM, assumed, cluster
 from tests.support.optional import present
 
 from treadle import events
@@ -28,17 +28,11 @@ class Cluster:
     """A ResourceManager with one leaf, and an engine that it asks."""
 
     def __init__(self, nodes: int, slots: int, **entry: Any) -> None:
-        self.rm = FakeRM()
-        root = self.rm.queue(-1, (1 << 40, 1 << 40))
-        self.leaf = self.rm.queue(root, (1 << 40, 1 << 40))
-        for at in range(nodes):
-            self.rm.node(f"n{at}", (slots, slots))
+        self.rm = cluster(*[(slots, slots)] * nodes)
         self.engine = one_of_several(**entry)
 
     def app(self, count: int, **more: Any) -> int:
-        app = self.rm.application(self.leaf, **more)
-        self.rm.ask(app, 0, count, (1, 1))
-        return app
+        return self.rm.job(count, **more)
 
     def decide(self, now_ms: int, fate: Fate = Fate.COMMITTED, more: list[events.Event] | None = None) -> Proposals:
         """Tell the engine of everything, and let what it proposes have a fate."""
@@ -205,7 +199,7 @@ class Guarantees:
         self.engine = Engine(settings)
 
     def ask(self, count: int) -> None:
-        self.rm.ask(self.rm.application(self.mine), 0, count, (1, 1))
+        self.rm.job(count, queue=self.mine)
         self.rm.queues[self.mine].pending = (count, count)
 
     def others_ask(self, count: int) -> None:

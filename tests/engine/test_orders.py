@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.fake_rm import FakeRM, cluster, flat
+from tests.engine.fake_rm import FakeRM, cluster
 from tests.engine.parts import containers, engine_with, estimates, settings_with
 
 from treadle.config.errors import ConfigError
@@ -21,11 +21,9 @@ ENDED, STARTED = ContainerEvent.COMPLETED, ContainerEvent.ALLOCATED
 
 def leaf_with(*asks: Any, size: int = 100, **queue: Any) -> FakeRM:
     """Return one leaf with an application for each (count, capability)."""
-    rm = FakeRM()
-    rm.node("n0", (size, size))
-    (leaf,) = flat(rm, 1, (size, size), **queue)
+    rm = cluster((size, size), **queue)
     for count, capability in asks:
-        rm.ask(rm.application(leaf), 0, count, capability)
+        rm.job(count, capability)
     return rm
 
 

@@ -101,8 +101,7 @@ def test_nobody_is_passed_once_he_has_waited_too_long() -> None:
 
 
 def preferring(rm: ConstrainedRM, count: int, *, require: str = "zone=z0|z1") -> Engine:
-    app = rm.application(LEAF)
-    rm.ask(app, 0, count, (1, 1))
+    app = rm.job(count)
     rm.require(app, require, prefer=("gpu=yes",))
     engine = engine_with(gate="phoenix", order="phoenix", estimate="hints")
     engine.apply(rm.frame())
@@ -166,8 +165,7 @@ def test_a_preference_comes_back_when_it_waits_no_longer() -> None:
 
 def test_without_the_gate_a_preference_does_not_bind() -> None:
     rm = cluster(12)
-    app = rm.application(LEAF)
-    rm.ask(app, 0, 30, (1, 1))
+    app = rm.job(30)
     rm.require(app, "zone=z0|z1", prefer=("gpu=yes",))
     assert len(decided(rm, engine_with(), 1_000)) == 24
 
@@ -192,8 +190,7 @@ def test_nodes_that_contended_classes_need_are_spared(fit: str) -> None:
 def test_what_no_node_can_serve_is_said() -> None:
     rm = cluster(4)
     for text in ("zone=z9", "zone=z1", "zone"):
-        app = rm.application(LEAF, name=text)
-        rm.ask(app, 0, 1, (1, 1))
+        app = rm.job(1, name=text)
         rm.require(app, text)
     engine = engine_with(gate="phoenix", order="phoenix")
     decided(rm, engine, 1_000)
@@ -215,8 +212,7 @@ def test_a_tag_without_its_number_is_said_and_changes_nothing() -> None:
         ["treadle:gang=2", "treadle:etl"],
         ["treadle:requires=zone=z9", "treadle:etl"],
     ):
-        app = rm.application(LEAF)
-        rm.ask(app, 0, 2, (1, 1))
+        app = rm.job(2)
         rm.tags[app] = tags
         rm.change(app)
     rm.require(rm.application(LEAF), "zone")
@@ -233,8 +229,7 @@ def test_a_tag_without_its_number_is_said_and_changes_nothing() -> None:
 def test_of_many_that_no_node_can_serve_some_are_told_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     rm = cluster(4)
     for number in range(2 * UNMET_NAMED_MAX):
-        app = rm.application(LEAF)
-        rm.ask(app, 0, 1, (1, 1))
+        app = rm.job(1)
         rm.require(app, "zone" if number % 2 else "zone=z9")  # half of the requirements cannot be read
     looked: list[int] = []
     unmet = Classes.unmet
@@ -258,8 +253,7 @@ def test_of_many_that_no_node_can_serve_some_are_told_and_all_are_counted(monkey
 def test_the_vector_and_the_waits_are_said_in_a_few_words() -> None:
     rm = cluster(10)
     for text in ("zone=z1;vcores>=2", "gpu=yes"):
-        app = rm.application(LEAF)
-        rm.ask(app, 0, 40, (1, 1))
+        app = rm.job(40)
         rm.require(app, text)
     engine = engine_with(order="phoenix", gate="phoenix")
     engine.apply(rm.frame())

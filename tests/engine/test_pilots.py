@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.fake_rm import FakeRM, cluster, flat
+from tests.engine.fake_rm import LEAF, cluster
 from tests.engine.parts import containers, engine_with, estimates, job_row, pilot_table, settings_with
 from tests.engine.test_snapshots import ELSEWHERE
 from tests.engine.twins import Shifts, Twins
@@ -34,10 +34,7 @@ class Bench:
     """One leaf of 1,000 slots, and an engine whose answers are committed and sent back as containers that begin."""
 
     def __init__(self, nodes: int = 1, slots: int = 1000, estimate: str = "pilots", **gate: Any) -> None:
-        self.rm = FakeRM()
-        for node in range(nodes):
-            self.rm.node(f"n{node}", (slots // nodes, slots // nodes))
-        (self.leaf,) = flat(self.rm, 1, (slots, slots))
+        self.rm, self.leaf = cluster(*[(slots // nodes, slots // nodes)] * nodes), LEAF
         self.engine = engine_with(gate=("pilots", FIXED | gate), order=("mlfq", {"size": "whole"}), estimate=estimate)
         self.now_ms = 1_000_000
         self.running: list[tuple[int, int, int, int]] = []

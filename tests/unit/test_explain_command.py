@@ -17,7 +17,8 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from tests.engine.fake_rm import FakeRM
+from tests.engine import fake_rm
+from tests.engine.fake_rm import LEAF
 from tests.support.cli import Cli
 from tests.support.files import written
 from tests.support.optional import present
@@ -51,12 +52,9 @@ def engine() -> Engine:
 
 def new_engine() -> Engine:
     """Return an engine of whose two applications one is served and one asks for more than a node has."""
-    rm = FakeRM()
-    root = rm.queue(-1, (8192, 8))
-    leaf = rm.queue(root, (8192, 8))
-    rm.node("n0", (8192, 8))
-    rm.ask(rm.application(leaf, name="fine"), 0, 1, (1024, 1))
-    rm.ask(rm.application(leaf, name="\x1b[31mlarge"), 7, 1, (16384, 1))
+    rm = fake_rm.cluster((8192, 8))
+    rm.job(1, (1024, 1), name="fine")
+    rm.ask(rm.application(LEAF, name="\x1b[31mlarge"), 7, 1, (16384, 1))
     engine = Engine(default_settings())
     engine.apply(rm.frame())
     engine.decide(1000, 16, sequence=rm.sequence)
@@ -625,16 +623,13 @@ class Cluster:
     """An engine and the ResourceManager that it hears of."""
 
     def __init__(self) -> None:
-        self.rm = FakeRM()
-        root = self.rm.queue(-1, (8192, 8))
-        self.leaf = self.rm.queue(root, (8192, 8))
-        self.rm.node("n0", (8192, 8))
+        self.rm = fake_rm.cluster((8192, 8))
         self.engine = Engine(default_settings())
         self.add("first")
 
     def add(self, name: str, asks: int = 1) -> None:
         """Let an application ask for more than there is, and the engine decide."""
-        application = self.rm.application(self.leaf, name=name)
+        application = self.rm.application(LEAF, name=name)
         for key in range(asks):
             self.rm.ask(application, key, 1, (16384 + key, 1))
         self.engine.apply(self.rm.frame())
