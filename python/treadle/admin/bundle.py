@@ -30,8 +30,8 @@ import yaml
 from treadle import __version__
 from treadle.admin.doctor import Result, managers_of
 from treadle.admin.environment import needed_distributions
-from treadle.admin.hadoop import BY_RESERVATIONS, KEYS, PREFIX, Facts, set_in_scripts
-from treadle.admin.plan import CLASS_KEY
+from treadle.admin.hadoop import BY_RESERVATIONS, KEYS, Facts, set_in_scripts
+from treadle.admin.plan import CLASS_KEY, PREFIX
 from treadle.admin.sidecars import sidecars
 from treadle.config.yaml_nodes import YamlDocument
 from treadle.errors import UserError, printable

@@ -19,8 +19,8 @@ import treadle
 from treadle import __version__
 from treadle.admin import hadoop
 from treadle.admin.environment import is_intact, needed_distributions, record_in
-from treadle.admin.hadoop import PREFIX, TROUBLE_REMEDY, Check, Facts, Finding, may_write
-from treadle.admin.plan import CLASS, CLASS_KEY
+from treadle.admin.hadoop import TROUBLE_REMEDY, Check, Facts, Finding, may_write
+from treadle.admin.plan import CLASS, CLASS_KEY, PREFIX
 from treadle.admin.sidecars import is_of, sidecars
 from treadle.compiled.cache_folder import lasting_folder, reason_against_chosen, reason_against_folder
 from treadle.config.errors import ConfigError, unknown

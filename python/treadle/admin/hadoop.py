@@ -19,7 +19,16 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from treadle import __version__
-from treadle.admin.plan import CLASS, CLASS_KEY, DEFAULT_PREFIX, Manifest, installed_user, read_manifest, settings_in
+from treadle.admin.plan import (
+    CLASS,
+    CLASS_KEY,
+    DEFAULT_PREFIX,
+    PREFIX,
+    Manifest,
+    installed_user,
+    read_manifest,
+    settings_in,
+)
 from treadle.admin.site_files import read_site, settings_of
 from treadle.config.errors import ConfigError
 from treadle.config.parts import DEFAULTS, PartRegistry
@@ -204,7 +213,6 @@ def may_write(path: Path, uid: int) -> bool:
     return bool(found.st_mode & (0o200 if found.st_uid == uid else 0o002))
 
 
-PREFIX: Final = "yarn.scheduler.treadle."
 KEYS: Final = (
     "mode",
     "lease-ms",

@@ -254,7 +254,8 @@ UNIT: Final = "treadle-sidecar.service"
 CLASS_KEY: Final = "yarn.resourcemanager.scheduler.class"
 _CAPACITY: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler"
 CLASS: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.TreadleScheduler"
-_PREFIX_KEY: Final = "yarn.scheduler.treadle."
+PREFIX: Final = "yarn.scheduler.treadle."
+"""Of the keys of Treadle in yarn-site.xml."""
 _BAD_IN_PATHS: Final = re.compile(r"[:*?'\"\\$`\s]|[^\x20-\x7e]")
 
 
@@ -411,17 +412,17 @@ def record_of(change: FileChange, backup: Path | None, known: FileRecord | None)
 def _wanted(options: Options, held: Mapping[str, Setting], config: Path) -> dict[str, str]:
     """Return what yarn-site.xml must say. What an administrator has chosen stays."""
     wanted = {CLASS_KEY: CLASS}
-    if f"{_PREFIX_KEY}mode" not in held:
-        wanted[f"{_PREFIX_KEY}mode"] = "observe_only"
+    if f"{PREFIX}mode" not in held:
+        wanted[f"{PREFIX}mode"] = "observe_only"
     # By the release, not by the link: a sidecar that is started again must be of the same release as the jar.
-    wanted[f"{_PREFIX_KEY}python.command"] = str(options.target / "bin" / "treadle")
-    wanted[f"{_PREFIX_KEY}config.file"] = str(config)
+    wanted[f"{PREFIX}python.command"] = str(options.target / "bin" / "treadle")
+    wanted[f"{PREFIX}config.file"] = str(config)
     return wanted
 
 
 def _config_of(options: Options, held: Mapping[str, Setting]) -> tuple[Path, bool]:
     """Return which treadle.yaml is used, and whether it has to be written."""
-    named = held.get(f"{_PREFIX_KEY}config.file")
+    named = held.get(f"{PREFIX}config.file")
     if named is not None and named.value.strip():
         path = Path(named.value.strip())
         if options.config is not None and options.config != path:
@@ -507,10 +508,10 @@ def _yaml(kernels: Path) -> str:
 
 
 def _remark(plan: Plan, held: Mapping[str, Setting]) -> None:
-    mode = held.get(f"{_PREFIX_KEY}mode")
+    mode = held.get(f"{PREFIX}mode")
     if mode is not None and mode.value.strip() != "observe_only":
         plan.remarks.append(f"{mode.file}:{mode.line}: the mode is {mode.value.strip()}, and stays that")
-    sidecar = held.get(f"{_PREFIX_KEY}sidecar")
+    sidecar = held.get(f"{PREFIX}sidecar")
     if sidecar is not None and sidecar.value.strip() == "external":
         plan.remarks.append(
             "the sidecar is external: restart it (treadle sidecar restart) together with the ResourceManager"
