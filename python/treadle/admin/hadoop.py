@@ -332,7 +332,7 @@ def _refused_values(facts: Facts) -> Iterator[Finding]:
         if value and value not in allowed:
             yield Finding("fail", f"{PREFIX}{name} is {value}", f"set it to one of {', '.join(allowed)}")
     lease_ms = _number(facts.setting(f"{PREFIX}lease-ms"), _LEASE_MS)
-    bounds = {**{name: (*pair, "") for name, pair in NUMBERS.items()}}
+    bounds = {name: (*pair, "") for name, pair in NUMBERS.items()}
     bounds["tick-ms"] = (1, (lease_ms if lease_ms is not None else _LEASE_MS) // 4, " (a quarter of lease-ms)")
     for name, (least, most, why) in bounds.items():
         value = facts.setting(f"{PREFIX}{name}").strip()

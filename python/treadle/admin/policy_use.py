@@ -59,12 +59,8 @@ def configured_file(rm: str, ca: Path | None = None) -> Path:
     return Path(value)
 
 
-def refuse_another_file(rm: str, target: Path, ca: Path | None = None) -> None:
-    """Refuse a treadle.yaml that a managed sidecar does not read: to change it would change nothing.
-
-    Raises:
-        UserError: it reads another one, or none, or the ResourceManager does not answer.
-    """
+def _refuse_another_file(rm: str, target: Path, ca: Path | None = None) -> None:
+    """Refuse a treadle.yaml that a managed sidecar does not read: to change it would change nothing."""
     if property_of(rm, SIDECAR_KEY, ca) == "external":
         return  # who starts that names its file
     named = property_of(rm, CONFIG_KEY, ca)
@@ -222,13 +218,13 @@ class Change:
             except OSError as error:
                 folder = self.target.parent
                 raise UserError(f"{folder}: {error.strerror}; run this as a user who may write there") from error
-        replace_file(self.target, self.text)
+        _replace_file(self.target, self.text)
         return kept
 
     def undo(self, kept: Version | None) -> None:
         """Put back what was there."""
         if self.before is not None:
-            replace_file(self.target, self.before)
+            _replace_file(self.target, self.before)
         if kept is not None:
             History(self.target).forget(kept)
 
@@ -294,11 +290,7 @@ def unnamed_queues(file: Path, scenario: Path, *, trust_code: bool) -> list[str]
     Raises:
         UserError: the scenario cannot be read, a tree names what is no leaf of it, or engines do not go together.
     """
-    from treadle.simulate.batch import (
-        Scenario,
-        queue_problems,
-        settings_of,  # only here: it imports numba
-    )
+    from treadle.simulate.batch import Scenario, queue_problems, settings_of  # only here: it imports numba
 
     read = Scenario.read(scenario, trust_code=trust_code)
     wrong, warnings = queue_problems(settings_of(file, read)[1], read.model)
@@ -325,7 +317,7 @@ def target_of(config: Path | None, rm: str, ca: Path | None = None, *, reads: bo
         if config.exists():
             _refuse_distrusted(config, trusted_owners() | {config.stat().st_uid})
         if reads:
-            refuse_another_file(rm, config, ca)
+            _refuse_another_file(rm, config, ca)
         return config
     target = configured_file(rm, ca)
     remedy = f"the ResourceManager at {rm} names it; if that is right, name it yourself with --config {target}"
@@ -574,12 +566,8 @@ def _now(digits: str = "microseconds") -> str:
     return datetime.now(UTC).isoformat(timespec=digits)
 
 
-def replace_file(target: Path, text: str) -> None:
-    """Put a text in a file's place at once, with its owner and mode.
-
-    Raises:
-        UserError: it cannot be written.
-    """
+def _replace_file(target: Path, text: str) -> None:
+    """Put a text in a file's place at once, with its owner and mode."""
     target = target.resolve()
     try:
         before = target.stat() if target.exists() else None

@@ -55,11 +55,8 @@ from treadle.simulator.results import FailedRun, Summary, as_json
 from treadle.tables import empty_table
 
 
-def comparison_tables(summaries: Sequence[Summary], *, details: bool) -> Iterator[Table]:
-    """Yield the tables: of all jobs together, with ``details`` by class of sizes and queue too; pairs if there are.
-
-    Where there are several seeds each figure has its 95 % interval.
-    """
+def _comparison_tables(summaries: Sequence[Summary], *, details: bool) -> Iterator[Table]:
+    """Yield the tables: of all jobs together, with ``details`` by class of sizes and queue too; pairs if there are."""
     table = Table(title="Times of jobs over seeds; slowdown: completion time over the least possible one alone")
     table.title_justify = "left"
     for name in ("policy", *(("jobs of",) if details else ())):
@@ -340,7 +337,7 @@ def _show(outcomes: Sequence[Summary | FailedRun], console: Console, how: How) -
         for table in engines_tables(summaries):
             console.print(table)
     if how.details or how.seeds > 1:
-        for table in comparison_tables(summaries, details=how.details):
+        for table in _comparison_tables(summaries, details=how.details):
             console.print(table)
         if how.seeds > 1:
             few = f"; use at least {FEW}" if how.seeds < FEW else ""

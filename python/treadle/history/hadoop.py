@@ -44,12 +44,8 @@ _MEMBERS: Final = PRIMITIVES | {"array", "map"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}(?:\.[A-Za-z_][A-Za-z0-9_]{0,199}){0,20}")
 
 
-def read_schema(schema: object) -> Any:
-    """Return a schema that says the same and holds nothing else.
-
-    Raises:
-        BrokenHistoryError: it has what the events of histories do not have.
-    """
+def _read_schema(schema: object) -> Any:
+    """Return a schema that says the same and holds nothing else."""
     made = _Schema().type(schema, "", 0)
     if not isinstance(made, dict) or made["type"] != "record":
         raise _wrong("an event that is no record")
@@ -158,18 +154,14 @@ def read_jhist(path: Path, files: Files | None = None) -> JobRun:
         raise BrokenHistoryError(f"{history.id[:60]!r} is no id of a job")
     try:
         with files.open(path.with_name(f"{history.id}_conf.xml")) as stream:
-            configuration = read_configuration(stream)
+            configuration = _read_configuration(stream)
     except FileNotFoundError:
         configuration = {}
     return history.run(configuration)
 
 
-def read_configuration(stream: BinaryIO) -> dict[str, str]:
-    """Return the entries of a Hadoop configuration file.
-
-    Raises:
-        BrokenHistoryError: it is none.
-    """
+def _read_configuration(stream: BinaryIO) -> dict[str, str]:
+    """Return the entries of a Hadoop configuration file."""
     content = stream.read(CONFIGURATION_BYTES_MAX + 1)
     if len(content) > CONFIGURATION_BYTES_MAX:
         raise BrokenHistoryError(f"its configuration is larger than {CONFIGURATION_BYTES_MAX} bytes")
@@ -201,7 +193,7 @@ def _binary(schema: bytes, stream: io.BufferedReader) -> Iterator[tuple[str, Map
         ) from None
     start = at = stream.tell()
     try:
-        parsed = fastavro.parse_schema(read_schema(json.loads(schema)))
+        parsed = fastavro.parse_schema(_read_schema(json.loads(schema)))
         while stream.peek(1):
             at = stream.tell()
             event = mapping(fastavro.schemaless_reader(stream, parsed, None))

@@ -42,14 +42,10 @@ _PART_BYTES: Final = 1 << 10
 _PART = re.compile(rf"{PART_PREFIX}(?P<number>\d+)_.+?(?P<compact>\.compact)?")
 
 
-def event_lines(path: Path, files: Files) -> Iterator[tuple[str, bytes]]:
+def _event_lines(path: Path, files: Files) -> Iterator[tuple[str, bytes]]:
     """Yield the lines of an application's log with where each is, in order.
 
     The last file may end anywhere: it may be of an application that still runs, or was killed.
-
-    Raises:
-        BrokenHistoryError: there is none, or it is cut off or compressed in another way.
-        OSError: it cannot be read.
     """
     parts = _parts(path) if path.is_dir() else [path]
     for part in parts:
@@ -302,7 +298,7 @@ def read_spark_log(path: Path, files: Files | None = None) -> JobRun:
         OSError: it cannot be read.
     """
     application = Application()
-    for where, line in event_lines(path, files or Files()):
+    for where, line in _event_lines(path, files or Files()):
         try:
             event = json.loads(line)
         except (ValueError, RecursionError) as error:

@@ -94,7 +94,7 @@ class Measurements:
 
     def _share_error(self, state: State) -> float | None:
         demands = _demands(state, len(self._built.tree.paths))
-        ideal = ideal_shares(self._built, demands)
+        ideal = _ideal_shares(self._built, demands)
         if ideal is None:
             return None
         actual = self._dominant(state.queue_used[list(self._built.tree.leaves)])
@@ -118,12 +118,8 @@ def _demands(state: State, queues: int) -> Demands:
     return Demands(containers, state.queue_used + state.queue_pending)
 
 
-def ideal_shares(built: Built, demands: Demands) -> F64 | None:
-    """Return the dominant share that each leaf would have under H-DRF, shape (leaves,); None if nobody wants any.
-
-    The leaves share one divisible pool. A leaf wants its mean container, as many times as it has and asks for
-    together; weights are the configured capacities. Maxima of queues and the nodes' borders are left out.
-    """
+def _ideal_shares(built: Built, demands: Demands) -> F64 | None:
+    """Return the dominant share that each leaf would have under H-DRF, shape (leaves,); None if nobody wants any."""
     counted = [r for r, yes in enumerate(built.state.counted.tolist()) if yes and built.total[r] > 0]
     wanting = [leaf for leaf in built.tree.leaves if demands.containers[leaf] > 0]
     wanting = [leaf for leaf in wanting if any(demands.amounts[leaf, r] for r in counted)]

@@ -216,12 +216,8 @@ class BatchTask:
     memory_mb: float | None
 
 
-def batch_tasks(path: Path, progress: Progress | None = None) -> Iterator[BatchTask]:
-    """Yield the lines of a trace.
-
-    Raises:
-        WorkloadError: a line is wrong, with its number and field.
-    """
+def _batch_tasks(path: Path, progress: Progress | None = None) -> Iterator[BatchTask]:
+    """Yield the lines of a trace."""
     for number, line in read_lines(path, progress):
         place, fields = Place(path, number), line.split(",")
         place.columns(fields, len(COLUMNS))
@@ -261,7 +257,7 @@ def read_alibaba(path: Path, progress: Progress | None = None) -> Workload:
         raise wrong(path, "", f"there is no {BATCH_TASKS_FILE} (nor .xz or .gz) in the folder")
     stages: dict[str, list[BatchTask]] = {}
     total = 0
-    for task in batch_tasks(file, progress):
+    for task in _batch_tasks(file, progress):
         stages.setdefault(task.job, []).append(task)
         total += task.instances
         if total > TASKS_MAX:

@@ -129,12 +129,8 @@ class HeaderLine(Line):
     notes: tuple[Label, ...] = ()
 
 
-def read_own(path: Path, progress: Progress | None = None) -> Workload:
-    """Read jobs, one a line, in any order.
-
-    Raises:
-        WorkloadError: a line is wrong (with its number and field), or there is no job.
-    """
+def _read_own(path: Path, progress: Progress | None = None) -> Workload:
+    """Read jobs, one a line, in any order."""
     jobs: list[Job] = []
     notes: tuple[str, ...] = ()
     tasks = 0
@@ -165,14 +161,8 @@ def read_own(path: Path, progress: Progress | None = None) -> Workload:
         raise wrong(path, "", str(error)) from None
 
 
-def read_dags(path: Path, progress: Progress | None = None) -> Workload:
-    """Read the DAGs that `treadle dags` writes, as a job each that arrives at time 0.
-
-    Their machines are not kept: a scenario has its own.
-
-    Raises:
-        WorkloadError: a line is wrong.
-    """
+def _read_dags(path: Path, progress: Progress | None = None) -> Workload:
+    """Read the DAGs that `treadle dags` writes, without their machines, as a job each that arrives at time 0."""
     names: dict[str, int] = {}
     jobs = []
     for number, text in read_lines(path, progress):
@@ -187,7 +177,7 @@ def read_dags(path: Path, progress: Progress | None = None) -> Workload:
 
 
 def write_own(workload: Workload, stream: TextIO) -> None:
-    """Write a workload so that `read_own` returns the same."""
+    """Write a workload so that `read_workload` returns the same."""
     stream.write(json.dumps({HEADER: VERSION, "notes": list(workload.notes)}) + "\n")
     for job in workload.jobs:
         stream.write(json.dumps(dict(_job_fields(job))) + "\n")
@@ -480,8 +470,8 @@ def _not_omega(content: Content) -> str:
 FORMATS: Final[dict[str, Format]] = {
     known.name: known
     for known in (
-        Format("treadle", "Treadle's own: a job a line, as JSON", _own, read_own),
-        Format("dag", "DAGs to plan, as `treadle dags` writes them", _dags, read_dags),
+        Format("treadle", "Treadle's own: a job a line, as JSON", _own, _read_own),
+        Format("dag", "DAGs to plan, as `treadle dags` writes them", _dags, _read_dags),
         Format("sls", "SLS JSON of Hadoop's load simulator", _json_with("job.tasks"), read_sls),
         Format(
             "synth",

@@ -74,7 +74,7 @@ def read_omega(path: Path, progress: Progress | None = None, seed: int = 0, span
     folder = path if path.is_dir() else path.parent
     if seed < 0 or span_ms < 1:
         raise WorkloadError("seed must not be negative, and span_ms at least 1")
-    running = read_omega_start(_the_file(folder, START, "the jobs at the start"))
+    running = _read_omega_start(_the_file(folder, START, "the jobs at the start"))
     tables = {table: _read_table(_the_file(folder, table, TABLES[table])) for table in TABLES}
     jobs = [_started(job, span_ms) for job in running]
     streams = np.random.SeedSequence(seed).spawn(len(SCHEDULERS))
@@ -88,12 +88,8 @@ def read_omega(path: Path, progress: Progress | None = None, seed: int = 0, span
     return arranged(jobs)
 
 
-def read_omega_start(path: Path) -> list[RunningJob]:
-    """Read the jobs that run at the start.
-
-    Raises:
-        WorkloadError: a line is wrong, with its number and field, or there is no job.
-    """
+def _read_omega_start(path: Path) -> list[RunningJob]:
+    """Read the jobs that run at the start."""
     rows: dict[str, RunningJob] = {}
     ends: dict[str, int] = {}
     for number, line in read_lines(path):

@@ -246,12 +246,8 @@ def content_of(answer: requests.Response, page: str, bytes_max: int = _BYTES_MAX
     return b"".join(pieces)
 
 
-def read_beans(rm: str, name: str, ca: Path | None = None) -> list[dict[str, Any]]:
-    """Return the attributes of the beans ``Hadoop:service=ResourceManager,name=NAME``; a * in NAME matches anything.
-
-    Raises:
-        UserError: there is no ResourceManager.
-    """
+def _read_beans(rm: str, name: str, ca: Path | None = None) -> list[dict[str, Any]]:
+    """Return the attributes of the beans ``Hadoop:service=ResourceManager,name=NAME``; a * in NAME matches anything."""
     return beans_in(rm, read_page(rm, "/jmx", {"qry": f"{DOMAIN}{name}"}, ca))
 
 
@@ -337,7 +333,7 @@ def state_of(rm: str, ca: Path | None = None) -> str:
     Raises:
         UserError: there is no ResourceManager.
     """
-    found = read_beans(rm, "RMInfo", ca)
+    found = _read_beans(rm, "RMInfo", ca)
     return str(found[0].get("State", "")).upper() if found else ""  # Hadoop writes it in small letters
 
 
