@@ -13,7 +13,6 @@ import io.treadle.shim.link.ExternalSidecar;
 import io.treadle.shim.link.Lease;
 import io.treadle.shim.link.Link;
 import io.treadle.shim.link.ManagedSidecar;
-import io.treadle.shim.metrics.MetricsExport;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.Journal;
@@ -61,7 +60,6 @@ public class Shim {
   private final CommitPipeline pipeline;
   private final Unjudgeable unjudgeable = new Unjudgeable();
   private final AskLocks asks;
-  private final MetricsExport export;
   private final ShimMetrics metrics;
   /** Null unless we are started, fit for this Hadoop, and the mode is, or was since the start, another than off. */
   private volatile Link link;
@@ -94,7 +92,6 @@ public class Shim {
     pipeline = new CommitPipeline(port, metrics, commits, asks, view);
     metrics.gauge("Stalled", () -> pipeline.starving() ? 1 : 0);
     metrics.gauge("Schedules", () -> schedules() ? 1 : 0);
-    export = new MetricsExport(metrics, pipeline.observer()::json, pipeline.observer());
     journal.onMark(this::signal);
     configure();
     metrics.troubles().note(Troubles.Kind.SETTINGS, error);
@@ -112,7 +109,7 @@ public class Shim {
     started = true;
     LOG.info("Treadle's mode is {}", config.mode.text());
     try {
-      export.start();
+      metrics.start(pipeline.observer()::json, pipeline.observer());
     } finally {
       // an engine without metrics can still schedule
       updateLink();
@@ -130,7 +127,7 @@ public class Shim {
         current.stop();
       }
     } finally {
-      export.stop();
+      metrics.stop();
     }
   }
 

@@ -7,26 +7,36 @@ import io.treadle.shim.Printable;
 import io.treadle.shim.wire.Fate;
 import java.util.EnumMap;
 import java.util.LinkedHashMap;
-import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
+import javax.management.ObjectName;
+import org.apache.hadoop.metrics2.MetricsCollector;
 import org.apache.hadoop.metrics2.MetricsRecordBuilder;
+import org.apache.hadoop.metrics2.MetricsSource;
+import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
 import org.apache.hadoop.metrics2.lib.Interns;
 import org.apache.hadoop.metrics2.lib.MetricsRegistry;
 import org.apache.hadoop.metrics2.lib.MutableCounterLong;
 import org.apache.hadoop.metrics2.lib.MutableQuantiles;
+import org.apache.hadoop.metrics2.util.MBeans;
 import org.apache.hadoop.metrics2.util.Quantile;
+import org.apache.hadoop.thirdparty.com.google.common.base.CaseFormat;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 
 /**
- * What Treadle counts, for one scheduler. {@link MetricsExport} shows it. Any thread counts; the texts are the latest
- * ones.
+ * What Treadle counts, for one scheduler; shown as a metrics2 source (numbers: sinks, {@code /prom}) and as a bean
+ * (numbers and texts: {@code /jmx}). Any thread counts; the texts are the latest ones.
+ *
+ * <p>metrics2 gets no text: its Prometheus sink escapes nothing, so one quote would make the whole page of the RM
+ * unreadable, and each new text would be a new series of every number. The bean {@code Treadle} reads when asked, while
+ * metrics2's own bean is up to a period, 10 seconds, old. A JVM has room for one scheduler's: the one that started last
+ * (with high availability a standby's is not started).
  */
-public final class ShimMetrics {
+public final class ShimMetrics implements MetricsSource, TreadleMXBean {
   /** What only grows; the name of {@link #FRAME_BYTES} is {@code FrameBytes}. */
   public enum Counter {
     FRAMES("Frames that were answered"),
@@ -71,10 +81,15 @@ public final class ShimMetrics {
     ENGINES
   }
 
+  /** The name of metrics2's own bean; its record is called {@value #RECORD}. */
+  private static final String SOURCE = "TreadleMetrics";
+  private static final String RECORD = "Treadle";
   /** Long enough for some frames on an idle cluster, short enough for alerts to end with their cause. */
   private static final int WINDOW_S = 10;
 
-  private final MetricsRegistry registry = new MetricsRegistry("Treadle").setContext("yarn");
+  private static ShimMetrics shown;
+
+  private final MetricsRegistry registry = new MetricsRegistry(RECORD).setContext("yarn");
   private final Map<Counter, MutableCounterLong> counters = new EnumMap<>(Counter.class);
   private final Map<Fate, MutableCounterLong> fates = new EnumMap<>(Fate.class);
   private final MutableCounterLong rejected;
@@ -86,6 +101,9 @@ public final class ShimMetrics {
   private final Map<Text, String> texts = new ConcurrentHashMap<>();
   private final Map<String, Supplier<String>> textsByName = new LinkedHashMap<>();
   private final Troubles troubles = new Troubles(System::currentTimeMillis);
+  private Supplier<String> observation;
+  private MetricsSource more;
+  private ObjectName bean;
 
   /**
    * Metrics that start at zero.
@@ -126,28 +144,67 @@ public final class ShimMetrics {
     return counter;
   }
 
-  /** Nothing is measured any more. */
-  void stop() {
+  /**
+   * Shows them, in place of another scheduler's in this JVM.
+   *
+   * @param observed what {@code observe_only} found, a JSON object
+   * @param moreRecords further records for metrics2: the same as numbers
+   */
+  public void start(Supplier<String> observed, MetricsSource moreRecords) {
+    synchronized (ShimMetrics.class) {
+      if (shown != null) {
+        shown.hide();
+      }
+      shown = this;
+      observation = observed;
+      more = moreRecords;
+      DefaultMetricsSystem.instance().register(SOURCE, "Decisions made outside of the ResourceManager", this);
+      bean = MBeans.register("ResourceManager", RECORD, this);
+    }
+  }
+
+  /** Shows them no longer, and measures nothing any more. */
+  public void stop() {
+    synchronized (ShimMetrics.class) {
+      if (shown == this) {
+        shown = null;
+        hide();
+      }
+    }
     decideMicros.stop();
   }
 
-  /** Writes the record for metrics2: what only grows as counters, all other numbers as gauges. */
-  void snapshot(MetricsRecordBuilder record, boolean all) {
+  private void hide() {
+    DefaultMetricsSystem.instance().unregisterSource(SOURCE);
+    MBeans.unregister(bean);
+  }
+
+  @Override
+  public String getPlacements() {
+    return placements.json();
+  }
+
+  @Override
+  public String getObservation() {
+    return observation.get();
+  }
+
+  /** What only grows as counters, all other numbers as gauges. */
+  @Override
+  public void getMetrics(MetricsCollector collector, boolean all) {
+    MetricsRecordBuilder record = collector.addRecord(RECORD);
     registry.snapshot(record, all);
     numbers.forEach((name, value) -> {
       if (registry.get(name) == null) {
         record.addGauge(Interns.info(name, name), value.getAsLong());
       }
     });
+    more.getMetrics(collector, all);
   }
 
   /** {@code NODE_FULL} as {@code NodeFull}. */
   public static String camelCase(Enum<?> constant) {
-    StringBuilder text = new StringBuilder();
-    for (String word : constant.name().split("_")) {
-      text.append(word.charAt(0)).append(word.substring(1).toLowerCase(Locale.ROOT));
-    }
-    return text.toString();
+    return CaseFormat.UPPER_UNDERSCORE.to(CaseFormat.UPPER_CAMEL, constant.name());
   }
 
   /** One text now. */
@@ -162,8 +219,8 @@ public final class ShimMetrics {
     return values;
   }
 
-  /** All numbers and texts now, by name, as a JSON object. */
-  String json() {
+  @Override
+  public String getStatus() {
     ObjectNode json = JsonNodeFactory.instance.objectNode();
     numbers().forEach((name, value) -> json.put(name, value));
     textsByName.forEach((name, text) -> json.put(name, text.get()));
@@ -227,11 +284,6 @@ public final class ShimMetrics {
   /** Shows another number. Only before the metrics are shown. */
   public void gauge(String name, LongSupplier value) {
     numbers.put(name, value);
-  }
-
-  /** Containers by application. */
-  public PlacementCounts placements() {
-    return placements;
   }
 
   /** How long decisions took in the last window that is over, microseconds; 0 if there were none. Any thread. */

@@ -77,7 +77,7 @@ class ShimMetricsTest {
       metrics.show(text, forged);
     }
     metrics.troubles().note(Troubles.Kind.LINK, forged);
-    assertFalse(metrics.json().contains("\\n") || metrics.json().contains("\\u001b"), metrics.json());
+    assertFalse(metrics.getStatus().contains("\\n") || metrics.getStatus().contains("\\u001b"), metrics.getStatus());
     assertEquals("x 2026-11-24 FATAL forged  [2J", metrics.text("LastError"));
   }
 
@@ -87,8 +87,7 @@ class ShimMetricsTest {
 
   @Test
   void theBeanIsLiveAndGoesAway() throws Exception {
-    MetricsExport export = new MetricsExport(metrics, () -> "{\"a\":1}", (records, all) -> { });
-    export.start();
+    metrics.start(() -> "{\"a\":1}", (records, all) -> { });
     try {
       metrics.show(ShimMetrics.Text.MODE, "enforce");
       for (long i = 1; i < 4; i++) {
@@ -100,7 +99,7 @@ class ShimMetricsTest {
       assertEquals("{}", attribute("Placements").toString());
       assertEquals("{\"a\":1}", attribute("Observation").toString());
     } finally {
-      export.stop();
+      metrics.stop();
     }
     assertFalse(SERVER.isRegistered(BEAN));
   }
@@ -108,14 +107,12 @@ class ShimMetricsTest {
   @Test
   void theSchedulerThatStartedLastIsShown() throws Exception {
     ShimMetrics other = new ShimMetrics(() -> false, () -> 0, () -> 0, () -> 0);
-    MetricsExport first = new MetricsExport(metrics, () -> "{}", (records, all) -> { });
-    MetricsExport second = new MetricsExport(other, () -> "{}", (records, all) -> { });
-    first.start();
-    second.start();
+    metrics.start(() -> "{}", (records, all) -> { });
+    other.start(() -> "{}", (records, all) -> { });
     assertEquals(0, attribute("Status").get("LeaseHeld").asInt());
-    first.stop();
+    metrics.stop();
     assertEquals(0, attribute("Status").get("LeaseHeld").asInt());
-    second.stop();
+    other.stop();
     assertFalse(SERVER.isRegistered(BEAN));
   }
 
@@ -143,9 +140,10 @@ class ShimMetricsTest {
       metrics.show(text, "a \"text\" \\");
     }
     metrics.linkFailed("Cannot run program \"treadle\"");
-    MetricsExport export = new MetricsExport(metrics, () -> "{}", (records, all) -> { });
+    metrics.start(() -> "{}", (records, all) -> { });
     MetricsCollectorImpl collector = new MetricsCollectorImpl();
-    export.getMetrics(collector, true);
+    metrics.getMetrics(collector, true);
+    metrics.stop();
     assertEquals(1, collector.getRecords().size());
     MetricsRecord record = collector.getRecords().get(0);
     Set<String> numbers = new HashSet<>();
@@ -164,9 +162,7 @@ class ShimMetricsTest {
     AtomicInteger numbers = new AtomicInteger();
     AtomicInteger observations = new AtomicInteger();
     metrics.gauge("Other", numbers::incrementAndGet);
-    MetricsExport export = new MetricsExport(metrics, () -> "{\"read\":" + observations.incrementAndGet() + "}",
-        (records, all) -> { });
-    export.start();
+    metrics.start(() -> "{\"read\":" + observations.incrementAndGet() + "}", (records, all) -> { });
     try {
       for (MBeanAttributeInfo attribute : SERVER.getMBeanInfo(BEAN).getAttributes()) {
         assertEquals(String.class.getName(), attribute.getType());
@@ -174,7 +170,7 @@ class ShimMetricsTest {
       }
       assertEquals("1 1", numbers + " " + observations);
     } finally {
-      export.stop();
+      metrics.stop();
     }
   }
 
@@ -184,7 +180,7 @@ class ShimMetricsTest {
       metrics.placed(ApplicationId.newInstance(1, i), i % 2 == 0);
     }
     metrics.placed(ApplicationId.newInstance(1, PlacementCounts.APPLICATIONS), true);
-    String text = metrics.placements().json();
+    String text = metrics.getPlacements();
     assertFalse(text.contains("application_1_0004\""));
     assertTrue(text.contains("\"application_1_0005\":{\"treadle\":0,\"native\":1}"), text);
     assertTrue(text.contains("\"application_1_1000\":{\"treadle\":2,\"native\":0}"), text);

@@ -86,7 +86,7 @@ class LinkInRmTest {
     assertEquals(0, number("PlacedNatively"));
     String placements = "{\"" + am.getApplicationAttemptId().getApplicationId() + "\":{\"treadle\":4,\"native\":0}}";
     Await.until("they are counted by application",
-        () -> scheduler().shim().metrics().placements().json().equals(placements));
+        () -> scheduler().shim().metrics().getPlacements().equals(placements));
     assertEquals(1, number("LeaseFlips"));
     assertEquals(0, number("LinkFailures"));
   }

@@ -45,7 +45,7 @@ class TreadleSchedulerTest {
       TestRms.await(rm, "PlacedNatively", 4);
       String placements = "{\"" + app.getApplicationId() + "\":{\"treadle\":0,\"native\":4}}";
       Await.until("they are counted by application",
-          () -> TestRms.scheduler(rm).shim().metrics().placements().json().equals(placements));
+          () -> TestRms.scheduler(rm).shim().metrics().getPlacements().equals(placements));
       assertEquals(0L, numbers(rm).get("Escapes"));
       assertEquals(0L, numbers(rm).get("Frames"));
     }
