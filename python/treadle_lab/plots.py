@@ -1,19 +1,23 @@
-"""Plots: panels of lines side by side, and intervals of ratios. Files are the same bytes for the same figures."""
+"""Plots: panels of lines side by side, and intervals of ratios. Files are the same bytes for the same figures.
+
+matplotlib, an extra, is imported as something is drawn.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure
 
 from treadle.plots import STYLE, styles
 from treadle.simulate.comparison import interval_of, verdict_of
 from treadle_lab.rows import Row
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DASHES: Final = ("-", "--", ":", "-.")
 """Lines of a panel can be told from each other in grey."""
@@ -53,7 +57,7 @@ def share_up_to(values: Any) -> Line:
 
 def panels(shown: Sequence[Panel], file: Path, title: str = "") -> Path:
     """Draw panels side by side; return the file."""
-    figure = Figure(figsize=(4.6 * len(shown) + 1.4, 3.8), layout="constrained")
+    figure = _figure(4.6 * len(shown) + 1.4, 3.8)
     for axes, panel in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
         _draw(axes, panel)
     figure.suptitle(title, fontsize=10)
@@ -86,8 +90,10 @@ def _draw(axes: Any, panel: Panel) -> None:
 
 def lines(rows: Sequence[Row], file: Path) -> None:
     """Draw the mean over draws by x, a line a series, with its 95 % interval; all rows have one figure."""
+    from treadle.plots import styles
+
     places = list(dict.fromkeys(row.x for row in rows))
-    figure = Figure(figsize=(6.5, 3.6), layout="constrained")
+    figure = _figure(6.5, 3.6)
     panel = figure.subplots()
     for series, style in zip(dict.fromkeys(row.series for row in rows), styles(), strict=False):
         found = [interval_of([row.value for row in rows if (row.series, row.x) == (series, place)]) for place in places]
@@ -106,7 +112,7 @@ def intervals(rows: Sequence[Row], file: Path) -> None:
     """Draw each series' change against its reference in per cent with its 95 % interval, a panel an x."""
     places = list(dict.fromkeys(row.x for row in rows))
     names = list(dict.fromkeys(row.series for row in rows))
-    figure = Figure(figsize=(1.5 + 1.7 * len(places), 1.0 + 0.24 * len(names)), layout="constrained")
+    figure = _figure(1.5 + 1.7 * len(places), 1.0 + 0.24 * len(names))
     axes = figure.subplots(1, len(places), sharey=True, squeeze=False)[0]
     for panel, place in zip(axes, places, strict=True):
         for at, series in enumerate(names):
@@ -127,6 +133,16 @@ def intervals(rows: Sequence[Row], file: Path) -> None:
     _write(figure, file)
 
 
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
 def _write(figure: Figure, file: Path) -> None:
+    import matplotlib as mpl
+
+    from treadle.plots import STYLE
+
     with mpl.rc_context(STYLE):
         figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)

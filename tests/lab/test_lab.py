@@ -81,6 +81,18 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_only_what_draws_imports_matplotlib() -> None:
+    """It is an extra: commands that draw nothing work without, so that no file imports it at the top."""
+    code = (
+        "import importlib, pkgutil, sys, treadle_lab\n"
+        "for file in pkgutil.walk_packages(treadle_lab.__path__, 'treadle_lab.'):\n"
+        "    importlib.import_module(file.name)\n"
+        "    assert 'matplotlib' not in sys.modules, file.name"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True, timeout=120)
+    assert done.stderr == ""
+
+
 @pytest.mark.parametrize("name", sorted(main.commands(CLI)))
 def test_every_command_has_help_without_the_engine(name: str) -> None:
     code = f"import sys; from treadle.cli.main import run; print(run(['{name}', '--help']), 'numba' in sys.modules)"

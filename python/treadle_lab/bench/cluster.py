@@ -15,6 +15,7 @@ import psutil
 from rich.table import Table
 
 from treadle import __version__
+from treadle_lab.plots import Line, Panel, panels
 from treadle_lab.sls import run as results
 from treadle_lab.sls.load import BenchError, Mode
 from treadle_lab.sls.run import Figures, ModeResult, Run, Setting, simulate
@@ -185,8 +186,6 @@ def rate(run: Run) -> tuple[list[float], list[float]]:
 
 def write_plots(folder: Path, runs: Sequence[Run]) -> list[Path]:
     """Draw the last successful run of each mode; return the files."""
-    from treadle_lab.plots import Line, Panel, panels  # only here: it imports matplotlib
-
     last = {run.mode.name: run for run in runs if run.failure is None}
     paths = []
     for name, series, label in (("running", running, "containers running"), ("rate", rate, "containers per second")):

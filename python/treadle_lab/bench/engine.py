@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from rich.table import Table
@@ -29,11 +29,9 @@ from treadle.wire.answer import decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
 from treadle_lab.bench.engine_load import Load, SteadyState
+from treadle_lab.plots import Line, Panel, panels
 from treadle_lab.rows import Interval, slope_of
 from treadle_lab.sls.load import BenchError
-
-if TYPE_CHECKING:
-    from treadle_lab.plots import Line
 
 NODES: Final = (100, 1_000, 5_000, 20_000)
 ROWS: Final = (100, 1_000, 10_000)
@@ -560,8 +558,6 @@ def write_plots(folder: Path, results: Sequence[Figures]) -> list[Path]:
 
     Points are medians over the other dimensions, with their range.
     """
-    from treadle_lab.plots import Panel, panels  # only here: it imports matplotlib
-
     what = "placements per second of CPU time"
     policies, files = dict.fromkeys(result.policy for result in results), []
     for name in DIMENSIONS:
@@ -573,8 +569,6 @@ def write_plots(folder: Path, results: Sequence[Figures]) -> list[Path]:
 
 
 def _over(dimension: str, results: Sequence[Figures]) -> Line:
-    from treadle_lab.plots import Line
-
     points: dict[int, list[float]] = {}
     for result in results:
         points.setdefault(getattr(result, dimension), []).append(result.placements_per_s_cpu)

@@ -14,6 +14,7 @@ from treadle.config.settings import Settings
 from treadle.policy.user_parts import PolicyFailedError
 from treadle.simulator.scenario import ScenarioModel, jobs_of
 from treadle.simulator.simulation import Simulation, warm_up
+from treadle_lab.plots import Line, Panel, panels
 from treadle_lab.sls.load import BenchError
 
 SLOTS: Final = 40
@@ -243,8 +244,6 @@ def figures_table(results: Sequence[SimulatorFigures | FailedFigures]) -> Table:
 
 def write_plot(folder: Path, results: Sequence[SimulatorFigures]) -> Path:
     """Draw completions a second over the number of nodes, a line for each policy and load; return the file."""
-    from treadle_lab.plots import Line, Panel, panels  # only here: it imports matplotlib
-
     lines = {}
     for policy, load in dict.fromkeys((result.policy, result.load) for result in results):
         own = [each for each in results if (each.policy, each.load) == (policy, load)]

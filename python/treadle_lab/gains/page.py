@@ -23,6 +23,7 @@ from treadle_lab.gains import cell
 from treadle_lab.gains.cell import BASELINE, READY_MADE, REFERENCES, STOCK, Simulated, file_of, quick, whole
 from treadle_lab.gains.workloads import HOURS, POINTS
 from treadle_lab.harness.runs import kept_only, run_cells
+from treadle_lab.plots import intervals, lines
 from treadle_lab.rows import Row, Table, as_document, json_text, markdown, referred, rows_of, show
 
 MEAN: Final = "completion, mean"
@@ -483,8 +484,6 @@ def _write(places: Places, document: Mapping[str, Any], rows: Sequence[Row], con
 
 def _plots(rows: Sequence[Row], folder: Path) -> list[Path]:
     """Draw each workload: mean completion by point, and the change over the baseline with its interval."""
-    from treadle_lab.plots import intervals, lines  # matplotlib is an extra
-
     files = []
     mean = [row for row in rows if row.figure == MEAN and not POINTS[row.x].only]
     for workload in dict.fromkeys(POINTS[row.x].workload for row in mean):

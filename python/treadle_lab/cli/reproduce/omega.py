@@ -255,7 +255,6 @@ def _write(
     if json_file is not None:
         write_json(json_file, report.as_json())
     if plot is not None:
-        # only here: matplotlib is an extra
         from treadle_lab.papers.omega.figures import figures_of, plot_omega, plot_specialist
 
         name = "omega-google" if workload == WorkloadName.GOOGLE else "omega"

@@ -273,7 +273,6 @@ def _show(console: Console, report: Report) -> None:
 
 
 def _plot(console: Console, report: Report, setup: Setup, folder: Path) -> None:
-    # only here: matplotlib is an extra
     from treadle_lab.papers.phoenix.figures import plot_phoenix
 
     with writing("--plot", folder, "folder"):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from matplotlib.figure import Figure as Drawing
 
 from treadle.policy.mapreduce_workers import WorkerPolicy
 from treadle_lab.models.cell import ARCHITECTURES, SAMPLE_S, JobKind, Outcome
@@ -419,6 +418,8 @@ _PANELS: Final[dict[str, Callable[[Outcomes], list[Panel]]]] = {
 
 def _grids(outcomes: Outcomes, file: Path, title: str) -> Path:
     """Draw a grid for each architecture: busyness of the busiest scheduler, and where jobs are left (figure 10)."""
+    from matplotlib.figure import Figure as Drawing  # only here: matplotlib is an extra
+
     parts = _by_architecture(outcomes)
     drawing = Drawing(figsize=(3.4 * len(parts), 3.4), layout="constrained")
     shown = drawing.subplots(1, len(parts), squeeze=False)[0]

@@ -16,6 +16,7 @@ from treadle.shipped import ready_made
 from treadle.tables import empty_table
 from treadle_lab.minicluster import Scheduler
 from treadle_lab.papers.phoenix.blind import write_command
+from treadle_lab.plots import Panel, panels, share_up_to
 from treadle_lab.rows import Interval, interval_of
 from treadle_lab.sls.play import SUCCEEDED, Cluster, Played, Player, Scheduling, Script, ScriptedJob, map_reduce
 
@@ -331,8 +332,6 @@ def document(rounds: Sequence[Round], settings: Settings) -> dict[str, Any]:
 
 def plot_completions(rounds: Sequence[Round], target: Path) -> None:
     """Draw the share of short and of long jobs that has ended within a time."""
-    from treadle_lab.plots import Panel, panels, share_up_to  # only here: it imports matplotlib
-
     shown = []
     for short in (True, False):
         ended = {
