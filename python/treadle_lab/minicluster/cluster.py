@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 
 import psutil
 import requests
@@ -57,36 +57,12 @@ def wait_for(what: str, condition: Callable[[], Any], timeout_s: float, poll_s: 
 
 POLL_S = 0.1
 _CLUSTER = "/ws/v1/cluster/"
-ATTRIBUTES_MAIN = "org.apache.hadoop.yarn.client.cli.NodeAttributesCLI"
+_CLI: Final = "org.apache.hadoop.yarn.client.cli"
+ADMIN_MAIN: Final = f"{_CLI}.RMAdminCLI"
+ATTRIBUTES_MAIN: Final = f"{_CLI}.NodeAttributesCLI"
 
 
-class StartingCluster(Protocol):
-    """What is asked of a cluster that starts."""
-
-    settings: ClusterSettings
-
-    @property
-    def layout(self) -> Layout:
-        """Its folder, ports and processes."""
-
-    @property
-    def rm(self) -> ResourceManagerClient:
-        """A client of its ResourceManager."""
-
-    def died(self) -> str:
-        """Return the name of a daemon that should run and does not, or the empty string."""
-
-    def environment(self) -> dict[str, str]:
-        """Return the environment of its clients."""
-
-    def java(self, main: str, *arguments: str) -> list[str]:
-        """Return the command line of a Java client program."""
-
-    def wait_for(self, what: str, condition: Callable[[], Any]) -> Any:
-        """Wait until a condition gives something true."""
-
-
-def wait_ready(cluster: StartingCluster, say: Callable[[str], None]) -> None:
+def wait_ready(cluster: MiniCluster, say: Callable[[str], None]) -> None:
     """Wait until every NodeManager is RUNNING and, where Treadle enforces, an engine holds the lease.
 
     Raises:
@@ -104,7 +80,7 @@ def wait_ready(cluster: StartingCluster, say: Callable[[str], None]) -> None:
         time.sleep(POLL_S)
 
 
-def missing(cluster: StartingCluster) -> str | None:
+def missing(cluster: MiniCluster) -> str | None:
     """Say what the cluster still waits for; None if it is ready."""
     try:
         states = [node["state"] for node in cluster.rm.nodes()]
@@ -155,7 +131,7 @@ def put_labels(rm: ResourceManagerClient, layout: Layout, settings: ClusterSetti
         raise ClusterError(f"the RM refused the node labels: {error}") from error
 
 
-def put_attributes(cluster: StartingCluster) -> None:
+def put_attributes(cluster: MiniCluster) -> None:
     """Give the cluster's nodes their attributes, and wait until the RM shows them.
 
     Raises:
@@ -232,7 +208,6 @@ def schedules(conf: Path) -> bool:
 
 RM_MAIN = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
 NM_MAIN = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
-ADMIN_MAIN = "org.apache.hadoop.yarn.client.cli.RMAdminCLI"
 RM = "rm"
 
 
@@ -542,9 +517,8 @@ class MiniCluster:
         return (f"-Dtreadle.log.file={logs}/{name}.log", f"-Dtreadle.audit.file={audit}")
 
 
-_CLI: Final = "org.apache.hadoop.yarn.client.cli"
 _COMMANDS: Final = {
-    "rmadmin": (f"{_CLI}.RMAdminCLI",),
+    "rmadmin": (ADMIN_MAIN,),
     "application": (f"{_CLI}.ApplicationCLI", "application"),
     "app": (f"{_CLI}.ApplicationCLI", "app"),
     "applicationattempt": (f"{_CLI}.ApplicationCLI", "applicationattempt"),
@@ -552,7 +526,7 @@ _COMMANDS: Final = {
     "node": (f"{_CLI}.NodeCLI",),
     "queue": (f"{_CLI}.QueueCLI",),
     "cluster": (f"{_CLI}.ClusterCLI",),
-    "nodeattributes": (f"{_CLI}.NodeAttributesCLI",),
+    "nodeattributes": (ATTRIBUTES_MAIN,),
     "logs": (f"{_CLI}.LogsCLI",),
     "jar": ("org.apache.hadoop.util.RunJar",),
     "classpath": ("org.apache.hadoop.util.Classpath", "--glob"),
@@ -562,28 +536,14 @@ _COMMANDS: Final = {
 SLEEP_JOB: Final = "org.apache.hadoop.mapreduce.SleepJob"
 
 
-class RunningCluster(Protocol):
-    """What clients need of a cluster; `treadle_lab.minicluster.MiniCluster` is one."""
-
-    @property
-    def layout(self) -> Layout:
-        """Folders and addresses."""
-
-    def environment(self) -> dict[str, str]:
-        """Return the environment in which clients find the cluster."""
-
-    def java(self, main: str, *arguments: str, heap_mb: int = 256) -> list[str]:
-        """Return the command line of a Java client program."""
-
-
-def client_environment(cluster: RunningCluster) -> dict[str, str]:
+def client_environment(cluster: MiniCluster) -> dict[str, str]:
     """Return the environment of a user's command: the cluster's `yarn` comes first, `treadle` finds its pages."""
     environment = cluster.environment()
     path = environment.get("PATH") or os.defpath
     return environment | {"PATH": f"{write_yarn(cluster)}{os.pathsep}{path}", "TREADLE_RM": cluster.layout.rm_url}
 
 
-def write_yarn(cluster: RunningCluster) -> Path:
+def write_yarn(cluster: MiniCluster) -> Path:
     """Write the cluster's `yarn`; returns the folder that it is in."""
     folder = cluster.layout.folder / "bin"
     folder.mkdir(exist_ok=True)
@@ -591,13 +551,13 @@ def write_yarn(cluster: RunningCluster) -> Path:
     return folder
 
 
-def sleep_job(cluster: RunningCluster, queue: str, maps: int, reduces: int, task_ms: int) -> list[str]:
+def sleep_job(cluster: MiniCluster, queue: str, maps: int, reduces: int, task_ms: int) -> list[str]:
     """Return the command line of a MapReduce job whose tasks sleep."""
     shape = ("-m", str(maps), "-r", str(reduces), "-mt", str(task_ms), "-rt", str(task_ms))
     return cluster.java(SLEEP_JOB, f"-Dmapreduce.job.queuename={queue}", *shape)
 
 
-def _script(cluster: RunningCluster) -> str:
+def _script(cluster: MiniCluster) -> str:
     known = " ".join(_COMMANDS)
     lines = [
         "#!/bin/sh",
@@ -605,12 +565,8 @@ def _script(cluster: RunningCluster) -> str:
         "name=$1",
         "[ $# -eq 0 ] || shift",
         'case "$name" in',
-        *(f'  {name}) exec {_line(cluster.java(*call))} "$@" ;;' for name, call in _COMMANDS.items()),
+        *(f'  {name}) exec {shlex.join(cluster.java(*call))} "$@" ;;' for name, call in _COMMANDS.items()),
         f'  *) echo "yarn $name: the mini cluster has none; it has {known}" >&2; exit 2 ;;',
         "esac",
     ]
     return "\n".join([*lines, ""])
-
-
-def _line(command: Sequence[str]) -> str:
-    return shlex.join(command)
