@@ -13,8 +13,7 @@ from tests.support.accounts import wait_adds_up
 from tests.support.files import written
 from tests.support.masters import Master, Masters
 
-from treadle_lab.minicluster import cluster as readiness
-from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.cluster import MiniCluster, put_attributes
 from treadle_lab.minicluster.settings import ALLOCATOR_KEY, ClusterSettings, NodeAttribute
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -92,7 +91,7 @@ def give_attributes(cluster: MiniCluster, special: int) -> None:
     others = tuple(number for number in (1, 2, 3) if number != special)
     attributes = (NodeAttribute("zone", "special", (special,)), NodeAttribute("zone", "plain", others))
     cluster.settings = replace(cluster.settings, attributes=attributes)
-    readiness.put_attributes(cluster)
+    put_attributes(cluster)
 
 
 def test_what_is_required_holds_whatever_changes_while_asks_wait(cluster: MiniCluster) -> None:

@@ -15,8 +15,7 @@ import pytest
 
 from treadle.cli.main import run
 from treadle_lab.minicluster import MiniCluster
-from treadle_lab.minicluster import cluster as readiness
-from treadle_lab.minicluster import cluster as scripts
+from treadle_lab.minicluster import cluster as clusters
 from treadle_lab.minicluster.processes import uninterrupted
 from treadle_lab.minicluster.settings import SHIM_CLASS, STOCK_CLASS, ClusterError
 from treadle_lab.minicluster.site import Layout, write_site
@@ -135,15 +134,15 @@ def test_what_is_started_while_signals_are_ignored_heeds_them() -> None:
 
 
 def test_the_class_path_is_what_yarn_env_makes_of_it(tmp_path: Path) -> None:
-    assert scripts.class_path(tmp_path) == []
+    assert clusters.class_path(tmp_path) == []
     script = tmp_path / "yarn-env.sh"
     script.write_text(
         '[ "${HADOOP_USER_PARAMS[0]}" != resourcemanager ] || export HADOOP_CLASSPATH="/a b.jar:/c.jar"\n'
     )
-    assert scripts.class_path(tmp_path) == ["/a b.jar", "/c.jar"]
+    assert clusters.class_path(tmp_path) == ["/a b.jar", "/c.jar"]
     script.write_text("echo it is broken >&2; exit 3\n")
     with pytest.raises(ClusterError, match="it is broken"):
-        scripts.class_path(tmp_path)
+        clusters.class_path(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +154,7 @@ def test_a_cluster_that_was_installed_into_waits_for_the_engine(
 ) -> None:
     entries = {"yarn.resourcemanager.scheduler.class": name} | ({"yarn.scheduler.treadle.mode": mode} if mode else {})
     write_site(tmp_path / "yarn-site.xml", entries)
-    assert scripts.schedules(tmp_path) is waits
+    assert clusters.schedules(tmp_path) is waits
 
 
 @pytest.mark.parametrize(
@@ -173,4 +172,4 @@ def test_a_cluster_that_was_installed_into_waits_for_the_engine(
 def test_no_engine_is_waited_for_once_somebody_has_switched_it_off(bean: dict[str, Any], missing: str | None) -> None:
     rm = SimpleNamespace(nodes=lambda: [{"state": "RUNNING"}], treadle=lambda: bean)
     cluster: Any = SimpleNamespace(rm=rm, layout=SimpleNamespace(nm_ports=[1], waits_for_lease=True))
-    assert readiness.missing(cluster) == missing
+    assert clusters.missing(cluster) == missing

@@ -9,9 +9,15 @@ import psutil
 import pytest
 
 from treadle_lab.minicluster import ClusterError, ClusterSettings, NodeAttribute, NodeLabel, Scheduler, processes, site
-from treadle_lab.minicluster import settings as runtime
 from treadle_lab.minicluster.rest import allocated_containers
-from treadle_lab.minicluster.settings import SHIM_CLASS, STOCK_CLASS, parse_assignments, parse_resources
+from treadle_lab.minicluster.settings import (
+    SHIM_CLASS,
+    STOCK_CLASS,
+    gather,
+    parse_assignments,
+    parse_resources,
+    runtime_folder,
+)
 from treadle_lab.minicluster.site import Layout, ProcessRecord, free_ports, read_site, write_configuration
 
 
@@ -245,7 +251,7 @@ def test_a_process_id_that_was_given_again_is_not_the_same_process() -> None:
 def test_a_runtime_is_complete_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pom = tmp_path / "pom.xml"
     pom.write_text("<project/>")
-    folder = runtime.runtime_folder(pom, tmp_path / "cache")
+    folder = runtime_folder(pom, tmp_path / "cache")
     (folder / "lib").mkdir(parents=True)  # what an interrupted attempt might have left
     maven = tmp_path / "mvn"
     maven.write_text(
@@ -254,9 +260,9 @@ def test_a_runtime_is_complete_or_not_there(tmp_path: Path, monkeypatch: pytest.
     maven.chmod(0o755)
     monkeypatch.setattr("shutil.which", lambda _: str(maven))
     said: list[str] = []
-    lib = runtime.gather(said.append, pom, tmp_path / "cache")
+    lib = gather(said.append, pom, tmp_path / "cache")
     assert [jar.name for jar in lib.iterdir()] == ["a.jar"]
-    assert runtime.gather(said.append, pom, tmp_path / "cache") == lib
+    assert gather(said.append, pom, tmp_path / "cache") == lib
     assert len(said) == 1
 
 
@@ -268,5 +274,5 @@ def test_a_failing_maven_is_quoted_and_leaves_nothing(tmp_path: Path, monkeypatc
     maven.chmod(0o755)
     monkeypatch.setattr("shutil.which", lambda _: str(maven))
     with pytest.raises(ClusterError, match="no such artifact"):
-        runtime.gather(pom=pom, cache=tmp_path / "cache")
-    assert not runtime.runtime_folder(pom, tmp_path / "cache").exists()
+        gather(pom=pom, cache=tmp_path / "cache")
+    assert not runtime_folder(pom, tmp_path / "cache").exists()

@@ -25,8 +25,7 @@ from treadle_lab.minicluster import (
     Scheduler,
     processes,
 )
-from treadle_lab.minicluster import cluster as readiness
-from treadle_lab.minicluster.cluster import client_environment, sleep_job
+from treadle_lab.minicluster.cluster import client_environment, missing, sleep_job
 from treadle_lab.minicluster.processes import saying, terminable, uninterrupted
 from treadle_lab.minicluster.settings import build_folder, parse_assignments, parse_resources
 from treadle_lab.minicluster.site import Layout
@@ -122,14 +121,14 @@ def status(folder: Folder = None, as_json: Annotated[bool, typer.Option("--json"
     layout = cluster.layout
     entries = [(entry, processes.find(entry)) for entry in layout.processes]
     running = {entry.name: process.pid for entry, process in entries if process is not None}
-    missing = readiness.missing(cluster)
+    awaited = missing(cluster)
     if as_json:
         facts = {
             "folder": str(layout.folder),
             "conf": str(layout.conf),
             "rm": layout.rm_url,
             "scheduler": layout.scheduler,
-            "ready": missing is None,
+            "ready": awaited is None,
             "pids": running,
             "sidecars": cluster.sidecar_pids(),
         }
@@ -146,8 +145,8 @@ def status(folder: Folder = None, as_json: Annotated[bool, typer.Option("--json"
     console = console_for_tables()
     console.print(table)
     if "rm" not in running:
-        missing = "the ResourceManager has ended; start it: treadle minicluster restart-rm"
-    console.print(f"scheduler {layout.scheduler}; {missing or 'ready'}", highlight=False, soft_wrap=True)
+        awaited = "the ResourceManager has ended; start it: treadle minicluster restart-rm"
+    console.print(f"scheduler {layout.scheduler}; {awaited or 'ready'}", highlight=False, soft_wrap=True)
     console.print(_how_to_use(cluster), highlight=False, soft_wrap=True)
 
 

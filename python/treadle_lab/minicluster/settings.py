@@ -65,10 +65,7 @@ class NodeLabel:
         """
         name, equals, numbers = text.partition("=")
         name, colon, kind = name.partition(":")
-        try:
-            nodes = tuple(int(number) for number in numbers.split(","))
-        except ValueError:
-            nodes = ()
+        nodes = _numbers(numbers)
         if not equals or not nodes or not _LABEL_NAME.fullmatch(name) or (colon and kind != "shared"):
             raise ClusterError(
                 f"label {text!r}: write NAME=NODE[,NODE...] or NAME:shared=NODE[,NODE...], as in gpu=1,2"
@@ -161,10 +158,6 @@ class ClusterSettings:
                 raise ClusterError(
                     f"resource {name}={amount}: write NAME=AMOUNT, as in gpu=4, other than memory and vcores"
                 )
-        for label in self.labels:
-            wrong = [number for number in label.nodes if not 1 <= number <= self.nodes]
-            if wrong:
-                raise ClusterError(f"label {label.name}: there is no node {wrong[0]}; nodes are 1 to {self.nodes}")
         self._check_places()
         labelled = sorted(number for label in self.labels for number in label.nodes)
         for number, next_ in itertools.pairwise(labelled):
@@ -175,7 +168,8 @@ class ClusterSettings:
                 raise ClusterError(f"{file}: no such file")
 
     def _check_places(self) -> None:
-        places = [(f"attribute {one.name}", one.nodes) for one in self.attributes]
+        places = [(f"label {one.name}", one.nodes) for one in self.labels]
+        places += [(f"attribute {one.name}", one.nodes) for one in self.attributes]
         places += [(f"resource {name}", nodes) for name, nodes in self.resource_nodes.items()]
         for what, nodes in places:
             wrong = [number for number in nodes if not 1 <= number <= self.nodes]
