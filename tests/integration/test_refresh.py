@@ -12,7 +12,6 @@ from treadle_lab.minicluster.settings import ClusterError
 
 pytestmark = pytest.mark.cluster
 
-LEASE = "yarn.scheduler.treadle.lease-ms"
 PREFIX = "yarn.scheduler.capacity.root"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -215,8 +214,3 @@ def stage(account: Account, cluster: MiniCluster, ignoring: str = "") -> Iterato
         except Exception:
             running.broken_off()
             raise
-
-
-def user() -> str:
-    """Return the user that runs the programs."""
-    return getpass.getuser()

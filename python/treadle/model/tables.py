@@ -30,7 +30,7 @@ class Names:
         self._index: dict[str, int] = {}
         self.partitions: list[int] = [0]
         self.first_node: I32 = np.full(64, -1, np.int32)
-        """For each name the first node that bears it, or -1; `NodeColumns.next_same_name` has the others."""
+        """For each name the first node that bears it, or -1; `next_same_name` of `NODE` has the others."""
         self._partition: I32 = np.full(64, -1, np.int32)
         self._partition[0] = 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +13,6 @@ from treadle.history.store import ProfileStore, open_store
 
 DAY_MS = 86_400_000
 NOW_MS = 1_800_000_000_000
-
-MakeRun = Callable[..., JobRun]
 
 
 def make_run(

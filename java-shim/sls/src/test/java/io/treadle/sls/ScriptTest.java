@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class ScriptTest {
-  /** As tests/unit/test_testbed.py writes it. */
+  /** As tests/lab/test_testbed.py writes it. */
   private static final String WRITTEN = "{\"attributes\": {\"127.1.0.0\": {\"zone\": \"special\"}}, \"jobs\": ["
       + "{\"name\": \"a\", \"user\": \"ann\", \"queue\": \"default\", \"type\": \"MAPREDUCE\", \"at_ms\": 5,"
       + " \"master_mb\": 256, \"tags\": [\"treadle:require=zone=special\"], \"requires\": {\"zone\": \"special\"},"
