@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
 from math import ceil, exp, hypot, log, sqrt
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -323,135 +323,75 @@ VARIATION_DEGREES: Final = 2.0
 SIGMA_MIN: Final = 1e-3
 
 
-class Estimator(Protocol):
-    """Says how long a job's tasks run. It keeps no state: what it learned is in the history."""
+Estimator = Callable[[JobFeatures, History, Durations], Estimate | None]
+"""Says how long a job's tasks run; it keeps no state: what it learned is in the history.
 
-    @property
-    def needs(self) -> Samples:
-        """What ``samples`` must be."""
-
-    def estimate(self, features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
-        """Return an estimate; None if there is nothing to go by, or if the job needs none.
-
-        Args:
-            features: of the job.
-            history: of jobs that ended before it came.
-            samples: durations of its tasks that have run, in milliseconds, shape (any,).
-        """
+It is given the job's features, a history of jobs that ended before it came, and durations of its tasks that have run
+(`NEEDS`), in milliseconds, shape (any,). It returns None if there is nothing to go by, or if the job needs none.
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class NoEstimate:
-    """Knows nothing (LAS, FIFO)."""
-
-    needs: Samples = Samples.NONE
-
-    def estimate(self, features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
-        """Return None."""
-        return None
+def no_estimate(_features: JobFeatures, _history: History, _samples: Durations) -> Estimate | None:
+    """Know nothing (LAS, FIFO)."""
+    return None
 
 
-@dataclass(frozen=True, slots=True)
-class Oracle:
-    """Knows all: ``samples`` must be the durations of all tasks."""
-
-    needs: Samples = Samples.ALL
-
-    def estimate(self, features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
-        """Return the true mean."""
-        return estimate_of(float(samples.mean()), 0.0) if len(samples) else None
+def oracle(_features: JobFeatures, _history: History, samples: Durations) -> Estimate | None:
+    """Return the true mean: ``samples`` must be the durations of all tasks."""
+    return estimate_of(float(samples.mean()), 0.0) if len(samples) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Pilots:
-    """The mean of the pilots (section 5.1.2), with the standard error that their number and variation give it.
+def pilots(features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
+    """Return the mean of the pilots (section 5.1.2), with the standard error that their number and variation give it.
 
     The standard error is s / sqrt(m) * sqrt(1 - m / width), the last for drawing without replacement. One pilot says
     nothing of s, and few say little: s is estimated together with the variation within earlier jobs.
     """
-
-    needs: Samples = Samples.PILOTS
-
-    def estimate(self, features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
-        """Return the mean of the samples; None if there is none."""
-        count = len(samples)
-        mean_ms = float(samples.mean()) if count else 0.0
-        if mean_ms <= 0.0:
-            return None
-        own = float(np.square(samples / mean_ms - 1.0).sum())
-        left = max(0.0, 1.0 - count / features.width) if features.width else 1.0
-        degrees = count - 1 + VARIATION_DEGREES
-        errors = [
-            sqrt((own + VARIATION_DEGREES * variation**2) / degrees * left / count)
-            for variation in (history.variation(features, 0.5), history.variation(features, 0.9))
-        ]
-        return estimate_of(mean_ms, *errors)
+    count = len(samples)
+    mean_ms = float(samples.mean()) if count else 0.0
+    if mean_ms <= 0.0:
+        return None
+    own = float(np.square(samples / mean_ms - 1.0).sum())
+    left = max(0.0, 1.0 - count / features.width) if features.width else 1.0
+    degrees = count - 1 + VARIATION_DEGREES
+    errors = [
+        sqrt((own + VARIATION_DEGREES * variation**2) / degrees * left / count)
+        for variation in (history.variation(features, 0.5), history.variation(features, 0.9))
+    ]
+    return estimate_of(mean_ms, *errors)
 
 
-@dataclass(frozen=True, slots=True)
-class ThreeSigma:
-    """3Sigma: the distribution of the feature with the least past error, seen through 1 / runtime squared."""
-
-    needs: Samples = Samples.NONE
-
-    def estimate(self, features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
-        """Return the best expert's estimate; None if no earlier job has a feature in common."""
-        return _from_history(features, history, "utility")
+def three_sigma(features: JobFeatures, history: History, _samples: Durations) -> Estimate | None:
+    """Return 3Sigma's: the distribution of the feature with the least past error, seen through 1 / runtime squared."""
+    return _from_history(features, history, "utility")
 
 
-@dataclass(frozen=True, slots=True)
-class ThreeSigmaTL:
-    """3Sigma with SLearn's way with thin jobs: they need no estimate and go straight to the highest queue."""
-
-    thin_limit: int = THIN_LIMIT
-    needs: Samples = Samples.NONE
-
-    def estimate(self, features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
-        """Return None for a thin job, else as `ThreeSigma`."""
-        return None if features.width < self.thin_limit else _from_history(features, history, "utility")
+def three_sigma_tl(features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
+    """Return 3Sigma's, with SLearn's way with thin jobs: they need none and go straight to the highest queue."""
+    return None if features.width < THIN_LIMIT else three_sigma(features, history, samples)
 
 
-@dataclass(frozen=True, slots=True)
-class PointEstimate:
-    """As 3Sigma, but with the median in place of the utility."""
-
-    needs: Samples = Samples.NONE
-
-    def estimate(self, features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
-        """Return the best expert's median; None if no earlier job has a feature in common."""
-        return _from_history(features, history, "median")
+def point_estimate(features: JobFeatures, history: History, _samples: Durations) -> Estimate | None:
+    """Return Point-Est's: as 3Sigma's, but with the median in place of the utility."""
+    return _from_history(features, history, "median")
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierMedian:
-    """The median of earlier jobs of the same application, else of the same user, else of all: a yardstick of ours.
+def earlier_median(features: JobFeatures, history: History, _samples: Durations) -> Estimate | None:
+    """Return the median of earlier jobs of the same application, else of the same user, else of all, a yardstick.
 
-    3Sigma must not be worse than this, or it is not at its full strength.
+    3Sigma must not be worse than this, or it is not at its full strength. There is no idea of its error.
     """
-
-    needs: Samples = Samples.NONE
-
-    def estimate(self, features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
-        """Return the median, with no idea of its error; None if there is no earlier job."""
-        median_ms = history.median_ms(features)
-        return None if median_ms is None else estimate_of(median_ms, 1.0)
+    median_ms = history.median_ms(features)
+    return None if median_ms is None else estimate_of(median_ms, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Combined:
-    """Ours: pilots and history, each with the weight of its certainty.
+def pilots_and_history(features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
+    """Return ours: pilots and history, each with the weight of its certainty.
 
     The logarithms of both are averaged by inverse variance: the pilots' variance is their standard error's square, the
     history's the mean square of its expert's past errors. Whichever is missing, the other speaks alone.
     """
-
-    needs: Samples = Samples.PILOTS
-
-    def estimate(self, features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
-        """Return the combination; None if there are neither pilots nor history."""
-        return combined(
-            Pilots().estimate(features, history, samples), PointEstimate().estimate(features, history, samples)
-        )
+    return combined(pilots(features, history, samples), point_estimate(features, history, samples))
 
 
 def combined(one: Estimate | None, other: Estimate | None) -> Estimate | None:
@@ -480,15 +420,21 @@ def scaled_by_history(later: Estimate, sampled: Estimate, first: Estimate) -> Es
 
 
 ESTIMATORS: Final[dict[str, Estimator]] = {
-    "none": NoEstimate(),
-    "oracle": Oracle(),
-    "pilots": Pilots(),
-    "3sigma": ThreeSigma(),
-    "3sigma-tl": ThreeSigmaTL(),
-    "point": PointEstimate(),
-    "median": EarlierMedian(),
-    "combined": Combined(),
+    "none": no_estimate,
+    "oracle": oracle,
+    "pilots": pilots,
+    "3sigma": three_sigma,
+    "3sigma-tl": three_sigma_tl,
+    "point": point_estimate,
+    "median": earlier_median,
+    "combined": pilots_and_history,
 }
+NEEDS: Final[dict[Estimator, Samples]] = {
+    oracle: Samples.ALL,
+    pilots: Samples.PILOTS,
+    pilots_and_history: Samples.PILOTS,
+}
+"""What ``samples`` must be; of the other estimators `Samples.NONE`."""
 
 
 def _from_history(features: JobFeatures, history: History, point: str) -> Estimate | None:
@@ -566,13 +512,9 @@ def measure(
     return {name: _accuracy(results) for name, results in found.items()}
 
 
-def _compare(estimator: Estimator, record: JobRecord, history: History, pilots: Durations) -> tuple[float, bool] | None:
-    samples = {
-        Samples.NONE: record.durations_ms[:0],
-        Samples.PILOTS: pilots,
-        Samples.ALL: record.durations_ms,
-    }[estimator.needs]
-    estimate = estimator.estimate(record.features, history, samples)
+def _compare(estimator: Estimator, record: JobRecord, history: History, drawn: Durations) -> tuple[float, bool] | None:
+    samples = {Samples.NONE: record.durations_ms[:0], Samples.PILOTS: drawn, Samples.ALL: record.durations_ms}
+    estimate = estimator(record.features, history, samples[NEEDS.get(estimator, Samples.NONE)])
     if estimate is None:
         return None
     true_ms = record.mean_ms

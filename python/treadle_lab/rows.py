@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, sqrt
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from treadle.simulate import comparison
+from treadle.simulate.comparison import Interval, student
 
 DIGITS: Final = 5
 """Significant digits of a kept value."""
@@ -130,30 +130,13 @@ def json_text(document: Mapping[str, Any]) -> str:
     return f'{json.dumps(head, indent=1)[:-2]},\n "rows": [\n{lines}\n]\n}}\n'
 
 
-class Interval(NamedTuple):
-    """A mean with its 95 % confidence interval by Student's t; all three alike for a single value."""
-
-    mean: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        """Return the mean, and the interval if there is one."""
-        return f"{self.mean:.3g}" if self.low == self.high else f"{self.mean:.3g} ({self.low:.3g} to {self.high:.3g})"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the mean and the interval."""
-        return {"mean": self.mean, "low": self.low, "high": self.high}
-
-
-def interval_of(values: Sequence[float]) -> Interval:
-    """Return the interval of one value a seed."""
-    return Interval(*comparison.interval_of(values))
-
-
-def ratio_of(parts: Sequence[float], wholes: Sequence[float]) -> Interval:
-    """Return the mean of the parts over the mean of the wholes, one of each a seed; NaN if the wholes add up to 0."""
-    return Interval(*comparison.interval_of_ratio(parts, wholes))
+def plain(value: Any) -> Any:
+    """Return tables of intervals as JSON takes them: keys are texts, what is not finite is None."""
+    if isinstance(value, Interval):
+        return value.as_json()
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    return list(value) if isinstance(value, tuple) else value
 
 
 def slope_of(lines: Sequence[Sequence[tuple[float, float]]]) -> Interval | None:
@@ -175,5 +158,5 @@ def slope_of(lines: Sequence[Sequence[tuple[float, float]]]) -> Interval | None:
     degrees = sum(map(len, lines)) - len(lines) - 1
     if degrees < 1:
         return Interval(slope, slope, slope)
-    half = comparison.student(degrees) * sqrt(rest / degrees / below)
+    half = student(degrees) * sqrt(rest / degrees / below)
     return Interval(slope, slope - half, slope + half)

@@ -23,9 +23,9 @@ from tests.support.jobs import Job, shell_job, sleep_job
 from tests.support.telling_sidecar import told, write_command
 
 from treadle.history.store import open_store
+from treadle.simulate.comparison import interval_of
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
-from treadle_lab.rows import interval_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.lab.test_bench_results import histogram
 
 from treadle_lab.bench import backlog
-from treadle_lab.bench.backlog import BACKLOG_MODES, BacklogLoad, ModeRates, Rate, behind, rate_of
+from treadle_lab.bench.backlog import BACKLOG_MODES, BacklogLoad, Rate, behind, rate_of
+from treadle_lab.bench.cluster import Rounds
 from treadle_lab.sls.load import BenchError
 from treadle_lab.sls.run import CpuSample, Run, yarn_site
 
 LOAD = BacklogLoad(nodes=100, jobs=20, tasks=10_000, task_ms=1)
-
-
-def histogram(count: int, total_ns: int) -> dict[str, int]:
-    return {"count": count, "total_ns": total_ns, "p50_ns": 10_000, "p99_ns": 90_000, "max_ns": 100_000}
 
 
 def measurements(**changes: Any) -> dict[str, Any]:
@@ -97,7 +95,7 @@ def test_nodes_may_send_fewer_heartbeats_and_are_judged_by_these() -> None:
 
 def test_a_mode_that_handles_few_heartbeats_is_named() -> None:
     outcome = [
-        ModeRates(BACKLOG_MODES[name], rounds, ())
+        Rounds(BACKLOG_MODES[name], rounds)
         for name, rounds in (
             ("sync", (replace(rate(1.0), heartbeats_share=0.04),)),
             ("async-1", (replace(rate(1.0), heartbeats_share=0.9),)),
@@ -147,8 +145,8 @@ def test_a_load_that_came_to_an_end_is_no_result() -> None:
 
 
 def test_ratios_are_of_the_rounds_that_both_came_through() -> None:
-    def rounds(mode: str, *rates: float | None) -> ModeRates:
-        return ModeRates(BACKLOG_MODES[mode], tuple(None if each is None else rate(each) for each in rates), ())
+    def rounds(mode: str, *rates: float | None) -> Rounds[Rate]:
+        return Rounds(BACKLOG_MODES[mode], tuple(None if each is None else rate(each) for each in rates))
 
     outcome = [
         rounds("sync", 1_000, 1_000, 1_000),

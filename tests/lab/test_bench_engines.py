@@ -15,7 +15,6 @@ from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
 from treadle.policy.catalogue import register_parts
 from treadle_lab.bench import engines
-from treadle_lab.bench import engines as engines_run
 from treadle_lab.bench.engines import (
     LONG_QUEUE,
     SHORT_QUEUE,
@@ -209,14 +208,14 @@ def test_rounds_alternate_and_a_failed_run_is_reported(tmp_path: Path, monkeypat
         ran.append(mode.name)
         return Run(mode, failure="the simulator ended" if mode.name == "beside-busy" else None)
 
-    monkeypatch.setattr(engines_run, "simulate", simulated)
-    plan = engines_run.Plan(PacedLoad(10, 10, 1, 1_000), 5.0, 2, 0.0)
+    monkeypatch.setattr(engines, "simulate", simulated)
+    plan = engines.Plan(PacedLoad(10, 10, 1, 1_000), 5.0, 2, 0.0)
     setting: Any = None
-    outcome = engines_run.run_engines(plan, setting, tmp_path, lambda *_: None)
+    outcome = engines.run_engines(plan, setting, tmp_path, lambda *_: None)
     first = ["alone", "beside-asleep", "alone-again", "beside-busy", "in-one-engine"]
     assert ran == [*first, "beside-busy", "alone-again", "beside-asleep", "alone"]
     assert outcome.failures[0] == "beside-busy, round 1 of 2: the simulator ended"
-    assert engines_run.failed_report(plan, outcome)["failures"] == outcome.failures
+    assert engines.failed_report(plan, outcome)["failures"] == outcome.failures
 
 
 @pytest.mark.parametrize("wrong", [["--rounds", "0"], ["--decision-s", "60"], ["--jobs", "1"]])

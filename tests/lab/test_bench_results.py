@@ -5,16 +5,25 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle_lab.bench.cluster import results_table
-from treadle_lab.sls import run as results
-from treadle_lab.sls.load import MODES
-from treadle_lab.sls.run import CpuSample, Figures, ModeResult, Run
+from treadle_lab.bench.cluster import (
+    COUNTED_PER_MODE,
+    Figures,
+    Rounds,
+    comparison,
+    figures_of,
+    peak_per_s,
+    results_table,
+    run_rounds,
+)
+from treadle_lab.sls.load import MODES, BenchError, Mode
+from treadle_lab.sls.run import CpuSample, Run
 
 
 def histogram(count: int, total_ns: int) -> dict[str, int]:
@@ -53,11 +62,11 @@ def measurements(**changes: Any) -> dict[str, Any]:
 
 
 def figures(**changes: float) -> Figures:
-    return replace(results.figures_of(Run(MODES["sync"], measurements()), 4), **changes)
+    return replace(figures_of(Run(MODES["sync"], measurements()), 4), **changes)
 
 
 def test_the_figures_of_a_stock_run() -> None:
-    found = results.figures_of(Run(MODES["sync"], measurements()), containers_wanted=5)
+    found = figures_of(Run(MODES["sync"], measurements()), containers_wanted=5)
     assert found.span_s == 10.0
     assert found.mean_containers_per_s == 2.0
     assert found.peak_containers_per_s == 3
@@ -81,7 +90,7 @@ def test_the_figures_of_the_shim_and_its_sidecar() -> None:
         CpuSample(1_010_900, 8.5),
         CpuSample(1_020_000, 9.0),
     ]
-    found = results.figures_of(Run(MODES["treadle"], seen, samples), containers_wanted=4)
+    found = figures_of(Run(MODES["treadle"], seen, samples), containers_wanted=4)
     assert (found.rejected, found.placed_natively, found.decide_p50_us, found.decide_p99_us) == (3, 2, 400, 900)
     assert found.shim_frame_us == 10.0
     assert found.sidecar_cpu_s == 0.5, "what it used to start does not count"
@@ -90,26 +99,49 @@ def test_the_figures_of_the_shim_and_its_sidecar() -> None:
 
 @given(st.lists(st.integers(0, 50), max_size=60))
 def test_the_peak_is_no_less_than_any_bucket_and_no_more_than_all(counts: list[int]) -> None:
-    peak = results.peak_per_s(counts, 100)
+    peak = peak_per_s(counts, 100)
     assert max(counts, default=0) <= peak <= sum(counts)
 
 
 def test_rounds_give_the_median_but_the_worst_of_what_must_not_happen() -> None:
-    rounds = [figures(span_s=10.0, rejected=0), figures(span_s=30.0, rejected=5), figures(span_s=11.0, rejected=0)]
-    combined = results.combine(MODES["treadle"], rounds, [])
-    assert combined.figures is not None
-    assert (combined.figures.span_s, combined.figures.rejected) == (11.0, 5)
+    rounds = (figures(span_s=10.0, rejected=0), figures(span_s=30.0, rejected=5), figures(span_s=11.0, rejected=0))
+    combined = Rounds(MODES["treadle"], rounds, worst=COUNTED_PER_MODE)
+    assert (combined.median("span_s"), combined.median("rejected")) == (11.0, 5)
 
 
-def outcome(**spans: float | None) -> list[ModeResult]:
+def test_modes_take_turns_and_a_round_that_gives_no_figures_says_why(tmp_path: Path) -> None:
+    ran: list[str] = []
+    written: list[int] = []
+
+    def run(mode: Mode, folder: Path, label: str) -> Run:
+        ran.append(folder.name)
+        return Run(mode, failure="it ended" if label == "floor, round 2 of 2" else None)
+
+    def judge(run: Run) -> Figures:
+        if run.mode.name == "sync":
+            raise BenchError("the asks ran out")
+        return figures()
+
+    modes = [MODES["sync"], MODES["floor"]]
+    found = run_rounds(modes, 2, run, judge, tmp_path, lambda known: written.append(len(known)), turning=True)
+    assert ran == ["1-sync", "1-floor", "2-floor", "2-sync"]
+    assert written == [2] * 4
+    assert [each.failures for each in found] == [
+        ("round 1: the asks ran out", "round 2: the asks ran out"),
+        ("round 2: it ended",),
+    ]
+    assert [[shown is None for shown in each.rounds] for each in found] == [[True, True], [False, True]]
+
+
+def outcome(**spans: float | None) -> list[Rounds[Figures]]:
     return [
-        results.combine(MODES[name.replace("_", "-")], [] if span is None else [figures(span_s=span)], [])
+        Rounds(MODES[name.replace("_", "-")], (None if span is None else figures(span_s=span),))
         for name, span in spans.items()
     ]
 
 
 def test_treadle_is_compared_with_the_better_stock_mode_and_with_the_floor() -> None:
-    found = results.comparison(outcome(sync=53.0, async_1=50.0, async_2=60.0, treadle=30.0, floor=25.0))
+    found = comparison(outcome(sync=53.0, async_1=50.0, async_2=60.0, treadle=30.0, floor=25.0))
     assert (found["better_stock_mode"], found["better_async_mode"]) == ("async-1", "async-1")
     assert found["span_ratio"] == 0.6
     assert found["floor_ratio"] == 1.2
@@ -117,7 +149,7 @@ def test_treadle_is_compared_with_the_better_stock_mode_and_with_the_floor() -> 
 
 
 def test_what_did_not_run_has_no_ratio() -> None:
-    found = results.comparison(outcome(sync=None, treadle=30.0))
+    found = comparison(outcome(sync=None, treadle=30.0))
     assert found == {
         "better_stock_mode": None,
         "better_async_mode": None,
@@ -130,28 +162,26 @@ def test_what_did_not_run_has_no_ratio() -> None:
 
 
 def test_what_observing_costs_is_told_by_the_same_scheduler_alone() -> None:
-    found = results.comparison(outcome(sync=50.0, async_1=20.0, observe=55.0))
+    found = comparison(outcome(sync=50.0, async_1=20.0, observe=55.0))
     assert found["better_stock_mode"] == "async-1"
     assert found["observe_span_ratio"] == 1.1
     assert found["observe_cpu_ratio"] == 1.0
 
 
 def test_the_json_has_no_nan_and_keeps_failures() -> None:
-    failed = results.combine(MODES["async-2"], [], ["nothing has happened for 120 s"])
-    content = results.as_json([*outcome(sync=53.0), failed])
-    text = json.dumps(content, allow_nan=False)
-    assert json.loads(text)["modes"]["async-2"] == {
+    failed: Rounds[Figures] = Rounds(MODES["async-2"], (None,), ("round 1: nothing has happened for 120 s",))
+    assert json.loads(json.dumps(failed.as_json(), allow_nan=False)) == {
         "kind": "stock",
         "median": None,
-        "rounds": [],
-        "failures": ["nothing has happened for 120 s"],
+        "rounds": [None],
+        "failures": ["round 1: nothing has happened for 120 s"],
     }
-    assert content["modes"]["sync"]["median"]["decide_p50_us"] is None
+    (sync,) = outcome(sync=53.0)
+    assert sync.as_json()["median"]["decide_p50_us"] is None
 
 
 def test_the_table_has_a_column_for_each_mode() -> None:
-    modes = [*outcome(sync=53.0, treadle=30.0), results.combine(MODES["floor"], [], ["broken"])]
-    table = results_table(modes, results.comparison(modes))
+    table = results_table([*outcome(sync=53.0, treadle=30.0), Rounds(MODES["floor"], (None,), ("broken",))])
     assert [column.header for column in table.columns] == ["", "sync", "treadle", "floor"]
     assert list(table.columns[3].cells) == ["failed"] * table.row_count
     assert "0.57 (to sync)" in str(table.caption)

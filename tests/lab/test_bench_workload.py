@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle_lab.minicluster.site import write_site
 from treadle_lab.sls import load as modes
 from treadle_lab.sls.load import AM_SHARE, QUEUES, BenchError, Workload
-from treadle_lab.sls.run import to_xml, write_configuration
+from treadle_lab.sls.run import write_configuration
 
 
 def properties(path: Path) -> dict[str, str]:
@@ -96,7 +97,7 @@ def test_modes_differ_in_the_scheduler_only(tmp_path: Path) -> None:
 
 def test_texts_are_escaped_in_xml(tmp_path: Path) -> None:
     path = tmp_path / "site.xml"
-    path.write_text(to_xml({"a<b": "x&y"}))
+    write_site(path, {"a<b": "x&y"})
     assert properties(path) == {"a<b": "x&y"}
 
 

@@ -18,7 +18,7 @@ from treadle_lab.cli.reproduce.graphene import app
 from treadle_lab.harness.runs import Asked
 from treadle_lab.papers.graphene import experiment, simulations
 from treadle_lab.papers.graphene import jobs as graphene_jobs
-from treadle_lab.papers.graphene.experiment import Experiment, Outcome, Sizes, run_seeds
+from treadle_lab.papers.graphene.experiment import Outcome, Sizes, run_seeds, runs_of
 from treadle_lab.papers.graphene.figures import report_of
 from treadle_lab.papers.graphene.jobs import (
     BFS,
@@ -37,11 +37,11 @@ from treadle_lab.papers.graphene.jobs import (
 )
 from treadle_lab.papers.graphene.paper import Part
 from treadle_lab.papers.graphene.simulations import (
-    KeptResults,
     Plans,
     bounds_of,
     compare_offline,
     gaps_percent,
+    key_of,
     run_scheme,
     scenario_of,
     sweep_offline,
@@ -66,7 +66,12 @@ def _small() -> object:
 
 @pytest.fixture(scope="module")
 def outcome(_small: object) -> Outcome:
-    return Experiment(TPCH, Sizes(jobs=3, load=0.6, alone=2, sweep_jobs=2)).run(1)
+    return run(TPCH, Sizes(jobs=3, load=0.6, alone=2, sweep_jobs=2))
+
+
+def run(tpch: Path | None, sizes: Sizes, keep: Path | None = None) -> Outcome:
+    (found,) = run_seeds(tpch, sizes, [1], Asked(keep, 1))
+    return found
 
 
 def jobs(seed: int = 1) -> Workload:
@@ -143,7 +148,7 @@ def stages_of(workload: Workload) -> list[Stage]:
 
 def test_one_part_alone_is_run_and_reported() -> None:
     sizes = Sizes(jobs=2, alone=1, sweep_jobs=2, parts=frozenset({Part.WRONG}))
-    outcome = Experiment(TPCH, sizes).run(1)
+    outcome = run(TPCH, sizes)
     assert not outcome.online
     report = report_of([outcome], None, {}).as_json()
     assert set(report["wrong_shorter"]) == set(outcome.wrong)
@@ -161,7 +166,7 @@ def test_everything_is_run(outcome: Outcome) -> None:
         "wrong": 2,
         "wrong, kept": 2,
     }
-    assert set(outcome.sweep) == {(0.5, 0.5)}
+    assert set(outcome.sweep) == {"long 0.5, fragmenting 0.5"}
 
 
 def test_no_job_is_faster_than_its_critical_path(outcome: Outcome) -> None:
@@ -242,10 +247,10 @@ WRONG = Sizes(jobs=2, alone=1, sweep_jobs=2, parts=frozenset({Part.WRONG}))
 
 
 def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = Experiment(None, WRONG, keep=tmp_path).run(1)
+    first = run(None, WRONG, tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(experiment, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
-        again = Experiment(None, WRONG, keep=tmp_path).run(1)
+        patch.setattr(simulations, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
+        again = run(None, WRONG, tmp_path)
         assert report_of([again], None, {}) == report_of([first], None, {})
     files = set(tmp_path.rglob("*.json"))
     for other in (
@@ -254,23 +259,23 @@ def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: py
         replace(WRONG, variation=Variation(srpt_weight=2.0)),
         replace(WRONG, variation=Variation(hold_nodes=0)),
     ):
-        Experiment(None, other, keep=tmp_path).run(1)
+        run(None, other, tmp_path)
         assert files < (files := set(tmp_path.rglob("*.json")))
 
 
-def test_the_same_jobs_believed_to_be_others_are_another_result(tmp_path: Path) -> None:
-    work, scenario, kept = jobs(), scenario_of(MIX, GRAPHENE), KeptResults(tmp_path)
+def test_the_same_jobs_believed_to_be_others_are_another_result() -> None:
+    work, scenario = jobs(), scenario_of(MIX, GRAPHENE)
     believed = (None, misjudged(work, 2.0, 1), misjudged(work, 3.0, 1))
-    assert len({kept.key("a", work, each, scenario, GRAPHENE.settings(1)) for each in believed}) == 3
-    assert len({kept.key(name, work, None, scenario, GRAPHENE.settings(1)) for name in ("a", "b")}) == 2
+    assert len({key_of("a", work, each, scenario, GRAPHENE.settings(1)) for each in believed}) == 3
+    assert len({key_of(name, work, None, scenario, GRAPHENE.settings(1)) for name in ("a", "b")}) == 2
 
 
 def test_a_kept_result_that_is_damaged_runs_again(tmp_path: Path) -> None:
-    first = Experiment(None, WRONG, keep=tmp_path).run(1)
+    first = run(None, WRONG, tmp_path)
     broken = min(tmp_path.rglob("*.json"))
     whole = json.loads(broken.read_text())
     broken.write_text('{"completion_ms": [1')
-    again = Experiment(None, WRONG, keep=tmp_path).run(1)
+    again = run(None, WRONG, tmp_path)
     assert report_of([again], None, {}).median_s == report_of([first], None, {}).median_s
     assert json.loads(broken.read_text())["completion_ms"] == whole["completion_ms"]
 
@@ -278,16 +283,17 @@ def test_a_kept_result_that_is_damaged_runs_again(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(UserError, match=r"taken.*name another folder for the runs with --cache"):
-        Experiment(None, WRONG, keep=tmp_path / "taken")
+        run(None, WRONG, tmp_path / "taken")
 
 
 def test_seeds_run_in_processes_and_are_kept(tmp_path: Path) -> None:
     told = []
     first = run_seeds(None, WRONG, [1, 2], Asked(tmp_path, 2), lambda *now: told.append(now))
-    assert told[-1] == (2, 2)
+    runs = 2 * len(list(runs_of(None, WRONG, 1)))
+    assert told[-1] == (runs, runs)
     assert [outcome.seed for outcome in first] == [1, 2]
     files = set(tmp_path.rglob("*.json"))
-    assert len(files) == 2 * Experiment(None, WRONG).runs
+    assert len(files) == runs
     again = run_seeds(None, WRONG, [2, 1], Asked(tmp_path, 2))
     assert report_of(again[::-1], None, {}) == report_of(first, None, {})
     assert set(tmp_path.rglob("*.json")) == files
@@ -295,7 +301,7 @@ def test_seeds_run_in_processes_and_are_kept(tmp_path: Path) -> None:
 
 def test_schemes_can_be_chosen_and_varied() -> None:
     sizes = Sizes(jobs=2, parts=frozenset({Part.ONLINE}), schemes=frozenset({"cp"}))
-    assert set(Experiment(None, sizes).run(1).online["generated"]) == {"bfs", "cp"}
+    assert set(run(None, sizes).online["generated"]) == {"bfs", "cp"}
     assert GRAPHENE.varied(Variation(3.0)).settings(0).policy.fit.parameters.model_dump()["srpt_weight"] == 3.0
     assert BFS.varied(Variation(3.0)) == BFS
     assert BFS.varied(Variation(hold_nodes=0)).settings(0).hold.nodes_max == 0

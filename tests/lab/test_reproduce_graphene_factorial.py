@@ -16,8 +16,8 @@ from treadle.errors import UserError
 from treadle.simulator.feed import planned_machines
 from treadle_lab.cli.reproduce.graphene_factorial import app
 from treadle_lab.harness.runs import Asked
-from treadle_lab.papers.graphene import factorial
 from treadle_lab.papers.graphene import jobs as graphene_jobs
+from treadle_lab.papers.graphene import simulations
 from treadle_lab.papers.graphene.factorial import Levels, Size, Wanted, as_json, effects_of, rows_of, run_factorial
 from treadle_lab.papers.graphene.jobs import AS_IT_IS, BFS, GRAPHENE, PRODUCTION, TETRIS_ALL, Mix, Variation
 from treadle_lab.papers.graphene.simulations import scenario_of
@@ -81,7 +81,7 @@ def test_runs_are_kept_and_levels_are_means_over_the_others(tmp_path: Path, monk
     rows = rows_of(run_factorial(WANTED, Asked(tmp_path, 1)))
     assert len(rows) == 6
     assert len(list(tmp_path.rglob("runs/**/*.json"))) == 6 * 2 * 2
-    monkeypatch.setattr(factorial, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
+    monkeypatch.setattr(simulations, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
     again = rows_of(run_factorial(WANTED, Asked(tmp_path, 1)))
     assert as_json(WANTED, again) == as_json(WANTED, rows)
     graphene = [row for row in rows if row.scheme == "graphene"]

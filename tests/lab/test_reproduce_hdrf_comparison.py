@@ -14,7 +14,6 @@ from treadle.cli.main import run
 from treadle.errors import UserError
 from treadle_lab.harness.data import FACEBOOK_2010, found
 from treadle_lab.papers.hdrf import facebook
-from treadle_lab.papers.hdrf import facebook as comparison
 from treadle_lab.papers.hdrf.facebook import (
     LARGE_LEAVES,
     LEAVES,
@@ -81,7 +80,7 @@ def test_naive_h_drf_starves_the_leaf_beside_the_one_with_gpus(
     """A smaller cluster and shorter schedule show what the paper's do."""
     for name, value in {"JOBS": 20, "LARGE_JOBS": 3, "TASKS_MAX": 600, "ARRIVE_S": 20.0}.items():
         monkeypatch.setattr(facebook, name, value)
-    monkeypatch.setattr(comparison, "NODES", 16)
+    monkeypatch.setattr(facebook, "NODES", 16)
     out, kept = tmp_path / "out.json", tmp_path / "kept"
     command = ["reproduce", "hdrf", "--section=5.2", "--seeds=1", "--processes=1", f"--json={out}", f"--cache={kept}"]
     assert run(command) == 0
@@ -96,13 +95,13 @@ def test_naive_h_drf_starves_the_leaf_beside_the_one_with_gpus(
     assert tasks["naive"]["n3.1"] > tasks["hdrf"]["n3.1"]
     ratios = {leaf: row["response_over_hdrf"]["mean"] for leaf, row in document["schemes"]["naive"].items()}
     assert ratios["n3.1"] < 1.0 < ratios["n1.1"]
-    monkeypatch.setattr(comparison, "simulate", None)  # what is kept does not run
+    monkeypatch.setattr(facebook, "simulate", None)  # what is kept does not run
     assert run(command) == 0
     assert json.loads(out.read_text()) == document
 
 
 def test_runs_that_fail_are_named(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparison, "NODES", 0)
+    monkeypatch.setattr(facebook, "NODES", 0)
     with pytest.raises(UserError):
         run_scheme(SchemeRun(sample, "hdrf", 1))
 

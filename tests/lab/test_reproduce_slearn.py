@@ -12,6 +12,7 @@ from tests.support.google_extract import write_extract
 from typer.testing import CliRunner
 
 from treadle.errors import UserError
+from treadle.simulate.comparison import interval_of, interval_of_ratio
 from treadle.simulator.feed import JobHints
 from treadle_lab.cli.reproduce.slearn import app
 from treadle_lab.estimators import JobFeatures, JobRecord
@@ -22,14 +23,12 @@ from treadle_lab.papers.slearn.paper import levels
 from treadle_lab.papers.slearn.schemes import OF_DAGS, SCHEMES, shipped, shipped_apart, slearn
 from treadle_lab.papers.slearn.trace import (
     Choices,
-    Draw,
     PaperHistory,
     Source,
     StoredRuns,
     drawn_errors,
-    google_slearn_dags,
+    google_slearn,
 )
-from treadle_lab.rows import interval_of, ratio_of
 
 JOBS, NODES = 60, 10
 
@@ -170,14 +169,14 @@ def test_an_interval_is_that_of_student() -> None:
 
 
 def test_a_ratio_is_that_of_the_means() -> None:
-    assert ratio_of([1.0], [4.0]) == (0.25, 0.25, 0.25)
-    assert ratio_of([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]) == pytest.approx((0.5, 0.5, 0.5))
-    ratio, low, high = ratio_of([0.0, 10.0], [0.0, 10.0])
+    assert interval_of_ratio([1.0], [4.0]) == (0.25, 0.25, 0.25)
+    assert interval_of_ratio([1.0, 2.0, 3.0], [2.0, 4.0, 6.0]) == pytest.approx((0.5, 0.5, 0.5))
+    ratio, low, high = interval_of_ratio([0.0, 10.0], [0.0, 10.0])
     assert (ratio, low, high) == pytest.approx((1.0, 1.0, 1.0))
-    ratio, low, high = ratio_of([1.0, 3.0, 1.0, 3.0], [4.0, 4.0, 4.0, 4.0])
+    ratio, low, high = interval_of_ratio([1.0, 3.0, 1.0, 3.0], [4.0, 4.0, 4.0, 4.0])
     assert ratio == 0.5
     assert low == pytest.approx(0.5 - 3.182446 * (4 / 3) ** 0.5 / 2 / 4, rel=1e-4)
-    assert np.isnan(ratio_of([1.0], [0.0]).mean)
+    assert np.isnan(interval_of_ratio([1.0], [0.0]).mean)
 
 
 def test_several_loads_are_compared_each_by_itself(extract: Path, tmp_path: Path) -> None:
@@ -279,26 +278,26 @@ def test_the_plain_model_gives_intervals_and_sensitivity(extract: Path, tmp_path
 
 
 def test_dags_have_the_papers_stages_and_sum_up_what_is_said_of_them(extract: Path) -> None:
-    made = google_slearn_dags(extract, 1, 20, Draw(nodes=NODES))
-    assert {len(stages) for stages in made.records} == {2, 3, 4, 5}
-    for job, stages in zip(made.workload.jobs, made.records, strict=True):
+    made = google_slearn(extract, 1, 20, Choices(nodes=NODES, dags=True))
+    assert {len(stages) for stages in made.groups} == {2, 3, 4, 5}
+    for job, stages in zip(made.workload.jobs, made.groups, strict=True):
         assert len({(each.features.user, each.features.name) for each in stages}) == 1
         assert [stage.parents for stage in job.dag.stages] == [(), *((at,) for at in range(len(stages) - 1))]
         submitted = [each.features.submit_ms for each in stages]
         assert submitted == sorted(submitted)
     trace = Source(extract, 20, NODES, Choices(dags=True)).draw(1)
-    first = len(made.records[0])
-    size_ms = sum(trace.hints["3sigma"].duration_ms[at] * each.tasks for at, each in enumerate(made.records[0]))
+    first = len(made.groups[0])
+    size_ms = sum(trace.hints["3sigma"].duration_ms[at] * each.tasks for at, each in enumerate(made.groups[0]))
     assert trace.estimated_ms["3sigma"][0] * trace.widths[0] == pytest.approx(size_ms, rel=0.01)
-    assert len(trace.hints["3sigma"].duration_ms) == sum(len(stages) for stages in made.records) > first
+    assert len(trace.hints["3sigma"].duration_ms) == sum(len(stages) for stages in made.groups) > first
 
 
 def test_jobs_of_a_name_can_be_mixed_before_they_become_dags(extract: Path) -> None:
-    made = google_slearn_dags(extract, 1, 20, Draw(nodes=NODES), shuffled=True)
-    orders = [[each.features.submit_ms for each in stages] for stages in made.records]
+    made = google_slearn(extract, 1, 20, Choices(nodes=NODES, dags=True, shuffled=True))
+    orders = [[each.features.submit_ms for each in stages] for stages in made.groups]
     assert any(order != sorted(order) for order in orders)
     with pytest.raises(UserError, match="500 DAGs"):
-        google_slearn_dags(extract, 1, 500, Draw(nodes=NODES))
+        google_slearn(extract, 1, 500, Choices(nodes=NODES, dags=True))
 
 
 def test_the_command_schedules_dags_and_has_the_papers_figures_beside(extract: Path, tmp_path: Path) -> None:

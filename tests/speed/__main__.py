@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.speed.ranges import FILE, Load, Ranges, figure_at, read
 from tests.speed.sides import Side, SpeedError, recorded, today
 
-from treadle_lab.rows import ratio_of
+from treadle.simulate.comparison import interval_of_ratio
 
 WORSE = 1
 FAILED = 2
@@ -53,7 +53,7 @@ def compare(name: str, load: Load, values: dict[str, tuple[list[float], ...]]) -
     worse = False
     for path, bound in load.figures.items():
         now, before = values[path]
-        ratio = ratio_of(now, before)
+        ratio = interval_of_ratio(now, before)
         verdict = "as before"
         if bound.is_worse(ratio.mean):
             worse, verdict = True, "WORSE"

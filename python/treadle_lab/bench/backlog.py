@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from treadle_lab.bench.cluster import machine, write_report
-from treadle_lab.rows import Interval, ratio_of
+from rich.table import Table
+
+from treadle.simulate.comparison import Interval, interval_of_ratio
+from treadle_lab.bench.cluster import (
+    Progress,
+    Rounds,
+    Shim,
+    figures_table,
+    machine,
+    run_rounds,
+    scheduling_us,
+    write_report,
+)
 from treadle_lab.sls.load import CONTAINER_MB, MODES, BenchError, Kind, Mode, Workload
 from treadle_lab.sls.run import (
     HEARTBEAT_MS,
     P50,
     P99,
     PROFILE,
-    SCHEDULER_THREADS,
     Run,
     Setting,
-    decide_us,
     heartbeats_share,
     profiles,
     read_samples,
@@ -223,32 +231,26 @@ def rate_of(run: Run, load: BacklogLoad) -> Rate:
     seen, window = run.measurements, run.measurements["window"]
     if window is None or "end_ms" not in window:
         raise BenchError(f"{seen['attempts_ended']} application masters ended, which never should; see --keep")
-    committed = max(1, window["commits"])
-    shim, before = seen.get("shim") or {}, seen.get("shim_at_first_container") or {}
-
-    def grown(name: str, absent: float = math.nan) -> float:
-        return float(shim.get(name, absent)) - float(before.get(name, 0) if name in shim else 0)
-
-    cpu, origin_ms = seen["cpu_ns"], seen["origin_epoch_ms"]
+    committed, shim, origin_ms = max(1, window["commits"]), Shim(seen), seen["origin_epoch_ms"]
     sidecar_us = 1e6 * run.sidecar_cpu_between(origin_ms + window["start_ms"], origin_ms + window["end_ms"])
-    scheduling_ns = sum(cpu.get(group, 0) for group in SCHEDULER_THREADS) + seen["allocate_cpu"]["total_ns"]
+    decided = shim.since_first_container("Frames", 0)
     return Rate(
         containers_per_s=1000 * window["commits"] / (window["end_ms"] - window["start_ms"]),
-        scheduler_cpu_us=(scheduling_ns / 1000 + sidecar_us) / committed,
-        link_cpu_us=grown("LinkCpuNanos") / 1000 / committed,
-        frame_us=grown("FrameNanos") / 1000 / committed,
-        commit_cpu_us=grown("CommitCpuNanos") / 1000 / committed,
+        scheduler_cpu_us=(scheduling_us(seen) + sidecar_us) / committed,
+        link_cpu_us=shim.since_first_container("LinkCpuNanos") / 1000 / committed,
+        frame_us=shim.since_first_container("FrameNanos") / 1000 / committed,
+        commit_cpu_us=shim.since_first_container("CommitCpuNanos") / 1000 / committed,
         try_commit_cpu_us=seen["commit_cpu"]["total_ns"] / 1000 / max(1, seen["commit_cpu"]["count"]),
         sidecar_cpu_us=sidecar_us / committed if run.mode.kind in (Kind.TREADLE, Kind.OBSERVER) else math.nan,
-        jvm_cpu_us=cpu["process"] / 1000 / committed,
+        jvm_cpu_us=seen["cpu_ns"]["process"] / 1000 / committed,
         heartbeats_share=heartbeats_share(seen, load.nodes, load.heartbeat_ms, window["start_ms"], window["end_ms"]),
         heartbeat_p50_us=seen["heartbeat_wall"]["p50_ns"] / 1000,
         heartbeat_p99_us=seen["heartbeat_wall"]["p99_ns"] / 1000,
-        decide_p50_us=decide_us(shim, P50),
-        decide_p99_us=decide_us(shim, P99),
-        decide_cpu_us=sidecar_us / decided if (decided := grown("Frames", 0)) else math.nan,
-        rejected=grown("Rejected", 0),
-        placed_natively=grown("PlacedNatively", 0),
+        decide_p50_us=shim.decide_us(P50),
+        decide_p99_us=shim.decide_us(P99),
+        decide_cpu_us=sidecar_us / decided if decided else math.nan,
+        rejected=shim.since_first_container("Rejected", 0),
+        placed_natively=shim.since_first_container("PlacedNatively", 0),
         least_free=_least_free(seen, load),
     )
 
@@ -273,23 +275,6 @@ def _least_free(seen: Mapping[str, Any], load: BacklogLoad) -> float:
     return free
 
 
-@dataclass(frozen=True)
-class ModeRates:
-    """All rounds of a mode; None for a round that failed, whose cause is among the failures."""
-
-    mode: Mode
-    rounds: tuple[Rate | None, ...]
-    failures: tuple[str, ...]
-
-    def median(self, figure: str) -> float:
-        """Return the median of a figure over the rounds, nan if all failed."""
-        values = [getattr(each, figure) for each in self.rounds if each is not None]
-        return statistics.median(values) if values else math.nan
-
-
-Progress = Callable[[str, dict[str, Any]], None]
-
-
 def run_backlog(
     modes: Sequence[Mode],
     setting: Setting,
@@ -299,28 +284,27 @@ def run_backlog(
     json_file: Path,
     progress: Progress,
     profiles_folder: Path | None = None,
-) -> list[ModeRates]:
+) -> list[Rounds[Rate]]:
     """Run each mode once a round, every other round in the opposite order; the report is written after each run.
 
     Where there is a folder for profiles, each run that came through writes where its threads' time went into it.
     """
-    rates: dict[str, list[Rate | None]] = {mode.name: [] for mode in modes}
-    failures: dict[str, list[str]] = {mode.name: [] for mode in modes}
-    outcome: list[ModeRates] = []
-    for number in range(1, rounds + 1):
-        for mode in modes if number % 2 else list(reversed(modes)):
-            label = f"{mode.name}, round {number} of {rounds}"
-            own_folder = folder / f"{number}-{mode.name}"
-            run = simulate(load.mode(mode), setting, own_folder, partial(progress, label))
-            rate, failure = _judged(run, load)
-            if rate is not None and profiles_folder is not None:
-                _write_profiles(setting.java, run, own_folder, profiles_folder)
-            rates[mode.name].append(rate)
-            if failure is not None:
-                failures[mode.name].append(f"round {number}: {failure}")
-            outcome = [ModeRates(each, tuple(rates[each.name]), tuple(failures[each.name])) for each in modes]
-            write_report(json_file, report(setting, load, rounds, outcome))
-    return outcome
+
+    def run(mode: Mode, own: Path, label: str) -> Run:
+        ran = simulate(load.mode(mode), setting, own, partial(progress, label))
+        if profiles_folder is not None and ran.failure is None and (ran.measurements["window"] or {}).get("end_ms"):
+            _write_profiles(setting.java, ran, own, profiles_folder)
+        return ran
+
+    return run_rounds(
+        modes,
+        rounds,
+        run,
+        partial(rate_of, load=load),
+        folder,
+        lambda found: write_report(json_file, report(setting, load, rounds, found)),
+        turning=True,
+    )
 
 
 def _write_profiles(java: str, run: Run, folder: Path, to: Path) -> None:
@@ -331,28 +315,19 @@ def _write_profiles(java: str, run: Run, folder: Path, to: Path) -> None:
     write_profiles(found, end_ms - start_ms, to, folder.name)
 
 
-def _judged(run: Run, load: BacklogLoad) -> tuple[Rate | None, str | None]:
-    if run.failure is not None:
-        return None, run.failure
-    try:
-        return rate_of(run, load), None
-    except BenchError as error:
-        return None, str(error)
-
-
-def behind(outcome: Sequence[ModeRates]) -> list[str]:
+def behind(outcome: Sequence[Rounds[Rate]]) -> list[str]:
     """Return the modes that did not keep up with the heartbeats, by the median."""
     return [each.mode.name for each in outcome if each.median("heartbeats_share") < KEEPS_UP]
 
 
-def best_stock(outcome: Sequence[ModeRates]) -> str | None:
+def best_stock(outcome: Sequence[Rounds[Rate]]) -> str | None:
     """Return the stock mode that places most containers a second, None if none ran."""
     stock = {each.mode.name: each.median("containers_per_s") for each in outcome if each.mode.kind is Kind.STOCK}
     ran = {name: rate for name, rate in stock.items() if not math.isnan(rate)}
     return max(ran, key=lambda name: ran[name], default=None)
 
 
-def ratio(outcome: Sequence[ModeRates], part: str, whole: str | None, figure: str) -> Interval | None:
+def ratio(outcome: Sequence[Rounds[Rate]], part: str, whole: str | None, figure: str) -> Interval | None:
     """Return a figure of one mode over that of another, of the rounds that both came through; None if there is none."""
     by_name = {each.mode.name: each.rounds for each in outcome}
     if whole is None or part not in by_name or whole not in by_name:
@@ -360,46 +335,74 @@ def ratio(outcome: Sequence[ModeRates], part: str, whole: str | None, figure: st
     pairs = [(a, b) for a, b in zip(by_name[part], by_name[whole], strict=False) if a is not None and b is not None]
     if not pairs:
         return None
-    return ratio_of([getattr(a, figure) for a, _ in pairs], [getattr(b, figure) for _, b in pairs])
+    return interval_of_ratio([getattr(a, figure) for a, _ in pairs], [getattr(b, figure) for _, b in pairs])
 
 
-def comparison(outcome: Sequence[ModeRates]) -> dict[str, Any]:
+def _compared(best: str | None) -> dict[str, tuple[str, str | None, str]]:
+    """Return for each ratio a mode, another, and the figure."""
+    return {
+        "rate_ratio": ("treadle", best, "containers_per_s"),
+        "floor_ratio": ("treadle", "floor", "containers_per_s"),
+        "floor_to_stock": ("floor", best, "containers_per_s"),
+        "heartbeat_p99_ratio": ("treadle", best, "heartbeat_p99_us"),
+        "scheduler_cpu_ratio": ("treadle", best, "scheduler_cpu_us"),
+        "observe_rate_ratio": ("observe", "sync", "containers_per_s"),
+        "observe_cpu_ratio": ("observe", "sync", "jvm_cpu_us"),
+    }
+
+
+def comparison(outcome: Sequence[Rounds[Rate]]) -> dict[str, Any]:
     """Return what Treadle is to the best stock mode and to the floor, and what observing costs the RM."""
     best = best_stock(outcome)
-    ratios = {
-        "rate_ratio": ratio(outcome, "treadle", best, "containers_per_s"),
-        "floor_ratio": ratio(outcome, "treadle", "floor", "containers_per_s"),
-        "floor_to_stock": ratio(outcome, "floor", best, "containers_per_s"),
-        "heartbeat_p99_ratio": ratio(outcome, "treadle", best, "heartbeat_p99_us"),
-        "scheduler_cpu_ratio": ratio(outcome, "treadle", best, "scheduler_cpu_us"),
-        "observe_rate_ratio": ratio(outcome, "observe", "sync", "containers_per_s"),
-        "observe_cpu_ratio": ratio(outcome, "observe", "sync", "jvm_cpu_us"),
-    }
+    ratios = {name: ratio(outcome, *each) for name, each in _compared(best).items()}
     return {"best_stock_mode": best} | {name: value and value.as_json() for name, value in ratios.items()}
 
 
-def report(setting: Setting, load: BacklogLoad, rounds: int, outcome: Sequence[ModeRates]) -> dict[str, Any]:
-    """Return everything that goes to the JSON file, with nan as null."""
-    modes = {
-        each.mode.name: {
-            "median": {field.name: _plain(each.median(field.name)) for field in fields(Rate)},
-            "rounds": [
-                None if rate is None else {name: _plain(value) for name, value in asdict(rate).items()}
-                for rate in each.rounds
-            ],
-            "failures": list(each.failures),
-        }
-        for each in outcome
-    }
+def report(setting: Setting, load: BacklogLoad, rounds: int, outcome: Sequence[Rounds[Rate]]) -> dict[str, Any]:
+    """Return everything that goes to the JSON file."""
     return {
         "load": {**asdict(load), "slots": load.slots},
         "rounds": rounds,
         "heap_mb": setting.heap_mb,
         **machine(),
         "comparison": comparison(outcome) | {"behind": behind(outcome)},
-        "modes": modes,
+        "modes": {each.mode.name: each.as_json() for each in outcome},
     }
 
 
-def _plain(value: float) -> float | None:
-    return None if math.isnan(value) else value
+ROWS: Final = (
+    ("containers_per_s", "containers/s", ",.0f"),
+    ("scheduler_cpu_us", "scheduler CPU µs per container", ".1f"),
+    ("link_cpu_us", "of it the link thread", ".1f"),
+    ("frame_us", "of that frames, wall", ".1f"),
+    ("commit_cpu_us", "of that commits with all checks", ".1f"),
+    ("sidecar_cpu_us", "of it the sidecar", ".1f"),
+    ("try_commit_cpu_us", "tryCommit alone, CPU µs", ".1f"),
+    ("jvm_cpu_us", "RM and simulation, CPU µs per container", ".0f"),
+    ("heartbeats_share", "heartbeats handled, of those due", ".0%"),
+    ("heartbeat_p50_us", "heartbeat p50, µs", ",.0f"),
+    ("heartbeat_p99_us", "heartbeat p99, µs", ",.0f"),
+    ("decide_p50_us", "decide p50, µs", ",.0f"),
+    ("decide_p99_us", "decide p99, µs", ",.0f"),
+    ("decide_cpu_us", "sidecar CPU a decision, µs", ",.0f"),
+    ("rejected", "rejected", ",.0f"),
+    ("placed_natively", "placed natively", ",.0f"),
+    ("least_free", "slots free, least", ".0%"),
+)
+WORDS: Final = {
+    "containers_per_s": "containers/s",
+    "heartbeat_p99_us": "heartbeat p99",
+    "scheduler_cpu_us": "scheduler CPU",
+    "jvm_cpu_us": "CPU of RM and simulation",
+}
+
+
+def rates_table(outcome: Sequence[Rounds[Rate]]) -> Table:
+    """Return the figures of each mode; the ratios below."""
+    best = best_stock(outcome)
+    lines = [f"best stock mode: {best or 'none ran'}; in brackets 95 % intervals over the rounds, if there are several"]
+    for part, whole, figure in _compared(best).values():
+        value = ratio(outcome, part, whole, figure)
+        if value is not None:
+            lines.append(f"{WORDS[figure]}, {part} to {whole}: {value}")
+    return figures_table(ROWS, outcome, "\n".join(lines))

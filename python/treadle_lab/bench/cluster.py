@@ -1,55 +1,128 @@
-"""The benchmark of a simulated cluster, and tables and plots of benchmarks."""
+"""Benchmarks on simulated clusters: rounds of modes; and one of them, how long a load takes from begin to end."""
 
 from __future__ import annotations
 
 import json
 import math
 import platform
+import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import psutil
 from rich.table import Table
 
 from treadle import __version__
 from treadle_lab.plots import Line, Panel, panels
-from treadle_lab.sls import run as results
-from treadle_lab.sls.load import BenchError, Mode
-from treadle_lab.sls.run import Figures, ModeResult, Run, Setting, simulate
+from treadle_lab.sls.load import BenchError, Kind, Mode
+from treadle_lab.sls.run import P50, P99, SCHEDULER_THREADS, Run, Setting, decide_us, simulate
 
 Progress = Callable[[str, dict[str, Any]], None]
 """Called with the label of a run and its measurements so far."""
+F = TypeVar("F")
+
+
+@dataclass(frozen=True)
+class Rounds(Generic[F]):
+    """All rounds of a mode."""
+
+    mode: Mode
+    rounds: tuple[F | None, ...] = ()
+    """What each showed, a dataclass of numbers; None for one that failed, whose cause is among the failures."""
+    failures: tuple[str, ...] = ()
+    worst: tuple[str, ...] = ()
+    """Figures of which the mode shows the worst round instead of the median."""
+
+    def median(self, figure: str) -> float:
+        """Return the median of a figure over the rounds; NaN if all failed."""
+        values = [getattr(each, figure) for each in self.rounds if each is not None]
+        if not values:
+            return math.nan
+        return float(max(values) if figure in self.worst else statistics.median(values))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the median and all rounds, with NaN as null."""
+        found = [each for each in self.rounds if each is not None]
+        names = [each.name for each in fields(found[0])] if found else []  # type: ignore[arg-type]
+        return {
+            "kind": self.mode.kind.value,
+            "median": {name: plain(self.median(name)) for name in names} or None,
+            "rounds": [each and {name: plain(getattr(each, name)) for name in names} for each in self.rounds],
+            "failures": list(self.failures),
+        }
+
+
+def plain(value: float) -> float | None:
+    """Return a number as JSON has it."""
+    return None if math.isnan(value) else value
+
+
+def run_rounds(
+    modes: Sequence[Mode],
+    rounds: int,
+    run: Callable[[Mode, Path, str], Run],
+    judge: Callable[[Run], F],
+    folder: Path,
+    written: Callable[[Sequence[Rounds[F]]], None],
+    *,
+    worst: tuple[str, ...] = (),
+    turning: bool = False,
+) -> list[Rounds[F]]:
+    """Run each mode once a round, so that whatever changes on the machine meanwhile touches all alike.
+
+    Args:
+        modes: what is compared
+        rounds: how many
+        run: runs a mode with all files in a folder, and is given words for the run
+        judge: returns what a run that came through shows
+        folder: has a folder for each run
+        written: is called after each run with all that is known, so that it is not lost if a later run is interrupted
+        worst: see `Rounds`
+        turning: whether every other round is in the opposite order
+    """
+    found = {mode.name: Rounds[F](mode, worst=worst) for mode in modes}
+    for number in range(1, rounds + 1):
+        for mode in modes if number % 2 or not turning else reversed(modes):
+            ran = run(mode, folder / f"{number}-{mode.name}", f"{mode.name}, round {number} of {rounds}")
+            shown, failure = None, ran.failure
+            if failure is None:
+                try:
+                    shown = judge(ran)
+                except BenchError as error:
+                    failure = str(error)
+            own = found[mode.name]
+            failures = own.failures if failure is None else (*own.failures, f"round {number}: {failure}")
+            found[mode.name] = replace(own, rounds=(*own.rounds, shown), failures=failures)
+            written(list(found.values()))
+    return list(found.values())
 
 
 def run_benchmark(
     modes: Sequence[Mode], setting: Setting, rounds: int, folder: Path, json_file: Path, progress: Progress
-) -> tuple[list[ModeResult], list[Run]]:
-    """Run each mode once a round, so that whatever changes on the machine meanwhile touches all alike.
-
-    Return the result of each mode and all runs. Runs that fail are in the result with their cause. The report is
-    written to `json_file` after each run, so that what was measured is not lost if a later run is interrupted.
-    """
+) -> tuple[list[Rounds[Figures]], list[Run]]:
+    """Run each mode, and write the report after each run; return the result of each mode and all runs."""
     runs: list[Run] = []
-    outcome: list[ModeResult] = []
-    for number in range(1, rounds + 1):
-        for mode in modes:
-            label = f"{mode.name}, round {number} of {rounds}"
-            runs.append(simulate(mode, setting, folder / f"{number}-{mode.name}", partial(progress, label)))
-            outcome = [_result(each, runs, setting.workload.containers) for each in modes]
-            write_report(json_file, report(setting, rounds, outcome))
+
+    def run(mode: Mode, own: Path, label: str) -> Run:
+        runs.append(simulate(mode, setting, own, partial(progress, label)))
+        return runs[-1]
+
+    outcome = run_rounds(
+        modes,
+        rounds,
+        run,
+        partial(figures_of, containers_wanted=setting.workload.containers),
+        folder,
+        lambda found: write_report(json_file, report(setting, rounds, found)),
+        worst=COUNTED_PER_MODE,
+    )
     return outcome, runs
 
 
-def _result(mode: Mode, runs: Sequence[Run], containers: int) -> ModeResult:
-    own = [run for run in runs if run.mode == mode]
-    rounds: list[Figures] = [results.figures_of(run, containers) for run in own if run.failure is None]
-    return results.combine(mode, rounds, [run.failure for run in own if run.failure is not None])
-
-
-def report(setting: Setting, rounds: int, outcome: Sequence[ModeResult]) -> dict[str, Any]:
+def report(setting: Setting, rounds: int, outcome: Sequence[Rounds[Figures]]) -> dict[str, Any]:
     """Everything that goes to the JSON file."""
     workload = setting.workload
     return {
@@ -61,7 +134,8 @@ def report(setting: Setting, rounds: int, outcome: Sequence[ModeResult]) -> dict
         "rounds": rounds,
         "heap_mb": setting.heap_mb,
         **machine(),
-        **results.as_json(outcome),
+        "comparison": comparison(outcome),
+        "modes": {each.mode.name: each.as_json() for each in outcome},
     }
 
 
@@ -87,12 +161,154 @@ def write_report(path: Path, content: dict[str, Any]) -> None:
         raise BenchError(f"--json {path}: {error.strerror or error}; name a file that can be written") from error
 
 
-AnyMode = TypeVar("AnyMode")
+COUNTED_PER_MODE: Final = ("rejected", "placed_natively", "containers_missing", "attempts_not_finished")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one run showed. Times are wall-clock times unless they say CPU; nan where a mode has no such thing."""
+
+    span_s: float
+    """From the first container that ran (its commit) to the end of the last."""
+    containers: float
+    peak_containers_per_s: float
+    """Most commits within one second."""
+    mean_containers_per_s: float
+    """Commits divided by the time from the first to the last."""
+    commit_wall_us: float
+    commit_cpu_us: float
+    scheduler_cpu_us: float
+    """Per container: the threads in SCHEDULER_THREADS, the handling of application masters' calls, and the sidecar."""
+    shim_commit_cpu_us: float
+    """CPU time of a commit with all that the shim does around tryCommit, by the shim's own metrics."""
+    shim_frame_us: float
+    """Per container: time that the shim spends on writing frames, by its own metrics."""
+    shim_link_cpu_us: float
+    """Per container: CPU time of the link thread, commits and frames included, by the shim's own metrics."""
+    heartbeat_p50_us: float
+    heartbeat_p99_us: float
+    stale_nodes_mean: float
+    """Nodes that had been silent for two seconds, on average over the span: above 0 the simulation itself is behind."""
+    rm_cpu_s: float
+    """The whole JVM during the span, the simulated nodes and applications included."""
+    sidecar_cpu_s: float
+    decide_p50_us: float
+    decide_p99_us: float
+    rejected: float
+    placed_natively: float
+    containers_missing: float
+    """Containers of the workload that were never committed."""
+    attempts_not_finished: float
+    """Applications whose attempt did not count as finished: SLS reports an AM's end to its node and to the RM at
+    about the same time, and if the node is heard first the RM takes the AM for failed, after all of its tasks
+    have run."""
+
+
+def figures_of(run: Run, containers_wanted: int) -> Figures:
+    """Return the figures of a complete run."""
+    seen = run.measurements
+    commits, completions = seen["commits"], seen["completions"]
+    committed = max(1, commits["total"])
+    start_ms, end_ms = commits["first_ms"], completions["last_ms"]
+    origin_ms, placing_ms = seen["origin_epoch_ms"], commits["last_ms"] - start_ms
+    cpu = seen["cpu_ns"]
+    sidecar_s = run.sidecar_cpu_between(origin_ms + start_ms, origin_ms + end_ms)
+    shim = Shim(seen)
+    return Figures(
+        span_s=(end_ms - start_ms) / 1000,
+        containers=commits["total"],
+        peak_containers_per_s=peak_per_s(commits["counts"], commits["bucket_ms"]),
+        mean_containers_per_s=1000 * commits["total"] / placing_ms if placing_ms > 0 else 0.0,
+        commit_wall_us=seen["commit_wall"]["total_ns"] / 1000 / committed,
+        commit_cpu_us=seen["commit_cpu"]["total_ns"] / 1000 / committed,
+        scheduler_cpu_us=(scheduling_us(seen) + sidecar_s * 1e6) / committed,
+        shim_commit_cpu_us=shim.since_first_container("CommitCpuNanos") / 1000 / committed,
+        shim_frame_us=shim.since_first_container("FrameNanos") / 1000 / committed,
+        shim_link_cpu_us=shim.since_first_container("LinkCpuNanos") / 1000 / committed,
+        heartbeat_p50_us=seen["heartbeat_wall"]["p50_ns"] / 1000,
+        heartbeat_p99_us=seen["heartbeat_wall"]["p99_ns"] / 1000,
+        stale_nodes_mean=stale_nodes(seen, start_ms, end_ms),
+        rm_cpu_s=cpu.get("process", 0) / 1e9,
+        sidecar_cpu_s=sidecar_s,
+        decide_p50_us=shim.decide_us(P50),
+        decide_p99_us=shim.decide_us(P99),
+        rejected=shim.value("Rejected", absent=0),
+        placed_natively=shim.value("PlacedNatively", absent=0),
+        containers_missing=max(0, containers_wanted - commits["total"]),
+        attempts_not_finished=seen["attempts_not_finished"],
+    )
+
+
+def scheduling_us(seen: Mapping[str, Any]) -> float:
+    """Return the CPU time of all that schedules in the JVM."""
+    groups = sum(seen["cpu_ns"].get(group, 0) for group in SCHEDULER_THREADS)
+    return float(groups + seen["allocate_cpu"]["total_ns"]) / 1000
+
+
+class Shim:
+    """The shim's own metrics at the end of a run; none in a stock run."""
+
+    def __init__(self, measurements: Mapping[str, Any]) -> None:
+        self._end: Mapping[str, Any] = measurements.get("shim") or {}
+        self._start: Mapping[str, Any] = measurements.get("shim_at_first_container") or {}
+
+    def value(self, name: str, absent: float = math.nan) -> float:
+        """Return a metric."""
+        return float(self._end.get(name, absent))
+
+    def decide_us(self, name: str) -> float:
+        """Return a quantile of the decisions of the last window."""
+        return decide_us(self._end, name)
+
+    def since_first_container(self, name: str, absent: float = math.nan) -> float:
+        """Return by how much a metric has grown."""
+        return self.value(name, absent) - float(self._start.get(name, 0) if name in self._end else 0)
+
+
+def peak_per_s(counts: Sequence[int], bucket_ms: int) -> float:
+    """Return the most events in any second that starts with a bucket."""
+    width = max(1, 1000 // bucket_ms)
+    return float(max((sum(counts[i : i + width]) for i in range(len(counts))), default=0))
+
+
+def stale_nodes(measurements: Mapping[str, Any], start_ms: float, end_ms: float) -> float:
+    """Return the mean number of silent nodes over the samples of the span."""
+    columns = measurements["sample_columns"]
+    elapsed, stale = columns.index("elapsed_ms"), columns.index("stale_nodes")
+    inside = [sample[stale] for sample in measurements["samples"] if start_ms <= sample[elapsed] <= end_ms]
+    return statistics.fmean(inside) if inside else 0.0
+
+
+def comparison(outcome: Sequence[Rounds[Figures]]) -> dict[str, Any]:
+    """Return the better stock mode, Treadle's span over its span and the floor's, and what observing costs `sync`.
+
+    None where a mode is missing.
+    """
+    ran = {each.mode.name: each for each in outcome if any(each.rounds)}
+    spans = {name: each.median("span_s") for name, each in ran.items()}
+    stock = sorted((name for name, each in ran.items() if each.mode.kind is Kind.STOCK), key=spans.__getitem__)
+    better = next(iter(stock), None)
+
+    def ratio(part: str, whole: str | None, figure: str = "span_s") -> float | None:
+        if part not in ran or whole not in ran or not (below := ran[whole].median(figure)):
+            return None
+        return ran[part].median(figure) / below
+
+    return {
+        "better_stock_mode": better,
+        "better_async_mode": next((name for name in stock if name.startswith("async")), None),
+        "span_ratio": ratio("treadle", better),
+        "floor_ratio": ratio("treadle", "floor"),
+        "floor_to_stock": ratio("floor", better),
+        "observe_span_ratio": ratio("observe", "sync"),
+        "observe_cpu_ratio": ratio("observe", "sync", "rm_cpu_s"),
+    }
+
 
 Rows = Sequence[tuple[str, str, str]]
 """Rows of a table: the figure's name, its title, how a number of it is written."""
 
-_ROWS: tuple[tuple[str, str, str], ...] = (
+SPAN_ROWS: Final = (
     ("span_s", "span, s", ".1f"),
     ("peak_containers_per_s", "peak containers/s", ",.0f"),
     ("mean_containers_per_s", "mean containers/s", ",.0f"),
@@ -115,54 +331,43 @@ _ROWS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def results_table(outcome: Sequence[ModeResult], comparison: dict[str, Any]) -> Table:
-    """Return a column for each mode, a row for each figure; the ratios below."""
-    return figures_table(
-        _ROWS,
-        {result.mode.name: result for result in outcome},
-        lambda result, name: None if result.figures is None else float(getattr(result.figures, name)),
-        _ratios(comparison),
-    )
-
-
-def figures_table(
-    rows: Rows, modes: Mapping[str, AnyMode], figure: Callable[[AnyMode, str], float | None], caption: str
-) -> Table:
+def figures_table(rows: Rows, outcome: Sequence[Rounds[Any]], caption: str) -> Table:
     """Return a column for each mode, a row for each figure.
 
     Args:
         rows: the figures
-        modes: the modes by their names
-        figure: returns a figure of a mode by its name; NaN if it was not measured, None if the mode failed
+        outcome: the modes
         caption: stands below the table
     """
     table = Table(title="median of the rounds", caption=caption, caption_justify="left")
     table.add_column("")
-    for name in modes:
-        table.add_column(name, justify="right")
+    for each in outcome:
+        table.add_column(each.mode.name, justify="right")
     for name, title, form in rows:
-        table.add_row(title, *(_cell(figure(mode, name), form) for mode in modes.values()))
+        table.add_row(title, *(_cell(each, name, form) for each in outcome))
     return table
 
 
-def _cell(value: float | None, form: str) -> str:
-    if value is None:
+def _cell(mode: Rounds[Any], name: str, form: str) -> str:
+    if not any(mode.rounds):
         return "failed"
+    value = mode.median(name)
     return "-" if math.isnan(value) else format(value, form)
 
 
-def _ratios(comparison: dict[str, Any]) -> str:
-    parts = []
+def results_table(outcome: Sequence[Rounds[Figures]]) -> Table:
+    """Return the figures of each mode; the ratios below."""
+    compared, lines = comparison(outcome), []
     for name, of in (
-        ("span_ratio", comparison["better_stock_mode"]),
+        ("span_ratio", compared["better_stock_mode"]),
         ("floor_ratio", "floor"),
-        ("floor_to_stock", comparison["better_stock_mode"]),
+        ("floor_to_stock", compared["better_stock_mode"]),
         ("observe_span_ratio", "sync"),
         ("observe_cpu_ratio", "sync"),
     ):
-        value = comparison[name]
-        parts.append(f"{name} {'-' if value is None else format(value, '.2f')} (to {of or 'nothing: it did not run'})")
-    return "\n".join(parts)
+        value = compared[name]
+        lines.append(f"{name} {'-' if value is None else format(value, '.2f')} (to {of or 'nothing: it did not run'})")
+    return figures_table(SPAN_ROWS, outcome, "\n".join(lines))
 
 
 def running(run: Run) -> tuple[list[float], list[float]]:

@@ -7,11 +7,11 @@ import math
 import multiprocessing
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from rich.table import Table
@@ -25,12 +25,13 @@ from treadle.live.session import Session
 from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PolicyFailedError, insist
 from treadle.process_limits import peak_memory_mb
+from treadle.simulate.comparison import Interval
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
 from treadle_lab.bench.engine_load import Load, SteadyState
 from treadle_lab.plots import Line, Panel, panels
-from treadle_lab.rows import Interval, slope_of
+from treadle_lab.rows import plain, slope_of
 from treadle_lab.sls.load import BenchError
 
 NODES: Final = (100, 1_000, 5_000, 20_000)
@@ -44,6 +45,7 @@ QUICK: Final = (
     (5_000, 10_000, 1_000),
 )
 GOAL: Final = (5_000, 10_000, 1_000)
+DIMENSIONS: Final = ("nodes", "rows", "leaves")
 GOAL_S: Final = 10.0
 """How long the configuration of the goal is measured at least."""
 
@@ -87,10 +89,51 @@ class Failed:
     """A configuration without figures: a part of its policy failed."""
 
     policy: str
-    nodes: int
-    rows: int
-    leaves: int
+    at: Mapping[str, Any]
+    """The configuration, by the names of its figures' fields."""
     failure: str
+
+    def plain(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {"failure": self.failure, "policy": self.policy, **self.at}
+
+
+M = TypeVar("M")
+
+
+def measure_all(
+    policies: Mapping[str, Settings],
+    configurations: Sequence[Mapping[str, Any]],
+    measured: Callable[[str, Settings, Mapping[str, Any]], M],
+    progress: Callable[[str], None],
+    *,
+    keep_going: bool,
+) -> list[M | Failed]:
+    """Measure every policy in every configuration.
+
+    Args:
+        policies: by name
+        configurations: the sizes of each, by name
+        measured: measures a policy in one
+        progress: is given words for what runs
+        keep_going: a configuration in which a part fails has no figures, and the next one follows
+
+    Raises:
+        BenchError: a part of a policy failed.
+    """
+    results: list[M | Failed] = []
+    for name, settings in policies.items():
+        for sizes in configurations:
+            done = f"{len(results)} of {len(policies) * len(configurations)} done"
+            words = (f"{size:,} {what}" if isinstance(size, int) else str(size) for what, size in sizes.items())
+            progress(f"{done}; {name}: {', '.join(words)}")
+            try:
+                results.append(measured(name, settings, sizes))
+            except PolicyFailedError as error:
+                if not keep_going:
+                    raise BenchError(f"{name}: {error}; --keep-going goes on without its figures") from error
+                results.append(Failed(name, sizes, str(error)))
+    return results
 
 
 def load_policies(files: Iterable[Path]) -> dict[str, Settings]:
@@ -204,7 +247,7 @@ def grid_of(
 
 
 def run_grid(
-    policies: dict[str, Settings],
+    policies: Mapping[str, Settings],
     grid: Sequence[tuple[int, int, int]],
     batch: int,
     seconds: float,
@@ -214,25 +257,19 @@ def run_grid(
 ) -> list[Figures | Failed]:
     """Measure every policy in every configuration (nodes, rows, leaves), the goal's for `GOAL_S` at least.
 
-    With ``keep_going`` a configuration in which a part fails has no figures, and the next one follows.
-
     Raises:
-        BenchError: a part of a policy failed.
+        BenchError: a part of a policy failed, and ``keep_going`` is not set.
     """
-    results: list[Figures | Failed] = []
-    for name, settings in policies.items():
-        for nodes, rows, leaves in grid:
-            done = f"{len(results)} of {len(policies) * len(grid)} done"
-            progress(f"{done}; {name}: {nodes:,} nodes, {rows:,} rows, {leaves:,} leaves")
-            load = Load(nodes, rows, leaves, batch)
-            goal = (nodes, rows, leaves) == GOAL
-            try:
-                results.append(measure(name, settings, load, max(seconds, GOAL_S) if goal else seconds))
-            except PolicyFailedError as error:
-                if not keep_going:
-                    raise BenchError(f"{name}: {error}; --keep-going goes on without its figures") from error
-                results.append(Failed(name, nodes, rows, leaves, str(error)))
-    return results
+
+    def measured(name: str, settings: Settings, sizes: Mapping[str, Any]) -> Figures:
+        goal = tuple(sizes.values()) == GOAL
+        return measure(name, settings, Load(**sizes, batch=batch), max(seconds, GOAL_S) if goal else seconds)
+
+    return measure_all(policies, _named(grid), measured, progress, keep_going=keep_going)
+
+
+def _named(grid: Sequence[tuple[int, int, int]]) -> list[dict[str, int]]:
+    return [dict(zip(DIMENSIONS, sizes, strict=True)) for sizes in grid]
 
 
 CONSTRAINED: Final = ((1_000, 1_000, 1), (1_000, 10_000, 1_000), GOAL)
@@ -263,7 +300,7 @@ class Constrained:
 
 
 def compare_constrained(
-    policies: dict[str, Settings],
+    policies: Mapping[str, Settings],
     grid: Sequence[tuple[int, int, int]],
     batch: int,
     seconds: float,
@@ -274,22 +311,15 @@ def compare_constrained(
     Raises:
         BenchError: a part of a policy failed.
     """
-    found: list[Constrained] = []
-    for name, settings in policies.items():
-        for nodes, rows, leaves in grid:
-            best = [0.0, 0.0]
-            for turn in range(2 * TURNS):
-                bound = turn % 2
-                done = f"{len(found)} of {len(policies) * len(grid)} done"
-                sizes = f"{nodes:,} nodes, {rows:,} rows, {leaves:,} leaves"
-                progress(f"{done}; {name}: {sizes}, {CLASSES * bound} classes")
-                load = Load(nodes, rows, leaves, batch, classes=CLASSES * bound)
-                try:
-                    best[bound] = max(best[bound], measure(name, settings, load, seconds).placements_per_s_cpu)
-                except PolicyFailedError as error:
-                    raise BenchError(f"{name}: {error}") from error
-            found.append(Constrained(name, nodes, rows, leaves, best[0], best[1]))
-    return found
+
+    def measured(name: str, settings: Settings, sizes: Mapping[str, Any]) -> Constrained:
+        loads = [Load(**sizes, batch=batch, classes=classes) for classes in (0, CLASSES)]
+        turns = [[measure(name, settings, load, seconds).placements_per_s_cpu for load in loads] for _ in range(TURNS)]
+        without, constrained = map(max, zip(*turns, strict=True))
+        return Constrained(name, **sizes, without=without, constrained=constrained)
+
+    found = measure_all(policies, _named(grid), measured, progress, keep_going=False)
+    return [each for each in found if isinstance(each, Constrained)]
 
 
 def growth(results: Sequence[Figures]) -> dict[str, dict[str, Interval | None]]:
@@ -301,25 +331,17 @@ def growth(results: Sequence[Figures]) -> dict[str, dict[str, Interval | None]]:
     found: dict[str, dict[str, Interval | None]] = {}
     for policy in dict.fromkeys(result.policy for result in results):
         mine = [result for result in results if result.policy == policy and result.placements_per_s_cpu > 0]
-        found[policy] = {name: _exponent(mine, name) for name in ("nodes", "rows", "leaves")}
+        found[policy] = {name: _exponent(mine, name) for name in DIMENSIONS}
     return found
 
 
 def _exponent(results: Sequence[Figures], dimension: str) -> Interval | None:
     lines: dict[tuple[Any, ...], list[tuple[float, float]]] = {}
     for result in results:
-        others = tuple(getattr(result, name) for name in ("nodes", "rows", "leaves") if name != dimension)
+        others = tuple(getattr(result, name) for name in DIMENSIONS if name != dimension)
         point = (math.log(getattr(result, dimension)), -math.log(result.placements_per_s_cpu))
         lines.setdefault(others, []).append(point)
     return slope_of(list(lines.values()))
-
-
-def _plain_growth(results: Sequence[Figures]) -> dict[str, dict[str, dict[str, float] | None]]:
-    """Return the exponents for JSON."""
-    return {
-        policy: {name: None if k is None else k.as_json() for name, k in exponents.items()}
-        for policy, exponents in growth(results).items()
-    }
 
 
 def figures(results: Sequence[Figures | Failed]) -> list[Figures]:
@@ -329,8 +351,8 @@ def figures(results: Sequence[Figures | Failed]) -> list[Figures]:
 
 def report(results: Sequence[Figures | Failed], memory_mb: dict[str, float]) -> dict[str, Any]:
     """Return the results as they are written to a file; ``memory_mb`` by policy, if it was measured."""
-    measured = [{"failure": None} | asdict(result) for result in results]
-    fitted = _plain_growth(figures(results))
+    measured = [each.plain() if isinstance(each, Failed) else {"failure": None} | asdict(each) for each in results]
+    fitted = plain(growth(figures(results)))
     return {"benchmark": "engine", "results": measured, "growth": fitted, "memory_mb": memory_mb}
 
 
@@ -500,9 +522,6 @@ def _with_texts(event: Event) -> Event:
     return events.Names((*event.texts, *_TEXTS)) if isinstance(event, events.Names) else event
 
 
-DIMENSIONS = ("nodes", "rows", "leaves")
-
-
 def figures_table(results: Sequence[Figures | Failed]) -> Table:
     """Return a row for each policy and configuration."""
     table = Table(title="a steady state: apply the events of a tick, decide; milliseconds, wall (CPU of the thread)")
@@ -511,7 +530,7 @@ def figures_table(results: Sequence[Figures | Failed]) -> Table:
         table.add_column(name, justify="right")
     for result in results:
         if isinstance(result, Failed):
-            table.add_row(result.policy, *(f"{getattr(result, name):,}" for name in DIMENSIONS), "failed", *["-"] * 4)
+            table.add_row(result.policy, *(f"{size:,}" for size in result.at.values()), "failed", *["-"] * 4)
             continue
         table.add_row(
             result.policy,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 
 from treadle.compiled.array_types import F64
-from treadle_lab.bench.cluster import machine
+from treadle_lab.bench.cluster import Progress, machine
 from treadle_lab.sls.load import QUEUES, BenchError, Mode, Workload, treadle_under
 from treadle_lab.sls.run import Run, Setting, simulate
 
@@ -341,8 +341,6 @@ AGAIN: Final = "alone-again"
 ASLEEP: Final = "beside-asleep"
 BUSY: Final = "beside-busy"
 ONE: Final = "in-one-engine"
-
-Progress = Callable[[str, dict[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)

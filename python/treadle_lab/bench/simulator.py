@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from rich.table import Table
 
 from treadle.config.settings import Settings
-from treadle.policy.user_parts import PolicyFailedError
 from treadle.simulator.scenario import ScenarioModel, jobs_of
 from treadle.simulator.simulation import Simulation, warm_up
+from treadle_lab.bench.engine import Failed, measure_all
 from treadle_lab.plots import Line, Panel, panels
 from treadle_lab.sls.load import BenchError
 
@@ -64,16 +63,6 @@ class SimulatorFigures:
     placements_per_s: float
     parts: dict[str, float]
     warnings: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FailedFigures:
-    """A run without figures: a part of its policy failed."""
-
-    policy: str
-    load: str
-    nodes: int
-    failure: str
 
 
 def scenario_of(load: str, nodes: int) -> ScenarioModel:
@@ -153,59 +142,31 @@ def run_grid(
     progress: Callable[[str], None],
     *,
     keep_going: bool = False,
-) -> list[SimulatorFigures | FailedFigures]:
+) -> list[SimulatorFigures | Failed]:
     """Measure every policy under every load on every number of nodes.
 
-    With ``keep_going`` a run in which a part fails has no figures, and the next one follows.
-
     Raises:
-        BenchError: there is no such load, or a part of a policy failed.
+        BenchError: there is no such load, or a part of a policy failed and ``keep_going`` is not set.
     """
     for load in loads:
         scenario_of(load, 1)
-    results: list[SimulatorFigures | FailedFigures] = []
-    for name, settings in policies.items():
-        progress(f"{name}: compiling, once a version")
-        broken = _failure_in(name, partial(warm_up, settings), keep_going=keep_going)
-        for load in loads:
-            for count in nodes:
-                done = f"{len(results)} of {len(policies) * len(loads) * len(nodes)} done"
-                progress(f"{done}; {name}: {load}, {count:,} nodes")
-                measured: list[SimulatorFigures] = []
-                failure = broken or _failure_in(
-                    name, partial(_measure_into, measured, name, settings, load, count), keep_going=keep_going
-                )
-                results += [FailedFigures(name, load, count, failure)] if failure else measured
-    return results
+
+    def measured(name: str, settings: Settings, sizes: Mapping[str, Any]) -> SimulatorFigures:
+        warm_up(settings)  # compiles once a version
+        return measure(name, settings, **sizes)
+
+    configurations = [{"load": load, "nodes": count} for load in loads for count in nodes]
+    return measure_all(policies, configurations, measured, progress, keep_going=keep_going)
 
 
-def _measure_into(results: list[SimulatorFigures], name: str, settings: Settings, load: str, nodes: int) -> None:
-    results.append(measure(name, settings, load, nodes))
-
-
-def _failure_in(name: str, function: Callable[[], None], *, keep_going: bool) -> str:
-    """Return what a part of a policy failed of in a function; empty if none did.
-
-    Raises:
-        BenchError: one did, and the others are not to go on.
-    """
-    try:
-        function()
-    except PolicyFailedError as error:
-        if not keep_going:
-            raise BenchError(f"{name}: {error}; --keep-going goes on without its figures") from error
-        return str(error)
-    return ""
-
-
-def figures(results: Sequence[SimulatorFigures | FailedFigures]) -> list[SimulatorFigures]:
+def figures(results: Sequence[SimulatorFigures | Failed]) -> list[SimulatorFigures]:
     """Return the results that are none of a policy that failed."""
     return [result for result in results if isinstance(result, SimulatorFigures)]
 
 
-def report(results: Sequence[SimulatorFigures | FailedFigures]) -> dict[str, Any]:
+def report(results: Sequence[SimulatorFigures | Failed]) -> dict[str, Any]:
     """Return the results for `--json`."""
-    runs = [{"failure": None} | asdict(result) for result in results]
+    runs = [each.plain() if isinstance(each, Failed) else {"failure": None} | asdict(each) for each in results]
     return {"slots_per_node": SLOTS, "tasks_s": 10, "runs": runs}
 
 
@@ -213,7 +174,7 @@ SHOWN: Final = 0.005
 """A part of the CPU time that is less in all runs has no column."""
 
 
-def figures_table(results: Sequence[SimulatorFigures | FailedFigures]) -> Table:
+def figures_table(results: Sequence[SimulatorFigures | Failed]) -> Table:
     """Return a row for each run: what it did, how fast, and where the time went."""
     table = Table(title="the simulator: per second of CPU time, and where that went", title_justify="left")
     for name in ("policy", "load"):
@@ -223,9 +184,9 @@ def figures_table(results: Sequence[SimulatorFigures | FailedFigures]) -> Table:
     for name in ("nodes", "tasks", "CPU s", "completions/s", "placements/s", "events/task", "decides", *parts):
         table.add_column(name, justify="right")
     for result in results:
-        if isinstance(result, FailedFigures):
+        if isinstance(result, Failed):
             rest = ["-"] * (5 + len(parts))
-            table.add_row(result.policy, result.load, f"{result.nodes:,}", "failed", *rest)
+            table.add_row(result.policy, result.at["load"], f"{result.at['nodes']:,}", "failed", *rest)
             continue
         table.add_row(
             result.policy,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -15,10 +16,11 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from treadle.cli._console import COMPILING, INTERRUPTED, counted_progress, say
+from treadle.cli._options import write_json
 from treadle.errors import UserError
 from treadle_lab.harness import namespaces
-from treadle_lab.minicluster.processes import saying
-from treadle_lab.minicluster.settings import gather
+from treadle_lab.minicluster.processes import saying, terminable
+from treadle_lab.minicluster.settings import build_folder, gather
 
 if TYPE_CHECKING:
     from treadle.config.settings import Settings
@@ -125,6 +127,18 @@ CANDIDATES_MAX = 1024
 """As `TetrisParameters.candidates`."""
 
 T = TypeVar("T")
+D = TypeVar("D")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where an experiment on the testbed leaves what it has."""
+
+    logs: Path | None
+    """None: in the checkout's build folder."""
+    cache: Path | None
+    """Runs that need not be played again; None keeps none."""
+    json_file: Path | None
 
 
 def levels_of(option: str, text: str, read: Callable[[str, str], T]) -> tuple[T, ...]:
@@ -255,14 +269,48 @@ def playing(console: Console, paper: str, folder: Path | None, cache: Path | Non
     Raises:
         BenchError: something is missing; the text says how to get it.
     """
-    from treadle_lab.minicluster.processes import saying, terminable
-    from treadle_lab.minicluster.settings import build_folder
     from treadle_lab.sls.play import KeptPlays, Player
 
     where = (folder or build_folder() / f"reproduce-{paper}-sls").resolve()
     setting, kept = setting_of_testbed(), KeptPlays(cache, f"treadle_lab.papers.{paper}.sls", *about)
     with going_on(console, cache), terminable(), saying(console) as tell:
         yield Player(setting, where, kept, tell)
+
+
+def play_draws(
+    paper: str,
+    seeds: Iterable[int],
+    places: Places,
+    play: Callable[[int, int, Player], D],
+    document: Callable[[list[D]], dict[str, Any]],
+    tables: Sequence[str],
+    console: Console,
+) -> None:
+    """Play draws of a paper on the testbed; print tables and what is not as it should be.
+
+    Args:
+        paper: see `playing`
+        seeds: of the draws
+        places: where logs and results go; the results are written after each draw
+        play: plays a draw, and is given its turn and its seed
+        document: returns the results of the draws so far, ``shortfalls`` among them
+        tables: their names
+        console: of the command
+
+    Raises:
+        BenchError: something is missing, or a run gave no result.
+    """
+    from treadle_lab.docs.tables import show_tables
+
+    draws: list[D] = []
+    with playing(console, paper, places.logs, places.cache) as player:
+        for turn, seed in enumerate(seeds):
+            draws.append(play(turn, seed, player))
+            if places.json_file is not None:
+                write_json(places.json_file, document(draws))
+    found = document(draws)
+    show_tables(found, (*tables, "testbed-pace"), console)
+    show_shortfalls(found["shortfalls"], console)
 
 
 def show_shortfalls(texts: Iterable[str], console: Console) -> None:

@@ -113,20 +113,16 @@ def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:
 
 
 def _plot(found: Plan, instance: Instance, folder: Path, number: int) -> None:
-    from treadle_lab.planning import plot_plan
-
     target = _picture(found, folder, number)
     with writing("--plot", target, "folder"):
-        plot_plan(found, instance.capacity, instance.machines, instance.unit.value, target)
+        planning.plot_plan(found, instance.capacity, instance.machines, instance.unit.value, target)
 
 
 def _draw(found: Plan, folder: Path, number: int) -> None:
-    from treadle_lab.planning import draw_dag
-
     target = _picture(found, folder, number)
     title = f"{printable(found.dag.name, '?')}: longest path bold, troublesome stages of {found.algorithm} red"
     with writing("--draw", target, "folder"):
-        draw_dag(found.dag, found.troublesome, title, target)
+        planning.draw_dag(found.dag, found.troublesome, title, target)
 
 
 def _picture(found: Plan, folder: Path, number: int) -> Path:

@@ -14,7 +14,7 @@ from treadle.cli._options import check_plotting, writing
 from treadle.errors import UserError, counted
 from treadle.tables import empty_table
 from treadle_lab.fairness.algorithms import ALGORITHMS
-from treadle_lab.fairness.steps import Event, Problem, Step, compute_steps, read_problem, steps_json
+from treadle_lab.fairness.steps import Event, Problem, Step, compute_steps, plot_steps, read_problem, steps_json
 
 app = typer.Typer()
 
@@ -63,8 +63,6 @@ def _title(event: Event | None) -> str:
 
 def _plot(problem: Problem, algorithm: str, steps: list[Step], target: Path) -> None:
     check_plotting()
-    from treadle_lab.fairness.steps import plot_steps
-
     titles = [_title(step.event) for step in steps]
     with writing("--plot", target, "folder"):
         target.parent.mkdir(parents=True, exist_ok=True)

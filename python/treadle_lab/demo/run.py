@@ -31,6 +31,7 @@ from treadle.live.policy_memory import state_folder
 from treadle.shipped import ready_made
 from treadle_lab.demo.jobs import PROD, REST, DemoJob, during_kill, of_two_engines, together
 from treadle_lab.minicluster import ClusterSettings, MiniCluster
+from treadle_lab.minicluster.processes import Say
 from treadle_lab.minicluster.site import CS, Entries, write_site
 
 VOCABULARY = 2_000
@@ -305,7 +306,6 @@ POLL_S = 0.25
 # The engine may be back before anything had to be placed: then it is killed again.
 KILLS_MAX = 3
 
-Say = Callable[[str], None]
 Show = Callable[[list[RunningJob]], None]
 
 
@@ -335,7 +335,7 @@ def settings(folder: Path) -> ClusterSettings:
 class Demo:
     """One run of the demo on a started cluster."""
 
-    def __init__(self, cluster: MiniCluster, say: Callable[[str], None], show: Show) -> None:
+    def __init__(self, cluster: MiniCluster, say: Say, show: Show) -> None:
         self._cluster = cluster
         self._say = say
         self._show = show
@@ -437,7 +437,7 @@ class Demo:
         return self._cluster.rm.treadle().get("LeaseHeld") == 1
 
 
-def run_demo(folder: Path, say: Callable[[str], None], show: Show, wanted: ClusterSettings | None = None) -> Report:
+def run_demo(folder: Path, say: Say, show: Show, wanted: ClusterSettings | None = None) -> Report:
     """Start a cluster in `folder`, run the demo on it, and stop it whatever happens.
 
     Raises:

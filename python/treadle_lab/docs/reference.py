@@ -36,12 +36,12 @@ from treadle.explain.causes import Cause, Verdict, Why
 from treadle.explain.obstacles import REASONS, WORDS
 from treadle.policy.catalogue import register_parts
 from treadle.wire.fates import MEANINGS
+from treadle_lab.rows import Table, markdown
 
 
 def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table; a ``|`` in a cell stays one."""
-    lines = [list(heading), ["---"] * len(heading), *(list(row) for row in rows)]
-    return "".join(f"| {' | '.join(map(cell, line))} |\n" for line in lines)
+    return markdown(Table("", list(map(cell, heading)), [list(map(cell, row)) for row in rows]))
 
 
 def cell(text: str) -> str:

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from treadle_lab.rows import Interval, Table, show
+from treadle.simulate.comparison import Interval
+from treadle_lab.rows import Table, show
 
 Figures = Mapping[str, Any]
 

@@ -19,6 +19,7 @@ from treadle.shipped import find_policy
 from treadle.simulate import Scenario
 from treadle.simulate.batch import Run, RunSpec, completion_s, figures_of, run_line, settings_of
 from treadle.simulator.results import FailedRun, path_ms
+from treadle.simulator.scenario import capacity_of
 from treadle.sweep.runs import engine_digest
 from treadle.workload.job import Job, Workload, job_work, loads
 from treadle_lab.gains import workloads
@@ -215,7 +216,9 @@ def run(cell: Simulated) -> dict[str, Any]:
     """
     document, workload = _drawn(cell.x, cell.seed, cell.hours)
     scenario = Scenario.of(document)
-    every, counted = _capacities(scenario)
+    every = capacity_of(scenario.model)
+    uncounted = {each.name for each in scenario.model.cluster.resources if not each.counted}
+    counted = {name: amount for name, amount in every.items() if name not in uncounted}
     jobs = fair_finish(workload, every) if cell.policy == "fair-finish-true" else workload
     scenario = scenario.with_jobs(jobs)
     settings = chosen(cell.policy, scenario)
@@ -228,16 +231,6 @@ def run(cell: Simulated) -> dict[str, Any]:
         raise UserError(f"{undone} jobs did not end: {'; '.join(outcome.notes)}")
     bound = {"bound_s": bound_ms(workload, counted) / 1000.0} if cell.policy == BASELINE else {}
     return _kept(result) | bound | {"cpu_s": round(result.summary.cpu_s, 2), "code": engine_digest()}
-
-
-def _capacities(scenario: Scenario) -> tuple[dict[str, float], dict[str, float]]:
-    """Return what the cluster has of each resource, and of each that the ResourceManager counts."""
-    total: dict[str, float] = {}
-    for group in scenario.model.cluster.nodes:
-        for name, amount in group.resources.items():
-            total[name] = total.get(name, 0.0) + group.count * amount
-    free = {each.name for each in scenario.model.cluster.resources if not each.counted}
-    return total, {name: amount for name, amount in total.items() if name not in free}
 
 
 def _kept(result: Run) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,8 +28,6 @@ BLOCK_MS: Final = 2 * HOUR_MS
 MACHINE: Final = {"memory-mb": 65_536, "vcores": 32}
 QUERY_MAX_MS: Final = 20_000_000
 """Of TPC-H's queries those with at most this much task time: the others take a day of such a cluster."""
-
-T = TypeVar("T")
 
 
 @cache

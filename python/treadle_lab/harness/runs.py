@@ -143,16 +143,8 @@ MODEL: Final = 1
 """Raise it when a change of the engine or the simulator changes results: kept cells then run again."""
 
 
-class Cell(Protocol):
-    """A run of an experiment: a function of its fields; it travels to other processes."""
-
-    @property
-    def key(self) -> str:
-        """The digest of all that its result depends on, by `digest`."""
-
-    @property
-    def title(self) -> str:
-        """The name of the cell where it fails."""
+class Cell(RunTask, Protocol):
+    """A run of an experiment: a function of its fields, with a key by `cell_digest`."""
 
     @property
     def cpu_s(self) -> float:

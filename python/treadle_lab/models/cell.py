@@ -21,7 +21,7 @@ from treadle_lab.models.cell_transactions import (
     run_offers,
     run_shared_state,
 )
-from treadle_lab.models.event_queue import event_columns
+from treadle_lab.models.kernels import event_columns
 
 DAY_S: Final = 86_400.0
 

@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.compiled.structs import tables
 from treadle.policy.mapreduce_workers import GLOBAL_CAP_PERCENT, finish_s, useful_workers, workers_for
-from treadle_lab.models.event_queue import Queued, remove_first, schedule
-from treadle_lab.models.kernels import inner
+from treadle_lab.models.kernels import Queued, inner, remove_first, schedule
 
 
 class EventKind(IntEnum):

@@ -24,8 +24,7 @@ from treadle_lab.models.cell_state import (
     put_back,
     use,
 )
-from treadle_lab.models.event_queue import schedule
-from treadle_lab.models.kernels import inner, kernel
+from treadle_lab.models.kernels import inner, kernel, schedule
 
 if TYPE_CHECKING:
     from treadle_lab.models.cell_state import CellState

@@ -1,12 +1,19 @@
-"""Compiled functions of the models, and their runs on all cores."""
+"""Compiled functions of the models, their runs on all cores, and a heap of events.
+
+Events are in order of their time and, at the same instant, in the order in which they were scheduled.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from enum import IntEnum
+from typing import Any, Final, Protocol, TypeVar
 
+import numpy as np
+
+from treadle.compiled.array_types import F64, I32, I64
 from treadle.compiled.functions import cache_folder, compiled_in, inner
 
 __all__ = ["FOLDER", "ROOTS", "inner", "kernel"]
@@ -43,3 +50,97 @@ def on_all_cores(call: Callable[[T], R], items: Sequence[T], progress: Progress 
             pool.shutdown(cancel_futures=True)
             raise
     return found
+
+
+class Tables(Protocol):
+    """What a queue needs of the tables of a run: `event_columns`, and its own counters in ``totals``."""
+
+    @property
+    def totals(self) -> I64:
+        """Counters, the first of which are `Queued`."""
+
+    @property
+    def event_s(self) -> F64:
+        """When each event happens."""
+
+    @property
+    def event_order(self) -> I64:
+        """As which of all events each was scheduled."""
+
+    @property
+    def event_kind(self) -> I32:
+        """What happens."""
+
+    @property
+    def event_subject(self) -> I32:
+        """To whom."""
+
+
+class Queued(IntEnum):
+    """Places of the queue's own counters in `totals` of the tables that it is part of."""
+
+    EVENTS = 0
+    ORDER = 1
+
+
+def event_columns(count: int) -> dict[str, Any]:
+    """Return the columns of an empty queue with room for ``count`` events."""
+    return {
+        "event_s": np.zeros(count),
+        "event_order": np.zeros(count, np.int64),
+        "event_kind": np.zeros(count, np.int32),
+        "event_subject": np.zeros(count, np.int32),
+    }
+
+
+@inner
+def schedule(run: Tables, time_s: float, kind: int, subject: int) -> None:
+    """Let something happen at an instant."""
+    at = run.totals[Queued.EVENTS]
+    order = run.totals[Queued.ORDER]
+    run.totals[Queued.EVENTS] = at + 1
+    run.totals[Queued.ORDER] = order + 1
+    while at > 0:
+        above = (at - 1) >> 1
+        if run.event_s[above] <= time_s:
+            break
+        _move(run, above, at)
+        at = above
+    run.event_s[at] = time_s
+    run.event_order[at] = order
+    run.event_kind[at] = kind
+    run.event_subject[at] = subject
+
+
+@inner
+def remove_first(run: Tables) -> None:
+    """Take the first event away; there is one."""
+    last = run.totals[Queued.EVENTS] - 1
+    run.totals[Queued.EVENTS] = last
+    at = 0
+    while True:
+        below = 2 * at + 1
+        if below >= last:
+            break
+        if below + 1 < last and _earlier(run, below + 1, below):
+            below += 1
+        if not _earlier(run, below, last):
+            break
+        _move(run, below, at)
+        at = below
+    _move(run, last, at)
+
+
+@inner
+def _earlier(run: Tables, a: int, b: int) -> bool:
+    if run.event_s[a] != run.event_s[b]:
+        return run.event_s[a] < run.event_s[b]
+    return run.event_order[a] < run.event_order[b]
+
+
+@inner
+def _move(run: Tables, here: int, there: int) -> None:
+    run.event_s[there] = run.event_s[here]
+    run.event_order[there] = run.event_order[here]
+    run.event_kind[there] = run.event_kind[here]
+    run.event_subject[there] = run.event_subject[here]

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from treadle_lab.models.event_queue import schedule
-from treadle_lab.models.kernels import inner
+from treadle_lab.models.kernels import inner, schedule
 from treadle_lab.models.worker_state import (
     CAP,
     EventKind,

@@ -16,8 +16,7 @@ from treadle.compiled.structs import tables
 from treadle.workload.clusters import google_jobs
 from treadle.workload.reading import Progress, WorkloadError
 from treadle.workload.simulators import eagle_jobs
-from treadle_lab.models.event_queue import Queued
-from treadle_lab.models.kernels import inner
+from treadle_lab.models.kernels import Queued, inner
 
 
 class EventKind(IntEnum):

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I32, I64
-from treadle_lab.models.event_queue import event_columns, remove_first, schedule
-from treadle_lab.models.kernels import inner, kernel
+from treadle_lab.models.kernels import event_columns, inner, kernel, remove_first, schedule
 from treadle_lab.models.probing import (
     HEARTBEAT_S,
     MESSAGE_S,

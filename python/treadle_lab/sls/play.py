@@ -31,13 +31,6 @@ def vertex_name(stage: Stage) -> str:
     return stage.name or f"v{stage.id}"
 
 
-def asks(stage: Stage) -> dict[str, int]:
-    """Return what a task asks for besides memory and virtual cores, by resource type; what it does not is left out."""
-    return {
-        name: round(amount) for name, amount in stage.demand.items() if name not in (MEMORY, VCORES) and round(amount)
-    }
-
-
 QUEUE: Final = "default"
 SCRIPT: Final = "script.json"
 _CAPACITY: Final = "yarn.scheduler.capacity."

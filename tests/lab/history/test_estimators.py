@@ -12,22 +12,23 @@ from hypothesis import strategies as st
 
 from treadle_lab.estimators import (
     ESTIMATORS,
-    Combined,
+    NEEDS,
     History,
     JobFeatures,
     JobRecord,
-    Pilots,
-    PointEstimate,
     Samples,
-    ThreeSigma,
-    ThreeSigmaTL,
     combined,
     estimate_of,
     learned,
     measure,
     median_point,
+    pilots,
+    pilots_and_history,
     pilots_wanted,
+    point_estimate,
     scaled_by_history,
+    three_sigma,
+    three_sigma_tl,
     utility_point,
 )
 
@@ -54,7 +55,7 @@ def test_points_of_a_distribution() -> None:
 
 
 def test_what_each_needs() -> None:
-    assert {name: found.needs for name, found in ESTIMATORS.items()} == {
+    assert {name: NEEDS.get(found, Samples.NONE) for name, found in ESTIMATORS.items()} == {
         "none": Samples.NONE,
         "oracle": Samples.ALL,
         "pilots": Samples.PILOTS,
@@ -68,13 +69,13 @@ def test_what_each_needs() -> None:
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_nothing_to_go_by_gives_no_estimate(name: str) -> None:
-    assert ESTIMATORS[name].estimate(NOBODY, History(), NONE) is None
+    assert ESTIMATORS[name](NOBODY, History(), NONE) is None
 
 
 def test_the_oracle_is_right_and_none_is_silent() -> None:
-    found = ESTIMATORS["oracle"].estimate(NOBODY, History(), samples(1000, 3000))
+    found = ESTIMATORS["oracle"](NOBODY, History(), samples(1000, 3000))
     assert found == (2000, 2000, 2000, 0)
-    assert ESTIMATORS["none"].estimate(NOBODY, History(), samples(1000)) is None
+    assert ESTIMATORS["none"](NOBODY, History(), samples(1000)) is None
 
 
 def test_the_feature_with_the_least_past_error_speaks() -> None:
@@ -86,7 +87,7 @@ def test_the_feature_with_the_least_past_error_speaks() -> None:
         assert prediction is not None
         assert prediction.feature == "name"
         assert prediction.mean_ms == pytest.approx(expected)
-        assert ThreeSigma().estimate(features, history, NONE)
+        assert three_sigma(features, history, NONE)
     # A name never seen: the others know.
     stranger = history.predict(record(42, 1, name="c").features, "median")
     assert stranger is not None
@@ -106,10 +107,10 @@ def test_the_median_of_earlier_jobs_is_of_the_application_else_the_user_else_all
     history, median = learned([record(at, 1000.0 * (at + 1)) for at in range(3)]), ESTIMATORS["median"]
     known = record(9, 1.0).features
     for features in (known, replace(known, application="other"), NOBODY):
-        found = median.estimate(features, history, NONE)
+        found = median(features, history, NONE)
         assert found is not None
         assert found.mean_ms == 2000.0
-    assert median.estimate(replace(NOBODY, width=1), history, NONE) is None
+    assert median(replace(NOBODY, width=1), history, NONE) is None
 
 
 def test_thin_jobs_learn_from_thin_ones_and_3sigma_tl_leaves_them_alone() -> None:
@@ -117,15 +118,15 @@ def test_thin_jobs_learn_from_thin_ones_and_3sigma_tl_leaves_them_alone() -> Non
     thin = record(31, 1, width=2).features
     wide = record(31, 1, width=10).features
     for features, expected in ((thin, 100), (wide, 7000)):
-        found = PointEstimate().estimate(features, history, NONE)
+        found = point_estimate(features, history, NONE)
         assert found is not None
         assert found.mean_ms == pytest.approx(expected)
-    assert ThreeSigmaTL().estimate(thin, history, NONE) is None
-    assert ThreeSigmaTL().estimate(wide, history, NONE) == ThreeSigma().estimate(wide, history, NONE)
+    assert three_sigma_tl(thin, history, NONE) is None
+    assert three_sigma_tl(wide, history, NONE) == three_sigma(wide, history, NONE)
 
 
 def test_more_pilots_are_surer_and_all_tasks_are_sure() -> None:
-    found = [Pilots().estimate(NOBODY, History(), np.tile(samples(900, 1100), count)) for count in (1, 2, 4, 5)]
+    found = [pilots(NOBODY, History(), np.tile(samples(900, 1100), count)) for count in (1, 2, 4, 5)]
     sigmas = [estimate.sigma for estimate in found if estimate is not None]
     assert sigmas == sorted(sigmas, reverse=True)
     assert len(set(sigmas)) == 4
@@ -136,7 +137,7 @@ def test_pilots_learn_from_history_how_much_tasks_differ() -> None:
     even = learned([record(at, 1000) for at in range(20)])
     generator = np.random.default_rng(1)
     wild = learned([replace(record(at, 1000), durations_ms=generator.integers(1, 3000, 10)) for at in range(20)])
-    calm, rough = (Pilots().estimate(record(21, 1).features, history, samples(1000)) for history in (even, wild))
+    calm, rough = (pilots(record(21, 1).features, history, samples(1000)) for history in (even, wild))
     assert calm is not None and rough is not None
     assert calm.sigma < 0.01 < 0.2 < rough.sigma
 
@@ -204,31 +205,31 @@ def test_only_wide_jobs_that_were_seen_are_measured_and_pilots_are_drawn_by_seed
     records = [*trace(1, 0.2, 0.5, 50), record(60, 10, width=2), record(61, 10, width=500)]
     half_seen = record(62, 10)
     records.append(replace(half_seen, features=replace(half_seen.features, width=20)))
-    one, two, other = (measure({"p": Pilots()}, [], records, seed, tasks_max=150)["p"].percent for seed in (1, 1, 2))
+    one, two, other = (measure({"p": pilots}, [], records, seed, tasks_max=150)["p"].percent for seed in (1, 1, 2))
     assert len(one) == 50
     assert one.tolist() == two.tolist() != other.tolist()
 
 
 def test_a_job_that_has_not_ended_is_no_history() -> None:
     first, second = record(0, 120_000), record(1, 120_000)
-    assert measure({"p": PointEstimate()}, [], [first, second], 1)["p"].silent == 1
-    assert measure({"p": PointEstimate()}, [], [first, second], 1, in_order_of_end=True)["p"].silent == 2
+    assert measure({"p": point_estimate}, [], [first, second], 1)["p"].silent == 1
+    assert measure({"p": point_estimate}, [], [first, second], 1, in_order_of_end=True)["p"].silent == 2
     third = record(5, 120_000)
-    assert measure({"p": PointEstimate()}, [], [first, second, third], 1, in_order_of_end=True)["p"].silent == 2
+    assert measure({"p": point_estimate}, [], [first, second, third], 1, in_order_of_end=True)["p"].silent == 2
     unknown = [replace(job, end_ms=None) for job in (first, second, third)]
-    assert measure({"p": PointEstimate()}, [], unknown, 1, in_order_of_end=True)["p"].silent == 3
+    assert measure({"p": point_estimate}, [], unknown, 1, in_order_of_end=True)["p"].silent == 3
 
 
-@pytest.mark.parametrize(("width", "pilots"), [(1, 1), (3, 1), (33, 1), (67, 2), (100, 3), (150, 4)])
-def test_three_in_a_hundred_and_at_least_one(width: int, pilots: int) -> None:
-    assert pilots_wanted(width) == pilots
+@pytest.mark.parametrize(("width", "wanted"), [(1, 1), (3, 1), (33, 1), (67, 2), (100, 3), (150, 4)])
+def test_three_in_a_hundred_and_at_least_one(width: int, wanted: int) -> None:
+    assert pilots_wanted(width) == wanted
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32))
 def test_equal_histories_say_the_same(seed: int) -> None:
     records = trace(seed, 0.5, 0.5, 30)
-    asked = [Combined().estimate(records[-1].features, learned(records), records[-1].durations_ms[:2]) for _ in "ab"]
+    asked = [pilots_and_history(records[-1].features, learned(records), records[-1].durations_ms[:2]) for _ in "ab"]
     assert asked[0] == asked[1]
 
 

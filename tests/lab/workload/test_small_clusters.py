@@ -12,10 +12,9 @@ from tests.support.google_extract import ExtractJob, write_jobs
 from treadle.workload.clusters import SwimModel, swim_small
 from treadle.workload.job import Framework, Workload, loads, window_loads
 from treadle.workload.reading import WorkloadError
-from treadle_lab.papers.slearn.trace import GAP_MS, WINDOW_MS, Draw, google_slearn
+from treadle_lab.papers.slearn.trace import GAP_MS, WINDOW_MS, Choices, google_slearn
 
 SLOTS = {"memory-mb": 20 * 1024.0, "vcores": 20.0}
-DATA = Path(__file__).parents[2] / "data" / "workload"
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +36,8 @@ def arrivals(workload: Workload) -> list[tuple[str, int]]:
 
 
 def test_slearn_splits_draws_and_scales(extract: Path) -> None:
-    history, workload, records = google_slearn(extract, 5, 300, Draw(nodes=20))
+    made = google_slearn(extract, 5, 300, Choices(nodes=20))
+    history, workload, records = made.history, made.workload, made.records
     assert [job.id for job in workload.jobs] == [record.id for record in records]
     assert len(workload.jobs) == 300
     middle_ms = sum(WINDOW_MS) / 2
@@ -52,7 +52,8 @@ def test_slearn_splits_draws_and_scales(extract: Path) -> None:
 
 
 def test_slearn_lets_tasks_that_were_not_seen_end_with_their_job(extract: Path) -> None:
-    history, workload, records = google_slearn(extract, 5, 500, Draw(nodes=20))
+    made = google_slearn(extract, 5, 500, Choices(nodes=20))
+    history, workload, records = made.history, made.workload, made.records
     assert {record.tasks for record in records} == {1, 2, 10, 150}
     for record in (*history, *records):
         assert record.tasks == record.features.width
@@ -65,24 +66,26 @@ def test_slearn_lets_tasks_that_were_not_seen_end_with_their_job(extract: Path) 
 
 
 def test_slearn_drops_what_is_too_wide_or_was_not_seen(extract: Path) -> None:
-    history, _, records = google_slearn(extract, 5, 500, Draw(nodes=20, seen_share=0.9, unseen="left_out"))
+    made = google_slearn(extract, 5, 500, Choices(nodes=20, seen_share=0.9, unseen="left_out"))
+    history, records = made.history, made.records
     assert {record.tasks for record in records} == {1, 2, 10, 150}
     assert all(record.tasks == record.features.width for record in records)  # none of 2 of which 1 was seen
     assert {record.features.width for record in history} == {1, 2, 10, 150, 200}
     assert any(record.tasks < record.features.width for record in history)
-    lax = google_slearn(extract, 5, 500, Draw(nodes=20, seen_share=0.4, unseen="left_out", tasks_max=200)).records
+    lax = google_slearn(extract, 5, 500, Choices(nodes=20, seen_share=0.4, unseen="left_out", tasks_max=200)).records
     assert {record.tasks for record in lax} > {1, 2, 5, 10}
     assert any(record.tasks < record.features.width for record in lax)
 
 
 def test_slearn_is_drawn_by_seed(extract: Path) -> None:
-    one, two, other = (google_slearn(extract, seed, 300, Draw(nodes=20)).workload for seed in (5, 5, 6))
+    one, two, other = (google_slearn(extract, seed, 300, Choices(nodes=20)).workload for seed in (5, 5, 6))
     assert arrivals(one) == arrivals(two)
     assert arrivals(one) != arrivals(other)
 
 
 def test_slearn_closes_the_gap_and_can_leave_the_end_out(extract: Path) -> None:
-    _, workload, records = google_slearn(extract, 5, 300, Draw(nodes=20))
+    made = google_slearn(extract, 5, 300, Choices(nodes=20))
+    workload, records = made.workload, made.records
     submits = [record.features.submit_ms for record in records]
     assert any(submit < GAP_MS[0] for submit in submits)
     assert any(submit > GAP_MS[1] for submit in submits)
@@ -92,13 +95,13 @@ def test_slearn_closes_the_gap_and_can_leave_the_end_out(extract: Path) -> None:
     factor = workload.jobs[-1].arrival_ms / closed[-1]
     for job, ideal_ms in zip(workload.jobs, closed, strict=True):
         assert job.arrival_ms == pytest.approx(ideal_ms * factor, abs=1.0)
-    short = google_slearn(extract, 5, 300, Draw(nodes=20), tail_ms=7_200_000)
+    short = google_slearn(extract, 5, 300, Choices(nodes=20), tail_ms=7_200_000)
     assert max(record.features.submit_ms for record in short.records) <= WINDOW_MS[1] - 7_200_000
 
 
 def test_slearn_can_be_cut_elsewhere(extract: Path) -> None:
-    early = google_slearn(extract, 5, 300, Draw(nodes=20, cut=0.25))
-    late = google_slearn(extract, 5, 300, Draw(nodes=20, cut=0.5))
+    early = google_slearn(extract, 5, 300, Choices(nodes=20, cut=0.25))
+    late = google_slearn(extract, 5, 300, Choices(nodes=20, cut=0.5))
     assert len(early.history) < 0.6 * len(late.history)
     assert early.records[0].features.submit_ms < late.records[0].features.submit_ms
 
@@ -109,7 +112,7 @@ def test_slearn_can_be_cut_elsewhere(extract: Path) -> None:
         (lambda path: google_slearn(path, 1, 5_000), "only .* are left after the cut"),
         (lambda path: google_slearn(path, -1), "must not be negative"),
         (lambda path: google_slearn(path, 1, 1), "at least 2"),
-        (lambda path: google_slearn(path, 1, draw=Draw(cut=1.0)), "shares between 0 and 1"),
+        (lambda path: google_slearn(path, 1, choices=Choices(cut=1.0)), "shares between 0 and 1"),
         (lambda path: google_slearn(path / "tasks_25h.csv" / "x", 1), "no such file"),
     ],
 )

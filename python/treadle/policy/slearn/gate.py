@@ -295,7 +295,7 @@ def open_gate(view: View, sampled: Sampled, app: int, more_ms: float, more: int)
     """Let all of an application through, and note its pilots' measurements.
 
     The standard error of their mean is s / sqrt(m) * sqrt(1 - m / width); s is estimated from the pilots together with
-    how much tasks vary in general, as by `treadle_lab.estimators.Pilots`. Pilots that have not ended
+    how much tasks vary in general, as by `treadle_lab.estimators.pilots`. Pilots that have not ended
     have run for ``more_ms`` together and count as if they ended now.
     """
     sampled.jobs[app].sampling = OPEN

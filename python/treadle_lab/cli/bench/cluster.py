@@ -1,8 +1,6 @@
 """`treadle bench cluster`: how fast a simulated cluster is scheduled, by mode.
 
-`treadle bench cluster --backlog`: who places how many containers a second where nothing else bounds it.
-
-The line that shows how far a run is.
+With --backlog: who places how many containers a second where nothing else bounds it.
 """
 
 from __future__ import annotations
@@ -25,23 +23,13 @@ from rich.status import Status
 from treadle.cli._console import console_for_tables
 from treadle.cli._options import plot_folder
 from treadle_lab.bench import cluster
-from treadle_lab.bench.backlog import (
-    BACKLOG_MODES,
-    BACKLOG_SIZES,
-    BacklogLoad,
-    ModeRates,
-    behind,
-    best_stock,
-    ratio,
-    run_backlog,
-)
+from treadle_lab.bench.backlog import BACKLOG_MODES, BACKLOG_SIZES, BacklogLoad, behind, rates_table, run_backlog
 from treadle_lab.bench.backlog import chosen as modes_of_backlog
-from treadle_lab.bench.cluster import figures_table, results_table, write_plots
+from treadle_lab.bench.cluster import Rounds, results_table, write_plots
 from treadle_lab.cli._experiments import isolate_if_possible, with_options
-from treadle_lab.sls import load as jars
-from treadle_lab.sls import load as modes
-from treadle_lab.sls.load import BenchError, Mode, Workload
-from treadle_lab.sls.run import ModeResult, Setting, comparison, jfr_command
+from treadle_lab.sls import load as sls
+from treadle_lab.sls.load import MODES, BenchError, Workload
+from treadle_lab.sls.run import Run, Setting, jfr_command
 
 Seen = dict[str, Any]
 """What a run has reported of itself so far."""
@@ -69,85 +57,6 @@ class RunProgress:
         self._status.update(f"{label}: {self._what(seen)}, {time.monotonic() - self._since_s:.0f} s")
 
 
-_ROWS: Final = (
-    ("containers_per_s", "containers/s", ",.0f"),
-    ("scheduler_cpu_us", "scheduler CPU µs per container", ".1f"),
-    ("link_cpu_us", "of it the link thread", ".1f"),
-    ("frame_us", "of that frames, wall", ".1f"),
-    ("commit_cpu_us", "of that commits with all checks", ".1f"),
-    ("sidecar_cpu_us", "of it the sidecar", ".1f"),
-    ("try_commit_cpu_us", "tryCommit alone, CPU µs", ".1f"),
-    ("jvm_cpu_us", "RM and simulation, CPU µs per container", ".0f"),
-    ("heartbeats_share", "heartbeats handled, of those due", ".0%"),
-    ("heartbeat_p50_us", "heartbeat p50, µs", ",.0f"),
-    ("heartbeat_p99_us", "heartbeat p99, µs", ",.0f"),
-    ("decide_p50_us", "decide p50, µs", ",.0f"),
-    ("decide_p99_us", "decide p99, µs", ",.0f"),
-    ("decide_cpu_us", "sidecar CPU a decision, µs", ",.0f"),
-    ("rejected", "rejected", ",.0f"),
-    ("placed_natively", "placed natively", ",.0f"),
-    ("least_free", "slots free, least", ".0%"),
-)
-
-
-def measure_backlog(
-    modes: Sequence[Mode],
-    setting: Setting,
-    load: BacklogLoad,
-    rounds: int,
-    json_file: Path,
-    keep: Path | None,
-    profiles: Path | None,
-) -> bool:
-    """Run and show the benchmark; return whether every run came through."""
-    console = Console(stderr=True)
-    folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
-    with console.status("starting") as status:
-        shown = RunProgress(status, partial(_done_of_backlog, load))
-        outcome = run_backlog(modes, setting, load, rounds, folder, json_file, shown.show, profiles)
-    failures = [(each.mode.name, failure) for each in outcome for failure in each.failures]
-    for name, failure in failures:
-        console.print(f"[red]{name}[/]: {failure}", highlight=False)
-    columns = {each.mode.name: each for each in outcome}
-    console_for_tables().print(figures_table(_ROWS, columns, _figure, _ratios(outcome)))
-    if late := behind(outcome):
-        console.print(
-            f"[yellow]{', '.join(late)}[/]: fewer than half of the heartbeats due were handled, so that nodes "
-            "were silent for long and ends of containers came late: no result of "
-            f"{load.nodes:,} nodes with a heartbeat every {load.heartbeat_ms:,} ms; try a longer --heartbeat-ms or "
-            "--warm-s",
-            highlight=False,
-        )
-    console.print(f"Results: {json_file}")
-    if profiles is not None:
-        console.print(f"Profiles: {profiles}")
-    if keep is None and not failures:
-        shutil.rmtree(folder)
-    return not failures
-
-
-def _figure(rates: ModeRates, name: str) -> float | None:
-    return rates.median(name) if any(rates.rounds) else None
-
-
-def _ratios(outcome: Sequence[ModeRates]) -> str:
-    best = best_stock(outcome)
-    lines = [f"best stock mode: {best or 'none ran'}; in brackets 95 % intervals over the rounds, if there are several"]
-    for part, whole, figure, what in (
-        ("treadle", best, "containers_per_s", "containers/s"),
-        ("treadle", "floor", "containers_per_s", "containers/s"),
-        ("floor", best, "containers_per_s", "containers/s"),
-        ("treadle", best, "heartbeat_p99_us", "heartbeat p99"),
-        ("treadle", best, "scheduler_cpu_us", "scheduler CPU"),
-        ("observe", "sync", "containers_per_s", "containers/s"),
-        ("observe", "sync", "jvm_cpu_us", "CPU of RM and simulation"),
-    ):
-        value = ratio(outcome, part, whole, figure)
-        if value is not None:
-            lines.append(f"{what}, {part} to {whole}: {value}")
-    return "\n".join(lines)
-
-
 def _done_of_backlog(load: BacklogLoad, seen: Seen) -> str:
     commits = seen.get("commits", {}).get("total", 0)
     if commits:
@@ -155,10 +64,17 @@ def _done_of_backlog(load: BacklogLoad, seen: Seen) -> str:
     return f"{seen.get('nodes', 0):,} of {load.nodes:,} nodes registered"
 
 
+def _done(workload: Workload, seen: Seen) -> str:
+    done, nodes = seen.get("completions", {}).get("total", 0), seen.get("nodes", 0)
+    if done or nodes >= workload.nodes:
+        return f"{done:,} of {workload.containers:,} containers done"
+    return f"{nodes:,} nodes"
+
+
 app = typer.Typer()
 
 _MODES_HELP = (
-    f"One of {', '.join(modes.MODES)}, with --backlog of {', '.join(BACKLOG_MODES)}; may be repeated; all if not given."
+    f"One of {', '.join(MODES)}, with --backlog of {', '.join(BACKLOG_MODES)}; may be repeated; all if not given."
 )
 _OF_BACKLOG = "With --backlog"
 _SIZES: Final = {"jobs": 20, "tasks": 240, "task_ms": 5_000}
@@ -269,13 +185,13 @@ def cluster_command(
             option = min(of_backlog).replace("_", "-")
             raise BenchError(f"--{option} goes with --backlog only; add it, or leave this out")
         workload = Workload(nodes=nodes, seed=seed, **{**_SIZES, **given})
-        chosen = modes.chosen(mode or [])
+        chosen = sls.chosen(mode or [])
     setting = Setting(
         workload=workload,
         class_path=[],
-        java=jars.java_command(),
+        java=sls.java_command(),
         heap_mb=heap_mb_for(workload, heap_mb),
-        sidecar_command=str(jars.sidecar_command(sidecar)),
+        sidecar_command=str(sls.sidecar_command(sidecar)),
         stall_s=stall_allowed_s(stall_s, workload),
         jvm_options=tuple(java_option or ()),
         profile=profile is not None,
@@ -286,15 +202,47 @@ def cluster_command(
         jfr_command(setting.java)
     cluster.write_report(json_file, cluster.report(setting, rounds, []))
     # last, since it may build for a minute
-    setting = replace(setting, class_path=jars.class_path(runtime))
+    setting = replace(setting, class_path=sls.class_path(runtime))
     isolate_if_possible()
-    if isinstance(workload, BacklogLoad):
-        if not measure_backlog(chosen, setting, workload, rounds, json_file, keep, profile):
-            raise typer.Exit(1)
-        return
-    outcome = _run(setting, chosen, rounds, json_file, plot, keep, Console(stderr=True))
-    if any(result.failures for result in outcome):
+    folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
+    console = Console(stderr=True)
+    outcome: Sequence[Rounds[Any]]
+    runs: list[Run] = []
+    with console.status("starting") as status:
+        if isinstance(workload, BacklogLoad):
+            shown = RunProgress(status, partial(_done_of_backlog, workload)).show
+            outcome = run_backlog(chosen, setting, workload, rounds, folder, json_file, shown, profile)
+        else:
+            shown = RunProgress(status, partial(_done, workload)).show
+            outcome, runs = cluster.run_benchmark(chosen, setting, rounds, folder, json_file, shown)
+    _show(outcome, workload, console)
+    console.print(f"Results: {json_file}")
+    for name, place in (("Profiles", profile), ("Plots", plot and ", ".join(map(str, write_plots(plot, runs))))):
+        if place is not None:
+            console.print(f"{name}: {place}")
+    if any(each.failures for each in outcome):
         raise typer.Exit(1)
+    if keep is None:
+        shutil.rmtree(folder)
+
+
+def _show(outcome: Sequence[Rounds[Any]], workload: Workload, console: Console) -> None:
+    """Print what failed, and the figures."""
+    for each in outcome:
+        for failure in each.failures:
+            console.print(f"[red]{each.mode.name}[/]: {failure}", highlight=False)
+    if not isinstance(workload, BacklogLoad):
+        console_for_tables().print(results_table(outcome))
+        return
+    console_for_tables().print(rates_table(outcome))
+    if late := behind(outcome):
+        console.print(
+            f"[yellow]{', '.join(late)}[/]: fewer than half of the heartbeats due were handled, so that nodes "
+            "were silent for long and ends of containers came late: no result of "
+            f"{workload.nodes:,} nodes with a heartbeat every {workload.heartbeat_ms:,} ms; try a longer "
+            "--heartbeat-ms or --warm-s",
+            highlight=False,
+        )
 
 
 def heap_mb_for(workload: Workload, asked_mb: int) -> int:
@@ -314,35 +262,3 @@ def stall_allowed_s(asked_s: float, workload: Workload) -> float:
     if not (math.isfinite(asked_s) and asked_s > 0):
         raise BenchError(f"--stall-s is {asked_s}: it must be above 0")
     return max(asked_s, 3 * workload.task_ms / 1000)
-
-
-def _run(
-    setting: Setting,
-    chosen: list[modes.Mode],
-    rounds: int,
-    json_file: Path,
-    plot: Path | None,
-    keep: Path | None,
-    console: Console,
-) -> list[ModeResult]:
-    folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
-    with console.status("starting") as status:
-        progress = RunProgress(status, partial(_done, setting.workload)).show
-        outcome, runs = cluster.run_benchmark(chosen, setting, rounds, folder, json_file, progress)
-    for result in outcome:
-        for failure in result.failures:
-            console.print(f"[red]{result.mode.name}[/]: {failure}", highlight=False)
-    console_for_tables().print(results_table(outcome, comparison(outcome)))
-    console.print(f"Results: {json_file}")
-    if plot is not None:
-        console.print("Plots: " + ", ".join(map(str, write_plots(plot, runs))))
-    if keep is None and not any(result.failures for result in outcome):
-        shutil.rmtree(folder)
-    return outcome
-
-
-def _done(workload: Workload, seen: Seen) -> str:
-    done, nodes = seen.get("completions", {}).get("total", 0), seen.get("nodes", 0)
-    if done or nodes >= workload.nodes:
-        return f"{done:,} of {workload.containers:,} containers done"
-    return f"{nodes:,} nodes"

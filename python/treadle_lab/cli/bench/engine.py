@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from treadle.cli._console import console_for_tables, say
+from treadle.cli._console import console_for_tables, say, steps
 from treadle.cli._options import KeepGoingOption, check_results, write_json
-
-if TYPE_CHECKING:
-    from treadle.config.settings import Settings
-    from treadle_lab.bench.engine import FirstAnswer
 
 app = typer.Typer()
 
@@ -55,7 +50,6 @@ def engine_command(
     """How many containers a second the engine places, by policy and size of the cluster, and how that grows."""
     from treadle.shipped import ready_made
     from treadle_lab.bench import engine as engine_run
-    from treadle_lab.bench.engine import LARGEST, figures_table, growth_table, measure_memory, write_plots
     from treadle_lab.bench.engine_load import Load
     from treadle_lab.sls.load import BenchError
 
@@ -65,69 +59,57 @@ def engine_command(
     ready = ready_made().values() if policies is None else sorted(policies.glob("*.yaml"))
     found = engine_run.load_policies(policy or ready)
     grid = engine_run.grid_of(nodes, rows, leaves, quick=quick, constrained=constrained)
-    console = Console(stderr=True)
     if constrained:
-        _compare(found, grid, batch, seconds, json_file)
+        with steps() as step:
+            compared = engine_run.compare_constrained(found, grid, batch, seconds, step)
+        console_for_tables().print(engine_run.constrained_table(compared))
+        shown = [asdict(one) | {"ratio": round(one.ratio, 4)} for one in compared]
+        _write(json_file, {"benchmark": "engine", "constrained": shown})
         return
-    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console) as shown:
-        task = shown.add_task("starting", total=None)
-        results = engine_run.run_grid(
-            found, grid, batch, seconds, lambda text: shown.update(task, description=text), keep_going=keep_going
-        )
+    with steps() as step:
+        results = engine_run.run_grid(found, grid, batch, seconds, step, keep_going=keep_going)
         measured = engine_run.figures(results)
-        failed = {result.policy: result for result in results if isinstance(result, engine_run.Failed)}
-        sound = {name: settings for name, settings in found.items() if name not in failed}
-        memory_mb: dict[str, float] = {}
-        for name, settings in sound.items() if memory else ():
-            shown.update(task, description=f"{name}: memory")
-            memory_mb[name] = round(measure_memory(settings, Load(*LARGEST, batch)), 1)
-        answers = _first_answers(sound if snapshot else {}, batch, partial(shown.update, task))
-    tables = console_for_tables()
-    tables.print(figures_table(results))
-    tables.print(growth_table(measured))
-    for result in failed.values():
-        say(console, f"{result.policy} failed: {result.failure}", "red")
-    for name, text in dict.fromkeys((result.policy, text) for result in measured for text in result.warnings):
-        say(console, f"{name}: warning: {text}", "yellow")
+        failed = {result.policy for result in results if isinstance(result, engine_run.Failed)}
+        memory_mb, answers = {}, []
+        for name, settings in ((name, settings) for name, settings in found.items() if name not in failed):
+            if memory:
+                step(f"{name}: memory")
+                memory_mb[name] = round(engine_run.measure_memory(settings, Load(*engine_run.LARGEST, batch)), 1)
+            if snapshot:
+                step(f"{name}: first answers")
+                answers.append(engine_run.measure_first_answer(name, settings, Load(*engine_run.LARGEST, batch)))
+    tables, console = console_for_tables(), Console(stderr=True)
+    tables.print(engine_run.figures_table(results))
+    tables.print(engine_run.growth_table(measured))
+    show_trouble(results, console)
     for name, megabytes in memory_mb.items():
         console.print(f"{name}: {megabytes:,.0f} MB resident with 20,000 nodes and 100,000 rows")
     for answer in answers:
         console.print(str(answer))
-    if json_file is not None:
-        more = {"first_answers": [answer.plain() for answer in answers]}
-        write_json(json_file, engine_run.report(results, memory_mb) | more)
-        console.print(f"Results: {json_file}")
+    more = {"first_answers": [answer.plain() for answer in answers]}
+    _write(json_file, engine_run.report(results, memory_mb) | more)
     if plot is not None:
-        console.print("Plots: " + ", ".join(map(str, write_plots(plot, measured))))
+        console.print("Plots: " + ", ".join(map(str, engine_run.write_plots(plot, measured))))
     if failed:
         raise typer.Exit(1)
 
 
-def _first_answers(found: dict[str, Settings], batch: int, update: Callable[..., None]) -> list[FirstAnswer]:
-    """Measure the first answer under each policy."""
-    from treadle_lab.bench.engine import LARGEST, measure_first_answer
-    from treadle_lab.bench.engine_load import Load
+def show_trouble(results: Sequence[Any], console: Console) -> None:
+    """Print what failed, and what the engine warned of."""
+    from treadle_lab.bench.engine import Failed
 
-    answers = []
-    for name, settings in found.items():
-        update(description=f"{name}: first answers")
-        answers.append(measure_first_answer(name, settings, Load(*LARGEST, batch)))
-    return answers
+    warnings: dict[str, None] = {}
+    for each in results:
+        if isinstance(each, Failed):
+            where = ", ".join(f"{name} {size}" for name, size in each.at.items())
+            say(console, f"{each.policy}, {where}, failed: {each.failure}", "red")
+        else:
+            warnings |= dict.fromkeys(f"{each.policy}: warning: {text}" for text in each.warnings)
+    for text in warnings:
+        say(console, text, "yellow")
 
 
-def _compare(
-    found: dict[str, Settings], grid: list[tuple[int, int, int]], batch: int, seconds: float, json_file: Path | None
-) -> None:
-    """Show how much constrained rows cost."""
-    from dataclasses import asdict
-
-    from treadle_lab.bench import engine as engine_run
-    from treadle_lab.bench.engine import constrained_table
-
-    console = Console(stderr=True)
-    results = engine_run.compare_constrained(found, grid, batch, seconds, partial(say, console))
-    console_for_tables().print(constrained_table(results))
+def _write(json_file: Path | None, document: dict[str, Any]) -> None:
     if json_file is not None:
-        rows = [asdict(one) | {"ratio": round(one.ratio, 4)} for one in results]
-        write_json(json_file, {"benchmark": "engine", "constrained": rows})
-        console.print(f"Results: {json_file}")
+        write_json(json_file, document)
+        Console(stderr=True).print(f"Results: {json_file}")

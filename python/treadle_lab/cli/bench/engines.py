@@ -14,7 +14,6 @@ from rich.table import Table
 from treadle.cli._console import console_for_tables
 from treadle.cli._options import check_results, write_json
 from treadle_lab.bench import engines
-from treadle_lab.bench import engines as engines_run
 from treadle_lab.bench.engines import PacedLoad, Ratio, Side
 from treadle_lab.cli.bench.cluster import RunProgress, Seen, heap_mb_for, stall_allowed_s
 from treadle_lab.sls import load as jars
@@ -64,7 +63,7 @@ def engines_command(
         if sls:
             found, failed = _copies(size, quick, seed, setting, runtime, folder, shown)
         else:
-            plan = engines_run.Plan(load, decision_s, rounds, 1000 * warm_s)
+            plan = engines.Plan(load, decision_s, rounds, 1000 * warm_s)
             found, failed = _beside(plan, setting, runtime, folder, shown)
     if json_file is not None:
         write_json(json_file, found)
@@ -85,17 +84,17 @@ def _ready(setting: Setting, load: Workload, runtime: Path | None) -> Setting:
 
 
 def _beside(
-    plan: engines_run.Plan, setting: Setting, runtime: Path | None, folder: Path, shown: RunProgress
+    plan: engines.Plan, setting: Setting, runtime: Path | None, folder: Path, shown: RunProgress
 ) -> tuple[dict[str, Any], list[str]]:
-    outcome = engines_run.run_engines(plan, _ready(setting, plan.load, runtime), folder, shown.show)
+    outcome = engines.run_engines(plan, _ready(setting, plan.load, runtime), folder, shown.show)
     if outcome.failures:
-        return engines_run.failed_report(plan, outcome), outcome.failures
-    sides, ratios = measured = engines_run.figures(plan, outcome)
+        return engines.failed_report(plan, outcome), outcome.failures
+    sides, ratios = measured = engines.figures(plan, outcome)
     _print_beside(plan, sides, ratios)
-    return engines_run.report(plan, outcome, measured), []
+    return engines.report(plan, outcome, measured), []
 
 
-def _print_beside(plan: engines_run.Plan, sides: list[Side], ratios: dict[str, Ratio]) -> None:
+def _print_beside(plan: engines.Plan, sides: list[Side], ratios: dict[str, Ratio]) -> None:
     out = console_for_tables()
     table = Table(title=f"Short jobs, from ask to first commit; the slow engine decides for {plan.decision_s:g} s")
     for title in ("mode", "runs", "jobs", "p50 ms", "p99 ms", "AMs p99", "tasks p99", "natively", "p99 / alone (95 %)"):

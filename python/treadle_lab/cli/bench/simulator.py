@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from treadle.cli._console import console_for_tables, say
+from treadle.cli._console import console_for_tables, steps
 from treadle.cli._options import KeepGoingOption, check_results, write_json
+from treadle_lab.cli.bench.engine import show_trouble
 
 app = typer.Typer()
 
@@ -39,27 +39,16 @@ def simulator_command(
     register_parts()
     policies = engine_run.load_policies(policy) if policy else {"default": default_settings()}
     sizes = nodes or (simulator_run.QUICK if quick else simulator_run.NODES)
-    console = Console(stderr=True)
-    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console) as shown:
-        task = shown.add_task("starting", total=None)
-        results = simulator_run.run_grid(
-            policies,
-            load or list(simulator_run.LOADS),
-            sizes,
-            lambda text: shown.update(task, description=text),
-            keep_going=keep_going,
-        )
-    measured = simulator_run.figures(results)
-    failed = [result for result in results if isinstance(result, simulator_run.FailedFigures)]
+    with steps() as step:
+        loads = load or list(simulator_run.LOADS)
+        results = simulator_run.run_grid(policies, loads, sizes, step, keep_going=keep_going)
+    console, measured = Console(stderr=True), simulator_run.figures(results)
     console_for_tables(160).print(figures_table(results))
-    for result in failed:
-        say(console, f"{result.policy}, {result.load}, {result.nodes} nodes failed: {result.failure}", "red")
-    for name, text in dict.fromkeys((result.policy, text) for result in measured for text in result.warnings):
-        say(console, f"{name}: warning: {text}", "yellow")
+    show_trouble(results, console)
     if json_file is not None:
         write_json(json_file, simulator_run.report(results))
         console.print(f"Results: {json_file}")
     if plot is not None:
         console.print(f"Plot: {write_plot(plot, measured)}")
-    if failed:
+    if len(measured) < len(results):
         raise typer.Exit(1)

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from treadle.cli._console import console_for_tables, counted_progress, say
+from treadle.cli._console import console_for_tables, say
 from treadle.cli._options import check_results, write_json, writing
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
+    Places,
     ProcessesOption,
     SimulatorKind,
     candidates_of,
-    compiling_task,
-    going_on,
     part_range,
-    playing,
-    show_shortfalls,
+    play_draws,
+    simulating,
     with_options,
 )
 from treadle_lab.papers.graphene import paper
@@ -139,7 +138,8 @@ def graphene(
                 "--scheme, --cache, --json and --folder"
             )
         draws = range(first_seed, first_seed + count)
-        _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, scheme, place, cache, json_file, console)
+        places = Places(place, cache, json_file)
+        _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, scheme, places, console)
         return
     if place is not None or nodes is not None:
         raise UserError("--folder and --nodes are for --on sls; leave them out")
@@ -151,8 +151,7 @@ def graphene(
     used = part_range("--usage", usage)
     sizes = Sizes(jobs, load, tick_ms, alone, sweep_jobs, parts, _schemes(scheme), variation, used)
     draws = range(first_seed, first_seed + count)
-    with going_on(console, cache):
-        outcomes, offline, swept = _run(folder, sizes, draws, quick, Asked(cache, processes), console)
+    outcomes, offline, swept = _run(folder, sizes, draws, quick, Asked(cache, processes), console)
     report = report_of(outcomes, offline, swept)
     _print(report, console)
     if json_file is not None:
@@ -174,27 +173,20 @@ def _size_on_sls(jobs: int | None, nodes: int | None, load: float | None, quick:
     return Size(jobs or usual.jobs, nodes or usual.nodes, load or usual.load)
 
 
-def _on_sls(
-    size: Size,
-    seeds: range,
-    wanted: list[str] | None,
-    folder: Path | None,
-    cache: Path | None,
-    json_file: Path | None,
-    console: Console,
-) -> None:
+def _on_sls(size: Size, seeds: range, wanted: list[str] | None, places: Places, console: Console) -> None:
     """Play draws on the testbed."""
-    from treadle_lab.docs.tables import show_tables
-    from treadle_lab.papers.graphene.sls import SCHEMES, STOCK, document, run_draw, shortfalls
+    from treadle_lab.papers.graphene.sls import SCHEMES, STOCK, document, run_draw
 
-    names, draws = _known(wanted, [scheme.name for scheme in SCHEMES]) | {STOCK}, []
-    with playing(console, "graphene", folder, cache) as player:
-        for turn, seed in enumerate(seeds):
-            draws.append(run_draw(seed, size, names, turn, player))
-            if json_file is not None:
-                write_json(json_file, document(draws, size))
-    show_tables(document(draws, size), ("graphene-testbed", "testbed-pace"), console)
-    show_shortfalls(shortfalls(draws), console)
+    names = _known(wanted, [scheme.name for scheme in SCHEMES]) | {STOCK}
+    play_draws(
+        "graphene",
+        seeds,
+        places,
+        lambda turn, seed, player: run_draw(seed, size, names, turn, player),
+        lambda draws: document(draws, size),
+        ("graphene-testbed",),
+        console,
+    )
 
 
 def _tpch(given: Path | None, generated: bool, console: Console) -> Path | None:
@@ -230,29 +222,19 @@ def _run(
 ) -> tuple[list[Outcome], Offline | None, dict[tuple[float, float], Offline]]:
     """Run the online parts of each seed, then the offline one."""
     from treadle.planner.graphene import warm_up as warm_up_planner
-    from treadle.simulator.simulation import warm_up
     from treadle_lab.papers.graphene.experiment import run_seeds
     from treadle_lab.papers.graphene.jobs import GRAPHENE
     from treadle_lab.papers.graphene.simulations import compare_offline, sweep_offline
 
-    with counted_progress() as bar:
-        task = compiling_task(bar)
-
-        def show(title: str, done: int, total: int) -> None:
-            bar.update(task, description=title, completed=done, total=total)
-
-        def progress(done: float, total: int) -> None:
-            bar.update(task, description="seeds", completed=round(done, 2), total=total)
-
-        warm_up(GRAPHENE.settings(0))
+    with simulating(console, asked.cache, [GRAPHENE.settings(0)]) as progress:
         warm_up_planner()
         outcomes = run_seeds(tpch, sizes, seeds, asked, progress)
         if Part.OFFLINE not in sizes.parts:
             return outcomes, None, {}
         first = seeds[0]
         dags = range(first, first + (QUICK_DAGS if quick else DAGS))
-        offline = compare_offline(dags, schedules=100 if quick else 400, progress=show)
-        swept = sweep_offline(range(first, first + (1 if quick else 5)), 50 if quick else 200, show)
+        offline = compare_offline(dags, schedules=100 if quick else 400, progress=progress)
+        swept = sweep_offline(range(first, first + (1 if quick else 5)), 50 if quick else 200, progress)
     return outcomes, offline, swept
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,14 +16,18 @@ from treadle.cli._options import check_results, write_json
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
+    Places,
     ProcessesOption,
     SimulatorKind,
     isolate_if_possible,
-    playing,
-    show_shortfalls,
+    play_draws,
     simulating,
 )
 from treadle_lab.minicluster.settings import build_folder
+
+if TYPE_CHECKING:
+    from treadle_lab.harness.runs import Asked
+    from treadle_lab.papers.hdrf.facebook import Comparison
 
 app = typer.Typer()
 
@@ -90,13 +94,14 @@ def hdrf(
         if processes:
             raise UserError("--processes: --on sls plays one run after the other; leave it out")
         check_results(json_file, None)
-        _on_sls(json_file, seeds or SEEDS_ON_SLS, sample, cache, folder)
+        _on_sls(seeds or SEEDS_ON_SLS, sample, Places(folder, cache, json_file))
         return
     if section is not Section.TESTS:
         _refuse("5.1", test=test, plot=plot, step_s=step_s, task_s=task_s, folder=folder)
         check_results(json_file, None)
-        run = _compare if section is Section.COMPARISON else _slots
-        run(json_file, seeds or SEEDS, sample, cache, processes)
+        from treadle_lab.harness.runs import Asked
+
+        _simulate(section, json_file, seeds or SEEDS, sample, Asked(cache, processes))
         return
     _refuse(SIMULATED, seeds=seeds, sample=sample, cache=cache, processes=processes or None)
     _run_tests(test, json_file, plot, step_s or STEP_S, task_s or TASK_S, folder)
@@ -114,70 +119,74 @@ def _refuse(other: str, **options: object) -> None:
             raise UserError(f"{option}: is of --section {other}; leave it out, or give that section")
 
 
-def _compare(json_file: Path | None, seeds: int, sample: Path | None, cache: Path | None, processes: int) -> None:
-    """Run section 5.2."""
+def _simulate(section: Section, json_file: Path | None, seeds: int, sample: Path | None, asked: Asked) -> None:
+    """Run section 5.2 or 5.3 in the simulator."""
+    from treadle_lab.harness.runs import run_all
+    from treadle_lab.papers.hdrf import facebook, slots
+
+    console = console_for_tables(150 if section is Section.COMPARISON else 170)
+    file, numbers = _sample(sample, console), range(1, seeds + 1)
+    if section is Section.COMPARISON:
+        found = _compared(file, numbers, facebook.SCHEMES, asked, console).as_json()
+        _show(OF_COMPARISON, found, seeds, json_file, console)
+        return
+    runs = [slots.SlotRun(file, scheme, seed) for seed in numbers for scheme in slots.SCHEMES]
+    with simulating(console, asked.cache, [facebook.settings_of(facebook.HDRF)]) as progress:
+        shown = slots.Slots(runs, run_all(runs, slots.run_slots, asked, progress))
+    _show(("hdrf-slots",), shown.as_json(), seeds, json_file, console)
+
+
+def _sample(given: Path | None, console: Console) -> Path:
     from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
-    from treadle_lab.harness.runs import Asked, run_all
-    from treadle_lab.papers.hdrf.facebook import SCHEMES, Comparison, SchemeRun, run_scheme, settings_of
 
-    console = console_for_tables(150)
-    file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
-    tasks = [SchemeRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SCHEMES]
-    with simulating(console, cache, [settings_of(scheme) for scheme in SCHEMES]) as progress:
-        results = run_all(tasks, run_scheme, Asked(cache, processes), progress)
-        found = Comparison([(task.scheme, task.seed) for task in tasks], results)
-    _show(OF_COMPARISON, found.as_json(), seeds, json_file, console)
+    return given_or_found(given, FACEBOOK_2010, partial(say, console))
 
 
-def _on_sls(json_file: Path | None, seeds: int, sample: Path | None, cache: Path | None, folder: Path | None) -> None:
-    """Play section 5.2 on the testbed, beside what the simulator makes of the same draws."""
-    from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
-    from treadle_lab.harness.runs import Asked, run_all
+def _compared(file: Path, seeds: range, schemes: Collection[str], asked: Asked, console: Console) -> Comparison:
+    from treadle_lab.harness.runs import run_all
     from treadle_lab.papers.hdrf.facebook import Comparison, SchemeRun, run_scheme, settings_of
+
+    tasks = [SchemeRun(file, scheme, seed) for seed in seeds for scheme in schemes]
+    with simulating(console, asked.cache, [settings_of(scheme) for scheme in schemes]) as progress:
+        results = run_all(tasks, run_scheme, asked, progress)
+    return Comparison([(task.scheme, task.seed) for task in tasks], results)
+
+
+def _on_sls(seeds: int, sample: Path | None, places: Places) -> None:
+    """Play section 5.2 on the testbed, beside what the simulator makes of the same draws."""
+    from treadle_lab.harness.runs import Asked
     from treadle_lab.papers.hdrf.sls import SIMULATED as BESIDE
     from treadle_lab.papers.hdrf.sls import PlayedComparison, run_draw
 
-    console = console_for_tables(150)
-    file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
-    tasks = [SchemeRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in BESIDE.values()]
-    with simulating(console, cache, [settings_of(scheme) for scheme in BESIDE.values()]) as progress:
-        results = run_all(tasks, run_scheme, Asked(cache, 1), progress)
-    draws = []
-    with playing(console, "hdrf", folder, cache) as player:
-        for turn, seed in enumerate(range(1, seeds + 1)):
-            draws.append(run_draw(file, seed, turn, player))
-            runs = [(task.scheme, task.seed) for task in tasks if task.seed <= seed]
-            found = PlayedComparison(draws, Comparison(runs, results[: len(runs)]))
-            if json_file is not None:
-                write_json(json_file, found.as_json())
-    _show((*OF_COMPARISON, "testbed-pace"), found.as_json(), seeds, json_file, console)
-    show_shortfalls(found.shortfalls(), console)
-
-
-def _slots(json_file: Path | None, seeds: int, sample: Path | None, cache: Path | None, processes: int) -> None:
-    """Run section 5.3."""
-    from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
-    from treadle_lab.harness.runs import Asked, run_all
-    from treadle_lab.papers.hdrf.facebook import HDRF, settings_of
-    from treadle_lab.papers.hdrf.slots import SCHEMES, SlotRun, Slots, run_slots
-
-    console = console_for_tables(170)
-    file = given_or_found(sample, FACEBOOK_2010, partial(say, console))
-    runs = [SlotRun(file, scheme, seed) for seed in range(1, seeds + 1) for scheme in SCHEMES]
-    with simulating(console, cache, [settings_of(HDRF)]) as progress:
-        found = Slots(runs, run_all(runs, run_slots, Asked(cache, processes), progress))
-    _show(("hdrf-slots",), found.as_json(), seeds, json_file, console)
+    console, numbers = console_for_tables(150), range(1, seeds + 1)
+    file = _sample(sample, console)
+    simulated = _compared(file, numbers, BESIDE.values(), Asked(places.cache, 1), console)
+    play_draws(
+        "hdrf",
+        numbers,
+        places,
+        lambda turn, seed, player: run_draw(file, seed, turn, player),
+        lambda draws: PlayedComparison(draws, simulated.of(draw.seed for draw in draws)).as_json(),
+        OF_COMPARISON,
+        console,
+    )
+    _say_seeds(seeds, console)
 
 
 def _show(tables: Sequence[str], figures: dict[str, Any], seeds: int, json_file: Path | None, console: Console) -> None:
-    from treadle.simulate.comparison import FEW
     from treadle_lab.docs.tables import show_tables
 
     show_tables(figures, tables, console)
-    few = f"; use at least {FEW} seeds" if seeds < FEW else ""
-    say(console, f"seeds 1 to {seeds}; 95 % intervals over seeds by Student's t{few}")
+    _say_seeds(seeds, console)
     if json_file is not None:
         write_json(json_file, figures)
+
+
+def _say_seeds(seeds: int, console: Console) -> None:
+    from treadle.simulate.comparison import FEW
+
+    few = f"; use at least {FEW} seeds" if seeds < FEW else ""
+    say(console, f"seeds 1 to {seeds}; 95 % intervals over seeds by Student's t{few}")
 
 
 def _run_tests(
@@ -192,7 +201,7 @@ def _run_tests(
     from treadle_lab.docs.tables import show_tables
     from treadle_lab.minicluster import Scheduler
     from treadle_lab.minicluster.processes import saying, terminable
-    from treadle_lab.papers.hdrf.paper_tests import TESTS, Run, Settings, document, off, run_test
+    from treadle_lab.papers.hdrf.paper_tests import TESTS, Run, Settings, document, off, plot_test, run_test
 
     names = [name.upper() for name in test or TESTS]
     for name in names:
@@ -218,8 +227,6 @@ def _run_tests(
                 for leaf, amount in off(step, tasks).items()
             ]
             if plot is not None:
-                from treadle_lab.papers.hdrf.paper_tests import plot_test  # only here: matplotlib is an extra
-
                 plot_test(one, own, plot / f"hdrf-test-{one.name.lower()}.png")
             if json_file is not None:
                 write_json(json_file, document(chosen[: chosen.index(one) + 1], runs))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -14,13 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from treadle.cli._console import console_for_tables, counted_progress, say
+from treadle.cli._console import console_for_tables, say
 from treadle.cli._options import check_results, check_writable, write_json, writing
 from treadle.errors import UserError
-from treadle_lab.cli._experiments import compiling_task
+from treadle_lab.cli._experiments import simulating
 
 if TYPE_CHECKING:
-    from treadle_lab.models.kernels import Progress
     from treadle_lab.papers.omega.comparison import Comparison
     from treadle_lab.papers.omega.figures import Report
     from treadle_lab.papers.omega.points import GoogleDay, Point, Run
@@ -199,7 +197,7 @@ def _run_points(console: Console, points: list[Point], seeds: range, google: Goo
 
     if not points:
         return []
-    with _progress(console, "simulated days") as progress:
+    with simulating(console, None, what="simulated days") as progress:
         return run_points(points, seeds, progress, google or REFERENCE_DAY)
 
 
@@ -210,16 +208,8 @@ def _run_specialist(
 
     if jobs is None:
         return []
-    with _progress(console, "days with a scheduler for MapReduce") as progress:
+    with simulating(console, None, what="days with a scheduler for MapReduce") as progress:
         return run_specialist(*jobs, seeds, progress)
-
-
-@contextmanager
-def _progress(console: Console, what: str) -> Iterator[Progress]:
-    """Show how far runs are."""
-    with counted_progress("runs") as bar:
-        task = compiling_task(bar)
-        yield lambda done, total: bar.update(task, description=what, completed=done, total=total)
 
 
 def _show(console: Console, report: Report) -> None:

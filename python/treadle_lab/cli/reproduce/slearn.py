@@ -15,16 +15,16 @@ from treadle.cli._options import check_results, write_json, writing
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
+    Places,
     ProcessesOption,
     SimulatorKind,
     levels_of,
     number_of,
-    playing,
-    show_shortfalls,
+    play_draws,
     simulating,
     with_options,
 )
-from treadle_lab.papers.slearn.paper import DAGS, JOBS, LOAD, NODES
+from treadle_lab.papers.slearn.paper import DAGS, JOBS, LOAD, NODES, OF_DAGS, OF_JOBS
 
 if TYPE_CHECKING:
     from treadle_lab.harness.runs import Asked
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from treadle_lab.papers.slearn.figures import Report
     from treadle_lab.papers.slearn.schemes import Scheme
     from treadle_lab.papers.slearn.trace import Choices, Source, Unseen
+    from treadle_lab.sls.play import Player
 
 app = typer.Typer()
 
@@ -120,7 +121,6 @@ def slearn(
     from treadle_lab.harness.runs import Asked
     from treadle_lab.papers.slearn.experiment import Draws  # only here: it imports numba
     from treadle_lab.papers.slearn.figures import report_of
-    from treadle_lab.papers.slearn.paper import OF_DAGS, OF_JOBS
 
     check_results(json_file, plot)
     seeds = 1 if quick else seeds
@@ -135,7 +135,7 @@ def slearn(
         if len(choices) > 1:
             raise UserError("--on sls plays one --load at a time")
         source = _source_on_sls(given_or_found(trace, GOOGLE, partial(say, console)), jobs, nodes, first, quick)
-        _on_sls(source, wanted, nodes, scheme, (place, cache, json_file))
+        _on_sls(source, wanted, nodes, scheme, Places(place, cache, json_file))
         return
     if place is not None:
         raise UserError("--folder is for --on sls, whose logs go there; leave it out")
@@ -222,27 +222,18 @@ def _show(
         write_json(json_file, sweep_json(reports) if several else next(iter(reports.values())).as_json())
 
 
-def _on_sls(
-    source: Source,
-    seeds: range,
-    nodes: int,
-    schemes: list[str] | None,
-    files: tuple[Path | None, Path | None, Path | None],
-) -> None:
-    """Play draws on the testbed; ``files`` are the folder of logs, that of runs that are kept, and the one for JSON."""
-    from treadle_lab.docs.tables import show_tables
-    from treadle_lab.papers.slearn.sls import NAMES, document, run_draw, shortfalls
+def _on_sls(source: Source, seeds: range, nodes: int, schemes: list[str] | None, places: Places) -> None:
+    """Play draws on the testbed."""
+    from treadle_lab.papers.slearn.sls import NAMES, Draw, document, run_draw
 
-    folder, cache, json_file = files
-    console, wanted, draws = console_for_tables(140), _names(NAMES, schemes), []
-    with playing(console, "slearn", folder, cache) as player:
-        for turn, seed in enumerate(seeds):
-            player.say(f"seed {seed}: reading the trace")
-            draws.append(run_draw(source.draw(seed), nodes, wanted, turn, player))
-            if json_file is not None:
-                write_json(json_file, document(draws, nodes))
-    show_tables(document(draws, nodes), ("slearn-testbed", "testbed-pace"), console)
-    show_shortfalls(shortfalls(draws), console)
+    wanted = _names(NAMES, schemes)
+
+    def play(turn: int, seed: int, player: Player) -> Draw:
+        player.say(f"seed {seed}: reading the trace")
+        return run_draw(source.draw(seed), nodes, wanted, turn, player)
+
+    console = console_for_tables(140)
+    play_draws("slearn", seeds, places, play, lambda draws: document(draws, nodes), ("slearn-testbed",), console)
 
 
 def _print(report: Report, console: Console) -> None:

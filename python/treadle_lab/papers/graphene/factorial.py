@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from treadle.dag.dag import Dag
-from treadle.workload.job import Workload
+from treadle.simulate.comparison import Interval, interval_of
 from treadle_lab.harness.runs import Asked, run_all
 from treadle_lab.papers.graphene import paper
 from treadle_lab.papers.graphene.jobs import (
@@ -27,24 +25,19 @@ from treadle_lab.papers.graphene.jobs import (
     Mix,
     Scheme,
     Variation,
-    arrivals,
-    at_once,
-    generated,
-    misjudged,
-    tpch_shaped,
 )
 from treadle_lab.papers.graphene.simulations import (
-    Plans,
+    Draw,
     Result,
-    document_of,
+    SchemeRun,
     gaps_percent,
-    key_of,
+    mean_shorter,
+    median_shorter,
     result_of,
-    run_scheme,
-    scenario_of,
-    shorter_percent,
+    run_one,
+    throughput_higher,
 )
-from treadle_lab.rows import Interval, interval_of
+from treadle_lab.rows import plain
 
 NAMED: Final = {scheme.name: scheme for scheme in SCHEMES}
 COUNTED: Final = "counted"
@@ -80,13 +73,6 @@ class Point:
     usage: tuple[float, float]
     """What part of the network and disk that they ask for tasks use. Overbooking is right for one of them alone."""
 
-    @property
-    def title(self) -> str:
-        """What it is called."""
-        off = f", durations off {self.wrong:g} times" if self.wrong > 1.0 else ""
-        used = f"{shown_range(self.usage)} of peaks used"
-        return f"{self.workload}, {self.size}, load {self.load:g}, {self.tick_ms} ms, {used}{off}"
-
 
 def shown_range(part: tuple[float, float]) -> str:
     """Return a range as the command takes it: 0.5..0.7."""
@@ -120,32 +106,6 @@ class Levels:
             yield Variation(srpt_weight=weight, candidates=candidates, overbook=overbook)
 
 
-@dataclass(frozen=True)
-class FactorialRun:
-    """A simulation."""
-
-    point: Point
-    scheme: Scheme
-    """As it was varied."""
-    batch: bool
-    """All jobs at once: throughput."""
-    seed: int
-    tpch: Path | None
-
-    @property
-    def title(self) -> str:
-        """What it is called when it fails."""
-        return f"{self.point.title}, {self.scheme.title}, {'at once, ' if self.batch else ''}seed {self.seed}"
-
-    @cached_property
-    def key(self) -> str:
-        """The digest of all that its result depends on."""
-        jobs, believed = _jobs(self)
-        mix, scheme = _mix(self.point), self.scheme
-        scenario = scenario_of(mix, scheme, tick_ms=self.point.tick_ms)
-        return key_of(f"{self.seed}-{scheme.name}", jobs, believed, scenario, scheme.settings(self.seed))
-
-
 @dataclass(frozen=True, slots=True)
 class Found:
     """Results of a scheme at a point, by seed."""
@@ -163,31 +123,9 @@ def _mix(point: Point) -> Mix:
     return replace(mix, one_to_one_share=ONE_TO_ONE, resources=PRODUCTION) if point.workload == "production" else mix
 
 
-@lru_cache(maxsize=64)
-def _drawn(point: Point, seed: int, tpch: Path | None) -> Workload:
-    mix = _mix(point)
-    if point.workload == "tpch":
-        assert tpch is not None  # the command has looked
-        return arrivals(tpch_shaped(tpch, mix), mix, seed, point.size.jobs, point.load)
-    return arrivals(generated(mix), mix, seed, point.size.jobs, point.load)
-
-
-def _jobs(run: FactorialRun) -> tuple[Workload, list[Dag | None] | None]:
-    """Return a run's jobs, and what is believed of them."""
-    jobs = _drawn(replace(run.point, tick_ms=1, wrong=1.0), run.seed, run.tpch)
-    jobs = at_once(jobs) if run.batch else jobs
-    return jobs, misjudged(jobs, run.point.wrong, run.seed) if run.point.wrong > 1.0 else None
-
-
-_PLANS: Final[Plans] = {}
-"""Made by this process."""
-
-
-def _run(run: FactorialRun) -> dict[str, Any]:
-    jobs, believed = _jobs(run)
-    mix, tick_ms = _mix(run.point), run.point.tick_ms
-    result = run_scheme(jobs, run.scheme, mix, run.seed, believed=believed, plans=_PLANS, tick_ms=tick_ms)
-    return document_of(result)
+def _draw(point: Point, seed: int, tpch: Path | None, *, batch: bool) -> Draw:
+    folder = tpch if point.workload == "tpch" else None
+    return Draw(_mix(point), seed, point.size.jobs, point.load, batch=batch, tpch=folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +172,14 @@ def run_factorial(wanted: Wanted, asked: Asked, progress: Callable[[float, int],
     """
     cells = wanted.cells()
     runs = [  # those of a draw together, so that a process plans a job once
-        FactorialRun(point, scheme, batch, seed, wanted.tpch)
+        SchemeRun(_draw(point, seed, wanted.tpch, batch=batch), scheme, point.tick_ms, point.wrong)
         for seed in wanted.seeds
         for point, scheme, _ in cells
         for batch in wanted.kinds
     ]
     online: list[list[Result]] = [[] for _ in cells]
     batches: list[list[Result]] = [[] for _ in cells]
-    results = iter(run_all(runs, _run, asked, progress))
+    results = iter(run_all(runs, run_one, asked, progress))
     for _ in wanted.seeds:
         for at in range(len(cells)):
             for batch in wanted.kinds:
@@ -276,8 +214,6 @@ class Row:
 
     factors: dict[str, Any]
     """The level of each of `FACTORS`; None where it does not concern the scheme."""
-    title: str
-    """The point's."""
     scheme: str
     times_s: dict[str, Interval]
     """median, mean, batch (the makespan of all jobs at once): those that were run."""
@@ -320,34 +256,22 @@ def _row(found: Sequence[Found], own: Found) -> Row:
         if base is None or base is own:
             continue
         if own.online:
-            by_seed["median_shorter"][name] = _each(own.online, base.online, _median_shorter)
-            by_seed["mean_shorter"][name] = _each(own.online, base.online, _mean_shorter)
+            by_seed["median_shorter"][name] = _each(own.online, base.online, median_shorter)
+            by_seed["mean_shorter"][name] = _each(own.online, base.online, mean_shorter)
             gaps = np.concatenate(
                 [gaps_percent(ours, theirs) for ours, theirs in zip(own.online, base.online, strict=True)]
             )
             gains[name] = {f"p{part}": float(np.percentile(gaps, part)) for part in PERCENTILES}
         if own.batch:
-            by_seed["throughput_higher"][name] = _each(own.batch, base.batch, _higher)
+            by_seed["throughput_higher"][name] = _each(own.batch, base.batch, throughput_higher)
     point = own.point
     given = {"workload": point.workload, "size": str(point.size), "load": point.load}
     given |= {"tick_ms": point.tick_ms, "wrong": point.wrong, "usage": shown_range(point.usage)}
-    return Row({**given, **plain_variation(own.variation)}, point.title, own.scheme, times, by_seed, gains)
+    return Row({**given, **plain_variation(own.variation)}, own.scheme, times, by_seed, gains)
 
 
 def _each(ours: Sequence[Result], theirs: Sequence[Result], figure: Callable[[Result, Result], float]) -> list[float]:
     return [figure(mine, other) for mine, other in zip(ours, theirs, strict=True)]
-
-
-def _median_shorter(ours: Result, base: Result) -> float:
-    return shorter_percent(ours.median_s, base.median_s)
-
-
-def _mean_shorter(ours: Result, base: Result) -> float:
-    return shorter_percent(ours.mean_s, base.mean_s)
-
-
-def _higher(ours: Result, base: Result) -> float:
-    return 100.0 * (base.makespan_ms / ours.makespan_ms - 1.0)
 
 
 def effects_of(rows: Sequence[Row], scheme: str) -> dict[str, dict[str, dict[str, dict[str, Interval]]]]:
@@ -384,16 +308,10 @@ def as_json(wanted: Wanted, rows: Sequence[Row]) -> dict[str, Any]:
         "seeds": list(wanted.seeds),
         "factors": list(FACTORS),
         "rows": [row.as_json() for row in rows],
-        "effects": _plain(effects),
+        "effects": plain(effects),
         "paper": {
             "median_shorter": paper.MEDIAN_SHORTER_PERCENT,
             "throughput_higher": paper.THROUGHPUT_HIGHER_PERCENT,
             "half_of_jobs_shorter": paper.HALF_SHORTER_PERCENT,
         },
     }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Interval):
-        return value.as_json()
-    return {str(key): _plain(each) for key, each in value.items()}

@@ -9,12 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from treadle.simulate.comparison import Interval, interval_of
 from treadle_lab.papers.graphene import paper
-from treadle_lab.papers.graphene.experiment import Outcome
-from treadle_lab.papers.graphene.jobs import BASELINES
-from treadle_lab.papers.graphene.simulations import BatchBounds, Offline, Result, gaps_percent, shorter_percent
+from treadle_lab.papers.graphene.experiment import Outcome, point_name
+from treadle_lab.papers.graphene.jobs import BASELINES, higher_percent
+from treadle_lab.papers.graphene.simulations import (
+    BatchBounds,
+    Offline,
+    Result,
+    gaps_percent,
+    mean_shorter,
+    median_shorter,
+    throughput_higher,
+)
 from treadle_lab.plots import Line, Panel, panels, share_up_to
-from treadle_lab.rows import Interval, interval_of
+from treadle_lab.rows import plain
 
 Table = dict[str, dict[str, Interval]]
 PERCENTILES = (50, 75, 90, 100)
@@ -44,7 +53,7 @@ class Report:
     throughput_higher: dict[str, Table]
     """By baseline, workload and scheme: the throughput of a batch, by how many percent it is higher."""
     throughput_possible: dict[str, Table]
-    """By baseline, workload and `graphene_bounds.BatchBounds`: by how many percent the throughput of such a makespan is
+    """By baseline, workload and `simulations.BatchBounds`: by how many percent the throughput of such a makespan is
     higher. The bound of work or path holds for any scheduler, the planner's for those that give nothing out twice; one
     plan for all jobs can be reached by who knows them."""
     two_queues_longer: dict[str, Interval]
@@ -67,7 +76,7 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it as JSON takes it: intervals have mean, low and high; the paper's figures beside them."""
-        found = {name: _plain(getattr(self, name)) for name in self.__slots__}
+        found = {name: plain(getattr(self, name)) for name in self.__slots__}
         found["paper"] = {
             "median_shorter": paper.MEDIAN_SHORTER_PERCENT,
             "throughput_higher": paper.THROUGHPUT_HIGHER_PERCENT,
@@ -75,14 +84,6 @@ class Report:
             "lost": list(paper.LOST),
         }
         return found
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Interval):
-        return {name: each if np.isfinite(each) else None for name, each in value.as_json().items()}
-    if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
-    return list(value) if isinstance(value, tuple) else value
 
 
 def report_of(
@@ -93,35 +94,22 @@ def report_of(
     return Report(
         seeds=tuple(outcome.seed for outcome in outcomes),
         median_s=_table([outcome.online for outcome in outcomes], "bfs", lambda ours, _: ours.median_s),
-        median_shorter=_against([outcome.online for outcome in outcomes], _median_shorter),
-        mean_shorter=_against(
-            [outcome.online for outcome in outcomes], lambda ours, base: shorter_percent(ours.mean_s, base.mean_s)
-        ),
+        median_shorter=_against([outcome.online for outcome in outcomes], median_shorter),
+        mean_shorter=_against([outcome.online for outcome in outcomes], mean_shorter),
         gap_median=_against(
             [outcome.online for outcome in outcomes], lambda ours, base: float(np.median(gaps_percent(ours, base)))
         ),
         batch_s=_table([outcome.batch for outcome in outcomes], "bfs", lambda ours, _: ours.makespan_ms / 1000.0),
-        throughput_higher=_against(
-            [outcome.batch for outcome in outcomes],
-            lambda ours, base: _higher_percent(ours.makespan_ms, base.makespan_ms),
-        ),
+        throughput_higher=_against([outcome.batch for outcome in outcomes], throughput_higher),
         throughput_possible=_possible(outcomes),
         two_queues_longer=_two_queues(outcomes),
         jain=_jain(outcomes),
         wrong_shorter={
-            name: interval_of(
-                [
-                    shorter_percent(outcome.wrong[name].median_s, outcome.one_queue["bfs"].median_s)
-                    for outcome in outcomes
-                ]
-            )
+            name: interval_of([median_shorter(outcome.wrong[name], outcome.one_queue["bfs"]) for outcome in outcomes])
             for name in outcomes[0].wrong
         },
         alone=_alone(outcomes),
-        sweep_shorter=_against(
-            [{point_name(point): table for point, table in outcome.sweep.items()} for outcome in outcomes],
-            _median_shorter,
-        ),
+        sweep_shorter=_against([outcome.sweep for outcome in outcomes], median_shorter),
         offline_over_bound={name: spread(offline.over_bound(name)) for name in makespans if offline},
         offline_shorter={name: spread(offline.shorter_percent(name)) for name in makespans if offline},
         offline_sweep={
@@ -129,11 +117,6 @@ def report_of(
         },
         wall_s=sum(outcome.wall_s for outcome in outcomes),
     )
-
-
-def point_name(point: tuple[float, float]) -> str:
-    """Return what a point of the generator's range is called."""
-    return f"long {point[0]:g}, fragmenting {point[1]:g}"
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
@@ -148,15 +131,6 @@ Measure = Callable[[Result, Result], float]
 """Of a scheme's result, and that of what it is compared with."""
 
 
-def _median_shorter(ours: Result, base: Result) -> float:
-    return shorter_percent(ours.median_s, base.median_s)
-
-
-def _higher_percent(ours_ms: int, theirs_ms: int) -> float:
-    """Return by how many percent throughput is higher when the same work takes another time."""
-    return 100.0 * (theirs_ms / ours_ms - 1.0)
-
-
 def _possible(outcomes: Sequence[Outcome]) -> dict[str, Table]:
     """Return how much higher throughput could be, by baseline, workload and the bound that shows it."""
     bounds: dict[str, Callable[[BatchBounds], int]] = {
@@ -168,7 +142,7 @@ def _possible(outcomes: Sequence[Outcome]) -> dict[str, Table]:
 
     def possible(base: str, workload: str, bound: Callable[[BatchBounds], int]) -> Interval:
         pairs = [(bound(each.batch_bounds[workload]), each.batch[workload][base].makespan_ms) for each in outcomes]
-        return interval_of([_higher_percent(least_ms, took_ms) for least_ms, took_ms in pairs])
+        return interval_of([higher_percent(least_ms, took_ms) for least_ms, took_ms in pairs])
 
     known = next(iter(outcomes[0].batch.values()), {})
     return {

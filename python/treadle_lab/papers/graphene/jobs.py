@@ -133,6 +133,16 @@ def _misjudged(job: Job, factor: float, random: np.random.Generator) -> Dag:
     )
 
 
+def shorter_percent(ours: float, theirs: float) -> float:
+    """Return by how much a time is shorter than another, in percent of that."""
+    return 100.0 * (1.0 - ours / theirs)
+
+
+def higher_percent(ours_ms: int, theirs_ms: int) -> float:
+    """Return by how many percent throughput is higher when the same work takes another time."""
+    return 100.0 * (theirs_ms / ours_ms - 1.0)
+
+
 SCHEDULES: Final = 50
 """Candidate schedules of a plan."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import accumulate
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,10 +24,22 @@ from treadle.planner.problem import compile_problem
 from treadle.simulator.feed import planned_machines
 from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import SimulatedRun, Simulation
-from treadle.sweep.runs import Kept, result_bytes
-from treadle.workload.job import Workload
+from treadle.workload.generate import Shape as JobShape
+from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle_lab.harness.runs import digest_of, run_to_the_end
-from treadle_lab.papers.graphene.jobs import OVERBOOKABLE, Mix, Scheme
+from treadle_lab.models.kernels import Progress
+from treadle_lab.papers.graphene.jobs import (
+    OVERBOOKABLE,
+    Mix,
+    Scheme,
+    arrivals,
+    at_once,
+    generated,
+    higher_percent,
+    misjudged,
+    shorter_percent,
+    tpch_shaped,
+)
 
 SCHEDULES: Final = 50
 """Candidate schedules of the plan for all jobs."""
@@ -93,9 +106,6 @@ ALGORITHMS: Final = ("graphene", "graphene-paper", *baselines.NAMES)
 SHARES: Final = (0.0, 0.25, 0.5, 0.75)
 """Of long small stages, and of fragmenting ones: the range of the generator's parameters."""
 
-Progress = Callable[[str, int, int], None]
-"""Called with (what runs, how much is done, of how much) now and then."""
-
 
 @dataclass(frozen=True, slots=True)
 class Offline:
@@ -110,8 +120,7 @@ class Offline:
 
     def shorter_percent(self, algorithm: str, than: str = "bfs") -> list[float]:
         """Return by how much each DAG is shorter than by another algorithm, in percent of that."""
-        pairs = zip(self.makespans[algorithm], self.makespans[than], strict=True)
-        return [100.0 * (1.0 - ours / theirs) for ours, theirs in pairs]
+        return [shorter_percent(*pair) for pair in zip(self.makespans[algorithm], self.makespans[than], strict=True)]
 
 
 def makespan(algorithm: str, instance: Instance, schedules: int) -> tuple[int, int]:
@@ -136,7 +145,7 @@ def compare_offline(
     makespans: dict[str, list[int]] = {name: [] for name in algorithms}
     for number, seed in enumerate(seeds):
         if progress is not None:
-            progress("offline", number, len(seeds))
+            progress(number, len(seeds))
         instance = generate(seed, shape)
         bound = 0
         for name in algorithms:
@@ -153,7 +162,7 @@ def sweep_offline(seeds: range, schedules: int, progress: Progress | None = None
     points = [(long_share, fragmenting) for long_share in SHARES for fragmenting in SHARES]
     for number, (long_share, fragmenting) in enumerate(points):
         if progress is not None:
-            progress("offline, over the generator's range", number, len(points))
+            progress(number, len(points))
         shape = replace(Shape(), long_share=long_share, fragmenting_share=fragmenting)
         found[long_share, fragmenting] = compare_offline(seeds, shape, ("graphene", "bfs"), schedules)
     return found
@@ -192,9 +201,19 @@ class Result:
         return float(self.completion_ms.mean()) / 1000.0
 
 
-def shorter_percent(ours: float, theirs: float) -> float:
-    """Return by how much a time is shorter than another, in percent of that."""
-    return 100.0 * (1.0 - ours / theirs)
+def median_shorter(ours: Result, base: Result) -> float:
+    """Return by how many percent the median completion time is shorter."""
+    return shorter_percent(ours.median_s, base.median_s)
+
+
+def mean_shorter(ours: Result, base: Result) -> float:
+    """Return by how many percent the mean completion time is shorter."""
+    return shorter_percent(ours.mean_s, base.mean_s)
+
+
+def throughput_higher(ours: Result, base: Result) -> float:
+    """Return by how many percent the throughput of a batch is higher."""
+    return higher_percent(ours.makespan_ms, base.makespan_ms)
 
 
 def gaps_percent(ours: Result, theirs: Result) -> F64:
@@ -245,8 +264,6 @@ def run_scheme(
     *,
     queues: Sequence[str] = ("one",),
     believed: Sequence[Dag | None] | None = None,
-    progress: Progress | None = None,
-    title: str = "",
     plans: Plans | None = None,
     tick_ms: int = TICK_MS,
 ) -> Result:
@@ -259,8 +276,6 @@ def run_scheme(
         seed: of the engine
         queues: that the jobs are submitted to
         believed: the DAGs that the scheme plans and orders jobs by
-        progress: called with the part that is done
-        title: of the progress
         plans: made by other schemes; what this one makes is added
         tick_ms: how often the engine decides
     """
@@ -272,7 +287,7 @@ def run_scheme(
         key = machines.count, tuple(sorted(machines.capacity.items())), settings.plans.schedules
         source = plans.setdefault(key, made)
     simulation = Simulation(scenario, workload, settings, seed, check=False, believed=believed, source=source)
-    run, times = run_to_the_end(simulation, f"{title}{scheme.title}", progress)
+    run, times = run_to_the_end(simulation, scheme.title)
     apps = run.built.state.apps
     span = int(apps["finish_ms"].max() - apps["arrival_ms"].min())
     replans = simulation.plans.replans if simulation.plans is not None else 0
@@ -309,46 +324,135 @@ def _has_job(apps: Any, leaf: int, begin_ms: int, end_ms: int) -> bool:
     return bool((here & (apps["arrival_ms"] <= begin_ms) & (apps["finish_ms"] >= end_ms)).any())
 
 
-class KeptResults:
-    """A folder as `treadle sweep` has one, of results by a digest of all that they depend on.
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Jobs that are drawn."""
 
-    That is the jobs, what is believed of them, the cluster, the engine's settings, and the code.
-    """
+    mix: Mix
+    seed: int
+    jobs: int
+    load: float
+    queues: tuple[str, ...] = ("one",)
+    batch: bool = False
+    """All at once: throughput."""
+    tpch: Path | None = None
+    """The folder of TPC-H's measured DAGs, whose edges the jobs have; None: they are generated."""
 
-    def __init__(self, folder: Path | None) -> None:
-        """Use a folder; None keeps nothing.
+    def __str__(self) -> str:
+        """Return what it is called where a run of it fails."""
+        kind = "generated" if self.tpch is None else "tpch"
+        comes = "at once" if self.batch else f"load {self.load:g}"
+        return f"{self.jobs} jobs ({kind}) on {self.mix.machines} machines, {comes}, seed {self.seed}"
 
-        Raises:
-            UserError: it cannot be made or written.
-        """
-        self._kept = None if folder is None else Kept(folder)
-
-    def key(
-        self,
-        name: str,
-        workload: Workload,
-        believed: Sequence[Dag | None] | None,
-        scenario: ScenarioModel,
-        settings: Settings,
-    ) -> str:
-        """Return what a result is found by (`key_of`); empty if nothing is kept."""
-        return "" if self._kept is None else key_of(name, workload, believed, scenario, settings)
-
-    def read(self, key: str) -> Result | None:
-        """Return the result that is kept, if any; one that is damaged counts as none."""
-        found = None if self._kept is None else self._kept.get(key)
-        return None if found is None else result_of(json.loads(found))
-
-    def write(self, key: str, result: Result) -> None:
-        """Keep a result.
+    def workload(self) -> Workload:
+        """Return the jobs, which a process draws once.
 
         Raises:
-            UserError: it cannot be written.
+            WorkloadError: TPC-H's data is missing or wrong.
         """
-        if self._kept is None:
-            return
-        document = {"key": key} | document_of(result)
-        self._kept.put(key, result_bytes(document), failed=False)
+        jobs = _drawn(replace(self, batch=False))
+        return at_once(jobs) if self.batch else jobs
+
+
+@lru_cache(maxsize=64)
+def _drawn(draw: Draw) -> Workload:
+    shape = generated(draw.mix) if draw.tpch is None else _tpch(draw.tpch, draw.mix)
+    return arrivals(shape, draw.mix, draw.seed, draw.jobs, draw.load, draw.queues)
+
+
+@lru_cache(maxsize=4)
+def _tpch(folder: Path, mix: Mix) -> JobShape:
+    return tpch_shaped(folder, mix)
+
+
+@dataclass(frozen=True, slots=True)
+class OneDag:
+    """A generated DAG that has the cluster to itself."""
+
+    mix: Mix
+    seed: int
+    shape: Shape
+    queues: tuple[str, ...] = ("one",)
+
+    def workload(self) -> Workload:
+        """Return the one job."""
+        return arranged([Job("alone", 0, generate(self.seed, self.shape).dag, Framework.TEZ, queue="one")])
+
+
+@dataclass(frozen=True)
+class SchemeRun:
+    """A simulation; it travels to other processes."""
+
+    draw: Draw | OneDag
+    scheme: Scheme
+    """As it was varied."""
+    tick_ms: int = TICK_MS
+    wrong: float = 1.0
+    """Durations that are believed are off by up to so many times; 1: they are right."""
+
+    @property
+    def title(self) -> str:
+        """What it is called when it fails."""
+        off = f", durations off {self.wrong:g} times" if self.wrong > 1.0 else ""
+        return f"{self.draw}, {self.scheme.title}, {self.tick_ms} ms{off}"
+
+    @cached_property
+    def key(self) -> str:
+        """The digest of all that its result depends on."""
+        draw, scheme = self.draw, self.scheme
+        scenario = scenario_of(draw.mix, scheme, draw.queues, self.tick_ms)
+        name = f"{draw.seed}-{scheme.name}"
+        return key_of(name, draw.workload(), self.believed(), scenario, scheme.settings(draw.seed))
+
+    def believed(self) -> list[Dag | None] | None:
+        """Return what is believed of the jobs; None: what is so."""
+        return misjudged(self.draw.workload(), self.wrong, self.draw.seed) if self.wrong > 1.0 else None
+
+    def run(self) -> dict[str, Any]:
+        """Return the result as it is kept."""
+        draw = self.draw
+        return document_of(
+            run_scheme(
+                draw.workload(),
+                self.scheme,
+                draw.mix,
+                draw.seed,
+                queues=draw.queues,
+                believed=self.believed(),
+                plans=_PLANS,
+                tick_ms=self.tick_ms,
+            )
+        )
+
+
+_PLANS: Final[Plans] = {}
+"""Made by this process."""
+
+
+@dataclass(frozen=True)
+class BoundsRun:
+    """The bounds of a batch, which it takes a while to find."""
+
+    draw: Draw
+
+    @property
+    def title(self) -> str:
+        """What it is called when it fails."""
+        return f"bounds of {self.draw}"
+
+    @cached_property
+    def key(self) -> str:
+        """The digest of all that they depend on."""
+        return digest_of(__name__, "bounds", _plain_jobs(self.draw.workload()), asdict(self.draw.mix))
+
+    def run(self) -> dict[str, Any]:
+        """Return the bounds as they are kept."""
+        return asdict(bounds_of(self.draw.workload(), self.draw.mix))
+
+
+def run_one(task: SchemeRun | BoundsRun) -> dict[str, Any]:
+    """Run a task."""
+    return task.run()
 
 
 def key_of(
@@ -358,11 +462,15 @@ def key_of(
     return digest_of(
         __name__,
         name,
-        [[job.arrival_ms, job.queue, job.framework, _plain(job.dag)] for job in workload.jobs],
+        _plain_jobs(workload),
         None if believed is None else [None if dag is None else _plain(dag) for dag in believed],
         scenario.model_dump_json(),
         repr(settings),
     )
+
+
+def _plain_jobs(workload: Workload) -> list[Any]:
+    return [[job.arrival_ms, job.queue, job.framework, _plain(job.dag)] for job in workload.jobs]
 
 
 def document_of(result: Result) -> dict[str, Any]:
@@ -370,7 +478,7 @@ def document_of(result: Result) -> dict[str, Any]:
     return {
         "completion_ms": result.completion_ms.tolist(),
         "makespan_ms": result.makespan_ms,
-        "jain": {str(seconds): value for seconds, value in result.jain.items()},
+        "jain": {str(seconds): value if isfinite(value) else None for seconds, value in result.jain.items()},
         "replans": result.replans,
         "wall_s": result.wall_s,
     }
@@ -378,10 +486,11 @@ def document_of(result: Result) -> dict[str, Any]:
 
 def result_of(document: Mapping[str, Any]) -> Result:
     """Return a result from what `document_of` wrote."""
+    jain = document["jain"]
     return Result(
         completion_ms=np.asarray(document["completion_ms"], np.float64),
         makespan_ms=int(document["makespan_ms"]),
-        jain={int(seconds): float(value) for seconds, value in document["jain"].items()},
+        jain={each: float("nan") if jain[str(each)] is None else jain[str(each)] for each in WINDOWS_S if jain},
         replans=int(document["replans"]),
         wall_s=float(document["wall_s"]),
     )

@@ -18,9 +18,9 @@ from treadle.history.profile import DurationSketch, JobRun, RecurrenceKey, Stage
 from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
 from treadle.shipped import ready_made
+from treadle.simulate.comparison import Interval, interval_of
 from treadle_lab.minicluster.site import LOOPBACK, free_ports
-from treadle_lab.papers.graphene.jobs import Mix, arrivals, generated
-from treadle_lab.rows import Interval, interval_of
+from treadle_lab.papers.graphene.jobs import Mix, arrivals, generated, shorter_percent
 from treadle_lab.sls.play import (
     MEMORY,
     QUEUE,
@@ -264,24 +264,22 @@ def _times_s(draw: Draw, scheme: str) -> list[float]:
     return [job.completion_ms / 1000 for job in draw.runs[scheme].jobs]
 
 
-def _shorter(ours: float, theirs: float) -> float:
-    return 100.0 * (1.0 - ours / theirs)
-
-
 def median_shorter(draws: Sequence[Draw], scheme: str, base: str = STOCK) -> Interval:
     """Return by how many percent a draw's median completion time is shorter, one value a draw."""
-    return interval_of([_shorter(median(_times_s(each, scheme)), median(_times_s(each, base))) for each in draws])
+    return interval_of(
+        [shorter_percent(median(_times_s(each, scheme)), median(_times_s(each, base))) for each in draws]
+    )
 
 
 def mean_shorter(draws: Sequence[Draw], scheme: str, base: str = STOCK) -> Interval:
     """Return the same of the mean."""
-    return interval_of([_shorter(mean(_times_s(each, scheme)), mean(_times_s(each, base))) for each in draws])
+    return interval_of([shorter_percent(mean(_times_s(each, scheme)), mean(_times_s(each, base))) for each in draws])
 
 
 def gap_median(draws: Sequence[Draw], scheme: str, base: str = STOCK) -> float:
     """Return the median over all jobs of the paper's gap: by how many percent of that a job ends sooner."""
     return median(
-        _shorter(ours, theirs)
+        shorter_percent(ours, theirs)
         for each in draws
         for ours, theirs in zip(_times_s(each, scheme), _times_s(each, base), strict=True)
     )
@@ -338,7 +336,8 @@ def document(draws: Sequence[Draw], size: Size) -> dict[str, Any]:
                 "gap_median": gap_median(draws, scheme.name),
                 "span_s": _span_s(draws, scheme.name).as_json(),
                 "by_draw": [
-                    _shorter(median(_times_s(each, scheme.name)), median(_times_s(each, STOCK))) for each in draws
+                    shorter_percent(median(_times_s(each, scheme.name)), median(_times_s(each, STOCK)))
+                    for each in draws
                 ],
                 "planned": _planned(draws, scheme.name)[0],
             }

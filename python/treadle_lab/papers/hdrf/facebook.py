@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -316,6 +316,12 @@ class Comparison:
         self._found: Found = dict(zip(runs, found, strict=True))
         self.schemes = list(dict.fromkeys(scheme for scheme, _ in runs))
         self.seeds = list(dict.fromkeys(seed for _, seed in runs))
+
+    def of(self, seeds: Iterable[int]) -> Comparison:
+        """Return that of some of the seeds."""
+        chosen = set(seeds)
+        runs = [(scheme, seed) for scheme, seed in self._found if seed in chosen]
+        return Comparison(runs, [self._found[run] for run in runs])
 
     def _values(self, scheme: str, figure: str, leaf: str) -> list[float]:
         values = (self._found[scheme, seed][figure][leaf] for seed in self.seeds)

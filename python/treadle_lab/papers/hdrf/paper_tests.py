@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -14,9 +14,9 @@ from typing import Any
 from treadle.fairness import Group, Leaf, Tree
 from treadle.shipped import ready_made
 from treadle_lab.fairness.algorithms import allocate_fluid
-from treadle_lab.harness import jobs as sleepers
-from treadle_lab.harness.jobs import LONG_TIMEOUTS, START_TIMEOUT_S, Sleeper, queue_of
+from treadle_lab.harness.jobs import LONG_TIMEOUTS, START_TIMEOUT_S, Sleeper, node_environment, queue_of, start
 from treadle_lab.minicluster import ClusterSettings, MiniCluster, Scheduler
+from treadle_lab.minicluster.processes import Say
 from treadle_lab.minicluster.site import CS, Entries, write_site
 
 
@@ -175,8 +175,6 @@ PLENTY_MB = 1 << 20
 PLENTY_VCORES = 4096
 POLL_S = 0.5
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -245,7 +243,7 @@ def cluster_settings(test: HdrfTest, scheduler: Scheduler, folder: Path) -> Clus
     file.parent.mkdir(parents=True, exist_ok=True)
     write_site(file, queues(test))
     overrides = {
-        "yarn.nodemanager.admin-env": sleepers.node_environment(str(folder.resolve())),
+        "yarn.nodemanager.admin-env": node_environment(str(folder.resolve())),
         "yarn.nodemanager.container-monitor.enabled": "false",
     }
     if scheduler is Scheduler.TREADLE:
@@ -325,7 +323,7 @@ class _Experiment:
 
     def _submit(self, leaf: str) -> Sleeper:
         self._submitted += 1
-        return sleepers.start(self._cluster, leaf, self._submitted, self._test.demands[leaf], self._settings.task_s)
+        return start(self._cluster, leaf, self._submitted, self._test.demands[leaf], self._settings.task_s)
 
     def _second(self) -> float:
         return round(time.monotonic() - self._started, 3)

@@ -161,7 +161,7 @@ def run_draw(sample: Path, seed: int, turn: int, player: Player) -> Draw:
 
 
 SIMULATED: Final[Mapping[str, str]] = {HDRF: HDRF, NAIVE: NAIVE, STOCK: "capacity"}
-"""The simulator's schemes beside those of the testbed. Its `capacity` orders queues alone (`comparison.SHARES`)."""
+"""The simulator's schemes beside those of the testbed. Its `capacity` orders queues alone (`facebook.SHARES`)."""
 _PAPER_TASKS: Final = {**PAPER_TASKS, STOCK: PAPER_STOCK}
 _PAPER_GAIN: Final = {NAIVE: PAPER_GAIN, STOCK: PAPER_GAIN_STOCK}
 

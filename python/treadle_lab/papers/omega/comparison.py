@@ -159,15 +159,22 @@ class Claim:
 
 
 Outcomes = Mapping[Point, list[Outcome]]
+Measure = Callable[[Sequence[Outcome]], float]
 Judge = Callable[[Outcomes], Claim | None]
 """Returns a claim; None where the points that it needs were not run."""
 
 
-def claims_of(runs: Sequence[Run]) -> list[Claim]:
-    """Return the claims that the runs have the points for."""
+def outcomes_of(runs: Sequence[Run]) -> dict[Point, list[Outcome]]:
+    """Return the outcomes of all seeds by point."""
     outcomes: dict[Point, list[Outcome]] = {}
     for run in runs:
         outcomes.setdefault(run.point, []).append(run.outcome)
+    return outcomes
+
+
+def claims_of(runs: Sequence[Run]) -> list[Claim]:
+    """Return the claims that the runs have the points for."""
+    outcomes = outcomes_of(runs)
     judged = (judge(outcomes) for judge in JUDGES)
     return [claim for claim in judged if claim is not None]
 
@@ -189,8 +196,22 @@ def busyness(outcomes: Sequence[Outcome], first: str) -> float:
     return float(np.mean([one.busyness for outcome in outcomes for one in outcome.schedulers if one.name[0] == first]))
 
 
-def _means(outcomes: Outcomes, name: str, figure: Callable[[Sequence[Outcome]], float]) -> dict[Point, float]:
+def left(kind: JobKind) -> Measure:
+    """Return what measures the share of jobs of a kind that are left behind."""
+    return lambda outcomes: float(np.mean([outcome.unscheduled[kind] for outcome in outcomes]))
+
+
+def _means(outcomes: Outcomes, name: str, figure: Measure) -> dict[Point, float]:
     return {point: figure(found) for point, found in outcomes.items() if point.architecture == name}
+
+
+def _both(outcomes: Outcomes, one: str, other: str) -> list[tuple[Point, list[Outcome], list[Outcome]]]:
+    """Return where two architectures ran at the same settings: the first one's point, and the outcomes of both."""
+    return [
+        (point, found, outcomes[twin])
+        for point, found in outcomes.items()
+        if point.architecture == one and (twin := replace(point, architecture=other)) in outcomes
+    ]
 
 
 def _compared(claim: str, paper: str, outcomes: Outcomes, more: str, less: str) -> Claim | None:
@@ -198,24 +219,18 @@ def _compared(claim: str, paper: str, outcomes: Outcomes, more: str, less: str) 
 
     It is judged at the longest decisions with which the second is not saturated: there most conflicts could be.
     """
-    both = [
-        (point, service_conflicts(found), service_conflicts(outcomes[replace(point, architecture=less)]))
-        for point, found in outcomes.items()
-        if point.architecture == more and replace(point, architecture=less) in outcomes
-    ]
+    both = _both(outcomes, more, less)
     if not both:
         return None
-    calm = [one for one in both if busyness(outcomes[replace(one[0], architecture=less)], "S") < SATURATED]
-    point, a, b = max(calm or both, key=lambda one: (one[0].t_job_service_s, -one[0].t_task_service_s))
+    calm = [each for each in both if busyness(each[2], "S") < SATURATED]
+    point, *found = max(calm or both, key=lambda each: (each[0].t_job_service_s, -each[0].t_task_service_s))
+    a, b = map(service_conflicts, found)
     ratio = f", {a / b:.2f} times" if b else ""
     text = f"of the service scheduler {a:.3g} and {b:.3g}{ratio}, at t_job {point.t_job_service_s:g} s"
     if len(both) > 1:
-        text += f"; more at {sum(a > b for _, a, b in both)} of {len(both)} points"
+        often = sum(service_conflicts(ours) > service_conflicts(theirs) for _, ours, theirs in both)
+        text += f"; more at {often} of {len(both)} points"
     return Claim(claim, paper, text, a > b)
-
-
-def _elsewhere(point: Point, architecture: str) -> Point:
-    return Point(architecture, *(getattr(point, name) for name in Point.__slots__[1:]))
 
 
 def _coarse(outcomes: Outcomes) -> Claim | None:
@@ -230,33 +245,23 @@ def _gang(outcomes: Outcomes) -> Claim | None:
 
 def _unscheduled(outcomes: Outcomes) -> Claim | None:
     """Compare batch jobs left behind at the longest service decision that both ran."""
-    mesos = _means(outcomes, "mesos", _left_behind)
-    shared = {_elsewhere(point, ""): value for point, value in _means(outcomes, "omega", _left_behind).items()}
-    both = [(point, value) for point, value in mesos.items() if _elsewhere(point, "") in shared]
+    both = _both(outcomes, "mesos", "omega")
     if not both:
         return None
-    point, theirs = max(both, key=lambda pair: pair[0].t_job_service_s)
-    ours = shared[_elsewhere(point, "")]
+    point, *found = max(both, key=lambda each: each[0].t_job_service_s)
+    theirs, ours = map(left(JobKind.BATCH), found)
     text = f"batch jobs left at t_job {point.t_job_service_s:g} s: Mesos {theirs:.1%}, shared state {ours:.1%}"
     holds = theirs > 0.01 and ours < 0.002
     return Claim("Mesos leaves jobs unscheduled at long service decisions, shared state none", "a picture", text, holds)
 
 
-def _left_behind(outcomes: Sequence[Outcome]) -> float:
-    return float(np.mean([outcome.unscheduled[JobKind.BATCH] for outcome in outcomes]))
-
-
 def _multi_path(outcomes: Outcomes) -> Claim | None:
     """Compare busyness of single and multi path at the longest decision at which the multi path is not saturated."""
-    one = _means(outcomes, "mono1", lambda found: busyness(found, "M"))
-    two = {
-        _elsewhere(point, ""): value for point, value in _means(outcomes, "mono2", lambda f: busyness(f, "M")).items()
-    }
-    both = [(point, value) for point, value in one.items() if two.get(_elsewhere(point, ""), 1.0) < SATURATED]
+    both = [each for each in _both(outcomes, "mono1", "mono2") if busyness(each[2], "M") < SATURATED]
     if not both:
         return None
-    point, single = max(both, key=lambda pair: pair[0].t_job_service_s)
-    multi = two[_elsewhere(point, "")]
+    point, one, two = max(both, key=lambda each: each[0].t_job_service_s)
+    single, multi = busyness(one, "M"), busyness(two, "M")
     text = f"busyness at t_job {point.t_job_service_s:g} s: single path {single:.3f}, multi path {multi:.3f}"
     return Claim("a fast path for batch jobs makes the scheduler less busy", "significantly", text, multi < single)
 

@@ -17,8 +17,12 @@ from treadle_lab.papers.omega.comparison import (
     TOLERANCES,
     Claim,
     Comparison,
+    Measure,
+    Outcomes,
     busyness,
     conflicts,
+    left,
+    outcomes_of,
     point_json,
     rows_by_scheduler,
     service_conflicts,
@@ -295,19 +299,13 @@ def specialist_table(runs: Sequence[SpecialistRun]) -> Table:
     return Table("MapReduce jobs with workers by policy (figures 15 and 16)", heading, rows, names=2)
 
 
-Outcomes = Mapping[Point, list[Outcome]]
-Measure = Callable[[Sequence[Outcome]], float]
-
 SLO_S: Final = 30.0
 """A usual objective for waits (section 4)."""
 
 
 def plot_omega(runs: Sequence[Run], figures: Mapping[str, Figure], folder: Path, name: str = "omega") -> list[Path]:
     """Draw the figures of which every point was run; return the files, whose names begin with `name`."""
-    outcomes: dict[Point, list[Outcome]] = {}
-    for run in runs:
-        outcomes.setdefault(run.point, []).append(run.outcome)
-    files = []
+    outcomes, files = outcomes_of(runs), []
     for number, figure in figures.items():
         points = next((some for some in (figure.points, figure.quick) if set(some) <= set(outcomes)), None)
         if points is None:
@@ -325,10 +323,6 @@ def plot_omega(runs: Sequence[Run], figures: Mapping[str, Figure], folder: Path,
 
 def _wait(kind: JobKind) -> Measure:
     return lambda outcomes: float(np.mean([outcome.wait_s[kind] for outcome in outcomes]))
-
-
-def _left(kind: JobKind) -> Measure:
-    return lambda outcomes: float(np.mean([outcome.unscheduled[kind] for outcome in outcomes]))
 
 
 def _busy(letters: str) -> Measure:
@@ -402,7 +396,7 @@ def _two_levels(outcomes: Outcomes) -> list[Panel]:
     return [
         *_against_t_job(outcomes, WAITS, "mean wait (s)"),
         *_against_t_job(outcomes, {"batch": _busy("B"), "service": _busy("S")}, "busyness"),
-        *_against_t_job(outcomes, {"batch": _left(JobKind.BATCH), "service": _left(JobKind.SERVICE)}, "unscheduled"),
+        *_against_t_job(outcomes, {"batch": left(JobKind.BATCH), "service": left(JobKind.SERVICE)}, "unscheduled"),
     ]
 
 
@@ -430,7 +424,7 @@ def _grids(outcomes: Outcomes, file: Path, title: str) -> Path:
         for point, found in own.items():
             x, y = jobs.index(point.t_job_service_s), tasks.index(point.t_task_service_s)
             grid[y, x] = _busy("MSB")(found)
-            if max(_left(kind)(found) for kind in JobKind) > 0.01:
+            if max(left(kind)(found) for kind in JobKind) > 0.01:
                 axes.plot(x, y, "rx", markersize=5)
         axes.imshow(grid, origin="lower", aspect="auto", vmin=0, vmax=1, cmap="viridis")
         axes.set_xticks(range(len(jobs)), [f"{value:g}" for value in jobs], fontsize=6)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -168,10 +168,6 @@ ROW_COLUMNS = (
 )
 
 
-T = TypeVar("T")
-R = TypeVar("R")
-
-
 class Source(Hashable, Protocol):
     """Where jobs come from. Equal arguments give equal jobs."""
 
@@ -314,7 +310,7 @@ class Distributions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GoogleDay:
-    """A source of days; see the module.
+    """A source of days, drawn from Google's trace of 2011.
 
     Attributes:
         kinds: what is drawn of the jobs of each kind.

@@ -1,7 +1,7 @@
 """Figures 15 and 16: a scheduler of its own for MapReduce jobs, which gives them idle resources.
 
 A day of Google's with MapReduce jobs of SWIM's among it, in two cells: one like the paper's cluster C and one like its
-small, lightly used cluster D. The scheduler shares the cell's state with the others (`simulator/cell/workers.py`).
+small, lightly used cluster D. The scheduler shares the cell's state with the others (`treadle_lab.models.cell`).
 """
 
 from __future__ import annotations

@@ -53,9 +53,8 @@ class Setup:
     wanted: Callable[[int], Wanted]
     relaxed_slowdown: float = RELAXED_SLOWDOWN
 
-    def eligible(self, seed: int) -> Eligible:
+    def eligible(self, wanted: Wanted) -> Eligible:
         """Return who may run where."""
-        wanted = self.wanted(seed)
         return eligible_of(self.trace, wanted.machines, wanted.asked)
 
 
@@ -118,7 +117,7 @@ def run_systems(
         Runs by system, then seed.
     """
     central = [name for name in names if name in CENTRAL]
-    eligible = lru_cache(maxsize=4)(setup.eligible)
+    eligible = lru_cache(maxsize=4)(lambda seed: setup.eligible(setup.wanted(seed)))
     wanted = [(seed, name) for seed in seeds for name in names if name not in central]
     if wanted:
         warm_up()
@@ -136,7 +135,8 @@ def _run_central(
         return []
     runs = []
     for seed in seeds:
-        wanted, eligible = setup.wanted(seed), setup.eligible(seed)
+        wanted = setup.wanted(seed)
+        eligible = setup.eligible(wanted)
         runs += [
             CentralRun(name, setup.trace, setup.slots, wanted, eligible, seed, setup.relaxed_slowdown) for name in names
         ]

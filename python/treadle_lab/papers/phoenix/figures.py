@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.errors import UserError
+from treadle.simulate.comparison import Interval, interval_of
 from treadle_lab.papers.phoenix.central import CENTRAL
 from treadle_lab.papers.phoenix.constraints import KINDS
 from treadle_lab.papers.phoenix.experiment import CLASSES, Run, Setup
 from treadle_lab.plots import Line, Panel, panels, share_up_to
-from treadle_lab.rows import Interval, Table, interval_of
+from treadle_lab.rows import Table
 
 COLUMNS: Final = ("system", "slots", "class", "jobs", "mean_s", "p50_s", "p90_s", "p99_s")
 REFERENCE_FIGURES: Final = ("mean_s", "p50_s", "p90_s", "p99_s")
@@ -174,24 +175,22 @@ LOST: Final = (
 """What of the paper is not in any text that could be read; the values here are this project's."""
 
 
+def geometric(logarithms: Sequence[float]) -> Interval:
+    """Return the geometric mean over seeds and its 95 % interval, from logarithms."""
+    return Interval(*(float(np.exp(value)) for value in interval_of(logarithms)))
+
+
 @dataclass(frozen=True, slots=True)
 class Ratio:
     """The geometric mean over seeds and its 95 % interval."""
 
     claim: Claim
-    value: float
-    low: float
-    high: float
+    found: Interval
 
     def as_json(self) -> dict[str, Any]:
         """Return it with what the paper says."""
-        paper = self.claim.paper
-        return {
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "paper": list(paper) if isinstance(paper, tuple) else paper,
-        }
+        paper, (value, low, high) = self.claim.paper, self.found
+        return {"value": value, "low": low, "high": high, "paper": list(paper) if isinstance(paper, tuple) else paper}
 
 
 def ratios_of(runs: Sequence[Run], claims: Sequence[Claim] = CLAIMS) -> list[Ratio]:
@@ -203,8 +202,7 @@ def ratios_of(runs: Sequence[Run], claims: Sequence[Claim] = CLAIMS) -> list[Rat
     for claim in claims:
         pairs = _pairs(by_system, claim)
         if pairs:
-            spread = interval_of([float(np.log(above / under)) for above, under in pairs])
-            found.append(Ratio(claim, *(float(np.exp(value)) for value in (spread.mean, spread.low, spread.high))))
+            found.append(Ratio(claim, geometric([float(np.log(above / under)) for above, under in pairs])))
     return found
 
 
@@ -267,7 +265,7 @@ def slowdowns_of(runs: Sequence[Run], setup: Setup) -> list[Slowdown]:
         Slowdown(
             kind,
             float(np.mean(counts[kind])),
-            Interval(*(float(np.exp(value)) for value in interval_of(logs[kind]))),
+            geometric(logs[kind]),
             PAPER.get(kind),
         )
         for kind in order
@@ -324,10 +322,7 @@ def tables(report: Report) -> Iterator[Table]:
     """Yield the tables of what was run."""
     yield runs_table(report.runs)
     if report.ratios:
-        ratios = [
-            (each.claim.name, *_with_bounds(each.value, each.low, each.high), _said(each.claim.paper))
-            for each in report.ratios
-        ]
+        ratios = [(each.claim.name, *_with_bounds(*each.found), _said(each.claim.paper)) for each in report.ratios]
         title = "Ratios, geometric means over seeds with 95 % intervals"
         yield Table(title, ("ratio", "here", "from", "to", "paper"), ratios)
     if report.slowdowns:

@@ -13,11 +13,11 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from treadle.shipped import ready_made
+from treadle.simulate.comparison import Interval, interval_of
 from treadle.tables import empty_table
 from treadle_lab.minicluster import Scheduler
 from treadle_lab.papers.phoenix.blind import write_command
 from treadle_lab.plots import Panel, panels, share_up_to
-from treadle_lab.rows import Interval, interval_of
 from treadle_lab.sls.play import SUCCEEDED, Cluster, Played, Player, Scheduling, Script, ScriptedJob, map_reduce
 
 ALLOCATOR: Final = {
@@ -163,9 +163,6 @@ class Size:
 def settings_of(size: Size) -> Settings:
     """Return how many jobs come, and how fast."""
     return Settings(short_jobs=60, short_tasks=20, gap_ms=1_000, long_jobs=3, slots=size.nodes * SLOTS)
-
-
-SETTINGS: Final = settings_of(Size())
 
 
 def script_of(seed: int, settings: Settings, size: Size) -> Script:

@@ -10,10 +10,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import F64
+from treadle.simulate.comparison import Interval, interval_of, interval_of_ratio
 from treadle_lab.papers.slearn.experiment import Outcome
 from treadle_lab.papers.slearn.paper import OF_JOBS, THRESHOLDS_MS, Figures, levels
 from treadle_lab.plots import Line, Panel, panels, share_up_to
-from treadle_lab.rows import Interval, interval_of, ratio_of
+from treadle_lab.rows import plain
 
 ESTIMATORS = ("pilots", "combined", "3sigma", "point", "median", "drawn", "3sigma-paper", "point-paper")
 
@@ -87,19 +88,9 @@ class Report:
         gaps = {"gap_percent": self.gap_percent, "gap_closed": self.gap_closed}
         known = {name: each for name, each in gaps.items() if each is not None}
         found |= {name: each.mean for name, each in known.items()}
-        found["intervals"] = {
-            name: {key: each.as_json() for key, each in table.items()} for name, table in tables.items()
-        } | {
-            **{name: each.as_json() for name, each in known.items()},
-            "wide_jobs": self.wide_jobs.as_json(),
-            "thin_large_jobs": self.thin_large_jobs.as_json(),
-            "thin_large_work": self.thin_large_work.as_json(),
-        }
-        for name in ("bins", "waiting", "variation"):
-            found[name] = {
-                row: {key: each.as_json() for key, each in figures.items()}
-                for row, figures in getattr(self, name).items()
-            }
+        single = {name: getattr(self, name) for name in ("wide_jobs", "thin_large_jobs", "thin_large_work")}
+        found["intervals"] = plain(tables | known | single)
+        found |= {name: plain(getattr(self, name)) for name in ("bins", "waiting", "variation")}
         found["spread"] = {name: each._asdict() for name, each in self.spread.items()}
         found["paper"] = {name: dict(figures) for name, figures in self.paper._asdict().items()}
         return found | {"seeds": list(self.seeds), "jobs": self.jobs, "wall_s": self.wall_s}
@@ -144,7 +135,8 @@ def _gap(outcomes: Sequence[Outcome]) -> Interval:
 
 
 def _gap_closed(outcomes: Sequence[Outcome]) -> Interval:
-    return ratio_of([each.gain_s("combined") for each in outcomes], [each.gain_s("oracle") for each in outcomes])
+    ours, oracles = ([each.gain_s(name) for each in outcomes] for name in ("combined", "oracle"))
+    return interval_of_ratio(ours, oracles)
 
 
 def sweep_json(reports: Mapping[float, Report]) -> dict[str, Any]:
@@ -201,11 +193,11 @@ def bins(outcomes: Sequence[Outcome], against: str = AGAINST) -> Table:
         found[name] = {
             "jobs": interval_of([100.0 * float(mask.mean()) for mask in own]),
             "work": interval_of([100.0 * float(_size(each)[mask].sum() / _size(each).sum()) for each, mask in pairs]),
-            "over_slearn": ratio_of(
+            "over_slearn": interval_of_ratio(
                 [float(each.completion_ms[against][mask].sum()) for each, mask in pairs],
                 [float(each.completion_ms["slearn"][mask].sum()) for each, mask in pairs],
             ),
-            "faster": ratio_of(
+            "faster": interval_of_ratio(
                 [100.0 * float(_faster(each, against)[mask].sum()) for each, mask in pairs],
                 [float(mask.sum()) for mask in own],
             ),

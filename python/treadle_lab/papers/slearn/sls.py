@@ -19,8 +19,8 @@ import numpy as np
 import yaml
 
 from treadle.shipped import ready_made
+from treadle.simulate.comparison import Interval, interval_of
 from treadle_lab.papers.slearn.trace import Trace
-from treadle_lab.rows import Interval, interval_of
 from treadle_lab.sls.play import (
     Cluster,
     Played,

@@ -28,26 +28,21 @@ from treadle.simulator.feed import JobHints
 from treadle.workload.clusters import GoogleJob, google_job, google_jobs
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, Workload, arranged, scaled_to_window_load
-from treadle.workload.reading import Progress, WorkloadError, wrong
+from treadle.workload.reading import WorkloadError, wrong
+from treadle_lab.estimators import ESTIMATORS as KNOWN_ESTIMATORS
 from treadle_lab.estimators import (
     THIN_LIMIT,
-    Combined,
-    EarlierMedian,
     Estimate,
     Estimator,
     History,
     JobFeatures,
     JobRecord,
-    Oracle,
-    Pilots,
-    PointEstimate,
-    ThreeSigma,
     features_of,
     learned,
     pilots_wanted,
     scaled_by_history,
 )
-from treadle_lab.papers.slearn.paper import ERROR_P50, ERROR_P90, LOAD
+from treadle_lab.papers.slearn.paper import ERROR_P50, ERROR_P90, JOBS, LOAD, NODES
 
 Point = Literal["utility", "median"]
 """What a distribution is reduced to: the runtime with its mean utility of 1 over runtime squared, or its median."""
@@ -136,34 +131,47 @@ Unseen = Literal["job_end", "left_out"]
 """What is made of tasks that were not seen to finish: they ran until their job ended, or they were not there."""
 
 
+Groups = tuple[tuple[JobRecord, ...], ...]
+"""The stages of each job."""
+
+
 class SLearnTrace(NamedTuple):
     """Jobs to run, and what history there is of jobs before them."""
 
     history: tuple[JobRecord, ...]
     """In order of submission."""
     workload: Workload
-    records: tuple[JobRecord, ...]
-    """The workload's jobs with their features and their true durations, in the workload's order."""
+    groups: Groups
+    """The stages of the workload's jobs with their features and their true durations, in the workload's order."""
+
+    @property
+    def records(self) -> list[JobRecord]:
+        """The stages of all jobs."""
+        return [record for group in self.groups for record in group]
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
-    """How jobs are drawn from the extract, and the cluster that they are for."""
+class Choices:
+    """How the workload is built, also where paper or extract leave a choice."""
 
-    nodes: int = 150
-    """Of the cluster, each with one slot."""
-    load: float = 1.01
-    """The mean of the windows."""
-    tasks_max: int = 150
-    """Jobs with more tasks are not drawn."""
     cut: float = 0.5
     """Where in the window history ends, as a share of it."""
     seen_share: float = 0.0
     """Of a job's tasks that must have been seen to finish for it to be drawn."""
     unseen: Unseen = "job_end"
     """What is made of the other tasks, in history too."""
-    slot: Mapping[str, float] = field(default_factory=lambda: CONTAINER)
-    """What a task asks for, and all that a node has."""
+    train_once: bool = False
+    """History learns only from the first part of the trace; else also from each drawn job when the next one comes."""
+    dags: bool = False
+    """Jobs are DAGs of several stages (section 6)."""
+    shuffled: bool = False
+    """Any jobs of a name are stages of a DAG, else those submitted one after another."""
+    load: float = LOAD
+    """The mean over windows."""
+    nodes: int = NODES
+    """Of the cluster, each with one slot."""
+    tasks_max: int = 150
+    """Jobs with more tasks are not drawn."""
 
     def check(self, seed: int, jobs: int) -> None:
         """Refuse what cannot be drawn.
@@ -178,20 +186,9 @@ class Draw:
         if not (0.0 < self.cut < 1.0 and 0.0 <= self.seen_share <= 1.0):
             raise WorkloadError(f"cut is {self.cut} and seen_share {self.seen_share}; both are shares between 0 and 1")
 
-    def scaled(self, workload: Workload) -> Workload:
-        """Return a workload with the load that is wanted of the cluster."""
-        capacity = {name: self.nodes * amount for name, amount in self.slot.items()}
-        return scaled_to_window_load(workload, capacity, self.load)
-
 
 def google_slearn(
-    path: Path,
-    seed: int,
-    jobs: int = 1_250,
-    draw: Draw = Draw(),
-    *,
-    tail_ms: int = 0,
-    progress: Progress | None = None,
+    path: Path, seed: int, jobs: int = JOBS, choices: Choices = Choices(), *, tail_ms: int = 0
 ) -> SLearnTrace:
     """Build history and workload.
 
@@ -199,6 +196,11 @@ def google_slearn(
     weaken those who learn from it. From those after it ``jobs`` are drawn, each with the same chance; they
     keep their order and their gaps, which one factor then stretches to the wanted load: the mean over windows of
     1,000 s that slide by 100 s, as in table 5. A node runs one task at a time, and a job is one stage.
+
+    A DAG (``choices.dags``) is a chain of two to five stages, evenly drawn, each of which is a whole job; all have the
+    same user and job name. The paper does not say which jobs of a name become one DAG, nor whether stages form a chain:
+    here those of a name that were submitted one after another do, or any of its jobs (``choices.shuffled``). A DAG
+    comes when the first of its jobs was submitted.
 
     How the extract's limits are treated: most wide jobs were killed by their users when a part of their tasks had
     finished, and long tasks go beyond the end of the extract. Tasks that were not seen to finish count as having run
@@ -210,38 +212,40 @@ def google_slearn(
         path: the folder of the extract, with both tables.
         seed: of the draw.
         jobs: how many to draw.
-        draw: from which, and for what cluster.
+        choices: from which, and for what cluster.
         tail_ms: jobs submitted within this time of the end of the extract are dropped.
-        progress: called with the part that is done.
 
     Raises:
         WorkloadError: a table is missing or wrong, an argument is out of its bounds, or there are too few jobs.
     """
-    draw.check(seed, jobs)
-    history, later = split_trace(path, draw, tail_ms, progress)
-    if len(later) < jobs:
-        raise wrong(path, "", f"{jobs} jobs are to be drawn, but only {len(later)} are left after the cut")
-    chosen = np.sort(np.random.default_rng(seed).choice(len(later), jobs, replace=False))
-    drawn = [later[at] for at in chosen]
-    first_ms = without_gap(drawn[0].submit_ms)
-    records = tuple(google_record(job, draw.unseen) for job in drawn)
+    choices.check(seed, jobs)
+    history, later = split_trace(path, choices, tail_ms)
+    generator = np.random.default_rng((seed, 3) if choices.dags else seed)
+    made = _chains(later, generator, choices.shuffled) if choices.dags else [[job] for job in later]
+    if len(made) < jobs:
+        kind = "DAGs" if choices.dags else "jobs"
+        raise wrong(path, "", f"{jobs} {kind} are to be drawn, but only {len(made)} are left after the cut")
+    drawn = [made[at] for at in sorted(generator.choice(len(made), jobs, replace=False).tolist())]
+    if choices.dags:
+        drawn.sort(key=lambda group: (_submit_ms(group), group[0].id))
+    first_ms = without_gap(_submit_ms(drawn[0]))
+    groups = tuple(tuple(google_record(job, choices.unseen) for job in group) for group in drawn)
     workload = arranged(
-        _job(job, record, draw.slot, without_gap(job.submit_ms) - first_ms)
-        for job, record in zip(drawn, records, strict=True)
+        _job(group, records, without_gap(_submit_ms(group)) - first_ms)
+        for group, records in zip(drawn, groups, strict=True)
     )
-    return SLearnTrace(history, draw.scaled(workload), records)
+    capacity = {name: choices.nodes * amount for name, amount in CONTAINER.items()}
+    return SLearnTrace(history, scaled_to_window_load(workload, capacity, choices.load), groups)
 
 
-def split_trace(
-    path: Path, draw: Draw, tail_ms: int = 0, progress: Progress | None = None
-) -> tuple[tuple[JobRecord, ...], list[GoogleJob]]:
+def split_trace(path: Path, draw: Choices, tail_ms: int = 0) -> tuple[tuple[JobRecord, ...], list[GoogleJob]]:
     """Return the history before the cut, and the jobs after it that may be drawn, in order of submission.
 
     Raises:
         WorkloadError: a table is missing or wrong.
     """
     cut_ms = WINDOW_MS[0] + round(draw.cut * (WINDOW_MS[1] - WINDOW_MS[0]))
-    found = sorted(google_jobs(path, progress), key=lambda job: job.submit_ms)
+    found = sorted(google_jobs(path), key=lambda job: job.submit_ms)
     if any(not job.job_name for job in found):
         raise wrong(path, "", "history needs the job names of jobs_29d.csv, which is not there")
     history = tuple(google_record(job, draw.unseen) for job in found if job.submit_ms < cut_ms)
@@ -266,16 +270,21 @@ def google_record(job: GoogleJob, unseen: Unseen = "left_out") -> JobRecord:
     return JobRecord(str(job.id), features, durations_ms, job.end_ms)
 
 
-def _job(job: GoogleJob, record: JobRecord, slot: Mapping[str, float], arrival_ms: int) -> Job:
-    """Return a job of one stage that has the record's tasks."""
-    found = google_job(job, slot, arrival_ms)
-    stage = replace(
-        found.dag.stages[0],
-        tasks=record.tasks,
-        duration_ms=max(1, round(record.mean_ms)),
-        durations_ms=record.durations_ms,
+def _job(jobs: Sequence[GoogleJob], records: Sequence[JobRecord], arrival_ms: int) -> Job:
+    """Return a job whose stages, a chain, have the records' tasks."""
+    stages = tuple(
+        Stage(
+            at,
+            record.tasks,
+            max(1, round(record.mean_ms)),
+            CONTAINER,
+            (at - 1,) if at else (),
+            durations_ms=record.durations_ms,
+        )
+        for at, record in enumerate(records)
     )
-    return replace(found, dag=Dag(found.dag.name, (stage,)))
+    found = google_job(jobs[0], CONTAINER, arrival_ms)
+    return replace(found, dag=Dag(found.dag.name, stages))
 
 
 def without_gap(time_ms: int) -> int:
@@ -286,58 +295,6 @@ def without_gap(time_ms: int) -> int:
 
 STAGES: Final = (2, 5)
 """The fewest and the most that a DAG has."""
-
-
-class DagTrace(NamedTuple):
-    """DAGs to run, and what history there is of jobs before them."""
-
-    history: tuple[JobRecord, ...]
-    """In order of submission."""
-    workload: Workload
-    records: tuple[tuple[JobRecord, ...], ...]
-    """The stages of each of the workload's DAGs, with their features and their true durations."""
-
-
-def google_slearn_dags(
-    path: Path,
-    seed: int,
-    dags: int = 900,
-    draw: Draw = Draw(),
-    *,
-    shuffled: bool = False,
-) -> DagTrace:
-    """Build history and workload.
-
-    A DAG is a chain of two to five stages, evenly drawn, each of which is a whole job; all have the same user and job
-    name. The paper does not say which jobs of a name become one DAG, nor whether stages form a chain: here those of a
-    name that were submitted one after another do, or with ``shuffled`` any of its jobs. A DAG comes when the first of
-    its jobs was submitted. Of all DAGs that can be made ``dags`` are drawn, each with the same chance.
-
-    Args:
-        path: the folder of the extract, with both tables.
-        seed: of the draw.
-        dags: how many to draw.
-        draw: from which jobs, and for what cluster; jobs with too many tasks are no stages.
-        shuffled: whether the jobs of a name are mixed before they become stages.
-
-    Raises:
-        WorkloadError: a table is missing or wrong, an argument is out of its bounds, or there are too few jobs.
-    """
-    draw.check(seed, dags)
-    history, later = split_trace(path, draw)
-    generator = np.random.default_rng((seed, 3))
-    made = _chains(later, generator, shuffled)
-    if len(made) < dags:
-        raise wrong(path, "", f"{dags} DAGs are to be drawn, but the jobs after the cut make only {len(made)}")
-    chosen = sorted(generator.choice(len(made), dags, replace=False).tolist())
-    drawn = sorted((made[at] for at in chosen), key=lambda jobs: (_submit_ms(jobs), jobs[0].id))
-    first_ms = without_gap(_submit_ms(drawn[0]))
-    records = tuple(tuple(google_record(job, draw.unseen) for job in jobs) for jobs in drawn)
-    workload = arranged(
-        _dag(jobs, stages, draw.slot, without_gap(_submit_ms(jobs)) - first_ms)
-        for jobs, stages in zip(drawn, records, strict=True)
-    )
-    return DagTrace(history, draw.scaled(workload), records)
 
 
 def _chains(jobs: list[GoogleJob], generator: np.random.Generator, shuffled: bool) -> list[list[GoogleJob]]:
@@ -359,36 +316,13 @@ def _submit_ms(jobs: list[GoogleJob]) -> int:
     return min(job.submit_ms for job in jobs)
 
 
-def _dag(jobs: list[GoogleJob], records: tuple[JobRecord, ...], slot: Mapping[str, float], arrival_ms: int) -> Job:
-    stages = tuple(
-        Stage(
-            at,
-            record.tasks,
-            max(1, round(record.mean_ms)),
-            slot,
-            (at - 1,) if at else (),
-            durations_ms=record.durations_ms,
-        )
-        for at, record in enumerate(records)
-    )
-    name = str(jobs[0].id)
-    return Job(name, arrival_ms, Dag(name, stages), Framework.TEZ, jobs[0].job_name, jobs[0].user)
-
-
-ESTIMATORS: Final[Mapping[str, Estimator]] = {
-    "pilots": Pilots(),
-    "3sigma": ThreeSigma(),
-    "point": PointEstimate(),
-    "median": EarlierMedian(),
-    "combined": Combined(),
-    "oracle": Oracle(),
+ESTIMATORS: Final = {
+    name: KNOWN_ESTIMATORS[name] for name in ("pilots", "3sigma", "point", "median", "combined", "oracle")
 }
 SCALED: Final = {"pilots": "3sigma", "combined": "point"}
 """Whose estimates of a DAG's later stages those who need pilots scale."""
 PAPERS: Final[Mapping[str, Point]] = {"3sigma-paper": "utility", "point-paper": "median"}
 """The baselines by the letter of the paper, trained on the first part of the trace alone."""
-Groups = tuple[tuple[JobRecord, ...], ...]
-"""The stages of each job."""
 OVERESTIMATED: Final = 0.6
 """Of the paper's 3Sigma (table 10, of another trace)."""
 Z80: Final = 1.2816
@@ -396,23 +330,6 @@ Z80: Final = 1.2816
 PILOTS_PART: Final = 0.03
 NO_IDEA: Final = 2.0
 """The deviation of an estimate for a job that has nothing in common with any before it, as a part of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """How the workload is built where paper or extract leave a choice; `google_slearn` has the first three."""
-
-    cut: float = 0.5
-    seen_share: float = 0.0
-    unseen: Unseen = "job_end"
-    train_once: bool = False
-    """History learns only from the first part of the trace; else also from each drawn job when the next one comes."""
-    dags: bool = False
-    """Jobs are DAGs of several stages (section 6)."""
-    shuffled: bool = False
-    """Any jobs of a name are stages of a DAG, else those submitted one after another."""
-    load: float = LOAD
-    """The mean over windows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -447,8 +364,8 @@ class Source:
     """The extract; history is learned once for each folder and cut."""
 
     def __init__(self, path: Path, jobs: int, nodes: int, choices: Choices | None = None) -> None:
-        self._path, self._jobs, self._nodes = path, jobs, nodes
-        self._choices = Choices() if choices is None else choices
+        self._path, self._jobs = path, jobs
+        self._choices = replace(choices or Choices(), nodes=nodes)
         self._history = b""
         """As pickled."""
         self._usual_ms = 1.0
@@ -462,7 +379,7 @@ class Source:
         Raises:
             WorkloadError: the extract is missing or wrong, or has too few jobs.
         """
-        history, workload, groups = self._read(seed)
+        history, workload, groups = google_slearn(self._path, seed, self._jobs, self._choices)
         if not self._history:
             self._history = dumps(learned(history))
             self._stored = dumps(StoredRuns(history))
@@ -494,21 +411,6 @@ class Source:
         over_space = np.array([_variation(group[0].durations_ms) for group in groups])
         all_estimated = estimated | {"drawn": of_jobs(drawn_ms)}
         return Trace(seed, made, widths, of_jobs(mean_ms), all_estimated, hints, over_time, over_space)
-
-    def _read(self, seed: int) -> tuple[Sequence[JobRecord], Workload, Groups]:
-        """Return history, jobs and the records of their stages."""
-        chosen = self._choices
-        draw = Draw(
-            nodes=self._nodes,
-            load=chosen.load,
-            cut=chosen.cut,
-            seen_share=chosen.seen_share,
-            unseen=chosen.unseen,
-        )
-        if chosen.dags:
-            return google_slearn_dags(self._path, seed, self._jobs, draw, shuffled=chosen.shuffled)
-        drawn = google_slearn(self._path, seed, self._jobs, draw)
-        return drawn.history, drawn.workload, tuple((record,) for record in drawn.records)
 
     def _estimates(self, groups: Groups) -> dict[str, list[Estimate]]:
         """Estimate each stage from history and, by default, the drawn jobs before, as if ended at once."""
@@ -557,7 +459,7 @@ class Source:
     def _said(estimator: Estimator, name: str, record: JobRecord, history: History) -> Estimate | None:
         features = replace(record.features, width=record.tasks)
         samples = record.durations_ms if name == "oracle" else record.durations_ms[: pilots_wanted(record.tasks)]
-        return estimator.estimate(features, history, samples)
+        return estimator(features, history, samples)
 
 
 def _variation(durations_ms: I64) -> float:
