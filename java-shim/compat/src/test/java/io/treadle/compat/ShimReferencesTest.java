@@ -64,11 +64,12 @@ class ShimReferencesTest {
     String info = SCHEDULER + leaf + "$QueueResourceLimitsInfo";
     String resource = "org/apache/hadoop/yarn/api/records/Resource";
     Set<String> ofLeaf = release.shape(SCHEDULER + leaf).members().keySet();
+    String policy = "Lorg/apache/hadoop/yarn/server/resourcemanager/scheduler/policy/OrderingPolicy;";
     String limits = "Lorg/apache/hadoop/yarn/server/resourcemanager/scheduler/ResourceLimits;";
     assertTrue(ofLeaf.containsAll(Arrays.asList(
         References.key("cachedResourceLimitsForHeadroom", limits),
         References.key("queueResourceLimitsInfo", "L" + info + ";"),
-        References.key("getOrderingPolicy", "()Lorg/apache/hadoop/yarn/server/resourcemanager/scheduler/policy/OrderingPolicy;"),
+        References.key("getOrderingPolicy", "()" + policy),
         References.key("setQueueResourceLimitsInfo", "(L" + resource + ";)V"),
         References.key("activateApplications", "()V"))), ofLeaf.toString());
     Set<String> ofInfo = release.shape(info).members().keySet();
