@@ -117,11 +117,9 @@ final class ContainerSection {
 
   /** Writes the containers of a new row that are alive: in a snapshot all, else those of earlier attempts. */
   void writeLive(Draft draft, ApplicationSection.Row row) {
-    for (RMContainer container : row.app.getLiveContainersMap().values()) {
-      if (ContainerStep.isReported(container) && (draft.snapshot || !isOf(container.getContainerId(), row))) {
-        write(draft, step(container), row);
-      }
-    }
+    row.app.getLiveContainersMap().values().stream().filter(ContainerStep::isReported)
+        .filter(container -> draft.snapshot || !isOf(container.getContainerId(), row))
+        .forEach(container -> write(draft, step(container), row));
   }
 
   /** The last step of a container. */
