@@ -22,6 +22,7 @@ LINES_ALONE = 80
 """A module with fewer lines and one importer is a part of that importer."""
 ALONE = {
     "treadle.wire.fates": "meanings of the wire's codes, which the reference shows",
+    "treadle.wire.page": "a program, which prints the schema",
     "treadle.wire.runs": "columns that frames pack, without the frames",
     "treadle_lab.papers.phoenix.blind": "a baseline of its own",
 }

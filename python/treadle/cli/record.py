@@ -69,9 +69,7 @@ def _show(found: Summary) -> None:
         ("parts that failed", str(found.switches)),
         ("gaps", f"{found.gaps}, {found.dropped} frames dropped"),
         ("can be replayed", f"{sum(each.from_start for each in found.segments)} of {len(found.segments)} segments"),
-        ("names", "pseudonyms" if found.anonymised else "as on the cluster"),
         ("engine", _hashes(found.engine_hashes, found.own_engine_hash)),
-        ("wire's schema", _hashes(found.schema_hashes, found.own_schema_hash)),
     ]
     for name, text in rows:
         table.add_row(name, text)

@@ -42,7 +42,6 @@ from treadle.record.ticks import (
     tick_record,
 )
 from treadle.wire.frames import read_frame_header, without_keys
-from treadle.wire.page import document
 from treadle.wire.schema import WireError
 
 FLUSH_BYTES: Final = 1 << 20
@@ -355,7 +354,6 @@ class LiveRecorder(TickRecorder):
             why=self._why if not self._open else "the one before was long enough",
             engine_hash=engine_hash(),
             schema_hash=schema_hash(),
-            schema=document(),
             versions=versions(),
             process=os.getpid(),
             fresh=self._fresh,

@@ -168,11 +168,6 @@ class ChunkReader:
         self.damage = ""
         """Why nothing was read beyond some place; empty if all was."""
 
-    @property
-    def room(self) -> int:
-        """How many bytes the chunks that were read so far may unpack to: the most that a frame of theirs may become."""
-        return self._unpacker.room
-
     def records(self) -> Iterator[Record]:
         """Yield all records that are whole."""
         for chunk in self._chunks():

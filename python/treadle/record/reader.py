@@ -12,7 +12,7 @@ import json
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +24,6 @@ import numpy as np
 import treadle
 from treadle.events import Applications, ApplicationState, ContainerEvent, Containers, Nodes, NodeState, Queues
 from treadle.record.files import ChunkReader, EmptySegmentError, Record, RecordingError
-from treadle.record.frames_of_others import Translator
 from treadle.record.ticks import (
     Cost,
     Segment,
@@ -70,6 +69,7 @@ def versions() -> dict[str, str]:
     }
 
 
+OTHER_SCHEMA: Final = "its frames have another schema than this release's; read it with the release that recorded it"
 READABLE_PART: Final = "it is readable up to here"
 NOT_FROM_START: Final = (
     "the recording does not lead back to the start of its sidecar, and it has nothing of what the engine had learned"
@@ -105,7 +105,7 @@ def open_segment(path: Path) -> Iterator[RecordedSegment]:
 
     Raises:
         EmptySegmentError: it does not say how it begins.
-        RecordingError: it is no segment.
+        RecordingError: it is no segment, or its frames have another schema.
     """
     try:
         with path.open("rb") as stream:
@@ -153,27 +153,22 @@ def _read(path: Path, chunks: ChunkReader) -> RecordedSegment:
     if first is None or first.kind != "segment" or second is None:
         reason = chunks.damage or "it does not say what it is"
         raise EmptySegmentError(f"{path}: nothing of it can be read: {reason}")
-    found = RecordedSegment(path, read_segment(first), read_settings_text(second), iter(()))
+    segment = read_segment(first)
+    if segment.schema_hash != schema_hash():
+        raise RecordingError(f"{path}: {OTHER_SCHEMA}")
+    found = RecordedSegment(path, segment, read_settings_text(second), iter(()))
     found.ticks = _ticks(found, chunks, records)
     return found
 
 
 def _ticks(found: RecordedSegment, chunks: ChunkReader, records: Iterator[Record]) -> Iterator[Tick]:
     ended = ""
-    others = found.segment.schema_hash != schema_hash()
-    translator = Translator(found.segment.schema) if others else None
     for record in records:
         if record.kind == "tick":
-            tick = read_tick(record)
-            if translator is not None:
-                frame, answer = translator.frame(tick.frame, chunks.room), translator.answer(tick.answer)
-                tick = replace(tick, frame=frame, answer=answer)
-            yield tick
+            yield read_tick(record)
         elif record.kind == "end":
             ended = str(record.head.get("why", ""))
             found.cost = read_cost(record)
-    if translator is not None:
-        found.notes += translator.notes()
     found.whole = bool(ended) and not chunks.damage
     if chunks.damage:
         found.notes.append(f"{READABLE_PART}: {chunks.damage}")
@@ -202,7 +197,6 @@ class SegmentSummary:
     dropped: int = 0
     why: str = ""
     engine_hash: str = ""
-    schema_hash: str = ""
     from_start: bool = False
     """Do it and those before it lead back to the start of the sidecar, so that it can be replayed?"""
     notes: list[str] = field(default_factory=list)
@@ -232,11 +226,8 @@ class Summary:
     switches: int = 0
     gaps: int = 0
     dropped: int = 0
-    anonymised: bool = False
     engine_hashes: list[str] = field(default_factory=list)
-    schema_hashes: list[str] = field(default_factory=list)
     own_engine_hash: str = field(default_factory=engine_hash)
-    own_schema_hash: str = field(default_factory=schema_hash)
     notes: list[str] = field(default_factory=list)
     is_open: bool = False
     """Is the last segment still being written, or was its writer killed? Only the last second is missing then."""
@@ -297,12 +288,10 @@ class _Looker:
             dropped=segment.dropped,
             why=segment.why,
             engine_hash=segment.engine_hash,
-            schema_hash=segment.schema_hash,
             from_start=recorded.from_start,
         )
         self._policies[recorded.settings.name] = None
         found.gaps += bool(found.segments) and not recorded.follows
-        found.anonymised |= segment.anonymised
         decoder = FrameDecoder()
         for tick in recorded.ticks:
             self._tick(tick, mine, decoder)
@@ -367,5 +356,4 @@ class _Looker:
         found.nodes, found.jobs, found.jobs_ended = len(self._nodes), len(self._jobs), len(self._ended)
         found.queues, found.policies = list(self._queues), list(self._policies)
         found.engine_hashes = list(dict.fromkeys(each.engine_hash for each in found.segments))
-        found.schema_hashes = list(dict.fromkeys(each.schema_hash for each in found.segments))
         return found

@@ -124,14 +124,12 @@ class Segment:
     """Why it begins."""
     engine_hash: str
     schema_hash: str
-    schema: Mapping[str, Any]
     versions: Mapping[str, str]
     process: int = 0
     fresh: bool = False
     """Is its first frame the first one that the sidecar took, so that the engine had learned nothing before it?"""
     keys_for: Sequence[str] = ()
     """Types of the applications whose keys the frames should bring; the keys are in no recording."""
-    anonymised: bool = False
 
 
 _SEGMENT: Final = TypeAdapter(Segment)

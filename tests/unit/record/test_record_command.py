@@ -66,6 +66,12 @@ def test_what_is_no_recording_is_refused(command: list[str], tmp_path: Path, cli
     assert "is not there" in cli([*command, str(tmp_path / "none")], 2).err
 
 
+def test_a_recording_whose_frames_have_another_schema_is_refused(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    monkeypatch.setattr("treadle.record.reader.schema_hash", lambda: "another")
+    for command in (["record", "show"], ["replay", "--verify"]):
+        assert "have another schema" in cli([*command, str(RECORDINGS[0])], 2).err
+
+
 def test_what_is_to_be_done_must_be_said(cli: Cli) -> None:
     said = {
         (): "--verify, or --policy",
