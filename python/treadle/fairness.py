@@ -6,15 +6,11 @@ piecewise linear in how much has been handed out. So instead of slivers this com
 grow, and goes from one change of speed to the next: a resource is saturated, a leaf has all its tasks, a rising child
 reaches the next higher one, another resource becomes a group's dominant one.
 
-Every node has a clock of its own: a leaf's shows its dominant share; a group's runs with the least weighted share
-among its children that are not blocked (the paper's M). A parent knows the speed of each child's clock, so that an
-event touches one path of the tree and the rest of it is brought up to date only when somebody looks. All numbers are
+Every node has a clock of its own: a leaf's shows its dominant share; a group's runs with the least weighted share among
+its children that are not blocked (the paper's M). A parent knows the speed of each child's clock, so that an event
+touches one path of the tree and the rest of it is brought up to date only when somebody looks. All numbers are
 fractions: results are exact. The one exception are thousands of leaves whose demands have no small common denominator:
 sums of these would have thousands of digits, so the ratios of their demands are rounded up to the next 2^-40.
-
-The tree that a hierarchical scheduler shares a cluster by (H-DRF, SoCC 2013, section 2.1).
-
-Every number is a `fractions.Fraction`: allocations computed from it are exact.
 """
 
 from __future__ import annotations
@@ -26,9 +22,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from treadle.errors import UserError
-
-__all__ = ["Group", "Leaf", "Tree", "TreeError", "fill", "flattened"]
-
 
 MAX_DEPTH = 64
 """Levels below the root that a tree may have: far more than any organisation, far less than Python's stack."""
@@ -158,26 +151,6 @@ class Tree:
         return replace(self, root=_replaced(self.root, changed))
 
 
-def flattened(tree: Tree) -> Tree:
-    """Collapsed hierarchy (section 3.2): every leaf directly below the root, with the product of its path's shares.
-
-    A node's share is its weight over the sum of its siblings' and its own.
-    """
-    leaves: list[Leaf] = []
-
-    def collapse(group: Group, share: Fraction) -> None:
-        total = sum((child.weight for child in group.children), Fraction(0))
-        for child in group.children:
-            portion = share * child.weight / total
-            if isinstance(child, Leaf):
-                leaves.append(replace(child, weight=portion))
-            else:
-                collapse(child, portion)
-
-    collapse(tree.root, Fraction(1))
-    return replace(tree, root=Group(tree.root.name, tuple(leaves)))
-
-
 def _walk(node: Group | Leaf, depth: int) -> Iterator[tuple[Group | Leaf, int]]:
     stack = [(node, depth)]
     while stack:
@@ -238,10 +211,6 @@ class Rule:
 
 HDRF = Rule(rescale=True, ignore_saturated=True)
 """Dynamic H-DRF (Algorithms 2 to 4)."""
-
-NAIVE = Rule(rescale=False, ignore_saturated=False)
-"""Algorithm 1, which started from nothing defines the static allocation and kept running is naive H-DRF (3.3)."""
-
 
 ZERO = Fraction(0)
 ONE = Fraction(1)

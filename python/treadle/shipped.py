@@ -11,9 +11,8 @@ import yaml
 
 import treadle
 from treadle import __version__
-from treadle.config.errors import unknown
 from treadle.config.parts import DEFAULTS, QUESTIONS
-from treadle.errors import UserError
+from treadle.errors import UserError, unknown
 
 _PACKAGE: Final = Path(treadle.__file__).resolve().parent
 

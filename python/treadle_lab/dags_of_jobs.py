@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median_low
 from typing import Any, Final, TypeVar
 
-from treadle.dag.dag import Dag, DagError, Stage, ordered
+from treadle.dag import Dag, DagError, Stage, ordered
 from treadle.errors import UserError, install_extra
 from treadle.history.profile import JobProfile, JobRun, Measured, RecentRun, StageProfile, StageRun
 

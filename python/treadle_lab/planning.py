@@ -11,12 +11,11 @@ from typing import Annotated, Any, Final, TypeAlias
 import numpy as np
 from pydantic import Field
 
-from treadle.dag.dag import Dag, DagError, Instance, Stage, TimeUnit, ordered
-from treadle.dag.reading import Line, Text, Whole, checked, json_lines
+from treadle.dag import Dag, DagError, Line, Stage, Text, Whole, checked, ordered
 from treadle.errors import UserError
-from treadle.planner.plan import LowerBounds, Plan, Ranking, finish, structure
+from treadle.planner.plan import LowerBounds, Plan, Ranking, Workspace, finish, structure
 from treadle.planner.problem import F64, I64, Problem, compile_problem
-from treadle.planner.workspace import Workspace
+from treadle_lab.dags import Instance, TimeUnit, json_lines
 
 INTERVALS_MAX: Final = 5000
 

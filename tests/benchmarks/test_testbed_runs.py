@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle_lab.cli._experiments import setting_of_testbed
 from treadle_lab.papers.hdrf.facebook import GPU_LEAF, LEAVES, queue_of
 from treadle_lab.papers.hdrf.sls import SCHEMES, cluster_of, scheduling

@@ -18,9 +18,8 @@ from tests.campaign.fuzz_seeds import GOLDEN
 from treadle.am import protocol
 from treadle.am.protocol import MessageError
 from treadle.am.registries import read_stage_report
-from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
-from treadle.errors import UserError
+from treadle.errors import ConfigError, UserError
 from treadle.history.outcome import Source
 from treadle.history.sources import read_source
 from treadle.policy.catalogue import register_parts

@@ -8,8 +8,7 @@ from typing import Any
 from tests.engine.fake_rm import Amounts, FakeRM
 
 from treadle import events
-from treadle.constraints.expression import parse
-from treadle.constraints.placement import NodeFacts, eligible
+from treadle.constraints import NodeFacts, eligible, parse
 from treadle.engine.invented_cluster import rows
 from treadle.events import Event
 

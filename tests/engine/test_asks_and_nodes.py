@@ -16,14 +16,14 @@ from treadle.config.settings import Hold, Settings
 from treadle.engine import Engine
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
-from treadle.policy.fits import FirstFit
+from treadle.policy.node_search import FirstFit
 from treadle.policy.node_sets import NodeSets, may_use
 from treadle.policy.own_tags import no_tags
-from treadle.policy.parts import PlainGate, PlainOrder
+from treadle.policy.parts import Gate, Order
 from treadle.policy.work import Jobs
 
 
-class LargestAsk(PlainOrder):
+class LargestAsk(Order):
     """The ask that wants most memory first, whose ever it is."""
 
     def __init__(self, parameters: NoParameters) -> None:
@@ -45,7 +45,7 @@ class EvenNodes(FirstFit):
         sets.restrict(np.flatnonzero(view.capability[:, 0] == 1), np.arange(len(view.nodes)) % 2 == 0)
 
 
-class LowNodes(PlainGate):
+class LowNodes(Gate):
     """All may run, on the first four nodes."""
 
     def __init__(self, parameters: NoParameters) -> None:

@@ -16,7 +16,7 @@ from treadle.config.settings import Hold, Limits
 from treadle.engine import Engine
 from treadle.events import NodeState
 from treadle.explain.application import explain_application
-from treadle.explain.causes import Why
+from treadle.explain.obstacles import Why
 from treadle.explain.situation import Situation
 from treadle.model.classes import CLASSES_MAX, ROWS_AT_ONCE
 from treadle.policy.state import LOOKED

@@ -22,7 +22,7 @@ from treadle.config.settings import Hold, Settings, default_settings
 from treadle.engine import Engine
 from treadle.events import ApplicationState, Fate
 from treadle.explain.application import explain_application
-from treadle.explain.causes import Explanation
+from treadle.explain.obstacles import Explanation
 from treadle.explain.situation import Situation
 from treadle.model import in_flight
 from treadle.model.in_flight import PROPOSAL, TurnedDown

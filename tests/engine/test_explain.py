@@ -23,7 +23,7 @@ from treadle.engine.engine import TOO_LARGE_EVERY
 from treadle.engine.invented_cluster import Texts, rows
 from treadle.events import ApplicationState, ContainerEvent, Fate, NodeState
 from treadle.explain.application import explain_application
-from treadle.explain.causes import AskExplained, Explanation, Verdict, Why
+from treadle.explain.obstacles import AskExplained, Explanation, Verdict, Why
 from treadle.explain.situation import Situation
 
 NODE = (16384, 16)

@@ -9,9 +9,9 @@ import pytest
 from tests.engine.fake_rm import FakeRM, cluster, flat, placed
 from tests.engine.parts import engine_with, estimates, ranks, settings_with
 
-from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.engine import Engine
+from treadle.errors import ConfigError
 from treadle.policy.loop import FEW, LOOKS_MAX
 from treadle.policy.state import LOOKED
 

@@ -16,7 +16,7 @@ from tests.engine.parts import engine_with
 from treadle import events
 from treadle.engine import Engine
 from treadle.engine.invented_cluster import Texts, request, rows, small_cluster
-from treadle.events.columns import array_fields
+from treadle.events import array_fields
 from treadle.model.classes import ROWS_AT_ONCE
 
 KEYS = 150_000

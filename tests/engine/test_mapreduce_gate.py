@@ -11,7 +11,7 @@ from tests.engine.parts import containers, engine_with, estimates
 
 from treadle import events
 from treadle.events import ContainerEvent, Event
-from treadle.policy.mapreduce_gate import WORKERS_MAX, MapReduceJob, workers_of
+from treadle.policy.mapreduce import WORKERS_MAX, MapReduceJob, workers_of
 
 MAP, REDUCE = 20, 10
 

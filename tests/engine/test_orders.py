@@ -10,10 +10,10 @@ import pytest
 from tests.engine.fake_rm import FakeRM, cluster
 from tests.engine.parts import containers, engine_with, estimates, settings_with
 
-from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings
 from treadle.engine import Engine
+from treadle.errors import ConfigError
 from treadle.events import ContainerEvent, Event
 
 ENDED, STARTED = ContainerEvent.COMPLETED, ContainerEvent.ALLOCATED

@@ -11,7 +11,7 @@ from tests.engine.parts import engine_with, estimates, pilot_table, settings_wit
 from tests.engine.test_pilots import FIXED, MAP, REDUCE, Bench
 
 from treadle import events
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.engine import Engine
 from treadle.events import TaskEstimates
 from treadle.history.splits import Split, SplitFollower, SplitOrder

@@ -179,7 +179,7 @@ def test_the_adaptive_ratio_goes_on_where_it_was() -> None:
         twins.tick()
         gone(twins, app)
     assert counts[:3] == [3, 2, 4]
-    gates = [told.engine._policy._parts._gate._ratio for told in (twins.plain, twins.other)]  # type: ignore[union-attr]
+    gates = [told.engine._policy._parts._gate._ratio for told in (twins.plain, twins.other)]  # type: ignore[attr-defined]
     assert gates[0]._scores == gates[1]._scores
     assert {2.0, 3.0, 4.0} <= set(gates[0]._scores)
 
@@ -191,7 +191,7 @@ def test_a_job_that_a_snapshot_of_another_connection_does_not_tell_of_teaches_no
     twins.do(lambda rm: setattr(rm.applications[app], "state", ApplicationState.GONE))
     twins.epoch = 2
     twins.tick(snapshot=ELSEWHERE)
-    ratios = [told.engine._policy._parts._gate._ratio._scores for told in (twins.plain, twins.other)]  # type: ignore[union-attr]
+    ratios = [told.engine._policy._parts._gate._ratio._scores for told in (twins.plain, twins.other)]  # type: ignore[attr-defined]
     assert not ratios[1], "when it ended is not known"
 
 

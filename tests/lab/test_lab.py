@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from treadle.cli import main
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.simulate.comparison import FEW
 from treadle.workload.clusters import google_jobs
 from treadle.workload.job import Job, arranged

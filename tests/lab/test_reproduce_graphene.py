@@ -11,10 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from treadle.config.settings import default_settings
-from treadle.dag.dag import Dag, Shape, Stage
+from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.workload.job import Job, Workload, arranged
 from treadle_lab.cli.reproduce.graphene import app
+from treadle_lab.dags import Shape
 from treadle_lab.harness.runs import Asked
 from treadle_lab.papers.graphene import experiment, simulations
 from treadle_lab.papers.graphene import jobs as graphene_jobs

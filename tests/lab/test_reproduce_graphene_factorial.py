@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from treadle.dag.dag import Shape, generate
 from treadle.errors import UserError
 from treadle.simulator.feed import planned_machines
 from treadle_lab.cli.reproduce.graphene_factorial import app
+from treadle_lab.dags import Shape, generate
 from treadle_lab.harness.runs import Asked
 from treadle_lab.papers.graphene import jobs as graphene_jobs
 from treadle_lab.papers.graphene import simulations

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from treadle.cli.main import run
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle_lab.papers.hdrf import facebook, slots
 from treadle_lab.papers.hdrf.facebook import NODES

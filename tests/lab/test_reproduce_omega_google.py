@@ -10,7 +10,7 @@ import pytest
 
 from treadle.cli.main import run
 from treadle.errors import UserError
-from treadle.policy.mapreduce_workers import WorkerPolicy
+from treadle.policy.mapreduce import WorkerPolicy
 from treadle_lab.harness.data import FACEBOOK_2010, GOOGLE, found
 from treadle_lab.models.cell import Cell, JobKind
 from treadle_lab.papers.omega.points import GoogleDay, Point, read_google_day, run_points

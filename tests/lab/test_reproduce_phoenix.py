@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from treadle.cli.main import run
-from treadle.constraints.expression import ANY, parse
+from treadle.constraints import ANY, parse
 from treadle.errors import UserError
 from treadle_lab.cli.reproduce import phoenix
 from treadle_lab.harness.data import EAGLE, FACEBOOK_2010, GOOGLE, found

@@ -13,7 +13,7 @@ import pytest
 
 from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.policy.catalogue import register_parts
 from treadle.workload.job import Framework, Job, arranged
 from treadle_lab.docs.tables import TABLES

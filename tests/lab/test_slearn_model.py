@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.simulator.feed import JobHints
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, arranged

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle_lab.sls.load import Kind
 from treadle_lab.sls.play import (

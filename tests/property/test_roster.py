@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.config.settings import STEADY_MS, Entry, RosterEngine, Select, engines_of, problems
-from treadle.constraints.choices import gang_of
+from treadle.constraints import gang_of
 from treadle.sidecar.roster import NEVER, Asking, Move, Roster, matches
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from treadle import events
-from treadle.events.columns import NAMES
+from treadle.events import NAMES
 from treadle.proposals import Proposals
 from treadle.wire.answer import Answer, decode_answer, encode_answer
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader

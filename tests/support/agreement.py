@@ -17,7 +17,7 @@ import numpy as np
 
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.policy.catalogue import register_parts
 from treadle.simulator.cluster.tables import AppState
 from treadle.simulator.scenario import ScenarioModel

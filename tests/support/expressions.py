@@ -10,8 +10,7 @@ import random
 import sys
 from typing import Any, Final
 
-from treadle.constraints.expression import ExpressionError, parse
-from treadle.constraints.placement import NodeFacts, eligible
+from treadle.constraints import ExpressionError, NodeFacts, eligible, parse
 
 SEED: Final = 18
 

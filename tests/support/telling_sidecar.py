@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from treadle.policy.mapreduce_gate import WorkersGate
+from treadle.policy.mapreduce import WorkersGate
 
 LINES_MAX: Final = 20_000
 

@@ -6,15 +6,15 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from treadle.config.errors import ConfigError, Problem
 from treadle.config.settings import Settings
 from treadle.engine import Engine
+from treadle.errors import ConfigError, Problem
 from treadle.events import Event, ResourceTypes, Snapshot
 from treadle.live.recorder import LiveRecorder
 from treadle.live.session import EventSource, FrameObserver, Session
 from treadle.policy.user_parts import Watch, unwatched
 from treadle.proposals import Proposals
-from treadle.record.ticks import BESIDE
+from treadle.record.files import BESIDE
 from treadle.simulator.resource_manager import SimulatedRM
 from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import Simulation

@@ -10,14 +10,13 @@ from pydantic import Field
 from tests.support.files import written
 from tests.support.optional import present
 
-from treadle.config.errors import ConfigError
 from treadle.config.part_files import BYTES_MAX as PART_BYTES_MAX
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, PartRegistry
 from treadle.config.reader import parse_settings, peek_source, read_settings
 from treadle.config.settings import default_settings
 from treadle.config.text import default_yaml
 from treadle.config.yaml_nodes import BYTES_MAX, NODES_MAX
-from treadle.live.live_settings import live_defaults
+from treadle.errors import ConfigError
 from treadle.policy.catalogue import register_parts
 
 
@@ -241,5 +240,5 @@ def test_a_part_is_registered_once_and_under_a_known_question() -> None:
 
 def test_the_file_in_conf_says_every_default() -> None:
     text = (Path(__file__).parents[2] / "conf" / "treadle.yaml").read_text("utf-8")
-    assert text == live_defaults(), "write it again: treadle policy defaults > conf/treadle.yaml"
+    assert text == default_yaml(), "write it again: treadle policy defaults > conf/treadle.yaml"
     assert parse_settings("conf/treadle.yaml", text) == default_settings()

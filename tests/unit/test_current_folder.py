@@ -59,7 +59,7 @@ def test_a_policy_is_tried_out_without_what_is_in_it(planted: Path, tmp_path: Pa
     config.write_text(yaml.safe_dump({"policy": {"order": {"kind": "fifo"}}}))
     text = f"""\
 from pathlib import Path
-from treadle.live.trial import check_apart
+from treadle.live.live_settings import check_apart
 
 print(check_apart(Path({str(config)!r})))
 """

@@ -17,10 +17,9 @@ from tests.support.scenarios import scenario, simulation
 from treadle.admin.policy_use import change_of, target_of
 from treadle.cli import engines
 from treadle.cli.main import run
-from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_engines, parse_settings, peek_source, read_roster, refuse_engines
 from treadle.config.settings import Settings, Source, default_settings
-from treadle.errors import UserError
+from treadle.errors import ConfigError, UserError
 from treadle.events import Applications, ApplicationState, Event, Requests
 from treadle.live.policies import LivePolicies, own_settings
 from treadle.live.policy_memory import state_folder

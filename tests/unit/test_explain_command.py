@@ -30,7 +30,7 @@ from treadle.cli.explain import UNIT_STATE, NoSidecarError, ask_sidecar, state_p
 from treadle.cli.main import run
 from treadle.config import trust
 from treadle.config.settings import default_settings
-from treadle.config.state_folders import EXPLAIN_SOCKET
+from treadle.config.trust import EXPLAIN_SOCKET
 from treadle.engine import Engine
 from treadle.errors import UserError
 from treadle.explain.application import explain_application

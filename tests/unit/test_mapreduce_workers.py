@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.policy.mapreduce_workers import WorkerPolicy, finish_s, useful_workers, workers_for
+from treadle.policy.mapreduce import WorkerPolicy, finish_s, useful_workers, workers_for
 from treadle.policy.slearn.gate import AdaptiveRatio, FixedRatio
 
 ACTIVITIES = st.integers(0, 10_000)

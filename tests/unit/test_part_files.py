@@ -17,20 +17,19 @@ from tests.support.files import written
 from tests.support.optional import present
 
 from treadle.cli.main import run
-from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.engine import Engine
 from treadle.engine.invented_cluster import small_cluster
+from treadle.errors import ConfigError
 from treadle.events import ContainerEvent
-from treadle.live.live_settings import read_live_settings
+from treadle.live.live_settings import CPU_LIMIT_S, GRACE_S, LIMIT_S, check_apart, read_live_settings
 from treadle.live.policies import LivePolicies
 from treadle.live.policy_memory import PolicyMemory
-from treadle.live.trial import CPU_LIMIT_S, GRACE_S, LIMIT_S, check_apart
 from treadle.model.applications import APPLICATION
 from treadle.model.nodes import NODE
 from treadle.model.queues import QUEUE
 from treadle.model.requests import REQUEST
-from treadle.policy.cluster_view import CONTAINER, ClusterView
+from treadle.policy.user_parts import CONTAINER, ClusterView
 from treadle.policy.watchdog import Stopwatch
 
 SHARE = """import numpy as np
@@ -245,7 +244,7 @@ def test_cpu_time_is_bounded_and_the_clock_has_a_wider_bound(tmp_path: Path) -> 
 
 def test_a_process_whose_parent_was_killed_ends_all_the_same(tmp_path: Path) -> None:
     file = policy(tmp_path, f"import time\nwhile True: time.sleep(100_000)\n{GOOD}")
-    alone = subprocess.run([sys.executable, "-m", "treadle.live.trial", str(file), "60", "4"], timeout=300)
+    alone = subprocess.run([sys.executable, "-m", "treadle.live.live_settings", str(file), "60", "4"], timeout=300)
     assert alone.returncode == -signal.SIGALRM
 
 

@@ -11,19 +11,24 @@ import numpy as np
 import pytest
 from tests.support.expressions import NODES, RIGHT, WRONG, facts_of, written
 
+from treadle import constraints as placement
 from treadle import events
-from treadle.constraints import placement
-from treadle.constraints.expression import ANY, Conjunction, ExpressionError, Predicate, conditions, parse
-from treadle.constraints.placement import (
+from treadle.constraints import (
+    ANY,
     NO_MAXIMUM,
     OPAQUE,
+    Conjunction,
+    ExpressionError,
     NodeFacts,
     NodeTable,
     Opaque,
+    Predicate,
     TagCount,
     Understood,
+    conditions,
     eligible,
     eligible_nodes,
+    parse,
     understand,
 )
 from treadle.engine.invented_cluster import Texts, request, resource_types, rows

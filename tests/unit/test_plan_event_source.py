@@ -19,11 +19,10 @@ from treadle import events
 from treadle.am.listener import PlanService
 from treadle.am.protocol import Attempt, Header, Kind, Status
 from treadle.am.quotas import FairQueue
-from treadle.am.record import CLAIM, Claims, DagView, History
-from treadle.am.registries import REPLAN_EVERY_S, Amounts, PlanRegistry
+from treadle.am.registries import CLAIM, REPLAN_EVERY_S, Amounts, Claims, DagView, History, PlanRegistry
 from treadle.config.settings import Plans, default_settings
 from treadle.history.profile import JobRun, recurrence_key
-from treadle.live.plan_source import KEYS_MAX, LOOKED_MAX, ROWS_MAX, PlanEventSource, open_plans
+from treadle.live.plan_source import KEYS_MAX, LOOKED_MAX, ROWS_MAX, PlanEventSource, PlanLink, open_plans
 from treadle.policy.catalogue import register_parts
 from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader, without_keys
 
@@ -268,13 +267,13 @@ def test_whoever_keeps_frames_gets_no_keys() -> None:
 # The hints from plans between two decides are bounded, and each user's applications have their turn.
 
 
-class Side:
-    """A `PlanSide` that has something new of each attempt it has met: claims of this many priorities."""
+class Side(PlanLink):
+    """A listener that has something new of each attempt it has met: claims of this many priorities."""
 
     def __init__(self, priorities: int) -> None:
         self.asked = 0
         self._news: FairQueue[Attempt] = FairQueue()
-        self._claims = np.array([(at + 1, 5, 1_000, -1, 0.5) for at in range(priorities)], CLAIM)
+        self._rows = np.array([(at + 1, 5, 1_000, -1, 0.5) for at in range(priorities)], CLAIM)
 
     def meet(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
         """Have something new."""
@@ -296,7 +295,7 @@ class Side:
 
     def claims(self, attempt: Attempt) -> Claims:
         """Return the same of all."""
-        return self._claims
+        return self._rows
 
     def summary(self) -> str:
         """Nothing is wrong."""
@@ -562,12 +561,12 @@ def test_whatever_is_reported_an_order_has_parents_first(data: st.DataObject) ->
 # A plan listener's registries in this process, in the place of a listener of its own.
 
 
-class LocalPlans:
-    """A `treadle.live.plan_source.PlanSide` without a process."""
+class LocalPlans(PlanLink):
+    """A listener without a process."""
 
     def __init__(self, service: PlanService) -> None:
         self.service = service
-        self._claims: dict[Attempt, Claims] = {}
+        self._latest: dict[Attempt, Claims] = {}
 
     def meet(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
         """Hand it to the service."""
@@ -590,12 +589,12 @@ class LocalPlans:
         news = self.service.news()
         if news is None:
             return None
-        _, attempt, self._claims[attempt] = news
+        _, attempt, self._latest[attempt] = news
         return attempt
 
     def claims(self, attempt: Attempt) -> Claims | None:
         """Return what the service said last."""
-        return self._claims.get(attempt)
+        return self._latest.get(attempt)
 
     def summary(self) -> str:
         """Nothing is wrong."""

@@ -15,11 +15,12 @@ from threading import enumerate as enumerate_threads
 
 import pytest
 from tests.support.optional import present
+from tests.support.plan_requests import request
 from tests.support.waiting import eventually
 
 from treadle.am import listener as module
-from treadle.am import record as task_times
 from treadle.am import registries as registry_module
+from treadle.am import registries as task_times
 from treadle.am.listener import BY_ADDRESS_MAX, BY_ATTEMPT_MAX, CONNECTIONS_MAX, PlanListener
 from treadle.am.protocol import (
     ANSWER,
@@ -43,7 +44,6 @@ from treadle.am.protocol import (
     MessageError,
     Status,
     code,
-    request,
     seal,
     unseal,
 )
@@ -60,10 +60,9 @@ from treadle.am.quotas import (
     Rates,
     Turns,
 )
-from treadle.am.record import History
-from treadle.am.registries import MACHINE_STAGES_MAX, PlanRegistry, PlanSources
+from treadle.am.registries import MACHINE_STAGES_MAX, History, PlanRegistry, PlanSources
 from treadle.config.settings import Plans
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.errors import UserError, install_extra
 from treadle.history.profile import DurationSketch, JobRun, StageRun, recurrence_key
 from treadle.planner.online import Machines

@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from tests.support.plan_requests import request
 from tests.support.waiting import eventually
 from tests.unit.test_plan_listener import DAG, KEY, ONE, OTHER, OTHER_KEY, dag, heard, read, report, text
 from tests.unit.test_stage_reports import report as stage_report
 from tests.unit.test_stage_reports import stage
 
 from treadle.am.listener import PlanService
-from treadle.am.protocol import CHALLENGE_BYTES, NONCE_BYTES, Attempt, Header, Kind, Status, request
-from treadle.am.record import CLAIM, Claims, read_claims
-from treadle.am.record import DURATION_MAX_MS as CLAIM_DURATION_MAX_MS
-from treadle.am.registries import application_of
+from treadle.am.protocol import CHALLENGE_BYTES, NONCE_BYTES, Attempt, Header, Kind, Status
+from treadle.am.registries import CLAIM, Claims, application_of, read_claims
+from treadle.am.registries import DURATION_MAX_MS as CLAIM_DURATION_MAX_MS
 from treadle.config.settings import Listener, Plans, default_settings
 from treadle.history.profile import DURATION_MAX_MS, NUMBER_MAX, DurationSketch, JobRun, StageRun, recurrence_key
 from treadle.live import plan_source

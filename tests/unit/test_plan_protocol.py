@@ -6,6 +6,7 @@ import hmac
 from pathlib import Path
 
 import pytest
+from tests.support.plan_requests import request
 
 from treadle.am.protocol import (
     CHALLENGE_BYTES,
@@ -26,7 +27,6 @@ from treadle.am.protocol import (
     read_header,
     read_plan_request,
     read_report,
-    request,
 )
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "plan-request.bin"

@@ -15,11 +15,11 @@ from tests.support.cli import Cli
 from tests.support.files import written
 from tests.support.optional import present
 
-from treadle.config.errors import ConfigError
 from treadle.config.part_files import PartStoppedError
 from treadle.config.settings import default_settings
 from treadle.engine import Engine
 from treadle.engine.invented_cluster import small_cluster
+from treadle.errors import ConfigError
 from treadle.events import PolicySwitch
 from treadle.live.policies import LivePolicies, without_file_parts
 from treadle.live.policy_memory import BAD_MAX, SWITCHES_MAX, PolicyMemory, state_folder

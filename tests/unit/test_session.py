@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from treadle.config.errors import ConfigError, Problem
 from treadle.config.parts import DEFAULTS, Part, PartRegistry, Traits
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Limits, Settings, Source, default_settings
 from treadle.engine import Engine
+from treadle.errors import ConfigError, Problem
 from treadle.events import INDEX_MAX, Event, Names, PolicySwitch, Samples, Snapshot, Tags
 from treadle.live.session import (
     DECISIONS_TO_MEND,

@@ -558,7 +558,7 @@ def test_a_process_does_not_count_what_its_parent_had() -> None:
 
 
 def test_the_invented_cluster_gets_its_containers() -> None:
-    assert warm_up(default_settings()) == 4
+    assert warm_up(default_settings()) == 64
 
 
 def test_an_engine_that_fails_on_it_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:

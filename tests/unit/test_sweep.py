@@ -25,9 +25,8 @@ from tests.support.waiting import eventually
 
 import treadle
 from treadle.cli.main import run
-from treadle.config.errors import ConfigError
 from treadle.config.reader import read_settings
-from treadle.errors import UserError, install_extra
+from treadle.errors import ConfigError, UserError, install_extra
 from treadle.policy.catalogue import register_parts
 from treadle.sources import digest
 from treadle.sweep import runs, spark, worker
@@ -393,7 +392,7 @@ def test_a_damaged_result_runs_again(folder: Path) -> None:
 
 DIES = """
 import os, signal
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.simulate import Job
 
 def jobs(seed):
@@ -420,7 +419,7 @@ def test_a_process_that_dies_fails_its_run_alone(folder: Path) -> None:
 WAITS = """
 import time
 from pathlib import Path
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.simulate import Job
 
 def jobs(seed, folder):
@@ -521,7 +520,7 @@ queues: {a: {}}
 workload: {own: {file: jobs.py}}
 """
 JOBS = """
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.simulate import Job
 
 def jobs(seed):

@@ -18,11 +18,10 @@ from tests.support.files import written
 from treadle.admin import policy_use
 from treadle.cli.main import run
 from treadle.config import trust
-from treadle.config.errors import ConfigError
 from treadle.config.reader import read_settings
 from treadle.config.text import History
 from treadle.config.trust import reason_against
-from treadle.errors import UserError
+from treadle.errors import ConfigError, UserError
 from treadle.files import own_folder, write_whole
 from treadle.live.policies import LivePolicies
 from treadle.live.policy_memory import PolicyMemory
@@ -227,7 +226,7 @@ DATA = Path(__file__).parents[1] / "data" / "histories"
 CODE = """
 from pathlib import Path
 Path({mark!r}).touch()
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.simulate import Job
 
 

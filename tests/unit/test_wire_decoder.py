@@ -12,14 +12,12 @@ import pytest
 
 from treadle import events
 from treadle.engine.invented_cluster import Texts, request, rows
-from treadle.events.columns import U8, Section, code, filled
+from treadle.events import U8, Section, code, filled
 from treadle.model.tables import ModelError, largest
 from treadle.proposals import Held, Proposals
 from treadle.wire.answer import Answer, decode_answer, encode_answer
-from treadle.wire.fates import MEANINGS
 from treadle.wire.frames import FrameDecoder, FrameEncoder, FrameHeader
-from treadle.wire.page import document_text, with_tables
-from treadle.wire.schema import SECTIONS, VERSION, FrameFlag, TooManyError, VersionError, WireError, plans
+from treadle.wire.schema import SECTIONS, VERSION, FrameFlag, TooManyError, VersionError, WireError, document, plans
 
 SNAPSHOT = FrameHeader(int(FrameFlag.SNAPSHOT), 7, 1, 1000, 0, 10, 2)
 DELTA = SNAPSHOT._replace(flags=0, sequence=2)
@@ -273,19 +271,10 @@ RESOURCES = ROOT / "java-shim" / "shim" / "src" / "main" / "resources" / "io" / 
 
 def test_java_reads_the_schema_as_it_is() -> None:
     file = RESOURCES / "schema.json"
-    assert file.read_text("utf-8") == document_text(), f"run python -m treadle.wire.page {file.relative_to(ROOT)}"
     found = json.loads(file.read_text("utf-8"))
+    assert found == document(), f"run python -m treadle_lab.docs.wire {file.relative_to(ROOT)}"
     assert (found["wire"], found["fates"]) == (VERSION, [fate.name for fate in events.Fate])
     assert [section["name"] for section in found["sections"]] == list(SECTIONS)
-
-
-def test_the_page_has_the_tables_of_the_schema() -> None:
-    page = (ROOT / "docs" / "wire-format.md").read_text("utf-8")
-    assert page == with_tables(page), "run python -m treadle.wire.page docs/wire-format.md"
-
-
-def test_each_fate_means_something() -> None:
-    assert list(MEANINGS) == list(events.Fate)
 
 
 def test_a_section_is_an_event_and_every_column_of_it_has_a_type() -> None:

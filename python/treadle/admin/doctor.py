@@ -22,10 +22,9 @@ from treadle.admin.environment import is_intact, needed_distributions, record_in
 from treadle.admin.hadoop import TROUBLE_REMEDY, Check, Facts, Finding, may_write
 from treadle.admin.plan import CLASS, CLASS_KEY, PREFIX
 from treadle.admin.sidecars import is_of, sidecars
-from treadle.compiled.cache_folder import lasting_folder, reason_against_chosen, reason_against_folder
-from treadle.config.errors import ConfigError, unknown
+from treadle.compiled.functions import lasting_folder, reason_against_chosen, reason_against_folder
 from treadle.config.reader import read_kernels
-from treadle.errors import UserError
+from treadle.errors import ConfigError, UserError, unknown
 from treadle.yarn.pages import beans_in, held_in, passing, property_of, read_page
 
 SKEW_WARN_S: Final = 5.0

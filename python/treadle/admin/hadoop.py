@@ -30,14 +30,12 @@ from treadle.admin.plan import (
     settings_in,
 )
 from treadle.admin.site_files import read_site, settings_of
-from treadle.config.errors import ConfigError
 from treadle.config.parts import DEFAULTS, PartRegistry
 from treadle.config.reader import check_settings
-from treadle.config.state_folders import EXPLAIN_SOCKET, state_folders
-from treadle.config.trust import reason_against, trusted_owners, user_name
+from treadle.config.trust import EXPLAIN_SOCKET, reason_against, state_folders, trusted_owners, user_name
 from treadle.config.yaml_nodes import YamlDocument
 from treadle.config.yaml_nodes import text_of as yaml_text
-from treadle.errors import UserError, nearest
+from treadle.errors import ConfigError, UserError, nearest
 from treadle.files import read_regular
 from treadle.shipped import shim_jar
 from treadle.yarn.pages import addresses, expanded

@@ -40,8 +40,7 @@ from treadle.admin.plan import (
     user_ids,
 )
 from treadle.admin.site_files import take_back, without_jar
-from treadle.config.state_folders import state_folders
-from treadle.config.trust import reason_against
+from treadle.config.trust import reason_against, state_folders
 from treadle.errors import UserError
 from treadle.files import hold, own_folder
 

@@ -24,8 +24,7 @@ from treadle import __version__
 from treadle.admin.environment import JAR, RECORD, Contents, is_intact
 from treadle.admin.site_files import Replaced, Setting, edit_site, jar_in, masked, read_site, settings_of, with_jar
 from treadle.config.reader import read_kernels
-from treadle.config.state_folders import state_folders
-from treadle.config.trust import reason_against, trusted_owners
+from treadle.config.trust import reason_against, state_folders, trusted_owners
 from treadle.errors import UserError
 from treadle.files import read_regular, write_whole
 from treadle.shipped import templates

@@ -19,7 +19,6 @@ from typing import Any, Final
 
 import yaml
 
-from treadle.config.errors import ConfigError, unknown
 from treadle.config.part_files import idle_parts, missing
 from treadle.config.parts import QUESTIONS
 from treadle.config.reader import parse_roster, parse_settings, peek_source, read_roster, warnings_of
@@ -27,7 +26,7 @@ from treadle.config.settings import KEYS, OWN_KEYS, SECTIONS, Settings
 from treadle.config.text import History, Version, section_values, with_sections, without_section
 from treadle.config.trust import reason_against, trusted_owners
 from treadle.config.yaml_nodes import YamlDocument, text_of
-from treadle.errors import UserError
+from treadle.errors import ConfigError, UserError, unknown
 from treadle.files import write_whole
 from treadle.policy.catalogue import register_parts
 from treadle.shipped import ready_made, with_absolute_paths
@@ -231,8 +230,7 @@ class Change:
 
 def checked(file: Path) -> str:
     """Return the name of a policy that is right, the first engine's; a user's code runs apart, and not for ever."""
-    from treadle.live.live_settings import read_live_settings
-    from treadle.live.trial import check_apart
+    from treadle.live.live_settings import check_apart, read_live_settings
 
     source = peek_source(file)
     if source is not None and source.part_files:

@@ -1,20 +1,10 @@
 """The port that application masters ask for plans.
 
-A client must, within a deadline and with 128 bytes, show that it knows the key of an application attempt; until
-then nothing is answered and nothing longer is read. A connection is good for one request. Connections, requests an
-attempt, bytes and time are bounded. What is beyond a rate is turned away by its header alone, before a thread waits for
-its body.
-
-Connections until they have shown a key: one thread for all of them, so that those turned away cost little.
-
-A client gets a challenge and has a limited time to answer with a header, which decides what follows: the connection is
-handed on to a thread that may wait, or it is answered here. What the client still sends is then discarded, so that it
-receives the answer.
-
-The listener, its registries and its keys in one: takes what the RM reports, gives what the engine needs.
-
-It has no thread of its own but the listener's. Who serves hostile requests with it should be a process of its own
-(`treadle.live.plan_child`).
+A client gets a challenge and must, within a deadline and with 128 bytes, show that it knows the key of an application
+attempt; until then nothing is answered and nothing longer is read, by one thread for all connections. Then the
+connection, which is good for one request, goes to a thread that may wait. Connections, requests an attempt, bytes and
+time are bounded; what is beyond a rate is turned away by its header alone. Who serves hostile requests with it should
+be a process of its own (`treadle.live.plan_child`).
 """
 
 from __future__ import annotations
@@ -54,8 +44,7 @@ from treadle.am.protocol import (
     unseal,
 )
 from treadle.am.quotas import FairQueue, Rates
-from treadle.am.record import Claims, FindProfile, History, claims_of
-from treadle.am.registries import Amounts, PlanRegistry, StageRegistry
+from treadle.am.registries import Amounts, Claims, FindProfile, History, PlanRegistry, StageRegistry, claims_of
 from treadle.config.settings import Listener, Plans
 from treadle.errors import UserError
 from treadle.history.profile import JobRun, recurrence_key

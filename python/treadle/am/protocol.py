@@ -1,16 +1,9 @@
 """What an application master and the plan listener say to each other, as bytes (docs/plan-listener.md).
 
 Everything is big-endian, as Java's DataOutputStream writes it. Nothing here trusts a byte: what is not a message raises
-`MessageError`.
-
-Reads the bodies of messages: values one after another, big-endian, none of them trusted.
-
-Bodies of requests and answers, encrypted with AES-256-GCM under keys that one connection alone has.
-
-The key of a direction comes from the attempt's key, the listener's challenge and the request's nonce; it seals one
-body, so that GCM's own nonce may be constant. Needs the package `cryptography` (the extra `encrypt`).
-
-The keys of application attempts, each known to the attempt, the ResourceManager and us alone.
+`MessageError`. Bodies may be encrypted with AES-256-GCM under keys that one connection alone has: the key of a
+direction comes from the attempt's key, the listener's challenge and the request's nonce. It seals one body, so that
+GCM's own nonce may be constant. That needs the package `cryptography` (the extra `encrypt`).
 """
 
 from __future__ import annotations
@@ -151,8 +144,6 @@ def _key(key: bytes, direction: Direction, said: bytes, nonce: bytes) -> bytes:
     return hmac.digest(key, direction.value + said + nonce, "sha256")
 
 
-KEY_BYTES: Final = 32
-
 NUMBERS_MAX: Final = 2
 """Keys kept of an attempt: after the ResourceManager has rolled its master key over, the one before is still used."""
 
@@ -176,7 +167,7 @@ class KeyRing:
         self._lock = Lock()
 
     def give(self, attempt: Attempt, number: int, key: bytes) -> None:
-        """Keep a key of `KEY_BYTES` bytes."""
+        """Keep a key of 32 bytes."""
         with self._lock:
             keys = self._keys.setdefault(attempt, {})
             keys.pop(number, None)
@@ -222,7 +213,7 @@ TASKS_MAX: Final = 10_000_000
 
 NONCE_BYTES: Final = 32
 SEALED: Final = 1
-"""Flag of a challenge: bodies must be sealed here (`treadle.am.protocol`); of request and answer: its body is."""
+"""Flag of a challenge: bodies must be sealed here; of request and answer: its body is."""
 
 CHALLENGE: Final = Struct(">4sBB2x32s")
 _BEGIN: Final = Struct(">4sB")
@@ -380,36 +371,6 @@ def check_body(header: Header, body: bytes) -> None:
         raise MessageError(f"a report of {len(body)} bytes; at most {REPORT_MAX} are taken")
     if not hmac.compare_digest(hashlib.sha256(body).digest(), header.digest):
         raise MessageError("a body that is not what its header says")
-
-
-def request(
-    key: bytes,
-    said: bytes,
-    kind: Kind,
-    attempt: Attempt,
-    number: int,
-    body: bytes,
-    nonce: bytes,
-    *,
-    sealed: bool = False,
-) -> bytes:
-    """Return a request, as an application master makes it.
-
-    Args:
-        key: of the attempt
-        said: the challenge that it follows
-        kind: what it is for
-        attempt: whose it is
-        number: of the key
-        body: what is asked or reported
-        nonce: `NONCE_BYTES` random bytes, for this request alone
-        sealed: whether the body is encrypted
-    """
-    if sealed:
-        body = seal(key, Direction.REQUEST, said, nonce, body)
-    digest, flags = hashlib.sha256(body).digest(), SEALED if sealed else 0
-    header = REQUEST.pack(b"TRDQ", VERSION, kind, flags, len(body), *attempt, number, digest, nonce)
-    return header + code(key, said, header) + body
 
 
 def answer(key: bytes, said: bytes, asked: bytes, status: Status, body: bytes = b"") -> bytes:

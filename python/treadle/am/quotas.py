@@ -218,7 +218,6 @@ class FairQueue(Generic[T]):
 HALF_LIFE_S: Final = 60.0
 """After this time half of what a user had counts."""
 
-
 WAITING_MAX: Final = 4
 """Requests of a user that may wait; one more is refused at once."""
 

@@ -114,7 +114,7 @@ def _state_folder(named: Path | None) -> Path:
     Raises:
         UserError: it cannot be had, or others may write to it.
     """
-    from treadle.config.state_folders import bases_of_user
+    from treadle.config.trust import bases_of_user
 
     home = next((Path(base) for base in bases_of_user(os.environ) if Path(base).is_absolute()), None)
     if named is None and home is None:

@@ -61,9 +61,11 @@ def _warn(lines: list[str]) -> None:
 @app.command()
 def defaults() -> None:
     """Write a treadle.yaml with every setting, its default and its meaning."""
-    from treadle.live.live_settings import live_defaults
+    from treadle.config.text import default_yaml
+    from treadle.policy.catalogue import register_parts
 
-    typer.echo(live_defaults(), nl=False)
+    register_parts()
+    typer.echo(default_yaml(), nl=False)
 
 
 @app.command("list")

@@ -174,7 +174,7 @@ def import_(
     retention, bytes_max = KEEP_ALL, None if config is not None else imports.BYTES_WITHOUT_BOUNDS
     if config is not None:
         from treadle.config.reader import read_profiles
-        from treadle.live.stored_profiles import retention_of
+        from treadle.history.store import retention_of
 
         settings = read_profiles(config)
         store, retention = store or settings.store, retention_of(settings)

@@ -2,8 +2,6 @@
 
 The file is run as it stands, each time that treadle.yaml is read; its classes are found by name. Two parts from one
 file do not share what the file's module holds.
-
-What a policy goes by that the rest of a treadle.yaml must provide.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ from typing import Any, TypeVar, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from treadle.config.errors import ConfigError, Problem, lines_of, unknown
 from treadle.config.part_files import BYTES_MAX as PART_BYTES_MAX
 from treadle.config.part_files import FilePart, PartFileError
 from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Parameters, Part, PartRegistry
@@ -35,6 +34,7 @@ from treadle.config.settings import (
 )
 from treadle.config.trust import reason_against, untrusted
 from treadle.config.yaml_nodes import NO_NAME, Path, YamlDocument, text_of
+from treadle.errors import ConfigError, Problem, lines_of, unknown
 from treadle.files import read_regular
 
 P = TypeVar("P", bound=Parameters)
@@ -82,7 +82,7 @@ def read_profiles(file: FilePath) -> Profiles:
     Raises:
         ConfigError: the file cannot be read, or something in the section is wrong.
     """
-    return _Reader(YamlDocument(str(file), text_of(file)), PARTS, None).profiles()
+    return _Reader(YamlDocument(str(file), text_of(file)), PARTS, None).section("profiles", Profiles)
 
 
 def read_kernels(file: FilePath) -> Kernels:
@@ -91,7 +91,7 @@ def read_kernels(file: FilePath) -> Kernels:
     Raises:
         ConfigError: the file cannot be read, or something in the section is wrong.
     """
-    return _Reader(YamlDocument(str(file), text_of(file)), PARTS, None).kernels()
+    return _Reader(YamlDocument(str(file), text_of(file)), PARTS, None).section("kernels", Kernels)
 
 
 def read_roster(file: FilePath) -> tuple[RosterEngine, ...]:
@@ -252,14 +252,8 @@ class _Reader:
             raise ConfigError(self._document.file, self._problems)
         return engines_of(entries)
 
-    def profiles(self) -> Profiles:
-        found = self._section("profiles", Profiles, self._mapping(self._document.value, ()))
-        if self._problems:
-            raise ConfigError(self._document.file, self._problems)
-        return found
-
-    def kernels(self) -> Kernels:
-        found = self._section("kernels", Kernels, self._mapping(self._document.value, ()))
+    def section(self, name: str, model: type[P]) -> P:
+        found = self._section(name, model, self._mapping(self._document.value, ()))
         if self._problems:
             raise ConfigError(self._document.file, self._problems)
         return found

@@ -1,10 +1,9 @@
 """The engine's settings, with their defaults, bounds and meanings.
 
-The section `engines:` of a treadle.yaml or a scenario: several engines on one cluster, and which serves what.
-
-The section is a mapping from names to entries, in order; the first entry whose `select` matches an application serves
-it. An entry with `copies` describes several engines, which share the entry's applications by their ids. Sections of
-treadle.yaml that stand in an entry are that entry's instead of the file's (`treadle.config.reader`).
+The section `engines:` of a treadle.yaml or a scenario is a mapping from names to entries, in order; the first entry
+whose `select` matches an application serves it. An entry with `copies` describes several engines, which share the
+entry's applications by their ids. Sections of treadle.yaml that stand in an entry are that entry's instead of the
+file's (`treadle.config.reader`).
 """
 
 from __future__ import annotations
@@ -17,9 +16,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from treadle.config.errors import unknown
 from treadle.config.parts import PARTS, QUESTIONS, Parameters, Part, PartRegistry
-from treadle.errors import UserError, nearest
+from treadle.errors import UserError, nearest, unknown
 
 ENGINES_MAX: Final = 8
 """Engines on one cluster, copies counted: each reads all nodes and queues, and conflicts grow with their number."""
@@ -66,11 +64,6 @@ class Select(Parameters):
     def _in_upper_case(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(each.upper() for each in value)
 
-    @property
-    def matches_all(self) -> bool:
-        """Whether it says nothing, as that of the last entry must."""
-        return self == Select()
-
     def covers(self, other: Select) -> bool:
         """Return whether this one matches all that another does."""
         within = all(any(f"{queue}.".startswith(f"{own}.") for own in self.queues) for queue in other.queues)
@@ -82,11 +75,6 @@ class Select(Parameters):
             and self.tasks_min <= other.tasks_min
             and (not self.tasks_max or 0 < other.tasks_max <= self.tasks_max)
         )
-
-    @property
-    def leaves_nothing(self) -> bool:
-        """Whether no application is left to entries below."""
-        return self.covers(Select())
 
 
 def _includes(names: Collection[str], others: Collection[str]) -> bool:
@@ -194,7 +182,7 @@ def problems(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], st
     if count > ENGINES_MAX:
         yield (), f"{count} engines with copies; at most {ENGINES_MAX} may be on one cluster"
     last = list(entries)[-1]
-    if not entries[last].select.matches_all:
+    if entries[last].select != Select():
         text = "the last entry must serve what no other does; take its select out, or add an entry without one"
         yield (last, "select"), text
     yield from _serving_nothing(entries)
@@ -203,7 +191,7 @@ def problems(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], st
 def _serving_nothing(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield entries that leave nothing to others below them, unless these serve while another is dead."""
     names = list(entries)
-    first = next((at for at, name in enumerate(names) if entries[name].select.leaves_nothing), len(names))
+    first = next((at for at, name in enumerate(names) if entries[name].select.covers(Select())), len(names))
     fallbacks = {entry.fallback for name, entry in entries.items() if entry.fallback != name}
     idle = [name for name in names[first + 1 :] if name not in fallbacks]
     if idle:
@@ -386,7 +374,7 @@ class Plans(Parameters):
 
 
 KINDS: Final = ("cpu", "mem", "disk", "os", "clock", "net", "other")
-"""The dimensions of Phoenix's vector (`treadle.constraints.expression`)."""
+"""The dimensions of Phoenix's vector (`treadle.constraints`)."""
 
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
 

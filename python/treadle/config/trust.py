@@ -1,19 +1,19 @@
-"""Whether anybody but root and this process's user could change what is at a path; sshd asks the same of its keys.
+"""Whom a path is safe from, and where a sidecar keeps its state.
 
 A part's file is run, and a treadle.yaml says which. Who may write to one of them, or rename a folder above it and put
-another in its place, runs code as the ResourceManager's user.
-
-Connects to a socket behind which somebody else starts processes of another user, systemd for example.
+another in its place, runs code as the ResourceManager's user. So nobody but root and this process's user may be able
+to; sshd asks the same of its keys.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import pwd
 import socket
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -156,3 +156,30 @@ def connect(path: Path, setting: str, unit: str) -> socket.socket:
         connected.close()
         raise
     return connected
+
+
+EXPLAIN_SOCKET: Final = "explain.sock"
+"""The name, in the state's folder, of the socket at which `treadle explain` asks."""
+
+
+def bases_of_user(environment: Mapping[str, str]) -> list[str]:
+    """Return where a user keeps the state of programs, by the environment: what is set, the likeliest first."""
+    home = environment.get("HOME", "")
+    return list(filter(None, (environment.get("XDG_STATE_HOME", ""), f"{home}/.local/state" if home else "")))
+
+
+def state_folders(config: Path, engine: str, bases: Iterable[str]) -> list[Path]:
+    """Return where the state of a sidecar with a treadle.yaml may lie, the likeliest first.
+
+    Args:
+        config: the treadle.yaml
+        engine: of several engines the name of one that is not the first; else empty
+        bases: folders that are used where the file's own may not be written to; those without an absolute path are left
+            out
+    """
+    config = config.absolute()
+    if engine:
+        config = config.with_name(f"{config.name}.{engine}")
+    name = f"{config.name}-{hashlib.sha256(str(config).encode()).hexdigest()[:12]}"
+    kept = [Path(base) / "treadle" / name for base in bases if Path(base).is_absolute()]
+    return [config.parent / f".{config.name}.state", *kept]

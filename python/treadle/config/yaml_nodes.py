@@ -9,7 +9,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from treadle.config.errors import ConfigError, Problem
+from treadle.errors import ConfigError, Problem
 from treadle.files import read_regular
 
 Path = tuple[str | int, ...]

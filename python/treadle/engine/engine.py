@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from treadle.config.settings import Choice, Settings, default_settings, lost_queues, with_parts
-from treadle.constraints.choices import GANG
+from treadle.constraints import GANG
 from treadle.engine.invented_cluster import small_cluster, small_events
 from treadle.engine.several import Attempts, Divided, Guarantees
 from treadle.engine.unserved import Starved, asks_still, too_large
@@ -46,7 +46,6 @@ HELD_EVERY_MS: Final = 1_000
 
 SWITCHES_MAX: Final = 64
 """The latest changes to another policy that are kept."""
-
 
 TOO_LARGE_EVERY: Final = 16
 """So seldom, in decides, it is looked for asks that are larger than any node: that takes a third of a millisecond."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from treadle import events
-from treadle.events.columns import array_fields
+from treadle.events import array_fields
 
 E = TypeVar("E")
 
@@ -102,9 +102,13 @@ def small_cluster(nodes: int = 8, leaves: int = 2, applications: int = 4, counte
         (events.Requests, asks),
     ]
     described_rows = [rows(kind, texts, given) for kind, given in described if given]
-    settings = events.Settings({"node-locality-delay": "2", "nm-heartbeat-ms": "1000"})
-    head: list[Any] = [events.Snapshot(1), texts.drain(), resource_types(("memory-mb", "vcores"), counted), settings]
-    return head + described_rows
+    settings, types = (
+        {"node-locality-delay": "2", "nm-heartbeat-ms": "1000"},
+        resource_types(("memory-mb", "vcores"), counted),
+    )
+    for text in (*types.names, *settings, *settings.values()):
+        texts.index(text)
+    return [events.Snapshot(1), texts.drain(), types, events.Settings(settings), *described_rows]
 
 
 def small_events() -> list[list[Any]]:
@@ -123,6 +127,8 @@ def small_events() -> list[list[Any]]:
         [
             names,
             rows(events.Applications, texts, [{"application": 0, "queue": 1, "state": 1, "replaces": 3}]),
+            rows(events.ApplicationUsage, texts, [{"application": 1, "used": [0, 0], "headroom": [1 << 20, 1 << 10]}]),
+            rows(events.Tags, texts, [{"application": 0, "tag_name": "root"}]),
             rows(events.Blacklist, texts, [{"application": 0, "name_name": "root.q0", "present": 1}]),
             rows(events.Requests, texts, [big, request(0, 1, 2, [1024, 1]), request(3, 0, 200, [1024, 1])]),
             rows(events.Localities, texts, places),

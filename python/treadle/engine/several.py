@@ -9,7 +9,7 @@ import numpy as np
 
 from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.config.settings import GANG_MAX, RosterEngine
-from treadle.constraints.choices import gang_of
+from treadle.constraints import gang_of
 from treadle.events import CONFLICTS, ApplicationState, Fate
 from treadle.model.cluster import Cluster
 from treadle.model.in_flight import Batch

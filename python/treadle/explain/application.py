@@ -1,8 +1,6 @@
 """Why an application waits: every cause that holds for each of its asks, the one that decides first.
 
-Which queue goes before a leaf, and why: by the aims of leaves, or by the shares of queues, level by level.
-
-What would let an ask start: queues whose containers must end, labels with room.
+Which queue goes before a leaf is said by the aims of leaves, or by the shares of queues, level by level.
 """
 
 from __future__ import annotations
@@ -16,10 +14,16 @@ import numpy.typing as npt
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.errors import counted
 from treadle.events import ApplicationState, Fate, NodeState
-from treadle.explain.causes import ORDER, AskExplained, Cause, Explanation, Verdict, Way, Why
 from treadle.explain.obstacles import (
+    ORDER,
     WORDS,
+    AskExplained,
+    Cause,
+    Explanation,
     NodesOfAsk,
+    Verdict,
+    Way,
+    Why,
     in_words,
     queue_causes,
     queues_of_all,
@@ -100,8 +104,8 @@ def _by_aims(situation: Situation, scratch: Decided, leaf: int, partition: int) 
 def _by_levels(situation: Situation, leaf: int, partition: int) -> str:
     """Name the topmost queue above the leaf, or the leaf itself, before which a sibling goes by its share."""
     view, waiting = situation.view, _waiting(situation).tolist()
-    below = {queue for each in waiting for queue in _up(situation, each)}
-    for queue in [*_up(situation, leaf)][-2::-1]:
+    below = {queue for each in waiting for queue in queues_up(situation, each)}
+    for queue in [*queues_up(situation, leaf)][-2::-1]:
         siblings = np.flatnonzero(
             (view.queues["exists"] == 1) & (view.queues["parent"] == view.queues["parent"][queue])
         )
@@ -115,12 +119,6 @@ def _by_levels(situation: Situation, leaf: int, partition: int) -> str:
             text = f"{situation.queue_path(first[3])} goes first: it counts as {first[1]:.1%} of {first[2]:.1%}"
             return f"{text}, {situation.queue_path(queue)} as {own[1]:.1%} of {own[2]:.1%}"
     return f"{situation.queue_path(leaf)} goes before all other queues"
-
-
-def _up(situation: Situation, queue: int) -> Iterator[int]:
-    while queue >= 0:
-        yield queue
-        queue = int(situation.view.queues["parent"][queue])
 
 
 def _share_of(situation: Situation, queue: int, partition: int) -> tuple[float, float, float]:

@@ -19,7 +19,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS
 from treadle.policy.own_tags import OwnTags
 from treadle.policy.state import Scratch
-from treadle.yarn.codes import is_named
+from treadle.yarn.codes import application_id, is_named
 
 
 class Tables(NamedTuple):
@@ -147,10 +147,6 @@ class Situation:
             turned_down={app: dict(found) for app, found in self.turned_down.items()},
         )
 
-    def without_texts(self) -> Situation:
-        """Return the same without its texts, for a reader that has them already."""
-        return replace(self, texts=[])
-
     def available(self) -> I64:
         """Return what is free on each node and not proposed to anybody (node, resource).
 
@@ -183,7 +179,7 @@ class Situation:
     def application_id(self, application: int) -> str:
         """Return YARN's id of an application."""
         row = self.view.apps[application]
-        return f"application_{row['cluster_timestamp']}_{int(row['id']):04d}"
+        return application_id(int(row["cluster_timestamp"]), int(row["id"]))
 
     def amounts(self, values: I64) -> dict[str, int]:
         """Return amounts by the names of resources; those that are 0 and not counted are left out."""

@@ -27,7 +27,7 @@ from treadle import events
 from treadle.events import ApplicationState, ContainerEvent, Replaces
 from treadle.history.profile import DurationSketch, JobRun, Measured, RecurrenceKey, StageRun, recurrence_key
 from treadle.yarn import codes
-from treadle.yarn.codes import FAILED_MAP, MAP, OPPORTUNISTIC_MAP, REDUCE
+from treadle.yarn.codes import FAILED_MAP, MAP, OPPORTUNISTIC_MAP, REDUCE, application_id
 
 _MAPREDUCE: Final = {FAILED_MAP: ("map", 0), OPPORTUNISTIC_MAP: ("map", 0), MAP: ("map", 0), REDUCE: ("reduce", 1)}
 
@@ -116,7 +116,7 @@ def outcome_of(framework: Framework, exit_status: int) -> Outcome:
     """Return what an exit status of YARN's says (`ContainerExitStatus`).
 
     A MapReduce attempt that failed ends with 0 like one that succeeded: its task's JVM reports the failure to the
-    application master and exits normally. `treadle.history.stages.StageState` recognises those by what is
+    application master and exits normally. `StageState` recognises those by what is
     asked for next.
     """
     if exit_status == codes.SUCCESS:
@@ -355,7 +355,7 @@ class JobState:
     """One application."""
 
     def __init__(self, cluster_timestamp: int, id_: int, type_: str, *, whole: bool) -> None:
-        self.id = f"application_{cluster_timestamp}_{id_:04d}"
+        self.id = application_id(cluster_timestamp, id_)
         self.type = type_
         self.framework = Framework.of(type_)
         self.index = -1

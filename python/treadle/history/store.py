@@ -1,21 +1,21 @@
-"""The store of profiles: a recurring job's runs go in, its profile comes out, in any process and after any death.
-
-Pilot measurements of a running job, as a store keeps them for a sidecar that starts anew.
-"""
+"""The store of profiles: a recurring job's runs go in, its profile comes out, in any process and after any death."""
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from threading import Lock
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 from sqlalchemy import Connection, Engine, Row, delete, insert, select, text, update
 from sqlalchemy.exc import SQLAlchemyError
 
+from treadle.config.settings import Profiles
 from treadle.events import Samples
 from treadle.history.database import (
     DAY_MS,
@@ -430,3 +430,34 @@ def _row_of(profile: JobProfile) -> dict[str, Any]:
 
 def _key(row: Row[Any]) -> RecurrenceKey:
     return RecurrenceKey(row.user_name, row.queue, row.type, row.name)
+
+
+_log = logging.getLogger(__name__)
+
+
+def retention_of(settings: Profiles) -> Retention:
+    """Return how much a store keeps by the settings."""
+    return Retention(
+        settings.age_days, settings.rows_per_user, settings.size_mb, settings.user_mb, settings.application_mb
+    )
+
+
+class StoredProfiles:
+    """Looks up profiles in the store of the settings, which another process or thread may write."""
+
+    def __init__(self, settings: Profiles) -> None:
+        self._settings = settings
+        self._store: ProfileStore | None = None
+        self._lock = Lock()
+
+    def find(self, key: RecurrenceKey) -> JobProfile | None:
+        """Return a profile; None if there is none, or the store cannot be used."""
+        if not self._settings.store:
+            return None
+        try:
+            with self._lock:
+                self._store = self._store or open_store(self._settings.store, read_only=True)
+            return self._store.get(key)
+        except StoreError as error:
+            _log.info("a DAG is planned without its history: %s", error)
+            return None

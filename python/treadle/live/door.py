@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final, TypeVar
 
-from treadle.config.state_folders import EXPLAIN_SOCKET
+from treadle.config.trust import EXPLAIN_SOCKET
 from treadle.errors import printable
 
 _log = logging.getLogger(__name__)

@@ -12,13 +12,12 @@ from pathlib import Path
 from threading import Condition, Semaphore
 from typing import Any, Final
 
-from treadle.config.errors import ConfigError, Problem, unknown
 from treadle.config.reader import check_settings, read_roster
 from treadle.config.settings import RosterEngine
 from treadle.config.text import section_values
 from treadle.config.trust import reason_against
 from treadle.config.yaml_nodes import text_of
-from treadle.errors import UserError
+from treadle.errors import ConfigError, Problem, UserError, unknown
 from treadle.live.door import NO_QUESTION, Close, Door, ask_door, opened
 from treadle.live.policy_memory import state_folder
 from treadle.sidecar.child import CLOSE_S, LISTENS, ChildProcess, EventSource

@@ -1,12 +1,9 @@
 """What the sidecar knows beside the frames, as events for the engine: history of jobs, and pilot measurements.
 
-Looking up is done elsewhere (`treadle.live.history_writer`); here is only taken over what is there, on the thread that
-decides. Every hint is an event, so a run can be repeated from its frames and these events.
-
-Hints about jobs beside frames: earlier runs and input splits.
-
-What is there is the users': each gets his turn, and what is read a second is bounded, by user and in all. A job whose
-turn has not come by the time that its AM has a container is sampled without its splits, as one without any.
+Looking up is done elsewhere (`treadle.live.history_writer`); the thread that decides only takes over what is there.
+Every hint is an event, so a run can be repeated from its frames and these events. Input splits are the users' files:
+each user gets his turn, and what is read a second is bounded, by user and in all. A job whose turn has not come by the
+time that its AM has a container is sampled without its splits, as one without any.
 """
 
 from __future__ import annotations
@@ -36,6 +33,7 @@ from treadle.history.stages import Framework, JobState, StageTracker
 from treadle.history.store import Sample, sample_at, samples_event
 from treadle.sidecar.child import EventSource
 from treadle.wire.frames import Frame
+from treadle.yarn.codes import application_id
 
 _log = logging.getLogger(__name__)
 
@@ -401,7 +399,7 @@ class HistorySource(EventSource):
         columns = (event.application, event.cluster_timestamp, event.id, event.state)
         for application, timestamp, number, state in zip(*(column.tolist() for column in columns), strict=True):
             if state != ApplicationState.GONE:
-                id_ = f"application_{timestamp}_{number:04d}"
+                id_ = application_id(timestamp, number)
                 self._live[application] = id_
                 self._index[id_] = application
                 if self._absent.pop(id_, None) is not None:

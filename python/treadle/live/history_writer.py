@@ -21,10 +21,9 @@ from treadle.config.settings import Profiles, Settings
 from treadle.history.database import SAMPLES_MAX, Retention, StoreError
 from treadle.history.profile import JobProfile, JobRun, RecurrenceKey, StageRun, size_of_run
 from treadle.history.stages import StageTracker
-from treadle.history.store import ProfileStore, Sample, open_store
+from treadle.history.store import ProfileStore, Sample, open_store, retention_of
 from treadle.live.event_source import HistoryLookup, JobSplits, KeyHint, SnapshotId, StagedSplits
 from treadle.live.session import FrameObserver
-from treadle.live.stored_profiles import retention_of
 from treadle.wire.frames import Frame, FrameDecoder, read_frame_header
 
 _log = logging.getLogger(__name__)

@@ -1,9 +1,8 @@
 """The plan listener as a process of its own: nothing that an application master sends is parsed where is decided.
 
 Started by the sidecar (`treadle.live.plan_source`), which sends it on standard input who runs, and ends with it. It
-gives way to others on the processor and has a bound of memory.
-
-How much memory the plan listener's process keeps: what is free goes back to the system, and there is an end.
+gives way to others on the processor and has a bound of memory: what is free goes back to the system, and there is an
+end.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from treadle.am.quotas import Rate
 from treadle.config.settings import Listener, Plans, Profiles
 from treadle.errors import UserError
 from treadle.history.profile import JobRun
+from treadle.history.store import StoredProfiles
 from treadle.live.plan_words import CONTENT_MAX, NOBODY, Said, frame, run_to_bytes, stages_to_bytes
-from treadle.live.stored_profiles import StoredProfiles
 from treadle.log_lines import LineLimit, log_to_stderr
 from treadle.process_limits import LISTENER, give_way
 

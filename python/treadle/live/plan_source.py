@@ -1,18 +1,9 @@
 """What application masters reported of their DAGs, as events for the engine; and keys and nodes for their listener.
 
-On the thread that decides: it takes arrays that others have made, of a bounded number of applications at a time.
-
-The plan listener of a sidecar: put together when it starts, if treadle.yaml names an address.
-
-The sidecar's end of its plan listener, which is a process of its own (`treadle.live.plan_child`).
-
-An application master's messages are parsed there. Here are only references to the results, for the thread that
-decides to take; the listener's process is started anew when it ends.
-
-The plan listener's process as the sidecar sees it: one that it starts, or one that is started behind a socket.
-
-The second is of another user: nothing that parses the network is then of the sidecar's user. Something that may
-start processes of that user, systemd for example, listens on the socket and starts one for each connection.
+The listener is a process of its own (`treadle.live.plan_child`), where the messages are parsed; it is started anew when
+it ends. Or it is started behind a socket, as another user, so that nothing that parses the network is of the sidecar's
+user: systemd, for example, listens on the socket and starts a process for each connection. The thread that decides
+takes arrays that others have made, of a bounded number of applications at a time.
 """
 
 from __future__ import annotations
@@ -41,14 +32,12 @@ from treadle import events
 from treadle.am.listener import TYPES
 from treadle.am.protocol import NUMBERS_MAX, Attempt, MessageError
 from treadle.am.quotas import Bounds, FairQueue, Keeping
-from treadle.am.record import CLAIM, CLAIMS_MAX, Claims, read_claims
-from treadle.am.registries import Amounts, runs_of
+from treadle.am.registries import CLAIM, CLAIMS_MAX, Amounts, Claims, read_claims, runs_of
 from treadle.config.settings import Profiles, Settings
 from treadle.config.trust import connect
 from treadle.errors import counted, printable
 from treadle.events import ApplicationState, Event, NodeState, PlanRanks, Replaces, TaskClaims
 from treadle.history.profile import JobRun, StageRun
-from treadle.live.history_writer import StagesOf
 from treadle.live.plan_words import Said, line, read_frame, run_from_bytes, stages_from_bytes
 from treadle.sidecar.child import EventSource
 from treadle.wire.frames import Frame
@@ -145,34 +134,6 @@ TAKE_S: Final = 2.0
 """How long a request for an application's stages waits for them."""
 
 
-class PlanSide(Protocol):
-    """Who has the listener; nothing here may wait. `PlanLink` is one."""
-
-    def meet(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
-        """Take that an attempt runs: whose it is, in which queue, and its application type in upper case."""
-
-    def part(self, attempt: Attempt) -> None:
-        """Forget an attempt that has ended."""
-
-    def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
-        """Take a key of an attempt."""
-
-    def machines(self, nodes: Mapping[int, Amounts]) -> None:
-        """Take what each usable node has; not changed afterwards."""
-
-    def news(self) -> Attempt | None:
-        """Return an attempt of whose DAG something new is known, each user's in turn; None if there is none."""
-
-    def claims(self, attempt: Attempt) -> Claims | None:
-        """Return what the engine should know of an attempt's DAG, not to be changed; None if nothing was heard."""
-
-    def summary(self) -> str:
-        """Return in a few words what is wrong; empty if nothing is."""
-
-    def problem(self) -> str:
-        """Return why there are no plans; empty if there are."""
-
-
 @dataclass(eq=False)
 class _Known:
     user: str
@@ -182,7 +143,7 @@ class _Known:
 
 
 class PlanLink:
-    """A `PlanSide` whose listener is another process. For several threads."""
+    """The plan listener, which is another process. For several threads; nothing that decides waits."""
 
     def __init__(
         self, settings: Settings, remember: Callable[[JobRun], None], command: Sequence[str] = COMMAND
@@ -518,7 +479,7 @@ class _Application:
 class PlanEventSource(EventSource):
     """Sends an engine which request keys are which vertices of a plan, and how long their tasks take."""
 
-    def __init__(self, side: PlanSide) -> None:
+    def __init__(self, side: PlanLink) -> None:
         self._side = side
         self._names: list[str] = []
         self._resources: tuple[tuple[int, str], ...] = ()
@@ -710,7 +671,9 @@ def _events(application: Any, key: Any, rows: Any) -> Sequence[Event]:
 
 
 def open_plans(
-    settings: Settings, remember: Callable[[JobRun], None], ask_stages: Callable[[StagesOf], None]
+    settings: Settings,
+    remember: Callable[[JobRun], None],
+    ask_stages: Callable[[Callable[[str], Sequence[StageRun]]], None],
 ) -> PlanEventSource | None:
     """Open the plan listener that the settings name; one that cannot listen is tried again, which it reports.
 

@@ -34,7 +34,7 @@ class Said(IntEnum):
     PROBLEM = 2
     """Why it cannot listen, as text."""
     CLAIMS = 3
-    """The attempt's rows for the engine (`treadle.am.record`), all of them; none: it runs no DAG."""
+    """The attempt's rows for the engine (`treadle.am.registries`), all of them; none: it runs no DAG."""
     RUN = 4
     """A DAG that has succeeded (`run_to_bytes`)."""
     STAGES = 5

@@ -1,11 +1,8 @@
 """Which settings a sidecar follows: those of treadle.yaml, unless a part of them has failed.
 
-Reading a treadle.yaml runs code of a user's, and trying it out runs more of it, so both are watched; they happen
-beside the decisions, on a thread of their own, except at the start.
-
-What one of several engines follows: its entry of `engines:` in treadle.yaml, in a process of its own.
-
-What one of several engines hears of its hub beside frames: hints of plans, finished jobs, and stages of jobs.
+Reading a treadle.yaml runs code of a user's, and trying it out runs more of it, so both are watched; they happen beside
+the decisions, on a thread of their own, except at the start. One of several engines follows its entry of `engines:`, in
+a process of its own, and hears of its hub what is beside frames.
 """
 
 from __future__ import annotations
@@ -19,22 +16,21 @@ from pathlib import Path
 from threading import Condition, Lock, Thread
 from typing import Final
 
-from treadle.config.errors import ConfigError, Problem
 from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings, peek_source, read_roster
 from treadle.config.settings import Profiles, Settings, default_settings
 from treadle.config.trust import reason_against
 from treadle.engine import Engine
+from treadle.errors import ConfigError, Problem
 from treadle.events import Event, PolicySwitch
 from treadle.history.profile import JobRun, StageRun
 from treadle.live.event_source import HistorySource
 from treadle.live.history_writer import ProfileRecorder
-from treadle.live.live_settings import has_file_parts, read_live_settings
+from treadle.live.live_settings import check_apart, has_file_parts, read_live_settings
 from treadle.live.plan_source import open_plans
 from treadle.live.policy_memory import PolicyMemory, state_folder
 from treadle.live.recorder import LiveRecorder
 from treadle.live.session import PolicyKeeper, Session
-from treadle.live.trial import check_apart
 from treadle.policy.user_parts import PartFailure
 from treadle.policy.watchdog import Watchdog
 from treadle.sidecar.child import EventSource

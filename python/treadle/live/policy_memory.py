@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from treadle.config.settings import Settings, Source
-from treadle.config.state_folders import bases_of_user, state_folders
-from treadle.config.trust import reason_against, trusted_owners
+from treadle.config.trust import bases_of_user, reason_against, state_folders, trusted_owners
 from treadle.events import PolicySwitch
 from treadle.files import write_whole
 

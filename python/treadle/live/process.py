@@ -20,10 +20,9 @@ from threading import Event, Thread
 from typing import IO, Final
 
 from treadle import __version__
-from treadle.compiled.cache_folder import KernelCache, may_write_here, reason_against_chosen
-from treadle.config.errors import ConfigError, Problem
+from treadle.compiled.functions import KernelCache, may_write_here, reason_against_chosen
 from treadle.config.reader import read_kernels, read_roster
-from treadle.errors import UserError
+from treadle.errors import ConfigError, Problem, UserError
 from treadle.live.door import Close, close_all
 from treadle.live.handshake import ConnectionFile, Greeting, new_secret, read_greeting, say
 from treadle.log_lines import log_to_stderr

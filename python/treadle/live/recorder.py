@@ -1,10 +1,8 @@
 """Records an engine's input and answers, beside the decisions.
 
 The thread that decides puts ticks into a bounded queue and never waits: what has no room is dropped, counted and
-reported, and the recording goes on with the next segment. A segment begins with a snapshot; when one is due, or was
-lost, the ResourceManager is asked for a snapshot.
-
-Writes the segments of a recording, on a thread of its own (`treadle.live.recorder`).
+reported, and the recording goes on with the next segment; another thread writes. A segment begins with a snapshot; when
+one is due, or was lost, the ResourceManager is asked for a snapshot.
 """
 
 from __future__ import annotations
@@ -21,26 +19,29 @@ from threading import Condition, Thread
 from threading import Event as Flag
 from typing import IO, Any, Final
 
-from treadle.config.errors import ConfigError
 from treadle.config.settings import Record, Settings, Source
 from treadle.engine import Engine
-from treadle.errors import UserError
+from treadle.errors import ConfigError, UserError
 from treadle.events import Event, PolicySwitch
 from treadle.live.session import TickRecorder
-from treadle.record.files import FILE_HEADER, ChunkWriter, create, prepare, tidy
-from treadle.record.reader import engine_hash, schema_hash, versions
-from treadle.record.ticks import (
+from treadle.record.files import (
+    FILE_HEADER,
     Body,
+    ChunkWriter,
     Cost,
     Reading,
     Segment,
     Tick,
+    create,
     end_head,
+    prepare,
     segment_record,
     settings_record,
     text_of,
     tick_record,
+    tidy,
 )
+from treadle.record.reader import engine_hash, schema_hash, versions
 from treadle.wire.frames import read_frame_header, without_keys
 from treadle.wire.schema import WireError
 

@@ -1,8 +1,6 @@
 """Frames in, answers out: a sidecar between its socket and its engine, with no socket, file or clock of its own.
 
-Who works together with a session in a sidecar: who knows, keeps and watches. Each does nothing by default.
-
-How long applications wait from an ask to the first attempt to place it, where there are several engines.
+Who knows, keeps and watches beside it does nothing by default.
 """
 
 from __future__ import annotations
@@ -18,10 +16,10 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from treadle.config.errors import ConfigError
 from treadle.config.part_files import missing
 from treadle.config.settings import Settings
 from treadle.engine import Engine
+from treadle.errors import ConfigError
 from treadle.events import Applications, ApplicationState, AttemptKeys, Event, PolicySwitch, Requests
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import NOTHING_HELD, Proposals
@@ -184,10 +182,8 @@ T = TypeVar("T")
 FAILURES_MAX: Final = 8
 """An engine that failed so often with no decision in between will not get better: the process ends."""
 
-
 DECISIONS_TO_MEND: Final = 100
 """After so many decisions a new engine is healthy: its predecessor's failure is no longer reported."""
-
 
 LOOK_AFTER_S: Final = 0.25
 """Who looks at the engine does so right after an answer, when the next frame is farthest away, or after so long."""

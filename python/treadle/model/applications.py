@@ -47,7 +47,6 @@ APPLICATION: Final = np.dtype(
     align=True,
 )
 
-
 _DEFAULTS: Final = {"first_row": -1, "first_group": -1, "first_hint": -1, "queue": -1}
 
 MOVED_MAX: Final = 16

@@ -7,7 +7,7 @@ allocation request id, nodes by name, queues by path, containers by their number
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -19,9 +19,7 @@ from treadle.model.applications import ApplicationTable
 from treadle.model.cluster import Cluster
 from treadle.model.containers import group_of
 from treadle.model.hints import hint_row
-
-if TYPE_CHECKING:
-    from treadle.model.tables import View
+from treadle.model.tables import View
 
 
 @inner

@@ -3,8 +3,6 @@
 A class is a set of nodes that asks are bound to: those that meet one of some conjunctions of predicates, in most cases
 one. Events only note what has changed; `Classes.sync` works it out before a decide. A cluster without constraints costs
 nothing.
-
-What parts of the model read of the whole of it, `treadle.model.cluster.Cluster`, which is made of them.
 """
 
 from __future__ import annotations
@@ -16,9 +14,20 @@ import numpy as np
 
 from treadle import events
 from treadle.compiled.array_types import I32, I64, U8
-from treadle.constraints.choices import NO_WISH, Choice, Wish, choice, misread, wish
-from treadle.constraints.expression import Conjunction, Predicate
-from treadle.constraints.placement import NodeFacts, NodeTable, Understood, understand
+from treadle.constraints import (
+    NO_WISH,
+    Choice,
+    Conjunction,
+    NodeFacts,
+    NodeTable,
+    Predicate,
+    Understood,
+    Wish,
+    choice,
+    misread,
+    understand,
+    wish,
+)
 from treadle.model.applications import ApplicationTable
 from treadle.model.nodes import AllocationTags, Attributes, Constraints
 from treadle.model.nodes import NodeTable as Nodes

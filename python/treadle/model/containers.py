@@ -293,7 +293,6 @@ EFFECT: Final = np.dtype(
 )
 """What a container event did, for who keeps something of tasks beside the model."""
 
-
 MANY: Final = 4096
 """Of more events than these it pays to count how many groups there can be among them."""
 

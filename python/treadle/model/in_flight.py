@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -26,10 +26,7 @@ from treadle.compiled.array_types import I32, I64, U8, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import PairMap
 from treadle.events import Fate
-from treadle.model.tables import ASSUMED
-
-if TYPE_CHECKING:
-    from treadle.model.tables import View
+from treadle.model.tables import ASSUMED, View
 
 
 @inner
@@ -86,7 +83,6 @@ def resolve(view: View, batch: Records, capability: I64, decide: int, positions:
 
 MAX_BATCHES: Final = 256
 """Answers with unknown fates that are kept; the shim has two at a time at most."""
-
 
 PROPOSAL: Final = np.dtype(
     [

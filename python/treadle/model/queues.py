@@ -50,7 +50,6 @@ FAIR = 1
 _FIFO_NAMES = ("", "fifo", "fifo-with-partitions", "fifo-for-pending-apps")
 _FIFO_CLASSES = ("FifoOrderingPolicy", "FifoOrderingPolicyWithExclusivePartitions", "FifoOrderingPolicyForPendingApps")
 
-
 QUEUE: Final = np.dtype(
     [
         ("parent", "i4"),

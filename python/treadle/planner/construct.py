@@ -1,20 +1,16 @@
 """Building schedules in space-time: troublesome stages first (Graphene, figures 5 and 6), and by a list.
 
-Placing stages into space-time (Graphene, section 4.3): the earliest slots of all machines, many alike tasks at once.
-
-Time may be turned round (`mirror`): to place a stage as late as possible before its children is to place it as early as
-possible after them in the reversed problem. So there is only one placement.
+A stage is placed into the earliest slots of all machines, many alike tasks at once (section 4.3). Time may be turned
+round (`mirror`): to place a stage as late as possible before its children is to place it as early as possible after
+them in the reversed problem. So there is only one placement.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from treadle.compiled.functions import inner, kernel
-from treadle.planner.problem import FOREVER, OVERFLOW
-
-if TYPE_CHECKING:
-    from treadle.planner.problem import I64, Order, Problem, Record, Schedule, Space
+from treadle.planner.problem import FOREVER, I64, OVERFLOW, Order, Problem, Record, Schedule, Space
 
 
 @inner

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from treadle.compiled.functions import inner, kernel
 from treadle.planner.construct import group_end, group_of, justify, note, put, sort_by_end
-from treadle.planner.problem import OVERFLOW
-
-if TYPE_CHECKING:
-    from treadle.planner.problem import F64, I64, U64, Cluster, Order, Problem, Record, Schedule, Space
-
+from treadle.planner.problem import F64, I64, OVERFLOW, U64, Cluster, Order, Problem, Record, Schedule, Space
 
 # Places in `Cluster.counters`.
 READY: Final = 0

@@ -3,11 +3,10 @@
 What the steps are depends on the problem and the seed alone, so the same number of schedules gives the same plan, on
 any machine, with any number of workers, however the steps are spread over calls.
 
-A population of stage orders that improves by crossover and mutation: what Graphene's own search is followed by.
-
-Hartmann's two-point crossover on lists (Naval Research Logistics 45, 1998), every child improved forward and backward
-(Valls, Ballestin and Quintanilla, EJOR 165, 2005), the best of old and new stay, equal schedules once. Where nothing
-gets better for a while, a larger population starts afresh; the best found so far is kept outside.
+Graphene's own search is followed by a population of stage orders that improves by Hartmann's two-point crossover on
+lists (Naval Research Logistics 45, 1998), every child improved forward and backward (Valls, Ballestin and Quintanilla,
+EJOR 165, 2005); the best of old and new stay, equal schedules once. Where nothing gets better for a while, a larger
+population starts afresh; the best found so far is kept outside.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from treadle.dag.dag import Dag, Stage
-from treadle.planner.baselines import labels, levels
+from treadle.dag import Dag, Stage
 from treadle.planner.candidates import (
     Best,
     Budget,
@@ -34,6 +32,8 @@ from treadle.planner.candidates import (
     codes,
     divisions,
     followed,
+    labels,
+    levels,
     part_groups,
     part_problem,
     parts,
@@ -42,9 +42,8 @@ from treadle.planner.candidates import (
 )
 from treadle.planner.construct import CSP, PSC, SCP, SPC
 from treadle.planner.follow import FOLLOWED, IN_SPACE
-from treadle.planner.plan import LowerBounds, Plan, Ranking, Structure, finish, path_lengths, structure
+from treadle.planner.plan import LowerBounds, Plan, Ranking, Structure, Workspace, finish, path_lengths, structure
 from treadle.planner.problem import I64, Problem, compile_problem, reversed_problem
-from treadle.planner.workspace import Workspace
 
 LISTS_FIRST: Final = 20
 CHILDREN_FIRST: Final = 250

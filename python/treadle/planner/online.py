@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final, NamedTuple
 
-from treadle.dag.dag import Dag, DagError, Stage
+from treadle.dag import Dag, DagError, Stage
 from treadle.planner.graphene import plan
 from treadle.planner.plan import Plan
 from treadle.planner.problem import GROUPS_MAX, TIME_MAX

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.compiled.structs import tables
-from treadle.dag.dag import Dag, DagError, check_fits
+from treadle.dag import Dag, DagError, check_fits
 
 I64: TypeAlias = npt.NDArray[np.int64]
 F64: TypeAlias = npt.NDArray[np.float64]

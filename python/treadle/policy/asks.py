@@ -9,18 +9,13 @@ last node since the start, or its headroom under a maximum, is found out when it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from treadle.compiled.array_types import F64, I64
 from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
-from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, USED
-from treadle.policy.state import BIG_COUNT, BIG_ROWS, LEAF_HEADROOM, PLACED
-
-if TYPE_CHECKING:
-    from treadle.compiled.array_types import F64, I64
-    from treadle.model.tables import View
-    from treadle.policy.state import DecideParameters, Scratch
-
+from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, USED, View
+from treadle.policy.state import BIG_COUNT, BIG_ROWS, LEAF_HEADROOM, PLACED, DecideParameters, Scratch
 
 NOT_KNOWN: Final = -1
 """Nothing is known of a user: headroom counts."""

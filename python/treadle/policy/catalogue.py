@@ -21,7 +21,8 @@ from treadle.config.parts import (
     PartRegistry,
     Traits,
 )
-from treadle.policy.fits import (
+from treadle.policy.mapreduce import WorkersGate, WorkersParameters
+from treadle.policy.node_search import (
     FirstFit,
     FirstFitParameters,
     Packing,
@@ -30,8 +31,6 @@ from treadle.policy.fits import (
     Tetris,
     TetrisParameters,
 )
-from treadle.policy.gates import AllGate
-from treadle.policy.mapreduce_gate import WorkersGate, WorkersParameters
 from treadle.policy.orders import (
     FairOrder,
     FairParameters,
@@ -42,6 +41,7 @@ from treadle.policy.orders import (
     QueueOrder,
     SrptOrder,
 )
+from treadle.policy.parts import AllGate
 from treadle.policy.phoenix import PhoenixGate, PhoenixGateParameters, PhoenixOrder, PhoenixOrderParameters
 from treadle.policy.shares.capacity import CapacityShare
 from treadle.policy.shares.deficit import DeficitParameters, DeficitShare

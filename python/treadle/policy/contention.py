@@ -22,8 +22,7 @@ import numpy as np
 
 from treadle import events
 from treadle.compiled.array_types import F64, I32, I64
-from treadle.constraints.choices import Choice
-from treadle.constraints.expression import Predicate, kind_of
+from treadle.constraints import Choice, Predicate, kind_of
 from treadle.events import ApplicationState, Event
 from treadle.model.carry import Carried
 from treadle.model.classes import Wanted

@@ -1,14 +1,11 @@
 """The inner loop: leaf, application, ask, node, proposal.
 
 The share picks a leaf, the order an application of it; that application and those after it bring forward rows, the
-candidates (`treadle.policy.loop`). As long as one of them fits on the node that was chosen last, the best
-of those goes there. Then a node is chosen for the first candidate, as without competition.
+candidates. As long as one of them fits on the node that was chosen last, the best of those goes there: that with the
+best perfScore (Tetris; Graphene, section 5). Then a node is chosen for the first candidate, as without competition.
 
-Which rows compete for a node, and which of them has the best perfScore there (Tetris; Graphene, section 5).
-
-How the loop follows the share of a policy: begin, pick the next leaf, note a proposal, update, end.
-
-What a share does in each of these steps is in its file; `treadle.policy.shares.rules` finds the one that was chosen.
+The loop follows the share of a policy in steps: begin, pick the next leaf, note a proposal, update, end. What a share
+does in each of them is in its file; `treadle.policy.shares.rules` finds the one that was chosen.
 
 A reserved node idles, so only applications that would have been served get one. In a tree that shares are compared in,
 such an application has, at some level, a lower weighted share than the sibling that was served. Where order alone or
@@ -17,10 +14,12 @@ queues' guarantees decide, any later placement overtakes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from treadle.compiled.array_types import I64, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.model.in_flight import assume
+from treadle.model.tables import View
 from treadle.policy.asks import (
     asks_here,
     drop_application,
@@ -33,17 +32,18 @@ from treadle.policy.asks import (
     user_of,
     within_headroom,
 )
-from treadle.policy.fits import dot_product, locality_factor
 from treadle.policy.node_search import (
     NO_NODE,
     WAIT,
     choose_node,
     close_node,
     count_anew,
+    dot_product,
     fits,
     headroom_needed,
     is_wanted,
     level_of,
+    locality_factor,
     place_of,
 )
 from treadle.policy.open_asks import begin_resources, count_all_asks, survey_asks, survey_headroom, survey_nodes
@@ -51,7 +51,7 @@ from treadle.policy.orders import application_after, least_ask, next_application
 from treadle.policy.own_tags import count_proposed
 from treadle.policy.shares import capacity, rules
 from treadle.policy.shares.aims import STEPS
-from treadle.policy.shares.tree import AIMS_AT, BLOCKED, SATURATED, SERVED
+from treadle.policy.shares.tree import AIMS_AT, BLOCKED, SATURATED, SERVED, Shares
 from treadle.policy.state import (
     ASKS,
     BIG_COUNT,
@@ -68,14 +68,9 @@ from treadle.policy.state import (
     RACK_LOCAL,
     SCORED,
     WORK,
+    DecideParameters,
+    Scratch,
 )
-
-if TYPE_CHECKING:
-    from treadle.compiled.array_types import I64, Records
-    from treadle.model.tables import View
-    from treadle.policy.shares.tree import Shares
-    from treadle.policy.state import DecideParameters, Scratch
-
 
 LOOKS_MAX: Final = 4_000_000
 """Nodes, applications and rows that a decide looks at before it lets only `FEW` rows compete: some 0.3 s."""

@@ -12,15 +12,14 @@ import numpy as np
 
 from treadle.compiled.array_types import I32, U8
 from treadle.compiled.functions import inner
+from treadle.model.classes import Classes
+from treadle.model.cluster import Cluster
+from treadle.model.tables import View
 from treadle.policy.own_tags import counts_allow
+from treadle.policy.state import Scratch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    from treadle.model.classes import Classes
-    from treadle.model.cluster import Cluster
-    from treadle.model.tables import View
-    from treadle.policy.state import Scratch
 
 
 @inner

@@ -6,12 +6,12 @@ they keep something free for large asks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from treadle.compiled.functions import inner
-from treadle.model.tables import TOTAL
+from treadle.model.tables import TOTAL, View
 from treadle.policy.asks import (
     NOT_KNOWN,
     asks_here,
@@ -47,11 +47,9 @@ from treadle.policy.state import (
     OPEN_NODES,
     PARTITION,
     SERVES,
+    DecideParameters,
+    Scratch,
 )
-
-if TYPE_CHECKING:
-    from treadle.model.tables import View
-    from treadle.policy.state import DecideParameters, Scratch
 
 
 @inner

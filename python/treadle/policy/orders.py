@@ -1,16 +1,13 @@
 """Which application of a leaf comes next: first in, first out, from a heap of keys, or from levels.
 
-Orders that need nothing compiled: the queues' own, and those by keys that are worked out once a decide.
-
-YARN's fair ordering policy: the application that uses least comes first.
-
-Levels by size that share a leaf by weights (multi-level feedback queue).
+Of keys that are worked out once a decide nothing is compiled; YARN's fair ordering policy follows use, and levels share
+a leaf by weights (multi-level feedback queue).
 """
 
 from __future__ import annotations
 
 from math import inf, log, log1p
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,18 +17,14 @@ from treadle.compiled.functions import inner
 from treadle.config.parts import NoParameters, Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.queues import FAIR
-from treadle.model.tables import ASSUMED, USED
+from treadle.model.tables import ASSUMED, USED, View
 from treadle.policy.asks import asks_here
-from treadle.policy.parts import PlainOrder
-from treadle.policy.state import ASKS, CLUSTER, FIFO, LEVELS, SERVES
+from treadle.policy.parts import Order
+from treadle.policy.state import ASKS, CLUSTER, FIFO, LEVELS, SERVES, DecideParameters, Scratch
 from treadle.policy.work import Jobs
 
-if TYPE_CHECKING:
-    from treadle.model.tables import View
-    from treadle.policy.state import DecideParameters, Scratch
 
-
-class FifoOrder(PlainOrder):
+class FifoOrder(Order):
     """The application with the highest priority first, then the one that came first."""
 
     def __init__(self, parameters: NoParameters) -> None:
@@ -45,7 +38,7 @@ class FifoOrder(PlainOrder):
         """Set nothing."""
 
 
-class LasOrder(PlainOrder):
+class LasOrder(Order):
     """The application that has used the least so far: dominant share of the cluster x time."""
 
     def __init__(self, parameters: NoParameters) -> None:
@@ -56,7 +49,7 @@ class LasOrder(PlainOrder):
         key[:] = jobs.service_ms()
 
 
-class QueueOrder(PlainOrder):
+class QueueOrder(Order):
     """Applications come in the order of their leaf's own ordering-policy: fifo, or fair, by size or not."""
 
     def __init__(self, parameters: NoParameters) -> None:
@@ -71,7 +64,7 @@ class QueueOrder(PlainOrder):
         """Set nothing: both orders have keys of their own."""
 
 
-class SrptOrder(PlainOrder):
+class SrptOrder(Order):
     """The application with the least work left: over its remaining tasks the sum of duration x demands."""
 
     def __init__(self, parameters: NoParameters) -> None:
@@ -111,7 +104,7 @@ class FairParameters(Parameters):
     )
 
 
-class FairOrder(PlainOrder):
+class FairOrder(Order):
     """The application that uses the least memory first, as YARN's FairOrderingPolicy."""
 
     def __init__(self, parameters: FairParameters) -> None:
@@ -406,7 +399,7 @@ class MlfqParameters(Parameters):
         return self.size != "attained"
 
 
-class MlfqOrder(PlainOrder):
+class MlfqOrder(Order):
     """Applications in levels by size: first in, first out within one, levels share the leaf by weights."""
 
     def __init__(self, parameters: MlfqParameters) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 from treadle.compiled.array_types import I32, U8, Records
 from treadle.compiled.functions import inner
 from treadle.compiled.structs import tables
-from treadle.constraints.choices import Choice
-from treadle.constraints.placement import TagCount
+from treadle.constraints import Choice, TagCount
+from treadle.model.classes import Classes
 from treadle.model.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from treadle.model.classes import Classes
 
 BOUND: Final = np.dtype(
     [

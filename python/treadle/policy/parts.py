@@ -1,7 +1,7 @@
-"""What each kind of part must do.
+"""What each kind of part must do, and the gate that lets all asks through.
 
 Treadle's own parts choose a rule that is compiled into the inner loop (`treadle.policy.loop`), or fill a column that
-the loop reads. A new one is a class with one of the interfaces of this file, or of `treadle.policy.work.Estimate`, and
+the loop reads. A new one is a class with one of the bases of this file, or of `treadle.policy.work.Estimate`, and
 a line in `treadle.policy.catalogue`; see `shares.capacity` for a short example. A user's part needs no rule compiled:
 see `treadle.policy.user_parts`.
 """
@@ -14,11 +14,15 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from treadle.compiled.array_types import F64, Records
+from treadle.compiled.array_types import F64, I32, I64, Records
+from treadle.compiled.functions import inner, kernel
+from treadle.compiled.pair_map import find, pair
+from treadle.config.parts import NoParameters
 from treadle.events import Event, Samples
 from treadle.model.carry import Carried
 from treadle.model.cluster import Cluster
-from treadle.model.tables import View
+from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, View
+from treadle.policy.asks import headroom_under_maxima, is_over_limit, within_headroom
 from treadle.policy.contention import Contention
 from treadle.policy.node_sets import NodeSets
 from treadle.policy.shares.tree import Shares, no_tree
@@ -66,8 +70,13 @@ class WeighsClasses(Protocol):
         """Take what knows, before anything else; it is brought up to date when a decide begins."""
 
 
-class Gate(Protocol):
+class Gate:
     """May this ask be served now?"""
+
+    due_ms = NEVER
+    """When the gate must be asked again though nothing happens."""
+    waits_for = ""
+    """For what, in a few words, it held asks back when it was asked last; empty if it held back none."""
 
     def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
         """Take the largest sizes of the order's levels but the last, empty if it has none, and that of pilots.
@@ -92,71 +101,37 @@ class Gate(Protocol):
 
         Asked when all others have had their turn; applications are then served by arrival.
         """
-
-    @property
-    def due_ms(self) -> int:
-        """When the gate must be asked again though nothing happens."""
-
-    @property
-    def waits_for(self) -> str:
-        """For what, in a few words, it held asks back when it was asked last; empty if it held back none."""
-
-
-class PlainGate:
-    """What a gate has that lets a row through or not."""
-
-    due_ms = NEVER
-    waits_for = ""
-
-    def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
-        """Ignore levels."""
-
-    def mark(self, cluster: Cluster, apps: Records) -> None:
-        """Leave all as it is."""
-
-    def open_for_idle(self, rows: Records) -> bool:
-        """Let nothing more through."""
         return False
 
 
-class Share(Protocol):
+class Share:
     """Which queue is owed most? What compares queues is compiled (`treadle.policy.shares`)."""
 
-    rescales: bool
+    rescales = False
     """Groups' vectors are rescaled, and what is saturated does not count (dynamic H-DRF)."""
-    keyed: bool
+    keyed = False
     """Siblings are compared by ``queues["key"]``, the smallest first."""
 
     def shares(self, cluster: Cluster) -> Shares:
-        """Return the tree to share by, and room for what the rule keeps; `treadle.policy.shares.tree` makes both."""
+        """Return the tree to share by, and room for what the rule keeps (`treadle.policy.shares.tree` makes both).
 
-    def warnings(self) -> Sequence[str]:
-        """Return what the administrator should know about the share."""
-
-
-class PlainShare:
-    """What a share has that walks down the queues themselves."""
-
-    rescales = False
-    keyed = False
-
-    def shares(self, cluster: Cluster) -> Shares:
-        """Return no tree: the rule walks down that of the queues."""
+        No tree: the rule walks down that of the queues.
+        """
         return no_tree(len(cluster.counted))
 
     def warnings(self) -> Sequence[str]:
-        """Return nothing."""
+        """Return what the administrator should know about the share."""
         return ()
 
 
-class Order(Protocol):
+class Order:
     """Which application first?"""
 
-    weights: Sequence[float]
+    weights: Sequence[float] = ()
     """Of the levels, the first level's first, if leaves have the order `LEVELS`; else empty."""
-    thresholds_ms: F64
+    thresholds_ms: F64 = np.zeros(0)
     """The largest sizes of the levels but the last, in task time; empty if there are no levels."""
-    sampling_level: int
+    sampling_level = 0
     """The level of jobs whose pilots have not ended."""
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
@@ -181,23 +156,6 @@ class Order(Protocol):
         """
 
 
-class PlainOrder:
-    """What an order has that has no levels."""
-
-    weights: Sequence[float] = ()
-    thresholds_ms: F64 = np.zeros(0)
-    sampling_level = 0
-
-    def orders(self, cluster: Cluster, leaves: Records) -> None:
-        """Leave it at keys, or at the compiled step."""
-
-    def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set nothing."""
-
-    def ask_keys(self, jobs: Jobs, key: F64) -> None:
-        """Set nothing."""
-
-
 class NodeChooser(Protocol):
     """A gate or a fit that says which nodes asks may use (`Traits.chooses_nodes`)."""
 
@@ -205,41 +163,163 @@ class NodeChooser(Protocol):
         """Restrict rows to nodes, once a decide; of what several parts say all holds."""
 
 
-class Fit(Protocol):
+class Fit:
     """Which node for an ask?"""
 
-    draws: bool
+    draws = False
     """Nodes are drawn with the seed."""
-    goes_round: bool
+    goes_round = False
     """Each search begins after the node that the last one found, not at the first."""
-    window: int
+    window = 1
     """How many nodes on which the ask fits are compared."""
-    candidates: int
+    candidates = 0
     """How many rows of the leaf that is served compete for a node; 0: the order alone decides."""
-    all_priorities: bool
+    all_priorities = False
     """Of an application rows of all priorities compete, not only those of the first and those that a plan ranked."""
-    across_queues: bool
+    across_queues = False
     """As long as the share lets the order decide, rows of all leaves compete."""
-    remote_penalty: float
+    remote_penalty = -1.0
     """What part of its score a node loses that is not the one asked for; negative: asks wait for nodes as in YARN."""
-    srpt_weight: float
+    srpt_weight = 0.0
     """Where rows compete, what the work left weighs beside the packing score."""
-    overbook: Mapping[str, float]
+    overbook: Mapping[str, float] = MappingProxyType({})
     """How many times what a node has may be given out, of resources that the RM does not count."""
-    scarcity: bool
+    scarcity = False
     """Nodes are spared that contended classes need (`Scratch.needs`)."""
 
 
-class PlainFit:
-    """What a fit has that does nothing out of the ordinary."""
+STARTED: Final = -1
+"""``APPLICATION.master_since_ms`` of one that has asked for something."""
+ACTIVE: Final = 1
+"""`treadle.events.ApplicationState.ACTIVE`."""
 
-    draws = False
-    goes_round = False
-    window = 1
-    candidates = 0
-    all_priorities = False
-    across_queues = False
-    remote_penalty = -1.0
-    srpt_weight = 0.0
-    overbook: Mapping[str, float] = MappingProxyType({})
-    scarcity = False
+
+@inner
+def waits_for_master(view: View, app: int) -> bool:
+    """Say whether an application's AM has no container, neither allocated nor proposed."""
+    if view.apps[app].state != ACTIVE or not view.apps[app].awaiting_am:
+        return False
+    return bool(view.apps[app].pending > view.apps[app].assumed_count and view.apps[app].first_row >= 0)
+
+
+@inner
+def is_starting(view: View, app: int, now_ms: int, timeout_ms: int) -> bool:
+    """Say whether an application's AM has its container, has asked for nothing yet, and is not late."""
+    if view.apps[app].state != ACTIVE:
+        view.apps[app].master_since_ms = 0
+        return False
+    if view.apps[app].awaiting_am:
+        view.apps[app].master_since_ms = 0
+        return not waits_for_master(view, app)
+    if view.apps[app].pending > 0 or view.apps[app].first_group >= 0:
+        view.apps[app].master_since_ms = STARTED
+    if view.apps[app].master_since_ms == STARTED:
+        return False
+    # A clock that stepped back must not let it start for longer.
+    if view.apps[app].master_since_ms == 0 or view.apps[app].master_since_ms > now_ms:
+        view.apps[app].master_since_ms = now_ms
+    return bool(now_ms - view.apps[app].master_since_ms < timeout_ms)
+
+
+@inner
+def is_allowed(view: View, totals: F64, headroom: I64, app: int, row: int, decide: int) -> bool:
+    """Say whether an application's AM would stay within its queues' maxima and its user's limit."""
+    leaf, partition = view.apps[app].queue, view.rows[row].partition
+    if leaf < 0 or not view.limit_known[leaf, partition]:
+        return False
+    if view.apps[app].backoff_until > decide or view.rows[row].backoff_until > decide:
+        return False
+    user = find(view.user_index, pair(leaf * MAX_PARTITIONS + partition, view.apps[app].user))
+    if user >= 0 and is_over_limit(view, totals, user, leaf, partition):
+        return False
+    headroom_under_maxima(view, headroom, leaf, partition)
+    return within_headroom(view, headroom, app, row, user)
+
+
+@inner
+def master_fits_on(view: View, row: int, node: int, decide: int) -> bool:
+    """Say whether a node has room for an AM's row, and is held for no other."""
+    if view.nodes[node].state != 1 or view.nodes[node].partition != view.rows[row].partition:
+        return False
+    if view.nodes[node].backoff_until > decide or (view.nodes[node].hold_row >= 0 and view.nodes[node].hold_row != row):
+        return False
+    fits = True
+    for r in range(len(view.counted)):
+        free = view.node_amounts[node, FREE, r] - view.node_amounts[node, ASSUMED, r]
+        fits = fits and (not view.counted[r] or free >= view.capability[row, r])
+    return fits
+
+
+@inner
+def finds_node(view: View, nowhere: I64, row: int, decide: int) -> bool:
+    """Say whether some node has room for an AM's row.
+
+    ``nowhere`` has for each partition the last ask that found none, so that not each AM looks at all nodes.
+    """
+    known, partition = True, view.rows[row].partition
+    for r in range(len(view.counted)):
+        known = known and view.capability[row, r] >= nowhere[partition, r]
+    if known:
+        return False
+    for node in range(len(view.nodes)):
+        if master_fits_on(view, row, node, decide):
+            return True
+    for r in range(len(view.counted)):
+        nowhere[partition, r] = view.capability[row, r]
+    return False
+
+
+@kernel
+def hold_masters(view: View, rows: Records, which: I32, now_ms: int, timeout_ms: int, waiting: I32, found: I64) -> None:
+    """Hold the masters of those of some applications back that have no container, and list these.
+
+    Sets ``found`` to how many these are, how many AMs start, and when the first of these is late (`NEVER`: none).
+    """
+    found[0] = found[1] = 0
+    found[2] = NEVER
+    for app in which:
+        if is_starting(view, app, now_ms, timeout_ms):
+            found[1] += 1
+            if view.apps[app].master_since_ms > 0:
+                found[2] = min(found[2], view.apps[app].master_since_ms + timeout_ms)
+        if waits_for_master(view, app):
+            waiting[found[0]] = app
+            found[0] += 1
+            row = view.apps[app].first_row
+            while row >= 0:
+                rows[row].may = 0
+                row = view.rows[row].next
+
+
+@kernel
+def let_masters_start(
+    view: View, rows: Records, waiting: I32, slots: int, decide: int, totals: F64, headroom: I64, nowhere: I64
+) -> bool:
+    """Let some application masters through, the first ones of a list; say whether others are held back by that.
+
+    Passed are those whose queue or user may have no more: no others must wait for them. Those for which no node has
+    room now are let through beyond that, since the only effect in this decide is that a node is held for them.
+    """
+    for app in waiting:
+        if slots <= 0:
+            return True
+        first = view.apps[app].first_row
+        if not is_allowed(view, totals, headroom, app, first, decide):
+            continue
+        slots -= finds_node(view, nowhere, first, decide)
+        row = first
+        while row >= 0:
+            rows[row].may = 1
+            row = view.rows[row].next
+    return False
+
+
+class AllGate(Gate):
+    """Every ask may be served at any time."""
+
+    def __init__(self, parameters: NoParameters) -> None:
+        pass
+
+    def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
+        """Let every row through."""
+        rows["may"] = 1

@@ -13,11 +13,11 @@ from pydantic import Field
 
 from treadle.compiled.array_types import F64, I64, Records
 from treadle.config.parts import Parameters
-from treadle.constraints.choices import Choice
+from treadle.constraints import Choice
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
 from treadle.policy.contention import Contention, shown
-from treadle.policy.parts import NEVER, PlainGate, PlainOrder
+from treadle.policy.parts import NEVER, Gate, Order
 from treadle.policy.work import Jobs
 
 
@@ -49,7 +49,7 @@ class PhoenixOrderParameters(Parameters):
     )
 
 
-class PhoenixOrder(PlainOrder):
+class PhoenixOrder(Order):
     """The least work left first; where asks wait too long for a class of nodes, the most contended class first."""
 
     def __init__(self, parameters: PhoenixOrderParameters) -> None:
@@ -158,7 +158,7 @@ class PhoenixGateParameters(Parameters):
     )
 
 
-class PhoenixGate(PlainGate):
+class PhoenixGate(Gate):
     """All may be served, first where they prefer to be; what waits too long takes the next alternative."""
 
     def __init__(self, parameters: PhoenixGateParameters) -> None:

@@ -19,14 +19,13 @@ from treadle.model.carry import Carried
 from treadle.model.cluster import Cluster
 from treadle.model.in_flight import PROPOSAL, Batch
 from treadle.model.tables import View
-from treadle.policy.cluster_view import ClusterView
 from treadle.policy.contention import Contention
-from treadle.policy.fits import RULES as FITS
 from treadle.policy.loop import place
+from treadle.policy.node_search import RULES as FITS
 from treadle.policy.node_sets import sets_for
 from treadle.policy.orders import RULES as ORDERS
 from treadle.policy.own_tags import own_tags
-from treadle.policy.parts import NEVER, Fit, Gate, Keeper, NodeChooser, Order, Share, UsesKeeper, WeighsClasses
+from treadle.policy.parts import Fit, Gate, Keeper, NodeChooser, Order, Share, UsesKeeper, WeighsClasses
 from treadle.policy.reserve import Holds, Uncommitted
 from treadle.policy.shares.rules import RULES as SHARES
 from treadle.policy.state import (
@@ -47,6 +46,7 @@ from treadle.policy.state import (
 )
 from treadle.policy.user_parts import (
     Calls,
+    ClusterView,
     FileEstimate,
     FileFit,
     FileGate,
@@ -95,10 +95,9 @@ class Composition:
         self._keeps_headroom = settings.hold.headroom
         self._ignores_priority = settings.policy.ignore_priority
         chosen = settings.policy
-        self._gate: Gate | FileGate = self._make(chosen.gate)
+        self._gate: Gate = self._make(chosen.gate)
         self.order: Order = self._make(chosen.order)
-        if not isinstance(self._gate, FileGate):
-            self._gate.know_levels(self.order.thresholds_ms, self.order.sampling_level)
+        self._gate.know_levels(self.order.thresholds_ms, self.order.sampling_level)
         self._estimate: Estimate = self._make(chosen.estimate)
         self.share: Share = self._make(chosen.share)
         self.fit: Fit = self._make(chosen.fit)
@@ -148,11 +147,6 @@ class Composition:
 
     def _make(self, part: Part) -> Any:
         return part.make(self._calls) if isinstance(part.parameters, FilePart) else part.make()
-
-    @property
-    def asks_python(self) -> bool:
-        """Is there a share, an order or a fit from a file?"""
-        return self.recompute_after < ALL_AT_ONCE
 
     def warnings(self) -> Sequence[str]:
         """Return what the administrator should know about the policy on this cluster."""
@@ -206,8 +200,7 @@ class Composition:
         if cluster.hints.has_claims:
             default_ms = float(self._estimate.default_ms)
             floor_claims(view, scratch.ended, cluster.hints.size, now_ms, default_ms, self._claims_part)
-        if not isinstance(self._gate, FileGate):
-            self._gate.mark(cluster, scratch.apps)
+        self._gate.mark(cluster, scratch.apps)
         self._jobs = Jobs(cluster, view, self._estimate, scratch, now_ms, self._overbooks)
         if isinstance(self._estimate, FileEstimate):
             self._durations_ms = np.full(cluster.requests.size, np.nan)
@@ -271,8 +264,6 @@ class Composition:
 
         Returns what that overwrites; None if nothing is let through.
         """
-        if isinstance(self._gate, FileGate):
-            return None
         rows, keys = scratch.rows, scratch.apps["key"]
         before = Opened(rows["may"].copy(), rows["quota"].copy(), keys.copy())
         if not self._gate.open_for_idle(rows):
@@ -284,12 +275,12 @@ class Composition:
     @property
     def due_ms(self) -> int:
         """When the gate must be asked again though nothing happens."""
-        return NEVER if isinstance(self._gate, FileGate) else self._gate.due_ms
+        return self._gate.due_ms
 
     @property
     def gate_waits_for(self) -> str:
         """For what the gate holds asks back, in a few words; empty if it does not, and of a gate from a file."""
-        return "" if isinstance(self._gate, FileGate) else self._gate.waits_for
+        return self._gate.waits_for
 
     def waits_for(self) -> list[str]:
         """Return for what asks are held back on purpose that the RM would serve."""
@@ -504,7 +495,7 @@ class Policy:
         for partition in range(len(cluster.names.partitions)):
             end = 0
             while end < len(out):
-                if parts.asks_python:
+                if parts.recompute_after < ALL_AT_ONCE:  # a share, an order or a fit is from a file
                     scratch = parts.fill(cluster, now_ms, partition, scratch)
                 end = min(len(out), int(scratch.counters[PLACED]) + parts.recompute_after)
                 if place(view, scratch, parameters, out, asked, partition, end) < end:

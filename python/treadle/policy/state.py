@@ -1,8 +1,7 @@
 """What the inner loop keeps while it makes one answer, and the numbers that steer it.
 
-What a decide keeps of each application and of each request row: begun anew, keys put in by parts.
-
-Applications that have ended are left as they are. There may be many times as many of them, and nobody looks at them.
+What is kept of each application and of each request row is begun anew with each decide. Applications that have ended
+are left as they are: there may be many times as many of them.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from treadle.policy.shares.tree import Shares
 
 @kernel
 def begin_marks(apps: Records, which: I32, listed: I32) -> None:
-    """Begin the records (`treadle.policy.state.APPLICATION`) of some applications; ``listed`` has the ranked ones."""
+    """Begin the records (`APPLICATION`) of some applications; ``listed`` has the ranked ones."""
     for app in which:
         apps[app].key = 0.0
         apps[app].work = 0.0
@@ -44,7 +43,7 @@ def begin_marks(apps: Records, which: I32, listed: I32) -> None:
 
 @kernel
 def begin_rows(rows: Records, quota: int) -> None:
-    """Begin the records of all rows (`treadle.policy.state.ROW`): none may be served, each as far as ``quota``."""
+    """Begin the records of all rows (`ROW`): none may be served, each as far as ``quota``."""
     for row in range(len(rows)):
         rows[row].quota = quota
         rows[row].may = 0
@@ -129,7 +128,7 @@ class DecideParameters(NamedTuple):
     heartbeat_ms: int
     node_delay: int
     rack_delay: int  # -1: as many opportunities as asks x share of the cluster's nodes and racks that they name
-    fit: int  # which fit's compiled step (`treadle.policy.fits`), -1 for none
+    fit: int  # which fit's compiled step (`treadle.policy.node_search`), -1 for none
     draws: bool  # nodes are drawn
     goes_round: bool  # a search begins after the node found last
     window: int

@@ -1,11 +1,9 @@
-"""Stops the code of a user's part that takes too long.
+"""Stops the code of a user's part that takes too long; a trial and a simulation only measure it.
 
-Python code is stopped by an exception that a thread of the watchdog's raises in it. Code that does not come back to
-the interpreter (a call into C that never returns, with or without the interpreter's lock) cannot be stopped so: then
-the process ends, by a timer in C that needs no lock, after writing to a file where it was. The ResourceManager starts
-the sidecar again, which finds the file (`treadle.live.policies`).
-
-How long parts from files take where nobody stops them: in a trial, and in a simulation.
+Python code is stopped by an exception that a thread of the watchdog's raises in it. Code that does not come back to the
+interpreter (a call into C that never returns, with or without the interpreter's lock) cannot be stopped so: then the
+process ends, by a timer in C that needs no lock, after writing to a file where it was. The ResourceManager starts the
+sidecar again, which finds the file (`treadle.live.policies`).
 """
 
 from __future__ import annotations

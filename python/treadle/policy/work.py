@@ -1,19 +1,14 @@
-"""Work left and service attained, by application.
-
-What applications say of their own tasks, as far as it is believed.
-
-Estimates of how long tasks run: none, observed means, hints.
-"""
+"""Work left and service attained, by application, by estimates of how long tasks run: none, observed means, hints."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from pydantic import Field
 
-from treadle.compiled.array_types import F64, I32, Records
+from treadle.compiled.array_types import F64, I32, I64, U8, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
 from treadle.compiled.structs import tables
@@ -22,9 +17,6 @@ from treadle.model.cluster import Cluster
 from treadle.model.containers import group_key
 from treadle.model.tables import ASSUMED, TOTAL, USED, View
 from treadle.policy.state import CLUSTER, IN_TIME, LEFT_OUT, Scratch
-
-if TYPE_CHECKING:
-    from treadle.compiled.array_types import I64, U8
 
 
 @kernel

@@ -1,8 +1,7 @@
-"""Reads segments: how each begins, its ticks one after the other.
+"""Reads segments: how each begins, its ticks one after the other, and what is in a recording.
 
-What decided: hashes of the engine's code and of the wire's schema, and the versions of what it stands on.
-
-What is in a recording: when, of which nodes, jobs and queues, and what is missing.
+A segment says what decided: hashes of the engine's code and of the wire's schema, and the versions of what it stands
+on.
 """
 
 from __future__ import annotations
@@ -18,14 +17,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import numba
-import numpy
 import numpy as np
 
 import treadle
 from treadle.events import Applications, ApplicationState, ContainerEvent, Containers, Nodes, NodeState, Queues
-from treadle.record.files import ChunkReader, EmptySegmentError, Record, RecordingError
-from treadle.record.ticks import (
+from treadle.record.files import (
+    ChunkReader,
     Cost,
+    EmptySegmentError,
+    Record,
+    RecordingError,
     Segment,
     SettingsText,
     Tick,
@@ -37,8 +38,7 @@ from treadle.record.ticks import (
 from treadle.sources import DECISION, digest
 from treadle.wire.answer import decode_answer
 from treadle.wire.frames import Frame, FrameDecoder
-from treadle.wire.page import document
-from treadle.wire.schema import WireError
+from treadle.wire.schema import WireError, document
 
 
 @cache
@@ -47,15 +47,10 @@ def engine_hash() -> str:
     return digest(DECISION, "treadle.wire")[:16]
 
 
-def hash_of(document: Any) -> str:
-    """Return a hash of a JSON document."""
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
-
-
 @cache
 def schema_hash() -> str:
     """Return a hash of the wire's schema."""
-    return hash_of(document())
+    return hashlib.sha256(json.dumps(document(), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def versions() -> dict[str, str]:
@@ -63,7 +58,7 @@ def versions() -> dict[str, str]:
     return {
         "treadle": treadle.__version__,
         "python": platform.python_version(),
-        "numpy": numpy.__version__,
+        "numpy": np.__version__,
         "numba": numba.__version__,
         "machine": platform.machine(),
     }

@@ -4,11 +4,8 @@ A container's time in the recording has in it what the model adds by itself: unt
 node reported its end. So half a heartbeat of each is taken off. A task that waited in its container for the stages
 before it counts from their end.
 
-What a recorded cluster was in when another policy first decided otherwise: there the model takes over.
-
-Histories of MapReduce and event logs of Spark as jobs for the simulator: nothing of Treadle had to be there.
-
-How long tasks ran is known by their distribution, to one percent; which task was first is not.
+Histories of MapReduce and event logs of Spark become jobs too: how long tasks ran is known by their distribution, to
+one percent; which task was first is not.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from treadle.config.yaml_nodes import BYTES_MAX, YamlDocument
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.history.outcome import BrokenHistoryError, RefusedError, UnfinishedError
 from treadle.history.profile import DurationSketch, JobRun, Measured, StageRun
@@ -40,6 +37,7 @@ from treadle.simulator.resource_manager import Held, JobSituation, Situation, St
 from treadle.simulator.scenario import parse_scenario
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import dealt
+from treadle.yarn.codes import application_id
 
 AM_HEARTBEAT_MS: Final = 1000
 """Of application masters: the defaults of MapReduce and Tez; no frame has them."""
@@ -244,7 +242,7 @@ def _compared(job: SeenJob) -> Compared:
 
 def name_of(job: SeenJob) -> str:
     """Return YARN's id of a job."""
-    return f"application_{job.id[0]}_{job.id[1]:04d}"
+    return application_id(*job.id)
 
 
 def _job(

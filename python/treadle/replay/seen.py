@@ -10,9 +10,8 @@ from typing import NamedTuple
 from treadle import events
 from treadle.events import ApplicationState, ContainerEvent, NodeState
 from treadle.history.stages import Framework, StageId, stage_of
-from treadle.record.files import RecordingError
+from treadle.record.files import RecordingError, SettingsText
 from treadle.record.reader import NOT_FROM_START, open_all
-from treadle.record.ticks import SettingsText
 from treadle.wire.frames import Frame, FrameDecoder
 from treadle.yarn.codes import KILLED_AFTER_APP_COMPLETION, KILLED_BY_APPMASTER, SUCCESS
 

@@ -1,8 +1,6 @@
 """Replays recordings under the policy that they were made with, and compares answer by answer, to the byte.
 
-A session that is given what a recording says, in place of a ResourceManager, a store and a clock.
-
-How far a replay is, for whoever waits: a line now and then, however long it is.
+The session gets what a recording says in place of a ResourceManager, a store and a clock.
 """
 
 from __future__ import annotations
@@ -16,18 +14,17 @@ from typing import Final
 
 import numpy as np
 
-from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings, Source, default_settings
 from treadle.engine import Engine
-from treadle.events import Event, PolicySwitch
+from treadle.errors import ConfigError
+from treadle.events import Event
 from treadle.live.policies import own_settings
 from treadle.live.session import EngineFailedError, EventSource, FrameObserver, Session, TickRecorder
 from treadle.policy.watchdog import Endless
 from treadle.proposals import Held
-from treadle.record.files import RecordingError
+from treadle.record.files import RecordingError, Tick
 from treadle.record.reader import NOT_FROM_START, READABLE_PART, RecordedSegment, engine_hash, open_all, versions
-from treadle.record.ticks import Tick
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import Frame, FrameDecoder, read_frame_header
 from treadle.wire.schema import WireError
@@ -66,7 +63,8 @@ class _Recorded(EventSource):
         return self._clock.pop() if self._clock else 0
 
     def collect(self, frame: Frame) -> list[Event]:
-        stopped: list[Event] = [each for each in self.tick.switches if each.call and _was_stopped(each)]
+        # parts that were stopped from outside; other failures come again by themselves
+        stopped: list[Event] = [each for each in self.tick.switches if each.call and "took too long" in each.reason]
         return [*self.tick.beside, *stopped]
 
     def summary(self) -> str:
@@ -74,11 +72,6 @@ class _Recorded(EventSource):
 
     def keys_for(self) -> Sequence[str]:
         return self._keys_for
-
-
-def _was_stopped(switch: PolicySwitch) -> bool:
-    """Was a part stopped from outside? Other failures come again by themselves."""
-    return "took too long" in switch.reason
 
 
 class _Observer(FrameObserver):

@@ -14,9 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.config.errors import ConfigError
 from treadle.config.settings import GANG_MAX, RosterEngine
-from treadle.errors import printable
+from treadle.errors import ConfigError, printable
 from treadle.events import Applications, ApplicationState, ContainerEvent, Containers, Event, Fates, Snapshot
 from treadle.proposals import NOTHING_HELD, Held, Proposals
 from treadle.sidecar.child import ChildProcess, EventSource, Work
@@ -26,6 +25,7 @@ from treadle.sidecar.roster import NEVER, Asking, Move, Roster
 from treadle.wire.answer import Answer, Status, decode_answer, encode_answer, rows_within
 from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader, read_frame_header
 from treadle.wire.schema import FrameFlag, WireError
+from treadle.yarn.codes import application_id
 
 _log = logging.getLogger(__name__)
 
@@ -513,7 +513,7 @@ class Hub:
 
 
 def _yarn_id(key: int) -> str:
-    return f"application_{key >> 32}_{key & _NUMBER:04d}"
+    return application_id(key >> 32, key & _NUMBER)
 
 
 def _said(text: str) -> str:

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle import events
-from treadle.events import ApplicationState, ContainerEvent, Event, NodeState, Replaces
-from treadle.events.columns import I64, U8, array_fields
+from treadle.events import I64, U8, ApplicationState, ContainerEvent, Event, NodeState, Replaces, array_fields
 
 Bools = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.integer]

@@ -18,11 +18,10 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from treadle.compiled.array_types import F64, Records
-from treadle.config.errors import lines_of
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings, lost_queues
 from treadle.config.yaml_nodes import YamlDocument, text_of
-from treadle.errors import UserError, nearest
+from treadle.errors import UserError, lines_of, nearest
 from treadle.policy.catalogue import register_parts
 from treadle.policy.shares.tree import TreeNode, TreeParameters
 from treadle.policy.user_parts import PolicyFailedError

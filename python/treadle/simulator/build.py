@@ -13,10 +13,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64, U8, Records
-from treadle.constraints.choices import miscounted, wish
-from treadle.constraints.expression import parse
-from treadle.constraints.placement import DEFAULT_PREFIX, NodeFacts, NodeTable
-from treadle.dag.dag import Dag, Stage
+from treadle.constraints import DEFAULT_PREFIX, NodeFacts, NodeTable, miscounted, parse, wish
+from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.events import NodeState
 from treadle.simulator.cluster import tables

@@ -36,7 +36,7 @@ from treadle.config.part_files import in_simulation
 from treadle.config.parts import TASK_ESTIMATES
 from treadle.config.reader import parse_engines
 from treadle.config.settings import GANG_MAX, STEADY_MS, Retry, RosterEngine, Settings, lost_queues
-from treadle.constraints.choices import gang_of
+from treadle.constraints import gang_of
 from treadle.engine import Engine
 from treadle.errors import UserError
 from treadle.events import Fate, Fates

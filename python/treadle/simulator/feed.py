@@ -16,8 +16,8 @@ import numpy as np
 from treadle import events
 from treadle.compiled.array_types import I32, I64, Records
 from treadle.config.settings import Plans, Settings
-from treadle.constraints.expression import conditions
-from treadle.dag.dag import Dag
+from treadle.constraints import conditions
+from treadle.dag import Dag
 from treadle.events import ApplicationState, ContainerEvent, Event, QueueState, Replaces, filled
 from treadle.planner.online import (
     NO_PLAN,

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.compiled.array_types import F64, I64, Records
-from treadle.dag.dag import Dag
+from treadle.dag import Dag
 from treadle.simulator.cluster.tables import AppState, RowKind, TaskState
 from treadle.simulator.measure import EngineFigures, Window
 from treadle.simulator.simulation import SimulatedRun

@@ -15,13 +15,12 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from treadle.compiled.array_types import I64
-from treadle.config.errors import ConfigError, Problem, unknown
 from treadle.config.trust import untrusted
 from treadle.config.yaml_nodes import NO_NAME, YamlDocument, details_of, explained, holder_of_key
-from treadle.constraints.expression import ExpressionError, parse
-from treadle.dag.dag import Stage as DagStage
-from treadle.dag.dag import ordered
-from treadle.errors import UserError
+from treadle.constraints import ExpressionError, parse
+from treadle.dag import Stage as DagStage
+from treadle.dag import ordered
+from treadle.errors import ConfigError, Problem, UserError, unknown
 from treadle.workload import generate
 from treadle.workload.formats import GENERATORS, function_of_file, made, offered_function, place_of, read_workload
 from treadle.workload.generate import poisson

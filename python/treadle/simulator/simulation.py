@@ -21,8 +21,8 @@ from treadle.compiled.array_types import I64
 from treadle.config.part_files import in_simulation
 from treadle.config.parts import TASK_ESTIMATES
 from treadle.config.settings import Settings
-from treadle.constraints.choices import unread_tags
-from treadle.dag.dag import Dag
+from treadle.constraints import unread_tags
+from treadle.dag import Dag
 from treadle.engine import Engine
 from treadle.errors import UserError, counted
 from treadle.events import Fate

@@ -23,12 +23,11 @@ import numpy as np
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from treadle.config.errors import ConfigError, Problem, unknown
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings
 from treadle.config.trust import untrusted
 from treadle.config.yaml_nodes import YamlDocument, details_of, explained, text_of
-from treadle.errors import UserError
+from treadle.errors import ConfigError, Problem, UserError, unknown
 from treadle.files import read_regular
 from treadle.policy.catalogue import register_parts
 from treadle.record.files import segments

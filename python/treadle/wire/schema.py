@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle import events
-from treadle.events.columns import NAMES, Column
+from treadle.events import NAMES, Column, Fate
 
 
 class WireError(ValueError):
@@ -203,3 +203,21 @@ def out_of_bounds(frame: bytes, check: CheckPlan, offset: int, rows: int, names:
         return None
     position = int(np.argmax((values < check.low) | (values > high)))
     return check.columns[position // rows], int(values[position])
+
+
+def document() -> dict[str, Any]:
+    """Return the schema as JSON takes it: what Java reads frames by, and recordings are compared by."""
+    return {
+        "wire": VERSION,
+        "flags": {str(flag.name): int(flag) for flag in ProposalFlag},
+        "fates": [fate.name for fate in Fate],
+        "sections": [
+            {
+                "name": section.name,
+                "kind": section.kind,
+                "whole": section.whole,
+                "columns": [[each.name, each.type] for each in section.columns],
+            }
+            for section in SECTIONS.values()
+        ],
+    }

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from treadle.dag.dag import Dag, DagError, Stage, ordered
+from treadle.dag import Dag, DagError, Stage, ordered
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Capacity, Framework, Job, Workload, arranged, scaled_to_load
 from treadle.workload.reading import (

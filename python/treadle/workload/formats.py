@@ -21,8 +21,20 @@ import numpy as np
 from pydantic import Field
 
 from treadle.config.trust import reason_against
-from treadle.dag.dag import Dag, DagError, Stage, ordered
-from treadle.dag.reading import Amounts, DagLine, Line, Text, TwiceError, Whole, checked, each_once
+from treadle.dag import (
+    Amounts,
+    Dag,
+    DagError,
+    DagLine,
+    Line,
+    Stage,
+    Text,
+    TwiceError,
+    Whole,
+    checked,
+    each_once,
+    ordered,
+)
 from treadle.errors import nearest
 from treadle.workload.clusters import (
     BATCH_TASKS_FILE,

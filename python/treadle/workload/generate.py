@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.workload.job import Capacity, Framework, Job, Workload, arranged, scaled_to_load
 from treadle.workload.reading import WorkloadError
 
@@ -289,7 +289,7 @@ def poisson(
     Args:
         seed: of all chance.
         jobs: how many.
-        shape: draws a job's DAG; `treadle.workload.generate.bag` with its defaults if None.
+        shape: draws a job's DAG; `bag` with its defaults if None.
         mean_gap_ms: between arrivals; not used if ``load`` is given.
         capacity: of the cluster that ``load`` is meant for.
         load: the mean load of the most loaded resource until the last arrival: the gaps are drawn and then all

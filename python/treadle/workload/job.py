@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from treadle.dag.dag import Dag
+from treadle.dag import Dag
 from treadle.workload.reading import WorkloadError
 
 
@@ -40,7 +40,7 @@ class Job:
     priority: int = 0
     """YARN's: of a leaf's applications the one with the highest comes first, where the order goes by it."""
     requires: dict[int, str] = field(default_factory=dict)
-    """For a stage id what its nodes must be (`treadle.constraints.expression`)."""
+    """For a stage id what its nodes must be (`treadle.constraints`)."""
     prefers: dict[int, str] = field(default_factory=dict)
     """For a stage id what its nodes should be, the most important condition first."""
 

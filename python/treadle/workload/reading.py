@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
-from treadle.dag.reading import TwiceError, each_once
+from treadle.dag import TwiceError, each_once
 from treadle.errors import UserError
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.errors import counted
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, Workload, arranged

@@ -6,6 +6,11 @@ from collections.abc import Iterable
 from typing import Final
 
 
+def application_id(cluster_timestamp: int, number: int) -> str:
+    """Return an application's id."""
+    return f"application_{cluster_timestamp}_{number:04d}"
+
+
 def is_named(id_: str, given: str) -> bool:
     """Say whether an application's id is the one that was given, or ends so (`0042`)."""
     return given in (id_, id_.removeprefix("application_")) or id_.endswith(f"_{given}")

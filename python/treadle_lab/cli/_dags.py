@@ -12,13 +12,14 @@ from rich.console import Console
 from rich.progress import track
 
 from treadle.cli._console import say
-from treadle.dag.dag import Dag, DagError, Instance
+from treadle.dag import Dag, DagError
 from treadle.errors import UserError, counted
 from treadle.history.outcome import BrokenHistoryError, RefusedError, Source, UnfinishedError
 from treadle.history.profile import JobProfile
 from treadle.history.reader import HistoryReader
 from treadle.history.sources import find_sources
 from treadle.history.store import Selection, open_store
+from treadle_lab.dags import Instance
 from treadle_lab.dags_of_jobs import dag_of_profile, dag_of_run, dag_of_tez_plan, read_tez_plan, runs_alike
 
 

@@ -15,14 +15,13 @@ from rich.progress import Progress
 
 from treadle.cli._console import printable
 from treadle.cli._options import check_results, plot_folder, write_json, writing
-from treadle.dag import reading
-from treadle.dag.dag import Instance, TimeUnit
-from treadle.planner import baselines
-from treadle.planner.candidates import Budget, Objective, Schedules, Until
+from treadle.planner.candidates import Budget, Objective, Schedules
 from treadle.planner.graphene import Options, warm_up
 from treadle.planner.graphene import plan as plan_graphene
 from treadle.planner.plan import Plan
 from treadle_lab import planning
+from treadle_lab.baselines import NAMES, Until, baseline
+from treadle_lab.dags import Instance, TimeUnit, read_instances
 
 FIELDS = ("name", "algorithm", "makespan", "executed_makespan", "lower_bound", "seconds")
 
@@ -64,7 +63,7 @@ def plan(
 
 
 def _read(file: Path, psplib_files: bool, machines: int | None) -> Iterator[Instance]:
-    return planning.read_instances(file) if psplib_files else reading.read_instances(file, machines)
+    return planning.read_instances(file) if psplib_files else read_instances(file, machines)
 
 
 def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -> Iterator[dict[str, Any]]:
@@ -104,8 +103,8 @@ def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:
     placements = run.plot is not None
     if algorithm == "cpsat":
         return planning.solve(*where, run.budget_ms, run.workers, placements=placements)
-    if algorithm in baselines.NAMES:
-        return baselines.baseline(algorithm, *where, objective=objective, seed=run.seed, placements=placements)
+    if algorithm in NAMES:
+        return baseline(algorithm, *where, objective=objective, seed=run.seed, placements=placements)
     options = Options(paper=True) if algorithm == "graphene-paper" else run.options
     return plan_graphene(
         *where, run.budget(), objective=objective, options=options, workers=run.workers, placements=placements

@@ -12,9 +12,9 @@ from typing import Annotated
 import typer
 
 from treadle.cli._options import writing
-from treadle.dag.dag import MACHINES_MAX, Instance, Shape, generate
-from treadle.dag.reading import write_instances
+from treadle.dag import MACHINES_MAX
 from treadle.errors import UserError
+from treadle_lab.dags import Instance, Shape, generate, write_instances
 
 app = typer.Typer(no_args_is_help=True)
 _DEFAULT = Shape()

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from treadle.dag.dag import MACHINES_MAX
+from treadle.dag import MACHINES_MAX
 from treadle.errors import UserError
 
 app = typer.Typer()

@@ -12,13 +12,13 @@ from typing import Any, Final
 import numpy as np
 
 import treadle
-from treadle.dag.dag import Shape, generate
 from treadle.fairness import Group, Leaf, Tree
-from treadle.planner import baselines
 from treadle.planner.candidates import Objective, Schedules
 from treadle.planner.graphene import Options
 from treadle.planner.graphene import plan as plan_graphene
 from treadle.simulate import Run, Scenario, simulate
+from treadle_lab.baselines import baseline
+from treadle_lab.dags import Shape, generate
 from treadle_lab.fairness.algorithms import allocate_fluid
 from treadle_lab.models.cell import warm_up
 from treadle_lab.papers.omega.real_engines import Counts, Load, cell_counts, engine_counts
@@ -119,7 +119,7 @@ def draw_troublesome(path: Path) -> None:
     instance = generate(DAG_SEED, SHAPE)
     where = (instance.dag, instance.capacity, instance.machines)
     found = plan_graphene(*where, Schedules(SCHEDULES), objective=Objective.EXECUTED, options=Options(paper=True))
-    breadth = baselines.baseline("bfs", *where, objective=Objective.EXECUTED, seed=DAG_SEED)
+    breadth = baseline("bfs", *where, objective=Objective.EXECUTED, seed=DAG_SEED)
     title = (
         f"{instance.dag.name}: troublesome stages red, longest path bold (tasks x ms, largest demand)\n"
         f"{found.executed_makespan / 1000:.0f} s by the plan, {breadth.executed_makespan / 1000:.0f} s breadth first, "

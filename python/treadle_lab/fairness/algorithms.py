@@ -7,10 +7,10 @@ import math
 from bisect import bisect_left, insort
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from treadle.fairness import HDRF, NAIVE, Group, Leaf, Rule, Tree, TreeError, fill, flattened
+from treadle.fairness import HDRF, Group, Leaf, Rule, Tree, TreeError, fill
 
 __all__ = ["ServerClass", "WholeTasks", "allocate_whole", "total_capacity"]
 
@@ -557,3 +557,27 @@ def _largest(size: tuple[int, ...], demands: Sequence[tuple[int, ...]]) -> tuple
     """Return the most that any of `demands` that fit an empty server needs, resource by resource."""
     fitting = [d for d in demands if all(amount <= room for amount, room in zip(d, size, strict=True))]
     return tuple(max(column) for column in zip(*fitting, strict=True)) if fitting else (0,) * len(size)
+
+
+def flattened(tree: Tree) -> Tree:
+    """Collapsed hierarchy (section 3.2): every leaf directly below the root, with the product of its path's shares.
+
+    A node's share is its weight over the sum of its siblings' and its own.
+    """
+    leaves: list[Leaf] = []
+
+    def collapse(group: Group, share: Fraction) -> None:
+        total = sum((child.weight for child in group.children), Fraction(0))
+        for child in group.children:
+            portion = share * child.weight / total
+            if isinstance(child, Leaf):
+                leaves.append(replace(child, weight=portion))
+            else:
+                collapse(child, portion)
+
+    collapse(tree.root, Fraction(1))
+    return replace(tree, root=Group(tree.root.name, tuple(leaves)))
+
+
+NAIVE = Rule(rescale=False, ignore_saturated=False)
+"""Algorithm 1, which started from nothing defines the static allocation and kept running is naive H-DRF (3.3)."""

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.dag.dag import Dag, Shape, Stage, generate
+from treadle.dag import Dag, Stage
 from treadle.workload.clusters import read_tpch
 from treadle.workload.formats import read_workload
 from treadle.workload.generate import BoundedPareto, Lognormal, bag, poisson
 from treadle.workload.job import Framework, Job, Workload, arranged, job_work, scaled_to_load
+from treadle_lab.dags import Shape, generate
 from treadle_lab.harness.data import FACEBOOK, GOOGLE, TPCH, DataSet, given_or_found
 
 HOUR_MS: Final = 3_600_000

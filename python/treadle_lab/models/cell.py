@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I32, I64, U8
-from treadle.policy.mapreduce_workers import WorkerPolicy
+from treadle.policy.mapreduce import WorkerPolicy
 from treadle_lab.models.cell_state import CellState, Total
 from treadle_lab.models.cell_transactions import (
     NOTHING_RUNS,

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.compiled.structs import tables
-from treadle.policy.mapreduce_workers import GLOBAL_CAP_PERCENT, finish_s, useful_workers, workers_for
+from treadle.policy.mapreduce import GLOBAL_CAP_PERCENT, finish_s, useful_workers, workers_for
 from treadle_lab.models.kernels import Queued, inner, remove_first, schedule
 
 
@@ -42,7 +42,7 @@ class Mode(IntEnum):
     GANG = 2
     """1: all claims of a transaction or none."""
     WORKERS = 3
-    """How many workers MapReduce jobs get, of `treadle.policy.mapreduce_workers.WorkerPolicy`."""
+    """How many workers MapReduce jobs get, of `treadle.policy.mapreduce.WorkerPolicy`."""
 
 
 class Total(IntEnum):

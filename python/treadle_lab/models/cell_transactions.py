@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64
-from treadle.policy.mapreduce_workers import WorkerPolicy
+from treadle.policy.mapreduce import WorkerPolicy
 from treadle_lab.models.cell_state import (
     EventKind,
     Mode,

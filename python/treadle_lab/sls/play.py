@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.sources import digest
 from treadle.sweep.runs import Kept, result_bytes

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from treadle.dag.dag import Dag, DagError, Shape, Stage, generate, ordered
-from treadle.planner.baselines import _reduced, levels
+from treadle.dag import Dag, DagError, Stage, ordered
+from treadle.planner.candidates import _reduced, levels
 from treadle.planner.plan import structure
 from treadle.planner.problem import compile_problem
+from treadle_lab.dags import Shape, generate
 from treadle_lab.planning import draw_dag, label_of
 
 

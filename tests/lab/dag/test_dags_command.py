@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from treadle.cli.main import run
-from treadle.dag.reading import read_instances
 from treadle.workload.formats import read_workload
+from treadle_lab.dags import read_instances
 
 
 def test_the_same_seed_gives_the_same_dag(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.history.conftest import NOW_MS, make_run
 
 from treadle.cli.main import run
-from treadle.dag.reading import read_instances
 from treadle.history.store import open_store
+from treadle_lab.dags import read_instances
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 Captured = pytest.CaptureFixture[str]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.dag.dag import Dag, DagError
+from treadle.dag import Dag, DagError
 from treadle.errors import UserError, install_extra
 from treadle.history.profile import DurationSketch, JobProfile, JobRun, Measured, RecurrenceKey, StageRun, with_run
 from treadle.history.sources import find_sources, read_source

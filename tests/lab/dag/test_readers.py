@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from treadle.dag import reading
-from treadle.dag.dag import DagError, Shape, generate
+from treadle.dag import DagError
 from treadle_lab import planning
+from treadle_lab.dags import Shape, generate, read_instances, write_instances
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 STAGE = {"id": 0, "tasks": 2, "duration_ms": 10, "demand": {"cpu": 0.5}}
@@ -21,7 +21,7 @@ PROJECT: dict[str, Any] = {"id": "p", "cap": [2], "dur": [1, 2], "dem": [[1], [2
 
 
 def test_dags_are_read_as_written() -> None:
-    (dag,) = reading.read_instances(DATA / "dags" / "wide.jsonl")
+    (dag,) = read_instances(DATA / "dags" / "wide.jsonl")
     assert (dag.dag.name, dag.machines, dict(dag.capacity)) == ("two-waves", 2, {"cpu": 1.0, "memory": 4.0})
     middle = dag.dag.stages[1]
     assert (middle.tasks, middle.duration_ms, middle.parents, middle.one_to_one) == (12, 1000, (0,), frozenset({0}))
@@ -29,16 +29,16 @@ def test_dags_are_read_as_written() -> None:
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     text = io.StringIO()
-    reading.write_instances([generate(seed) for seed in (1, 2)], text)
+    write_instances([generate(seed) for seed in (1, 2)], text)
     path = tmp_path / "dags.jsonl"
     path.write_text(text.getvalue())
     again = io.StringIO()
-    reading.write_instances(reading.read_instances(path), again)
+    write_instances(read_instances(path), again)
     assert again.getvalue() == text.getvalue()
 
 
 def test_machines_of_the_file_may_be_replaced() -> None:
-    assert [dag.machines for dag in reading.read_instances(DATA / "dags" / "wide.jsonl", machines=7)] == [7]
+    assert [dag.machines for dag in read_instances(DATA / "dags" / "wide.jsonl", machines=7)] == [7]
 
 
 def test_projects_are_read_packed_or_not(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_mistake_in_a_dag_is_reported(tmp_path: Path, change: dict[str, Any], 
     path = tmp_path / "dags.jsonl"
     path.write_text(json.dumps(LINE) + "\n" + json.dumps(LINE | change) + "\n")
     with pytest.raises(DagError, match=message):
-        list(reading.read_instances(path))
+        list(read_instances(path))
 
 
 @pytest.mark.parametrize(
@@ -117,16 +117,16 @@ def test_a_line_that_is_no_object_is_reported(tmp_path: Path, content: bytes, me
     path = tmp_path / "dags.jsonl"
     path.write_bytes(content)
     with pytest.raises(DagError, match=message):
-        list(reading.read_instances(path))
+        list(read_instances(path))
 
 
 def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DagError, match="none: No such file or directory; give the path of a readable file"):
-        list(reading.read_instances(tmp_path / "none"))
+        list(read_instances(tmp_path / "none"))
     torn = tmp_path / "torn.xz"
     torn.write_bytes(lzma.compress(b"x" * 999)[:-9])
     with pytest.raises(DagError, match="not packed with xz"):
-        list(reading.read_instances(torn))
+        list(read_instances(torn))
 
 
 def test_generated_dags_are_as_asked_for() -> None:

@@ -8,8 +8,8 @@ from hypothesis import given
 from scipy.optimize import linprog
 from tests.lab.fairness.trees import trees
 
-from treadle.fairness import Tree, flattened
-from treadle_lab.fairness.algorithms import allocate_fluid
+from treadle.fairness import Tree
+from treadle_lab.fairness.algorithms import allocate_fluid, flattened
 
 
 def by_linear_programming(tree: Tree) -> dict[str, float]:

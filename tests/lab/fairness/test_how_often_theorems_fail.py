@@ -9,8 +9,8 @@ from fractions import Fraction
 import pytest
 from tests.lab.fairness.trees import dominant_shares, guarantees, random_tree
 
-from treadle.fairness import HDRF, NAIVE, Leaf, Tree, fill
-from treadle_lab.fairness.algorithms import churn
+from treadle.fairness import HDRF, Leaf, Tree, fill
+from treadle_lab.fairness.algorithms import NAIVE, churn
 
 TREES = 400
 STATIC_DIFFERS = 1

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.property.planner.schedules import check, check_ranks
-from tests.unit.planner.test_online_plans import MOTIVATING
+from tests.lab.planner.schedules import check, check_ranks
+from tests.lab.planner.test_online_plans import MOTIVATING
 
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.planner.graphene import plan
 from treadle_lab.planning import solve

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.property.planner.schedules import check, check_ranks
+from tests.lab.planner.schedules import check, check_ranks
 
 from treadle.cli.main import run
-from treadle.dag.dag import Dag, DagError, Stage
-from treadle.dag.reading import read_instances
-from treadle.planner.baselines import NAMES, baseline
+from treadle.dag import Dag, DagError, Stage
 from treadle.planner.graphene import plan
 from treadle.planner.plan import Plan
+from treadle_lab.baselines import NAMES, baseline
+from treadle_lab.dags import read_instances
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 CPU = {"cpu": 1.0}

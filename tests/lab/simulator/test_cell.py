@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.policy.mapreduce_workers import WorkerPolicy
+from treadle.policy.mapreduce import WorkerPolicy
 from treadle_lab.models.cell import (
     ARCHITECTURES,
     Activities,

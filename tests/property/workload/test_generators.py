@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.workload.generate import (
     BoundedPareto,
     Constant,

@@ -11,8 +11,7 @@ import numpy as np
 from tests.unit.history.views import Stage, stages_of
 
 from treadle import events
-from treadle.events import ApplicationState, ContainerEvent
-from treadle.events.columns import array_fields
+from treadle.events import ApplicationState, ContainerEvent, array_fields
 from treadle.history.profile import JobRun
 from treadle.history.stages import LINGER_MS, StageTracker
 

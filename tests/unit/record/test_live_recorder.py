@@ -21,9 +21,9 @@ import pytest
 from tests.support.wired import Clock
 
 from treadle import events
-from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Record, Settings, default_settings
+from treadle.errors import ConfigError
 from treadle.events import Event, Names, PolicySwitch, ResourceTypes, Snapshot
 from treadle.files import RATIO_MAX
 from treadle.live import recorder as segment_writer
@@ -40,11 +40,12 @@ from treadle.record.files import (
     ChunkReader,
     ChunkWriter,
     RecordingError,
+    Tick,
+    read_cost,
     segments,
     zstandard,
 )
 from treadle.record.reader import RecordedSegment, open_segment, summarise
-from treadle.record.ticks import Tick, read_cost
 from treadle.wire.answer import Answer, encode_answer
 from treadle.wire.frames import FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag

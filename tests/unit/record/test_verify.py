@@ -20,9 +20,21 @@ from treadle.cli.main import run
 from treadle.config.part_files import PartStoppedError
 from treadle.config.reader import parse_settings
 from treadle.proposals import Proposals
-from treadle.record.files import FILE_HEADER, MAGIC, VERSION, ChunkReader, ChunkWriter, RecordingError, segments
+from treadle.record.files import (
+    FILE_HEADER,
+    MAGIC,
+    VERSION,
+    Body,
+    ChunkReader,
+    ChunkWriter,
+    RecordingError,
+    Tick,
+    segment_record,
+    segments,
+    settings_record,
+    tick_record,
+)
 from treadle.record.reader import RecordedSegment, open_segment, summarise
-from treadle.record.ticks import Body, Tick, segment_record, settings_record, tick_record
 from treadle.replay import verify as verifying
 from treadle.replay.verify import verify
 from treadle.wire.answer import decode_answer, encode_answer

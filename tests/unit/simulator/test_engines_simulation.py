@@ -20,7 +20,7 @@ from treadle import events
 from treadle.config.settings import Settings, default_settings, with_parts
 from treadle.errors import UserError
 from treadle.events import ApplicationState, Fate
-from treadle.policy.mapreduce_workers import finish_s
+from treadle.policy.mapreduce import finish_s
 from treadle.simulator.cluster.tables import AppState
 from treadle.simulator.engines_simulation import EnginesSimulation, with_engines
 from treadle.simulator.feed import Feed

@@ -10,7 +10,7 @@ from tests.support.cli import Cli
 from tests.support.files import written
 
 from treadle.cli.main import run
-from treadle.config.errors import ConfigError
+from treadle.errors import ConfigError
 from treadle.simulate.batch import Outcome, RunSpec, by_whom, run_line
 from treadle.simulator.scenario import Queue, parse_scenario, queue_warnings
 from treadle.simulator.simulation import Progress

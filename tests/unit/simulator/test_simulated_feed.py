@@ -12,7 +12,7 @@ from tests.support.scenarios import machines, scenario, simulation, stage
 
 from treadle import events
 from treadle.config.settings import default_settings
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.events import Event, NodeState
 from treadle.proposals import Proposals
 from treadle.simulate import Scenario as Written

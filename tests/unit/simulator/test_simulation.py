@@ -11,11 +11,10 @@ import pytest
 from tests.support.files import written
 from tests.support.scenarios import SLOT, machines, scenario, simulated, simulation, stage
 
-from treadle.config.errors import ConfigError
 from treadle.config.reader import parse_settings, read_settings
 from treadle.config.settings import default_settings
-from treadle.dag.dag import Dag, Stage
-from treadle.errors import UserError
+from treadle.dag import Dag, Stage
+from treadle.errors import ConfigError, UserError
 from treadle.events import Fate
 from treadle.proposals import Proposals
 from treadle.simulator.cluster.tables import ContainerState

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from tests.support.scenarios import SLOT, machines, simulated, stage
 
-from treadle.config.errors import ConfigError
 from treadle.config.settings import default_settings, with_parts
-from treadle.errors import UserError
+from treadle.errors import ConfigError, UserError
 from treadle.simulator.scenario import ScenarioModel, parse_scenario
 from treadle.simulator.simulation import SimulatedRun
 

@@ -143,7 +143,7 @@ def test_a_capacity_that_nobody_asks_for_is_refused(cli: Cli) -> None:
 # Readers and generators of a user's own, from a file or from an installed package.
 
 CODE = """
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.simulate import Job
 
 

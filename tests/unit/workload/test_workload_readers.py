@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.files import written
 
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.workload import reading
 from treadle.workload.clusters import SwimModel, google_jobs, swim_small
 from treadle.workload.formats import FORMATS, read_workload, recognised

@@ -17,10 +17,10 @@ its maximum is saturated for the queue and all below it.
 from __future__ import annotations
 
 from math import floor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from treadle.compiled.functions import inner
-from treadle.model.tables import ASSUMED, LIMIT, MAXIMUM, USED
+from treadle.model.tables import ASSUMED, LIMIT, MAXIMUM, USED, View
 from treadle.policy.asks import grows_with_leaf, user_of
 from treadle.policy.shares.tree import (
     AIM,
@@ -39,12 +39,7 @@ from treadle.policy.shares.tree import (
     UNIT,
     Shares,
 )
-from treadle.policy.state import LARGEST, PARTITION
-
-if TYPE_CHECKING:
-    from treadle.model.tables import View
-    from treadle.policy.state import DecideParameters, Scratch
-
+from treadle.policy.state import LARGEST, PARTITION, DecideParameters, Scratch
 
 NEAR: Final = 1e-11
 """What rounding may have set apart."""

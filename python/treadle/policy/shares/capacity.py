@@ -6,17 +6,11 @@ whom is an order of all siblings, so that it does not matter who plays against w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from treadle.compiled.functions import inner
 from treadle.config.parts import NoParameters
-from treadle.model.tables import ASSUMED, GUARANTEED, USED
-from treadle.policy.parts import PlainShare
-from treadle.policy.state import PARTITION
-
-if TYPE_CHECKING:
-    from treadle.model.tables import View
-    from treadle.policy.state import DecideParameters, Scratch
+from treadle.model.tables import ASSUMED, GUARANTEED, USED, View
+from treadle.policy.parts import Share
+from treadle.policy.state import PARTITION, DecideParameters, Scratch
 
 
 @inner
@@ -150,7 +144,7 @@ def add_live(view: View, scratch: Scratch, leaf: int, more: int) -> None:
         queue = view.queues[queue].parent
 
 
-class CapacityShare(PlainShare):
+class CapacityShare(Share):
     """Queues get what the CapacityScheduler guarantees them, and more when others leave it unused."""
 
     def __init__(self, parameters: NoParameters) -> None:

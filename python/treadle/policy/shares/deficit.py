@@ -12,25 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import floor
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from treadle.compiled.functions import inner
 from treadle.model.cluster import Cluster
-from treadle.policy.parts import PlainShare
+from treadle.model.tables import View
+from treadle.policy.parts import Share
 from treadle.policy.shares.hdrf import STEPS, first_child, weigh_children
 from treadle.policy.shares.none import begin as begin_heads
 from treadle.policy.shares.none import first_leaf, replay_head
-from treadle.policy.shares.tree import BLOCKED, UNITS, VIRTUAL_TIME, WEIGHTS, Shares, ShareTree, TreeParameters
-from treadle.policy.state import PARTITION
-
-if TYPE_CHECKING:
-    from treadle.model.tables import View
-    from treadle.policy.state import DecideParameters, Scratch
-
-
-NEVER = 1e300
+from treadle.policy.shares.tree import BLOCKED, NEVER, UNITS, VIRTUAL_TIME, WEIGHTS, Shares, ShareTree, TreeParameters
+from treadle.policy.state import PARTITION, DecideParameters, Scratch
 
 
 @inner
@@ -235,7 +228,7 @@ class DeficitParameters(TreeParameters):
     )
 
 
-class DeficitShare(PlainShare):
+class DeficitShare(Share):
     """The order decides across all leaf queues, until one is too far behind its fair share; then that one is served."""
 
     def __init__(self, parameters: DeficitParameters) -> None:

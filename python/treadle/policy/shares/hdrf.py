@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import floor
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from treadle.compiled.functions import inner
 from treadle.model.cluster import Cluster
-from treadle.model.tables import ASSUMED, GUARANTEED, USED
-from treadle.policy.parts import PlainShare
+from treadle.model.tables import ASSUMED, GUARANTEED, USED, View
+from treadle.policy.parts import Share
 from treadle.policy.shares.aims import aims_there, begin_aims, find_aims, is_due, nearest, replay_aim
 from treadle.policy.shares.tree import (
     AIMS_AT,
@@ -35,12 +34,7 @@ from treadle.policy.shares.tree import (
     ShareTree,
     TreeParameters,
 )
-from treadle.policy.state import PARTITION
-
-if TYPE_CHECKING:
-    from treadle.model.tables import View
-    from treadle.policy.state import DecideParameters, Scratch
-
+from treadle.policy.state import PARTITION, DecideParameters, Scratch
 
 STEPS = 2.0**36
 """Weighted shares are compared in steps of 1 / STEPS: what rounding has set apart is equal again."""
@@ -278,7 +272,7 @@ class HdrfParameters(TreeParameters):
     )
 
 
-class HdrfShare(PlainShare):
+class HdrfShare(Share):
     """H-DRF: at each level of the tree the queue with the least dominant share, rescaled, comes first."""
 
     def __init__(self, parameters: HdrfParameters) -> None:
@@ -295,7 +289,7 @@ class HdrfShare(PlainShare):
         return self._tree.warnings
 
 
-class DrfShare(PlainShare):
+class DrfShare(Share):
     """DRF: the leaf queue with the least dominant share comes first, whatever tree it is in."""
 
     def __init__(self, parameters: TreeParameters) -> None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from treadle.compiled.functions import inner
 from treadle.config.parts import NoParameters
 from treadle.model.cluster import Cluster
+from treadle.model.tables import View
 from treadle.policy.orders import next_application
-from treadle.policy.parts import PlainShare
+from treadle.policy.parts import Share
 from treadle.policy.shares.tree import BLOCKED, OWED, Shares, ShareTree, TreeParameters
-from treadle.policy.state import FIFO
-
-if TYPE_CHECKING:
-    from treadle.model.tables import View
-    from treadle.policy.state import DecideParameters, Scratch
+from treadle.policy.state import FIFO, DecideParameters, Scratch
 
 
 @inner
@@ -124,7 +119,7 @@ def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: 
     return int(scratch.shares.nodes[at].queue) if at >= 0 else -1
 
 
-class NoShare(PlainShare):
+class NoShare(Share):
     """The applications of all queues come in one order, as if they were in one queue."""
 
     def __init__(self, parameters: NoParameters) -> None:

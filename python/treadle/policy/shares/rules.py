@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from treadle.compiled.functions import inner
+from treadle.model.tables import View
 from treadle.policy.shares import capacity, deficit, hdrf, none
-
-if TYPE_CHECKING:
-    from treadle.model.tables import View
-    from treadle.policy.state import DecideParameters, Scratch
+from treadle.policy.state import DecideParameters, Scratch
 
 RULES: Final = {"capacity": 0, "deficit": 1, "hdrf": 2, "none": 3}
 """The number of each file with compiled steps."""

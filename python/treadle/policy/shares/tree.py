@@ -91,7 +91,6 @@ RESOURCE: Final = np.dtype(
     align=True,
 )
 
-
 FILL: Final = np.dtype(
     [
         ("clock", "f8"),

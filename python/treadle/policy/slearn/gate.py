@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from math import sqrt
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import numpy as np
 from pydantic import Field
@@ -20,8 +20,7 @@ from treadle.events import ApplicationState
 from treadle.model.cluster import Cluster
 from treadle.model.containers import GONE, group_key
 from treadle.model.tables import View
-from treadle.policy.gates import hold_masters, let_masters_start
-from treadle.policy.parts import NEVER, Keeper
+from treadle.policy.parts import ACTIVE, NEVER, Gate, Keeper, hold_masters, let_masters_start
 from treadle.policy.slearn.estimates import (
     Confidence,
     HistoryQuota,
@@ -31,17 +30,20 @@ from treadle.policy.slearn.estimates import (
     tasks_within_quota,
     widest_ahead,
 )
-from treadle.policy.slearn.table import MAPS, OPEN, RUNS_PILOTS, THIN, UNKNOWN, PilotKeeper, PilotTable, is_of_stage
+from treadle.policy.slearn.table import (
+    MAPS,
+    OPEN,
+    RUNS_PILOTS,
+    THIN,
+    UNKNOWN,
+    PilotKeeper,
+    PilotTable,
+    Sampled,
+    is_of_stage,
+)
 from treadle.policy.state import UNBOUNDED
 from treadle.policy.work import add_up_nodes
 from treadle.yarn.codes import FAILED_MAP, REDUCE
-
-if TYPE_CHECKING:
-    from treadle.policy.slearn.table import Sampled
-
-
-ACTIVE: Final = 1
-"""`treadle.events.ApplicationState.ACTIVE`."""
 
 HUNG_AGAIN_MS: Final = 1000
 """How often it is looked whether more pilots hang, once one may."""
@@ -620,7 +622,7 @@ class PilotsParameters(Parameters):
         return ("profiles.store",) if self.trusted_deviation or self.settled_part or self.history_part else ()
 
 
-class PilotsGate:
+class PilotsGate(Gate):
     """A few tasks of each stage first, to learn how long they take; the rest when they have ended.
 
     Held back are only MapReduce's maps, and Tez's vertices if set so; reduces and vertices after the one that is

@@ -1,22 +1,15 @@
 """SLearn's own table beside the model: the state of each job's pilots, and their measurements.
 
 Rows have the model's indices: of ``jobs`` that of the application, of ``pilot`` that of the task, of ``ended`` that of
-the group of tasks. `treadle.policy.slearn.table` maintains it.
-
-Keeps SLearn's table up to date: events that the model has taken, samples in and out, snapshots.
-
-SLearn's table over a snapshot: found again by what the model was found again by, applications and containers.
-
-Pilot measurements, out of a table and back into another: an engine that starts anew need not sample again.
-
-A snapshot has what runs and what is asked for. It does not have what has ended, and with it which tasks were pilots,
-how long they took and whether the gate is open.
+the group of tasks. The table follows events that the model has taken. After a snapshot its rows are found again by what
+the model was found again by, applications and containers. Pilot measurements go out of it and back into another: an
+engine that starts anew need not sample again.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -30,12 +23,9 @@ from treadle.model.carry import Carried, carry_ended, old_task
 from treadle.model.cluster import Cluster
 from treadle.model.containers import BEGAN, ENDED, TaskTable, ended_well
 from treadle.model.requests import RequestTable
-from treadle.model.tables import ModelError, Table, grown
+from treadle.model.tables import ModelError, Table, View, grown
 from treadle.policy.state import AS_OTHERS, IN_TIME, LEFT_OUT, SUMS
 from treadle.yarn.codes import ABORTED, FAILED_MAP, KILLED_BY_APPMASTER, MAP, OPPORTUNISTIC_MAP, PREEMPTED
-
-if TYPE_CHECKING:
-    from treadle.model.tables import View
 
 
 class Sampling(IntEnum):
@@ -315,7 +305,7 @@ _COLUMNS: Final = {
     **{name: name for name in ("sized", "sized_ms", "sized_bytes", "sized_squares", "sized_products")},
     "sized_duration_squares": "sized_duration_squares",
 }
-"""The columns of `events.Samples` in `treadle.policy.slearn.table.JOB`; ``container_ms`` is the application's."""
+"""The columns of `events.Samples` in `JOB`; ``container_ms`` is the application's."""
 
 _SIGNS: Final = ("sampling", "pilots", "pilots_ended", "width")
 """What has changed when there is something to report."""

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from treadle.dag.dag import Shape
+from treadle_lab.dags import Shape
 from treadle_lab.harness.runs import Asked, run_all
 from treadle_lab.papers.graphene.jobs import (
     AS_IT_IS,

@@ -11,12 +11,13 @@ import numpy as np
 
 from treadle.config.parts import PARTS
 from treadle.config.settings import Choice, Hold, Plans, Settings, default_settings, with_parts
-from treadle.dag.dag import RESOURCES, Dag, Shape, demand_of, generate
+from treadle.dag import Dag
 from treadle.policy.catalogue import register_parts
 from treadle.workload.clusters import read_tpch
 from treadle.workload.generate import Shape as JobShape
 from treadle.workload.generate import poisson
 from treadle.workload.job import Framework, Job, Workload, arranged
+from treadle_lab.dags import RESOURCES, Shape, demand_of, generate
 
 TPCH_CORES: Final = 50
 """Of the measurements those with at most this many cores."""

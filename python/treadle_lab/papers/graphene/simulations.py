@@ -14,9 +14,7 @@ import numpy as np
 
 from treadle.compiled.array_types import F64
 from treadle.config.settings import Settings
-from treadle.dag.dag import RESOURCES, Dag, Instance, Shape, generate
-from treadle.planner import baselines
-from treadle.planner.baselines import baseline
+from treadle.dag import Dag
 from treadle.planner.graphene import Options, plan
 from treadle.planner.online import PlanSource
 from treadle.planner.plan import structure
@@ -26,6 +24,8 @@ from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import SimulatedRun, Simulation
 from treadle.workload.generate import Shape as JobShape
 from treadle.workload.job import Framework, Job, Workload, arranged
+from treadle_lab.baselines import NAMES, baseline
+from treadle_lab.dags import RESOURCES, Instance, Shape, generate
 from treadle_lab.harness.runs import digest_of, run_to_the_end
 from treadle_lab.models.kernels import Progress
 from treadle_lab.papers.graphene.jobs import (
@@ -102,7 +102,7 @@ def _one_dag(workload: Workload) -> Dag:
     return Dag("batch", tuple(stages))
 
 
-ALGORITHMS: Final = ("graphene", "graphene-paper", *baselines.NAMES)
+ALGORITHMS: Final = ("graphene", "graphene-paper", *NAMES)
 SHARES: Final = (0.0, 0.25, 0.5, 0.75)
 """Of long small stages, and of fragmenting ones: the range of the generator's parameters."""
 
@@ -126,8 +126,8 @@ class Offline:
 def makespan(algorithm: str, instance: Instance, schedules: int) -> tuple[int, int]:
     """Return a DAG's executed makespan by an algorithm, and the best lower bound known."""
     where = (instance.dag, instance.capacity, instance.machines)
-    if algorithm in baselines.NAMES:
-        found = baselines.baseline(algorithm, *where)
+    if algorithm in NAMES:
+        found = baseline(algorithm, *where)
     else:
         found = plan(*where, schedules, options=Options(paper=algorithm == "graphene-paper"))
     return found.executed_makespan, found.bounds.best

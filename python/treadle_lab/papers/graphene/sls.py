@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from treadle.dag.dag import Dag
+from treadle.dag import Dag
 from treadle.history.profile import DurationSketch, JobRun, RecurrenceKey, StageRun, recurrence_key
 from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order

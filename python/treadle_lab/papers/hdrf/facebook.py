@@ -13,7 +13,7 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I64
 from treadle.config.settings import Settings, default_settings, with_parts
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.simulate import Run, Scenario, simulate

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from treadle.policy.mapreduce_workers import WorkerPolicy
+from treadle.policy.mapreduce import WorkerPolicy
 from treadle_lab.models.cell import ARCHITECTURES, SAMPLE_S, JobKind, Outcome
 from treadle_lab.papers.omega.comparison import (
     TOLERANCES,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from treadle.config.settings import Settings, default_settings, with_parts
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.simulator.engines_simulation import EnginesSimulation, with_engines
 from treadle.simulator.scenario import ScenarioModel
 from treadle.workload.job import Framework, Job, Workload

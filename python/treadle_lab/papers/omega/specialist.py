@@ -15,7 +15,7 @@ import numpy as np
 
 from treadle.compiled.array_types import F64, I32
 from treadle.errors import UserError
-from treadle.policy.mapreduce_workers import WorkerPolicy, finish_s
+from treadle.policy.mapreduce import WorkerPolicy, finish_s
 from treadle.workload.clusters import DEFAULT_MODEL, swim_jobs
 from treadle_lab.models.cell import (
     DAY_S,

@@ -13,8 +13,8 @@ import yaml
 from treadle.compiled.array_types import I64
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings
-from treadle.constraints.expression import Conjunction, Predicate
-from treadle.dag.dag import Dag, Stage
+from treadle.constraints import Conjunction, Predicate
+from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.shipped import ready_made

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from treadle.constraints.expression import ANY, Conjunction, ExpressionError, Predicate, conjunction, parse
+from treadle.constraints import ANY, Conjunction, ExpressionError, Predicate, conjunction, parse
 from treadle.errors import UserError
 from treadle.workload.clusters import SwimModel, swim_jobs
 from treadle_lab.models.worker_state import Trace, read_trace, trace_of

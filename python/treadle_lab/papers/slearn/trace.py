@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import F64, I64
-from treadle.dag.dag import Dag, Stage
+from treadle.dag import Dag, Stage
 from treadle.history.profile import (
     DurationSketch,
     JobProfile,

@@ -8,7 +8,7 @@ import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Scanner;
 
-/** The schema of the wire as {@code python -m treadle.wire.page} prints it: one source for both languages. */
+/** The schema of the wire as {@code python -m treadle_lab.docs.wire} prints it: one source for both languages. */
 final class WireSchema {
   private static final JsonNode ROOT = read();
 

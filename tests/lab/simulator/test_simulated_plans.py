@@ -12,13 +12,14 @@ import pytest
 
 from treadle.config.reader import parse_settings, read_settings
 from treadle.config.settings import Settings
-from treadle.dag.dag import Dag, Shape, Stage, generate
+from treadle.dag import Dag, Stage
 from treadle.planner.online import Group, machines_of, plan_online
 from treadle.simulator.measure import Window
 from treadle.simulator.results import as_json, summarise
 from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import SimulatedRun, Simulation
 from treadle.workload.job import Framework, Job, Workload, arranged
+from treadle_lab.dags import Shape, generate
 
 ROOT = Path(__file__).resolve().parents[3]
 RESOURCES = ("cpu", "memory", "network")

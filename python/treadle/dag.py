@@ -1,22 +1,24 @@
-"""A job's DAG, stages of alike tasks of which some must end before others, and the machines that are to run it.
+"""A job's DAG, stages of alike tasks of which some must end before others, and how a line of a file has it.
 
-Random DAGs of the kind that production clusters run (Graphene, section 2.2) and greedy schedulers do badly on.
-
-A DAG is tens of stages in layers. Some stages are small and long, the others wide and short; some ask for so much of
-one resource that a machine runs one or two of their tasks and has room left that only tasks of other stages can use.
+A mistake in an object of a line names the field and the remedy (docs/plan.md).
 """
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, get_origin
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core.core_schema import no_info_plain_validator_function
 
-from treadle.errors import UserError
+from treadle.errors import UserError, nearest
 
 if TYPE_CHECKING:
     import networkx
@@ -190,28 +192,6 @@ MACHINES_MAX = 100_000
 """Of what users give; a plan takes memory for each."""
 
 
-class TimeUnit(StrEnum):
-    """What a duration counts; only names change with it."""
-
-    MILLISECOND = "ms"
-    PERIOD = "period"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Instance:
-    """One planning problem: a DAG on ``machines`` alike machines, each with ``capacity`` of every resource."""
-
-    dag: Dag
-    capacity: Mapping[str, float]
-    machines: int
-    unit: TimeUnit = TimeUnit.MILLISECOND
-    best_known: int | None = None
-    """The least makespan known to the source, where it has one."""
-
-    def __post_init__(self) -> None:
-        check_fits(self.dag, self.capacity, self.machines)
-
-
 def check_fits(dag: Dag, capacity: Mapping[str, float], machines: int) -> None:
     """Refuse what no schedule can exist for.
 
@@ -232,130 +212,190 @@ def check_fits(dag: Dag, capacity: Mapping[str, float], machines: int) -> None:
                 )
 
 
-RESOURCES = ("cpu", "memory", "network")
-
-MOST: Final = {"depth": 10_000, "stages": 10_000, "tasks": 10_000_000, "duration_ms": 10**9}
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What generated DAGs look like."""
-
-    machines: int = 8
-    depth: tuple[int, int] = (5, 9)
-    """Least and greatest number of layers."""
-    stages: tuple[int, int] = (20, 50)
-    tasks: tuple[int, int] = (1000, 3000)
-    """Of the whole DAG, about."""
-    long_share: float = 0.25
-    """Of the stages: small, and ten to twenty times as long as the others."""
-    fragmenting_share: float = 0.5
-    """Of the stages: their tasks need 34 to 65 per cent of a machine in one resource."""
-    duration_ms: tuple[int, int] = (1000, 5000)
-    """Of a task that is not long."""
-    one_to_one_share: float = 0.0
-    """Of the stages behind others: they have as many tasks as the one parent left to them, each waits for its own."""
-    resources: tuple[str, ...] = RESOURCES
-    """What tasks ask for."""
-
-    def __post_init__(self) -> None:
-        for name in ("depth", "stages", "tasks", "duration_ms"):
-            low, high = getattr(self, name)
-            if not 1 <= low <= high <= MOST[name]:
-                raise DagError(f"{name}: {low}..{high}; give two numbers from 1 to {MOST[name]}, the lesser first")
-        if self.stages[0] < self.depth[1]:
-            raise DagError(f"stages: at least {self.stages[0]}, but up to {self.depth[1]} layers; give more stages")
-        if not 1 <= self.machines <= MACHINES_MAX:
-            raise DagError(f"machines: {self.machines}; give 1 to {MACHINES_MAX}")
-        for name in ("long_share", "fragmenting_share", "one_to_one_share"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise DagError(f"{name}: {getattr(self, name)}; give a number from 0 to 1")
+WHOLE_MAX: Final = 2**40
+SHOWN_MAX: Final = 200
+"""Characters of a wrong value that a message shows."""
 
 
-def generate(seed: int, shape: Shape | None = None) -> Instance:
-    """Return the DAG of a seed, named after it; machines have 1.0 of each resource."""
-    shape = shape or Shape()
-    random = np.random.default_rng(seed)
-    count = int(random.integers(shape.stages[0], shape.stages[1] + 1))
-    layers = _layers(random, count, int(random.integers(shape.depth[0], shape.depth[1] + 1)))
-    parents = _parents(random, layers)
-    is_long = random.random(count) < shape.long_share
-    tasks = _tasks(random, is_long, int(random.integers(shape.tasks[0], shape.tasks[1] + 1)), shape.machines)
-    paired = _pair(random, shape.one_to_one_share, layers, parents, tasks, is_long)
-    stages = []
-    for at in range(count):
-        duration = int(random.integers(shape.duration_ms[0], shape.duration_ms[1] + 1))
-        if is_long[at]:
-            duration = int(duration * random.uniform(10.0, 20.0))
-        demand = demand_of(random, bool(random.random() < shape.fragmenting_share), shape.resources)
-        stages.append(Stage(at, int(tasks[at]), duration, demand, parents[at], paired[at]))
-    return Instance(Dag(f"generated-{seed}", tuple(stages)), dict.fromkeys(shape.resources, 1.0), shape.machines)
+class Line(BaseModel):
+    """Base of all objects: other fields are refused, as they would be passed over in silence."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def _layers(random: np.random.Generator, count: int, depth: int) -> npt.NDArray[np.int64]:
-    """Return each stage's layer, sorted; every layer has a stage."""
-    free = random.integers(0, depth, count - depth)
-    return np.sort(np.concatenate((np.arange(depth), free)).astype(np.int64))
+Read = TypeVar("Read", bound=Line)
 
 
-def _parents(random: np.random.Generator, layers: npt.NDArray[np.int64]) -> list[tuple[int, ...]]:
-    """Return one to three parents each, most in the layer above, at least one there: so the depth is as drawn."""
-    found: list[tuple[int, ...]] = []
-    for layer in layers:
-        above = np.flatnonzero(layers == layer - 1)
-        earlier = np.flatnonzero(layers < layer - 1)
-        if not len(above):
-            found.append(())
-            continue
-        chosen = {int(random.choice(above))}
-        for _ in range(int(random.integers(0, 3))):
-            pool = earlier if len(earlier) and random.random() < 0.25 else above
-            chosen.add(int(random.choice(pool)))
-        found.append(tuple(sorted(chosen)))
+def _wrong(value: Any, remedy: str, why: str = "") -> PydanticCustomError:
+    context = {"shown": json.dumps(value)[:SHOWN_MAX] + why, "remedy": remedy}
+    return PydanticCustomError("given", "is {shown}; {remedy}", context)
+
+
+class Reads(ABC):
+    """Annotates a field with how its value is read, and with what to write where it is missing."""
+
+    remedy: str
+
+    @abstractmethod
+    def read(self, value: Any) -> Any:
+        """Return the value; raises what `_wrong` makes."""
+
+    def __get_pydantic_core_schema__(self, *_: Any) -> CoreSchema:
+        """Let pydantic call `read`."""
+        return no_info_plain_validator_function(self.read)
+
+
+class Whole(Reads):
+    """A whole number from ``low`` to ``high``; 2.0 is one."""
+
+    def __init__(self, low: int = 0, high: int = WHOLE_MAX) -> None:
+        self.low, self.high = low, high
+        self.remedy = f"give a whole number from {low} to {high}"
+
+    def read(self, value: Any) -> int:
+        """See the class."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not self.low <= value <= self.high or int(value) != value:
+            raise _wrong(value, self.remedy)
+        return int(value)
+
+
+class Amount(Reads):
+    """A number of 0 or more, not infinite."""
+
+    remedy = "give a number of 0 or more"
+
+    def read(self, value: Any) -> float:
+        """See the class."""
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            raise _wrong(value, self.remedy)
+        return float(value)
+
+
+class Text(Reads):
+    """A text; a whole number is taken as one."""
+
+    def __init__(self, remedy: str) -> None:
+        self.remedy = remedy
+
+    def read(self, value: Any) -> str:
+        """See the class."""
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise _wrong(value, self.remedy)
+        text = str(value)
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise _wrong(value, self.remedy, ", of which a character is half")
+        return text
+
+
+AMOUNTS_REMEDY: Final = 'give amounts by resource, such as {"cpu": 1.0}'
+Amounts: TypeAlias = dict[str, Annotated[float, Amount()]]
+"""Amounts by resource, finite and not negative."""
+
+_REMEDIES: Final = {
+    "dict_type": AMOUNTS_REMEDY,
+    "model_type": "give a list of objects",
+    "list_type": "give a list",
+    "tuple_type": "give a list",
+}
+
+
+def checked(model: type[Read], where: str, values: dict[str, Any]) -> Read:
+    """Return an object as the model has it.
+
+    Raises:
+        DagError: it does not fit the schema; the message names the first error.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        detail: Any = error.errors()[0]
+        raise DagError(f"{where}: {_place(detail['loc'])}: {_explained(detail, model)}") from None
+
+
+def _place(location: tuple[str | int, ...]) -> str:
+    """Return a place as messages show it: ``stages[0]: demand.cpu``."""
+    place = ""
+    for at, step in enumerate(location):
+        if isinstance(step, int):
+            place += f"[{step}]"
+        else:
+            place += (": " if isinstance(location[at - 1], int) else ".") * (at > 0) + step
+    return place
+
+
+def _explained(detail: Any, model: type[Line]) -> str:
+    kind: str = detail["type"]
+    last: str = detail["loc"][-1]
+    for step in detail["loc"][:-1]:
+        model = _inner(model, step)
+    if kind == "extra_forbidden":
+        known = tuple(model.model_fields)
+        return f"unknown; the fields are {', '.join(known)}{nearest(last, known)}"
+    if kind == "missing":
+        remedies = [one.remedy for one in model.model_fields[last].metadata if isinstance(one, Reads)]
+        return f"missing; {remedies[0] if remedies else _kind_of(model.model_fields[last])}"
+    if kind == "too_short":
+        return "empty; give at least one"
+    if kind in _REMEDIES:
+        return f"is {json.dumps(detail['input'])[:SHOWN_MAX]}; {_REMEDIES[kind]}"
+    return str(detail["msg"])
+
+
+def _kind_of(field: FieldInfo) -> str:
+    return _REMEDIES["list_type"] if get_origin(field.annotation) is tuple else AMOUNTS_REMEDY
+
+
+def _inner(model: type[Line], step: str | int) -> type[Line]:
+    """Return the model of the objects that a field is a list of; else the model itself."""
+    field = model.model_fields.get(str(step))
+    inside = () if field is None else getattr(field.annotation, "__args__", ())
+    return next((one for one in inside if isinstance(one, type) and issubclass(one, Line)), model)
+
+
+class TwiceError(ValueError):
+    """A JSON object has a field twice."""
+
+
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; a hook of `json`, which by itself would take the last of equal fields.
+
+    Raises:
+        TwiceError: a field is there twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise TwiceError(f"{twice[:SHOWN_MAX]}: is there twice; keep one")
     return found
 
 
-def _tasks(
-    random: np.random.Generator, is_long: npt.NDArray[np.bool_], total: int, machines: int
-) -> npt.NDArray[np.int64]:
-    """Return tasks by stage: long stages have at most one a machine, the others share the rest, unevenly."""
-    small = random.integers(1, max(2, machines // 2 + 1), len(is_long))
-    weights = np.where(is_long, 0.0, random.lognormal(0.0, 0.7, len(is_long)))
-    wide = np.maximum(1, np.round(total * weights / max(weights.sum(), 1e-9)))
-    return np.where(is_long, small, wide).astype(np.int64)
+TASKS_MAX: Final = 10_000_000
+Id: TypeAlias = Annotated[int, Whole(-WHOLE_MAX)]
 
 
-def _pair(
-    random: np.random.Generator,
-    share: float,
-    layers: npt.NDArray[np.int64],
-    parents: list[tuple[int, ...]],
-    tasks: npt.NDArray[np.int64],
-    is_long: npt.NDArray[np.bool_],
-) -> list[frozenset[int]]:
-    """Let a share of the stages follow one parent of the layer above one to one; return whom each follows.
+class StageLine(Line):
+    """A stage, as an object of a line."""
 
-    Such a stage has its parent's number of tasks, and is long only if the parent is. A share of 0 draws nothing.
-    """
-    paired: list[frozenset[int]] = [frozenset()] * len(parents)
-    for at, before in enumerate(parents):
-        if share == 0.0 or not before or random.random() >= share:
-            continue
-        parent = max(each for each in before if layers[each] == layers[at] - 1)
-        parents[at], paired[at] = (parent,), frozenset({parent})
-        tasks[at] = tasks[parent]
-        is_long[at] &= is_long[parent]
-    return paired
+    id: Id
+    tasks: Annotated[int, Whole(0, TASKS_MAX)]
+    duration_ms: Annotated[int, Whole()]
+    demand: Amounts
+    parents: tuple[Id, ...] = ()
+    one_to_one: tuple[Id, ...] = ()
+    name: Annotated[str, Text("give the stage a name, or none")] = ""
+
+    def stage(self) -> Stage:
+        """Return the stage; an id that a list has twice counts once."""
+        parents, one_to_one = tuple(dict.fromkeys(self.parents)), frozenset(self.one_to_one)
+        return Stage(self.id, self.tasks, self.duration_ms, self.demand, parents, one_to_one, name=self.name)
 
 
-def demand_of(
-    random: np.random.Generator, fragmenting: bool, resources: tuple[str, ...] = RESOURCES
-) -> dict[str, float]:
-    """Return what a task asks for: little of everything, or much of one resource and little of the others."""
-    if not fragmenting:
-        return {name: float(random.choice((0.05, 0.1, 0.125, 0.2, 0.25))) for name in resources}
-    much = int(random.integers(0, len(resources)))
-    return {
-        name: round(float(random.uniform(0.34, 0.65) if at == much else random.uniform(0.02, 0.2)), 3)
-        for at, name in enumerate(resources)
-    }
+class DagLine(Line):
+    """A DAG and its machines, as a line."""
+
+    name: Annotated[str, Text("give the DAG a name")]
+    machines: Annotated[int, Whole(1, MACHINES_MAX)]
+    capacity: Amounts
+    stages: tuple[StageLine, ...] = Field(min_length=1)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from treadle.dag.dag import Dag, DagError, Shape, Stage, generate
+from treadle.dag import Dag, DagError, Stage
 from treadle.planner import online
 from treadle.planner.online import (
     NO_PLAN,
@@ -20,6 +20,7 @@ from treadle.planner.online import (
     plan_online,
     schedules_max,
 )
+from treadle_lab.dags import Shape, generate
 
 ONE = Machines({"cpu": 3.0}, 1)
 MOTIVATING = Dag(

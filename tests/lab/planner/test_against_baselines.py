@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treadle.dag.dag import Instance, Shape, generate
-from treadle.planner.baselines import NAMES, baseline
 from treadle.planner.graphene import plan
+from treadle_lab.baselines import NAMES, baseline
+from treadle_lab.dags import Instance, Shape, generate
 
 BOUND = 1.1
 SCHEDULES = 60

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from hypothesis import strategies as st
 
-from treadle.dag.dag import Dag, Instance, Stage
+from treadle.dag import Dag, Stage
 from treadle.planner.plan import Plan
+from treadle_lab.dags import Instance
 
 
 @st.composite

@@ -1,6 +1,6 @@
 """The schema for other readers: the tables of docs/wire-format.md, and the JSON file from which Java reads it.
 
-`python -m treadle.wire.page FILE` puts the tables into a page, or writes the file if its name ends with ``.json``.
+`python -m treadle_lab.docs.wire FILE` puts the tables into a page, or writes the file if its name ends with ``.json``.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
-from treadle.events import Fate
-from treadle.wire.schema import SECTIONS, VERSION, ProposalFlag, SectionColumn, SectionSchema
+from treadle.wire.schema import SECTIONS, SectionColumn, SectionSchema, document
 
-BEGIN = "<!-- from here on printed by python -m treadle.wire.page -->"
+BEGIN = "<!-- from here on printed by python -m treadle_lab.docs.wire -->"
 END = "<!-- to here -->"
 
 
@@ -34,24 +32,6 @@ def with_tables(page: str) -> str:
         raise ValueError(f"the page must have the lines {BEGIN} and {END} once each")
     head, rest = page.split(BEGIN)
     return f"{head}{BEGIN}\n\n{section_table()}\n{END}{rest.split(END)[1]}"
-
-
-def document() -> dict[str, Any]:
-    """Return the schema as JSON takes it: what frames of another release, and Java, are read by."""
-    return {
-        "wire": VERSION,
-        "flags": {str(flag.name): int(flag) for flag in ProposalFlag},
-        "fates": [fate.name for fate in Fate],
-        "sections": [
-            {
-                "name": section.name,
-                "kind": section.kind,
-                "whole": section.whole,
-                "columns": [[each.name, each.type] for each in section.columns],
-            }
-            for section in SECTIONS.values()
-        ],
-    }
 
 
 def document_text() -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property.planner.schedules import check, check_ranks, instances, projects
+from tests.lab.planner.schedules import check, check_ranks, instances, projects
 from tests.support.examples import few
 
-from treadle.dag.dag import Instance
-from treadle.planner.baselines import NAMES, baseline
 from treadle.planner.candidates import Objective
 from treadle.planner.graphene import Options, plan
+from treadle_lab.baselines import NAMES, baseline
+from treadle_lab.dags import Instance
 
 OPTIONS = {
     "all": Options(),

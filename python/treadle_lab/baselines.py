@@ -6,67 +6,35 @@ All but StripPart start whatever fits; none sees more than the stages that may s
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
 import numpy as np
 
-from treadle.dag.dag import Dag
-from treadle.planner.candidates import Objective, part_groups, part_problem
+from treadle.dag import Dag
+from treadle.planner.candidates import Objective, labels, levels, part_groups, part_problem
 from treadle.planner.construct import FORWARD, SCP
-from treadle.planner.plan import Plan, Ranking, Structure, finish, path_lengths, structure
+from treadle.planner.plan import Plan, Ranking, Structure, Workspace, finish, path_lengths, structure
 from treadle.planner.problem import I64, Problem, compile_problem
-from treadle.planner.workspace import Workspace
 
 
-def levels(problem: Problem) -> I64:
-    """Return how many stages are on the longest way to each: what breadth-first goes by."""
-    # As `Dag.levels`, but of problems: a part of a DAG, or one that runs backward. Building networkx's graph of one and
-    # sorting it takes 3.5 times as long as an own order (34 stages), and a plan would need it anew for every part.
-    found = np.zeros(len(problem.tasks), np.int64)
-    for s in range(len(found)):
-        before = problem.before[problem.before_at[s] : problem.before_at[s + 1]]
-        found[s] = 1 + found[before].max(initial=-1)
-    return found
+class Until:
+    """Until a time of the monotonic clock, leaving out a step that would likely last beyond it.
 
-
-def labels(problem: Problem, found: Structure) -> I64:
-    """Return Coffman and Graham's labels (Acta Informatica 1, 1972), the highest to start first.
-
-    From the end: of the stages whose successors all have labels, the one whose successors' labels, in descending
-    order, come first lexicographically. Successors are those of the transitive reduction; a stage's tasks, being alike,
-    have labels that follow one another, so one represents them.
+    For command lines only: the plan depends on the machine. It says how many schedules it took; that number as the
+    budget gives the same plan again.
     """
-    children = _reduced(problem, found)
-    label = np.zeros(len(problem.tasks), np.int64)
-    waiting = [len(successors) for successors in children]
-    parents: list[list[int]] = [[] for _ in children]
-    for s, successors in enumerate(children):
-        for child in successors:
-            parents[child].append(s)
-    ready: list[tuple[list[int], int]] = [([], s) for s in range(len(children)) if waiting[s] == 0]
-    for value in range(1, len(children) + 1):
-        chosen = min(ready)
-        ready.remove(chosen)
-        s = chosen[1]
-        label[s] = value
-        for parent in parents[s]:
-            waiting[parent] -= 1
-            if waiting[parent] == 0:
-                ready.append((sorted((int(label[c]) for c in children[parent]), reverse=True), parent))
-    return label
 
+    def __init__(self, milliseconds: float) -> None:
+        self._start = time.perf_counter()
+        self._seconds = milliseconds / 1000
 
-def _reduced(problem: Problem, found: Structure) -> list[list[int]]:
-    """Return each stage's children, without those that are behind another child as well."""
-    # As `Dag.reduced`; networkx takes 2.6 times as long (34 stages), for it cannot use the closure that is there.
-    children = []
-    for s in range(len(problem.tasks)):
-        direct = problem.after[problem.after_at[s] : problem.after_at[s + 1]]
-        behind = np.logical_or.reduce(found.some[direct], axis=0)
-        children.append([int(child) for child in direct if not behind[child]])
-    return children
+    def allows(self, used: int, cost: int) -> bool:
+        """May ``cost`` more schedules be built after ``used``?"""
+        elapsed = time.perf_counter() - self._start
+        return elapsed * (used + cost) <= self._seconds * max(used, 1) and elapsed < self._seconds
 
 
 NAMES: Final = ("bfs", "cp", "random", "tetris", "cg", "strippart")

@@ -1,0 +1,634 @@
+"""Which nodes asks may go to: requirements, YARN's placement constraints, and what an ask may choose from.
+
+A requirement is ``name op value[|value]``, joined by ``;``; case is ignored. `io.treadle.shim.constraints.Expression`
+is the same in Java; `tests/golden/expressions.json` holds both to one meaning. A placement constraint comes in the
+canonical form that frames carry (docs/wire-format.md) and becomes alternatives, the first preferred: a node will do if
+one of them holds there. What the ResourceManager judges by more than a node's attributes and the application's own tags
+is `OPAQUE`. The simulator writes ``{"require": text}`` for a requirement of a stage. The alternatives of a `Choice` are
+in the order of preference. At level k a node will do that meets one of the first k + 1 alternatives; at the last level
+all count, and that is what hard constraints demand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from treadle.errors import UserError, counted, nearest
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+CHARS_MAX: Final = 1_000
+"""A longer requirement is refused."""
+
+OPERATORS: Final = ("!=", ">=", "<=", "=", ">", "<")
+"""Those of two characters first: the longest that stands there is meant."""
+
+COMPARISONS: Final = frozenset({">=", "<=", ">", "<"})
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
+_VALUE = re.compile(r"[^!<>=|;&]+")
+_DOTTED = re.compile(r"[0-9]+(\.[0-9]+)*")
+
+
+class ExpressionError(UserError):
+    """A requirement that cannot be read: at which character (from 1), what is wrong, and how to put it right."""
+
+    def __init__(self, text: str, at: int, reason: str) -> None:
+        """Keep where in ``text`` it went wrong."""
+        super().__init__(f"{shown(text)!r}, character {at}: {reason}")
+        self.at = at
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Predicate:
+    """What must hold of one value of a node.
+
+    ``exact`` is YARN's way to judge an attribute: its full name, its value to the letter.
+    """
+
+    name: str
+    op: str
+    values: tuple[str, ...]
+    exact: bool = False
+
+    def text(self) -> str:
+        """Return the canonical form."""
+        return f"{self.name}{self.op}{'|'.join(self.values)}"
+
+    def holds(self, found: tuple[str, ...]) -> bool:
+        """Say whether it holds of a node that has these values under the name; without any, only ``!=`` does."""
+        if self.op == "!=":
+            return not any(self._equal(value, wanted) for value in found for wanted in self.values)
+        if self.op == "=":
+            return any(self._equal(value, wanted) for value in found for wanted in self.values)
+        return any(compares(value, self.op, self.values[0]) for value in found)
+
+    def _equal(self, value: str, wanted: str) -> bool:
+        return value == wanted if self.exact else same(value.lower(), wanted)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Conjunction:
+    """Predicates that must all hold, in order, each once; none: any node will do."""
+
+    predicates: tuple[Predicate, ...] = ()
+
+    def text(self) -> str:
+        """Return the canonical form: equal for equal conjunctions."""
+        return ";".join(("exact:" if one.exact else "") + one.text() for one in self.predicates)
+
+    def __and__(self, other: Conjunction) -> Conjunction:
+        """Return what must hold for both."""
+        return conjunction((*self.predicates, *other.predicates))
+
+
+ANY: Final = Conjunction()
+
+
+def conjunction(predicates: tuple[Predicate, ...]) -> Conjunction:
+    """Return the conjunction of predicates, in order and each once."""
+    return Conjunction(tuple(sorted(set(predicates))))
+
+
+def shown(text: str) -> str:
+    """Return the beginning of a text, short enough for a message."""
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def parse(text: str, joined_by: str = ";") -> Conjunction:
+    """Read a requirement.
+
+    Raises:
+        ExpressionError: it is not of the form ``name op value[|value];...``
+    """
+    return conjunction(conditions(text, joined_by))
+
+
+def conditions(text: str, joined_by: str = ";") -> tuple[Predicate, ...]:
+    """Read a requirement; return its predicates in the order in which they stand.
+
+    Raises:
+        ExpressionError: it is not of the form ``name op value[|value];...``
+    """
+    if len(text) > CHARS_MAX:
+        raise ExpressionError(text, CHARS_MAX + 1, f"longer than {CHARS_MAX} characters; shorten it")
+    for at, char in enumerate(text, 1):
+        if not " " <= char <= "~":
+            raise ExpressionError(text, at, "a character that is not printable ASCII; leave it out")
+    found, start = [], 0
+    for part in text.split(joined_by):
+        found.append(_predicate(text, part, start))
+        start += len(part) + len(joined_by)
+    return tuple(found)
+
+
+def _predicate(text: str, part: str, start: int) -> Predicate:
+    begin = len(part) - len(part.lstrip(" "))
+    name = _NAME.match(part, begin)
+    if name is None:
+        raise ExpressionError(text, start + begin + 1, "expected a name, as in zone=a; write name op value")
+    after = len(part) - len(part[name.end() :].lstrip(" "))
+    op = next((one for one in OPERATORS if part.startswith(one, after)), None)
+    if op is None:
+        raise ExpressionError(text, start + after + 1, "expected one of = != >= > <= < after the name")
+    at, values = after + len(op), []
+    for value in part[at:].split("|"):
+        values.append(_value(text, value, start + at))
+        at += len(value) + 1
+    if op in COMPARISONS and (len(values) > 1 or not _DOTTED.fullmatch(values[0])):
+        reason = f"{op} needs one number, as in kernel>=4.18; write = or != for names and lists"
+        raise ExpressionError(text, start + after + 1, reason)
+    return Predicate(name.group().lower(), op, tuple(sorted(set(values))))
+
+
+def _value(text: str, value: str, start: int) -> str:
+    begin = len(value) - len(value.lstrip(" "))
+    matched = _VALUE.match(value, begin)
+    if matched is None:
+        raise ExpressionError(text, start + begin + 1, "expected a value; write name op value")
+    if matched.end() < len(value):
+        reason = f"unexpected {value[matched.end()]!r} in a value; join conditions by ;"
+        raise ExpressionError(text, start + matched.end() + 1, reason)
+    return matched.group().rstrip(" ").lower()
+
+
+def same(value: str, wanted: str) -> bool:
+    """Say whether two texts are equal, dotted numbers as versions: 8 and 8.0 are."""
+    if value == wanted:
+        return True
+    return bool(_DOTTED.fullmatch(value) and _DOTTED.fullmatch(wanted)) and version_order(value, wanted) == 0
+
+
+def compares(value: str, op: str, wanted: str) -> bool:
+    """Say whether a value stands as ``op`` says to a dotted number; what is no dotted number does not."""
+    if not _DOTTED.fullmatch(value):
+        return False
+    order = version_order(value, wanted)
+    return {">": order > 0, ">=": order >= 0, "<": order < 0, "<=": order <= 0}[op]
+
+
+def version_order(left: str, right: str) -> int:
+    """Return -1, 0 or 1 as a dotted number is less than, equal to or more than another; missing parts are 0."""
+    for one, other in zip_longest(left.split("."), right.split("."), fillvalue="0"):
+        mine, theirs = one.lstrip("0"), other.lstrip("0")
+        if mine != theirs:
+            return 1 if (len(mine), mine) > (len(theirs), theirs) else -1
+    return 0
+
+
+OTHER: Final = "other"
+"""What is none of the paper's kinds (`BUILT_IN`), and not set otherwise."""
+
+BUILT_IN: Final = {
+    "cpu": ("arch", "architecture", "cores", "cpu", "isa", "platform", "vcores"),
+    "mem": ("mem", "memory", "memory-mb"),
+    "disk": ("disk", "disks", "max_disks", "min_disks", "ssd", "storage"),
+    "os": ("kernel", "os"),
+    "clock": ("clock", "clock_speed", "frequency", "mhz"),
+    "net": ("bandwidth", "ethernet", "net", "network"),
+}
+"""Names of attributes and resource types, without prefix."""
+
+_KIND: Final = {name: kind for kind, names in BUILT_IN.items() for name in names}
+
+
+def kind_of(name: str, given: Mapping[str, str]) -> str:
+    """Return the kind of a predicate's name; ``given`` has those that are set, with prefix or without."""
+    short = name.lower().rpartition("/")[2]
+    return given.get(name.lower()) or given.get(short) or _KIND.get(short, OTHER)
+
+
+DEFAULT_PARTITION: Final = "default"
+"""How requirements name the partition of nodes without a label."""
+
+EXACT_PARTITION: Final = "yarn_node_partition/"
+"""How YARN's constraints name the partition; its value there is empty for nodes without a label."""
+
+COLUMNS_MAX: Final = 64
+"""Names for which the nodes' values are cached."""
+
+_PORT = re.compile(r":[0-9]+$")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """A node as requirements see it: attributes by prefix/name, and the totals of its resource types."""
+
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    rack: str = ""
+    host: str = ""
+    partition: str = ""
+    totals: Mapping[str, int] = field(default_factory=dict)
+
+    def values(self, name: str, *, exact: bool) -> tuple[str, ...]:
+        """Return what the node has under a predicate's name.
+
+        A name without a prefix means the attributes of that name under any prefix, unless the match is exact.
+        """
+        if exact:
+            if name == EXACT_PARTITION:
+                return (self.partition,)
+            return (self.attributes[name],) if name in self.attributes else ()
+        if name == "rack":
+            return (self.rack,)
+        if name == "host":
+            return (_PORT.sub("", self.host),)
+        if name == "partition":
+            return (self.partition or DEFAULT_PARTITION,)
+        totals = tuple(str(total) for kind, total in self.totals.items() if kind.lower() == name)
+        if totals:
+            return totals
+        full = "/" in name
+        return tuple(
+            value
+            for attribute, value in sorted(self.attributes.items())
+            if (attribute.lower() if full else attribute.lower().rpartition("/")[2]) == name
+        )
+
+
+def eligible(conjunction: Conjunction, facts: NodeFacts) -> bool:
+    """Say whether a node meets a conjunction."""
+    return all(one.holds(facts.values(one.name, exact=one.exact)) for one in conjunction.predicates)
+
+
+class _Column:
+    """What nodes have under one name: each combination of values has a number."""
+
+    def __init__(self, name: str, *, exact: bool, nodes: int) -> None:
+        self.values: list[tuple[str, ...] | None] = [None]
+        """The values of each number; 0 is where there is no node."""
+        self.of_node: npt.NDArray[np.int64] = np.zeros(nodes, np.int64)
+        """The number of each node's values."""
+        self._name, self._exact = name, exact
+        self._number: dict[tuple[str, ...], int] = {}
+
+    def put(self, nodes: Sequence[int], facts: Sequence[NodeFacts | None]) -> None:
+        """Take what nodes are now."""
+        for node, each in zip(nodes, facts, strict=True):
+            if each is None:
+                self.of_node[node] = 0
+                continue
+            values = each.values(self._name, exact=self._exact)
+            if values not in self._number:
+                self._number[values] = len(self.values)
+                self.values.append(values)
+            self.of_node[node] = self._number[values]
+
+    def meet(self, predicate: Predicate, nodes: npt.NDArray[np.int64] | None) -> npt.NDArray[np.bool_]:
+        """Return for each node, or each of ``nodes``, whether a predicate of this name holds; judge no value twice."""
+        numbers = self.of_node if nodes is None else self.of_node[nodes]
+        verdicts = np.zeros(len(self.values), bool)
+        for number in np.unique(numbers).tolist():
+            values = self.values[number]
+            verdicts[number] = values is not None and predicate.holds(values)
+        return verdicts[numbers]
+
+
+class NodeTable:
+    """What the nodes of a cluster are to requirements, by index; None for one that may not be used."""
+
+    def __init__(self, facts: Sequence[NodeFacts | None] = ()) -> None:
+        self._facts: list[NodeFacts | None] = list(facts)
+        self._columns: dict[tuple[str, bool], _Column] = {}
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def put(self, nodes: Sequence[int], facts: Sequence[NodeFacts | None]) -> None:
+        """Take what nodes are now; nodes up to the largest index are there afterwards."""
+        for node, each in zip(nodes, facts, strict=True):
+            if node >= len(self._facts):
+                self._facts += [None] * (node + 1 - len(self._facts))
+            self._facts[node] = each
+        for key, column in list(self._columns.items()):
+            more = len(self._facts) - len(column.of_node)
+            column.of_node = np.concatenate([column.of_node, np.zeros(more, np.int64)])
+            column.put(nodes, facts)
+            if len(column.values) > 2 * len(self._facts) + 1:
+                del self._columns[key]  # most of its values are of the past
+
+    @property
+    def usable(self) -> npt.NDArray[np.bool_]:
+        """Return for each node whether it may be used."""
+        return np.array([each is not None for each in self._facts], bool)
+
+    def meet(self, predicate: Predicate, nodes: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.bool_]:
+        """Return for each node, or each of ``nodes``, whether a predicate holds there; never where there is none."""
+        name, exact = predicate.name, predicate.exact
+        kept = self._columns.get((name, exact))
+        if kept is None and nodes is not None:
+            passing = _Column(name, exact=exact, nodes=len(nodes))
+            passing.put(range(len(nodes)), [self._facts[node] for node in nodes.tolist()])
+            return passing.meet(predicate, None)
+        if kept is None:
+            if len(self._columns) == COLUMNS_MAX:
+                del self._columns[next(iter(self._columns))]
+            kept = self._columns[name, exact] = _Column(name, exact=exact, nodes=len(self._facts))
+            kept.put(range(len(self._facts)), self._facts)
+        return kept.meet(predicate, nodes)
+
+
+def eligible_nodes(conjunction: Conjunction, facts: Sequence[NodeFacts | None]) -> npt.NDArray[np.bool_]:
+    """Return for each node whether it meets a conjunction; never where there is no node (None)."""
+    table = NodeTable(facts)
+    found = table.usable
+    for predicate in conjunction.predicates:
+        found &= table.meet(predicate)
+    return found
+
+
+ALTERNATIVES_MAX: Final = 32
+"""A constraint with more alternatives is opaque."""
+
+NO_MAXIMUM: Final = 2**31 - 1
+
+DEFAULT_PREFIX: Final = "rm.yarn.io"
+"""Where YARN looks for an attribute that is named without a prefix."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TagCount:
+    """How many containers of the application with each of the tags there must be at a node or rack.
+
+    At least ``least`` of each tag, at most ``most`` of each.
+    """
+
+    rack: bool
+    least: int
+    most: int
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Alternative:
+    """What must all hold: of the node, and of the application's containers there."""
+
+    where: Conjunction = ANY
+    counts: tuple[TagCount, ...] = ()
+
+    def __and__(self, other: Alternative) -> Alternative:
+        """Return what must hold for both."""
+        return Alternative(self.where & other.where, tuple(sorted({*self.counts, *other.counts})))
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A constraint: a node will do if one of the alternatives holds; the first is preferred. None: no node will."""
+
+    alternatives: tuple[Alternative, ...]
+
+    @property
+    def hard(self) -> Conjunction:
+        """Return what every alternative demands of a node."""
+        if not self.alternatives:
+            return ANY
+        shared = set(self.alternatives[0].where.predicates)
+        for alternative in self.alternatives[1:]:
+            shared &= set(alternative.where.predicates)
+        return conjunction(tuple(shared))
+
+    @property
+    def soft(self) -> tuple[Conjunction, ...]:
+        """Return the choices beyond `hard`, the first preferred; none if there is one alternative."""
+        if len(self.alternatives) < 2:
+            return ()
+        hard = set(self.hard.predicates)
+        return tuple(
+            conjunction(tuple(one for one in alternative.where.predicates if one not in hard))
+            for alternative in self.alternatives
+        )
+
+
+class Opaque:
+    """What only the ResourceManager can judge."""
+
+    def __repr__(self) -> str:
+        """Return its name."""
+        return "OPAQUE"
+
+
+OPAQUE: Final = Opaque()
+
+
+class _NotUnderstoodError(Exception):
+    """Something in a constraint that only the ResourceManager can judge."""
+
+
+def understand(text: str) -> Understood | Opaque:
+    """Read the canonical JSON of a placement constraint."""
+    try:
+        return Understood(_alternatives(json.loads(text)))
+    except (_NotUnderstoodError, ExpressionError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return OPAQUE
+
+
+def _alternatives(node: dict[str, object]) -> tuple[Alternative, ...]:
+    if "and" in node:
+        found: tuple[Alternative, ...] = (Alternative(),)
+        for child in _children(node["and"]):
+            found = _distinct([one & other for one in found for other in _alternatives(child)])
+        return found
+    if "require" in node:
+        return (Alternative(parse(str(node["require"]))),)
+    if "or" in node:
+        return _distinct([one for child in _children(node["or"]) for one in _alternatives(child)])
+    return _single(node)
+
+
+def _children(value: object) -> list[dict[str, object]]:
+    if not isinstance(value, list) or not all(isinstance(child, dict) for child in value):
+        raise _NotUnderstoodError
+    return value
+
+
+def _distinct(found: list[Alternative]) -> tuple[Alternative, ...]:
+    kept = tuple(dict.fromkeys(found))
+    if len(kept) > ALTERNATIVES_MAX:
+        raise _NotUnderstoodError
+    return kept
+
+
+def _single(node: dict[str, object]) -> tuple[Alternative, ...]:
+    """Return what a single constraint demands, as `PlacementConstraintsUtil` judges it; nothing if it cannot hold."""
+    scope, least, most, op = node["scope"], node["min"], node["max"], node["op"]
+    if not isinstance(least, int) or not isinstance(most, int):
+        raise _NotUnderstoodError
+    predicates, counts = [], []
+    for target in _children(node["targets"]):
+        key, values = target["key"], target["values"]
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+            raise _NotUnderstoodError
+        if target["type"] == "NODE_ATTRIBUTE":
+            predicate = _attribute(key, values, op)
+            if predicate is None:
+                return ()
+            predicates.append(predicate)
+        elif target["type"] == "ALLOCATION_TAG" and key in {None, "", "self"} and values and scope in {"node", "rack"}:
+            if least > 0 or most != NO_MAXIMUM:
+                counts.append(TagCount(scope == "rack", max(least, 0), most, tuple(sorted(values))))
+        else:
+            raise _NotUnderstoodError
+    return (Alternative(conjunction(tuple(predicates)), tuple(sorted(set(counts)))),)
+
+
+def _attribute(key: object, values: list[str], op: object) -> Predicate | None:
+    """Return what a target demands of a node's attributes; None if it never holds."""
+    if not isinstance(key, str) or len(values) > 1:
+        raise _NotUnderstoodError
+    if key == EXACT_PARTITION:
+        return Predicate(key, "=", (values[0] if values else "",), exact=True)
+    if not values or op not in {"EQ", "NE"}:
+        # The RM throws on the one, and finds no node for the other: without EQ or NE nothing matches.
+        return None
+    parts = key.rstrip("/").split("/")
+    name = f"{DEFAULT_PREFIX}/{parts[0]}" if len(parts) == 1 else f"{parts[0]}/{parts[1]}"
+    return Predicate(name, "=" if op == "EQ" else "!=", (values[0],), exact=True)
+
+
+REQUIRE: Final = "treadle:require="
+PREFER: Final = "treadle:prefer="
+
+PREFERRED_MAX: Final = 8
+"""Preferred conditions that count; later ones are ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Alternatives, the first preferred. None: no node will do."""
+
+    alternatives: tuple[Alternative, ...]
+
+    def nodes_at(self, level: int) -> tuple[Conjunction, ...]:
+        """Return what nodes must meet one of at a level, in order and each once."""
+        wanted = {alternative.where for alternative in self.alternatives[: level + 1]}
+        return (ANY,) if ANY in wanted else tuple(sorted(wanted))
+
+    @property
+    def last(self) -> int:
+        """The level at which all alternatives count."""
+        return max(len(self.alternatives) - 1, 0)
+
+    @property
+    def counts_tags(self) -> bool:
+        """Whether containers of the application itself count."""
+        return any(alternative.counts for alternative in self.alternatives)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What an application requires of all its nodes, and what it prefers, the most important first."""
+
+    required: Conjunction = ANY
+    preferred: tuple[Predicate, ...] = ()
+    error: str = ""
+    """What is wrong with it, and how to put it right; then no node will do."""
+
+
+NO_WISH: Final = Wish()
+
+
+def wish(tags: list[str]) -> Wish:
+    """Read the tags of an application; those of one kind count in the order of their texts."""
+    required, preferred = ANY, list[Predicate]()
+    for tag in sorted(tags):
+        name = tag[: tag.find("=") + 1].lower()
+        try:
+            if name == REQUIRE:
+                required &= conjunction(conditions(tag[len(REQUIRE) :]))
+            elif name == PREFER:
+                preferred += conditions(tag[len(PREFER) :])
+        except ExpressionError as error:
+            return Wish(error=f"{name[:-1]}: {error}")
+    return Wish(required, tuple(dict.fromkeys(preferred))[:PREFERRED_MAX])
+
+
+def choice(of_application: Wish, of_ask: Understood | None) -> Choice:
+    """Return what an ask may choose from; ``of_ask`` is None where nothing more is known of it."""
+    if of_application.error:
+        return Choice(())
+    asked = (Alternative(),) if of_ask is None else of_ask.alternatives
+    found = []
+    for kept in range(len(of_application.preferred), -1, -1):
+        where = of_application.required & conjunction(of_application.preferred[:kept])
+        found += [Alternative(where) & alternative for alternative in asked]
+    distinct = tuple(dict.fromkeys(found))
+    # what is hard is in the last ones, so the most preferred give way where there are too many
+    return Choice(distinct[-max(ALTERNATIVES_MAX, len(asked)) :])
+
+
+GANG: Final = "treadle:gang="
+"""A tag that begins so says how many containers of an application are placed together or not at all."""
+
+GANG_BOUND: Final = 513
+"""One more than one transaction may have: so many can never be had together."""
+
+WORKERS: Final = "treadle:workers="
+"""A tag that begins so says how many tasks of a MapReduce job run at a time."""
+
+_KNOWN: Final = (GANG, PREFER, REQUIRE, WORKERS)
+_BEGIN: Final = "treadle:"
+_RECURRING: Final = re.compile(r"treadle:[a-z0-9._-]{1,90}")
+_VALUE_SHOWN_MAX: Final = 40
+_NAMED_MAX: Final = 8
+"""Different tags that are warned of, at most."""
+
+
+def gang_of(tags: Collection[str]) -> int:
+    """Return how many containers a tag wants together, the most of several; 0 without one, and for what is no number.
+
+    What is more than `GANG_BOUND` is returned as that.
+    """
+    wanted = [tag.removeprefix(GANG) for tag in tags if tag.startswith(GANG)]
+    return max((min(int(each), GANG_BOUND) for each in wanted if each.isascii() and each.isdigit()), default=0)
+
+
+def miscounted(tags: Iterable[str]) -> str:
+    """Return what is wrong with the tags that should have a number; empty if nothing is."""
+    for tag in sorted(tags):
+        name, _, value = tag.partition("=")
+        if f"{name}=" in (GANG, WORKERS) and not (value.isascii() and value.isdigit()):
+            shown = value[:_VALUE_SHOWN_MAX]
+            return f"{name}: {shown!r} is no whole number; write one, as {name}=4, or take the tag out"
+    return ""
+
+
+def misread(tags: Collection[str]) -> str:
+    """Return what is wrong with one application's tags that begin as Treadle's do; empty if nothing is."""
+    unread = sorted(tag for tag in tags if not _is_read(tag))
+    return miscounted(tags) or (f"tag {unread[0][:100]!r}: {_not_read(unread[0])}" if unread else "")
+
+
+def unread_tags(jobs: Iterable[Collection[str]]) -> list[str]:
+    """Return a line for each tag of jobs that looks like one of Treadle's and is none."""
+    found = Counter(tag for tags in jobs for tag in set(tags) if tag.lower().startswith(_BEGIN))
+    unread = {tag: count for tag, count in sorted(found.items()) if not _is_read(tag)}
+    lines = [_line(tag, count) for tag, count in list(unread.items())[:_NAMED_MAX]]
+    more = len(unread) - len(lines)
+    return [*lines, f"{counted(more, 'more tag')} that Treadle does not read"] if more else lines
+
+
+def _is_read(tag: str) -> bool:
+    name = tag[: tag.find("=") + 1]
+    return name in (GANG, WORKERS) or name.lower() in (PREFER, REQUIRE) or bool(_RECURRING.fullmatch(tag.lower()))
+
+
+def _line(tag: str, count: int) -> str:
+    return f"tag {tag[:100]!r} of {counted(count, 'job')}: {_not_read(tag)}"
+
+
+def _not_read(tag: str) -> str:
+    name = f"{tag.partition('=')[0]}="
+    says = f"Treadle reads no {name[:100]}"
+    known = [each.removeprefix(_BEGIN).removesuffix("=") for each in _KNOWN]
+    return says + (nearest(name[len(_BEGIN) : -1].lower(), known) or f"; it reads {', '.join(_KNOWN)}")

@@ -1,0 +1,258 @@
+"""DAGs to plan, each with its machines: read from files, one JSON object a line (docs/plan.md), or drawn at random.
+
+Drawn ones are of the kind that production clusters run (Graphene, section 2.2) and greedy schedulers do badly on: tens
+of stages in layers. Some stages are small and long, the others wide and short; some ask for so much of one resource
+that a machine runs one or two of their tasks and has room left that only tasks of other stages can use.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+from treadle.dag import MACHINES_MAX, Dag, DagError, DagLine, Stage, TwiceError, check_fits, checked, each_once, ordered
+
+
+class TimeUnit(StrEnum):
+    """What a duration counts; only names change with it."""
+
+    MILLISECOND = "ms"
+    PERIOD = "period"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instance:
+    """One planning problem: a DAG on ``machines`` alike machines, each with ``capacity`` of every resource."""
+
+    dag: Dag
+    capacity: Mapping[str, float]
+    machines: int
+    unit: TimeUnit = TimeUnit.MILLISECOND
+    best_known: int | None = None
+    """The least makespan known to the source, where it has one."""
+
+    def __post_init__(self) -> None:
+        check_fits(self.dag, self.capacity, self.machines)
+
+
+RESOURCES = ("cpu", "memory", "network")
+
+
+MOST: Final = {"depth": 10_000, "stages": 10_000, "tasks": 10_000_000, "duration_ms": 10**9}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What generated DAGs look like."""
+
+    machines: int = 8
+    depth: tuple[int, int] = (5, 9)
+    """Least and greatest number of layers."""
+    stages: tuple[int, int] = (20, 50)
+    tasks: tuple[int, int] = (1000, 3000)
+    """Of the whole DAG, about."""
+    long_share: float = 0.25
+    """Of the stages: small, and ten to twenty times as long as the others."""
+    fragmenting_share: float = 0.5
+    """Of the stages: their tasks need 34 to 65 per cent of a machine in one resource."""
+    duration_ms: tuple[int, int] = (1000, 5000)
+    """Of a task that is not long."""
+    one_to_one_share: float = 0.0
+    """Of the stages behind others: they have as many tasks as the one parent left to them, each waits for its own."""
+    resources: tuple[str, ...] = RESOURCES
+    """What tasks ask for."""
+
+    def __post_init__(self) -> None:
+        for name in ("depth", "stages", "tasks", "duration_ms"):
+            low, high = getattr(self, name)
+            if not 1 <= low <= high <= MOST[name]:
+                raise DagError(f"{name}: {low}..{high}; give two numbers from 1 to {MOST[name]}, the lesser first")
+        if self.stages[0] < self.depth[1]:
+            raise DagError(f"stages: at least {self.stages[0]}, but up to {self.depth[1]} layers; give more stages")
+        if not 1 <= self.machines <= MACHINES_MAX:
+            raise DagError(f"machines: {self.machines}; give 1 to {MACHINES_MAX}")
+        for name in ("long_share", "fragmenting_share", "one_to_one_share"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise DagError(f"{name}: {getattr(self, name)}; give a number from 0 to 1")
+
+
+def generate(seed: int, shape: Shape | None = None) -> Instance:
+    """Return the DAG of a seed, named after it; machines have 1.0 of each resource."""
+    shape = shape or Shape()
+    random = np.random.default_rng(seed)
+    count = int(random.integers(shape.stages[0], shape.stages[1] + 1))
+    layers = _layers(random, count, int(random.integers(shape.depth[0], shape.depth[1] + 1)))
+    parents = _parents(random, layers)
+    is_long = random.random(count) < shape.long_share
+    tasks = _tasks(random, is_long, int(random.integers(shape.tasks[0], shape.tasks[1] + 1)), shape.machines)
+    paired = _pair(random, shape.one_to_one_share, layers, parents, tasks, is_long)
+    stages = []
+    for at in range(count):
+        duration = int(random.integers(shape.duration_ms[0], shape.duration_ms[1] + 1))
+        if is_long[at]:
+            duration = int(duration * random.uniform(10.0, 20.0))
+        demand = demand_of(random, bool(random.random() < shape.fragmenting_share), shape.resources)
+        stages.append(Stage(at, int(tasks[at]), duration, demand, parents[at], paired[at]))
+    return Instance(Dag(f"generated-{seed}", tuple(stages)), dict.fromkeys(shape.resources, 1.0), shape.machines)
+
+
+def _layers(random: np.random.Generator, count: int, depth: int) -> npt.NDArray[np.int64]:
+    """Return each stage's layer, sorted; every layer has a stage."""
+    free = random.integers(0, depth, count - depth)
+    return np.sort(np.concatenate((np.arange(depth), free)).astype(np.int64))
+
+
+def _parents(random: np.random.Generator, layers: npt.NDArray[np.int64]) -> list[tuple[int, ...]]:
+    """Return one to three parents each, most in the layer above, at least one there: so the depth is as drawn."""
+    found: list[tuple[int, ...]] = []
+    for layer in layers:
+        above = np.flatnonzero(layers == layer - 1)
+        earlier = np.flatnonzero(layers < layer - 1)
+        if not len(above):
+            found.append(())
+            continue
+        chosen = {int(random.choice(above))}
+        for _ in range(int(random.integers(0, 3))):
+            pool = earlier if len(earlier) and random.random() < 0.25 else above
+            chosen.add(int(random.choice(pool)))
+        found.append(tuple(sorted(chosen)))
+    return found
+
+
+def _tasks(
+    random: np.random.Generator, is_long: npt.NDArray[np.bool_], total: int, machines: int
+) -> npt.NDArray[np.int64]:
+    """Return tasks by stage: long stages have at most one a machine, the others share the rest, unevenly."""
+    small = random.integers(1, max(2, machines // 2 + 1), len(is_long))
+    weights = np.where(is_long, 0.0, random.lognormal(0.0, 0.7, len(is_long)))
+    wide = np.maximum(1, np.round(total * weights / max(weights.sum(), 1e-9)))
+    return np.where(is_long, small, wide).astype(np.int64)
+
+
+def _pair(
+    random: np.random.Generator,
+    share: float,
+    layers: npt.NDArray[np.int64],
+    parents: list[tuple[int, ...]],
+    tasks: npt.NDArray[np.int64],
+    is_long: npt.NDArray[np.bool_],
+) -> list[frozenset[int]]:
+    """Let a share of the stages follow one parent of the layer above one to one; return whom each follows.
+
+    Such a stage has its parent's number of tasks, and is long only if the parent is. A share of 0 draws nothing.
+    """
+    paired: list[frozenset[int]] = [frozenset()] * len(parents)
+    for at, before in enumerate(parents):
+        if share == 0.0 or not before or random.random() >= share:
+            continue
+        parent = max(each for each in before if layers[each] == layers[at] - 1)
+        parents[at], paired[at] = (parent,), frozenset({parent})
+        tasks[at] = tasks[parent]
+        is_long[at] &= is_long[parent]
+    return paired
+
+
+def demand_of(
+    random: np.random.Generator, fragmenting: bool, resources: tuple[str, ...] = RESOURCES
+) -> dict[str, float]:
+    """Return what a task asks for: little of everything, or much of one resource and little of the others."""
+    if not fragmenting:
+        return {name: float(random.choice((0.05, 0.1, 0.125, 0.2, 0.25))) for name in resources}
+    much = int(random.integers(0, len(resources)))
+    return {
+        name: round(float(random.uniform(0.34, 0.65) if at == much else random.uniform(0.02, 0.2)), 3)
+        for at, name in enumerate(resources)
+    }
+
+
+LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield one object a line of a file, and where it stands; empty lines do not count.
+
+    A file is unpacked if its name ends in ``.xz``.
+
+    Raises:
+        DagError: the file cannot be read or is empty, or a line is not a JSON object.
+    """
+    number = objects = 0
+    try:
+        with lzma.open(path, "rb") if path.suffix == ".xz" else path.open("rb") as stream:
+            while line := stream.readline(LINE_BYTES_MAX + 1):
+                number += 1
+                if len(line) > LINE_BYTES_MAX:
+                    raise DagError(f"{path}:{number}: longer than {LINE_BYTES_MAX} bytes; write one DAG a line")
+                if line.strip():
+                    objects += 1
+                    yield f"{path}:{number}", _object(path, number, line)
+    except OSError as error:
+        raise DagError(f"{path}: {error.strerror or error}; give the path of a readable file") from None
+    except (lzma.LZMAError, EOFError) as error:
+        raise DagError(f"{path}: not packed with xz ({error}); unpack it, or pack it anew") from None
+    if not objects:
+        raise DagError(f"{path}: empty; write one JSON object a line (docs/plan.md)")
+
+
+def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line, object_pairs_hook=each_once)
+    except TwiceError as error:
+        raise DagError(f"{path}:{number}: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise DagError(f"{path}:{number}: not JSON ({error}); write one JSON object a line") from None
+    if not isinstance(value, dict):
+        raise DagError(f"{path}:{number}: not a JSON object; write one JSON object a line")
+    return value
+
+
+def read_instances(path: Path, machines: int | None = None) -> Iterator[Instance]:
+    """Yield the DAGs of a file; ``machines`` replaces what the lines say.
+
+    Raises:
+        DagError: names the file, the line, the field and the remedy.
+    """
+    for where, values in json_lines(path):
+        line = checked(DagLine, where, values if machines is None else values | {"machines": machines})
+        try:
+            dag = ordered(line.name, tuple(stage.stage() for stage in line.stages))
+            check_fits(dag, line.capacity, line.machines)
+            yield Instance(dag, line.capacity, line.machines)
+        except DagError as error:
+            raise DagError(f"{where}: {error}") from None
+
+
+def write_instances(instances: Iterable[Instance], stream: TextIO) -> None:
+    """Write DAGs so that `read_instances` returns the same; single task durations are not kept."""
+    for instance in instances:
+        stages = [_stage_json(stage) for stage in instance.dag.stages]
+        line = {
+            "name": instance.dag.name,
+            "machines": instance.machines,
+            "capacity": dict(instance.capacity),
+            "stages": stages,
+        }
+        stream.write(json.dumps(line) + "\n")
+
+
+def _stage_json(stage: Stage) -> dict[str, object]:
+    values: dict[str, object] = {
+        "id": stage.id,
+        "tasks": stage.tasks,
+        "duration_ms": stage.duration_ms,
+        "demand": dict(stage.demand),
+        "parents": list(stage.parents),
+    }
+    if stage.one_to_one:
+        values["one_to_one"] = sorted(stage.one_to_one)
+    if stage.name:
+        values["name"] = stage.name
+    return values
