@@ -94,7 +94,7 @@ def test_spark_counts_words(secure: SecureCluster) -> None:
     assert "property" in secure.call(START, "job", SHELL, "-cat", "words/*")
 
 
-@pytest.mark.parametrize("command", ["status", "observe --json"])
+@pytest.mark.parametrize("command", ["status", "observe"])
 def test_commands_read_pages_with_the_users_tickets(secure: SecureCluster, command: str) -> None:
     done = secure.command(*command.split())
     assert done.returncode == 0, done.stderr

@@ -1,11 +1,14 @@
-"""Mode observe_only: nothing is placed by Treadle, and the comparison with the stock scheduler is there to look at."""
+"""Mode observe_only: nothing is placed by Treadle, and the sidecar shows the comparison with the stock scheduler."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.accounts import wait_adds_up, wait_idle
@@ -18,10 +21,16 @@ from treadle_lab.minicluster.settings import ClusterSettings
 pytestmark = pytest.mark.cluster
 
 
-def test_the_comparison_is_shown_and_nothing_is_placed(tmp_path: Path) -> None:
-    settings = ClusterSettings(
-        nodes=2, memory_mb=4096, mode="observe_only", overrides=for_shell_jobs(tmp_path / "cluster")
-    )
+def observe(cluster: MiniCluster, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "treadle", "observe", "--rm", cluster.rm.url, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_comparison_is_shown_and_outlives_the_sidecar_and_nothing_is_placed(tmp_path: Path) -> None:
+    policy = tmp_path / "treadle.yaml"
+    policy.write_text("seed: 1\n")
+    overrides = for_shell_jobs(tmp_path / "cluster")
+    settings = ClusterSettings(nodes=2, memory_mb=4096, mode="observe_only", policy=policy, overrides=overrides)
     with MiniCluster(settings, tmp_path / "cluster") as cluster:
         cluster.wait_for("first answer", lambda: cluster.rm.treadle()["Frames"] > 0, 120)
         job = shell_job(cluster, "observed")
@@ -32,14 +41,44 @@ def test_the_comparison_is_shown_and_nothing_is_placed(tmp_path: Path) -> None:
         cluster.wait_for("observed proposals", lambda: cluster.rm.treadle()["Observed"] > 0)
 
         wait_idle(cluster)
-        command = [sys.executable, "-m", "treadle", "observe", "--rm", cluster.rm.url]
-        shown = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, timeout=60)
-        table = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        cluster.wait_for("all are compared", lambda: compared(seen(cluster)["total"]) == job.containers())
+        found, table = seen(cluster), observe(cluster)
+        os.kill(cluster.sidecar_pid(), signal.SIGTERM)
+        cluster.wait_for(
+            "another sidecar", lambda: observe(cluster, "--json").returncode == 0 and interrupted(cluster), 120
+        )
+        after = seen(cluster)
 
-    observed = json.loads(shown.stdout)
-    total = observed["total"]
-    assert observed["stock_placements"] == total["same_node"] + total["other_node"] + total["stock_only"] > 0
+    total = found["total"]
+    assert found["stock_placements"] == job.containers()
     assert total["earlier"] + total["later"] == total["same_node"] + total["other_node"]
     assert total["waiting"] == 0, "nothing is asked for any more"
-    assert "root.default" in shown.stdout
+    assert found["warnings"] == []
+    assert table.returncode == 0, table.stderr
     assert "root.default" in table.stdout
+    assert after["interrupted_ms"] > 0
+    same = (
+        "since_ms",
+        "stock_placements",
+        "forgotten",
+        "would_reject",
+        "total",
+        "by_queue",
+        "by_framework",
+        "warnings",
+    )
+    assert {name: after[name] for name in same} == {name: found[name] for name in same}
+
+
+def seen(cluster: MiniCluster) -> dict[str, Any]:
+    shown = observe(cluster, "--json")
+    assert shown.returncode == 0, shown.stderr
+    return dict(json.loads(shown.stdout))
+
+
+def compared(total: dict[str, int]) -> int:
+    return total["same_node"] + total["other_node"] + total["stock_only"]
+
+
+def interrupted(cluster: MiniCluster) -> bool:
+    return bool(seen(cluster)["interruptions"])

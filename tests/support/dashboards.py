@@ -12,9 +12,9 @@ from typing import Any
 import requests
 from tests.support.waiting import eventually
 
-from treadle.dashboard.collector import Board, Collector, Held, nobody_tells
+from treadle.dashboard.collector import Board, Collector
 from treadle.dashboard.history import History
-from treadle.dashboard.reading import Reader
+from treadle.dashboard.reading import Held, Reader, nobody_tells
 from treadle.dashboard.server import Doorkeeper, Explain, Parts, Questions, addresses, listen, server_of
 
 TOKEN = "a-token-of-tests-0123456789"

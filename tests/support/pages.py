@@ -48,7 +48,7 @@ def as_shown(beans: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """
     shown = {name: bean for name, bean in beans.items() if name != "Treadle+"}
     if "Treadle" in beans:
-        others = {"Placements": "{}", "Observation": "{}", **beans.get("Treadle+", {})}
+        others = {"Placements": "{}", **beans.get("Treadle+", {})}
         shown["Treadle"] = {"Status": json.dumps(beans["Treadle"]), **others}
     return shown
 

@@ -85,7 +85,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
     }
     beans: dict[str, dict[str, Any]] = {
         "Treadle": bean,
-        "Treadle+": {"Observation": json.dumps({"by_queue": {"root.swordfish": {"same_node": 5, "later_ms": 7}}})},
+        "Treadle+": {"Placements": json.dumps({"application_1_0001": {"treadle": 5, "native": 7}})},
         "RMInfo": {"State": "active"},
         "Other": {"Secret": "hunter2"},
     }
@@ -123,9 +123,7 @@ def test_no_secret_is_in_it_and_what_helps_is(site: dict[str, Any]) -> None:
     beans = json.loads(parts["beans.json"])[0]["beans"]
     assert beans["Treadle"]["Status"]["Committed"] == 42
     assert beans["Treadle"]["Status"]["Policy"] == "gate=all share=hdrf"
-    observed = json.dumps(beans["Treadle"]["Observation"])
-    assert "same_node" in observed
-    assert "later_ms" in observed
+    assert beans["Treadle"]["Placements"]["application_1_0001"] == {"treadle": 5, "native": 7}
     assert "numba " in parts["host.txt"]
     assert "jstack.txt" not in parts
 

@@ -52,6 +52,9 @@ OBSERVATION = {
     "would_reject": {"NODE_FULL": 2, "QUEUE_MAXIMUM": 7},
     "stock_placements": 6,
     "forgotten": 0,
+    "interruptions": 0,
+    "interrupted_ms": 0,
+    "warnings": [],
     "total": AGREEMENT,
     "by_queue": {"root.a": AGREEMENT},
     "by_framework": {"TEZ": AGREEMENT},
@@ -80,10 +83,16 @@ class Page(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def rm(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(Page, "beans", {"Treadle": dict(TREADLE), "Treadle+": {"Observation": json.dumps(OBSERVATION)}})
+    monkeypatch.setattr(Page, "beans", {"Treadle": dict(TREADLE)})
     monkeypatch.setattr(Page, "body", None)
+    found_in_sidecar(monkeypatch)
     with answering(Page) as address:
         yield address
+
+
+def found_in_sidecar(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """Let a sidecar show an observation."""
+    monkeypatch.setattr("treadle.cli.explain.ask_sidecar_of", lambda *_: OBSERVATION | changes)
 
 
 def mistake(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -267,23 +276,52 @@ def test_each_container_is_in_one_column_of_an_observation(
         assert text in row
 
 
-def test_nothing_placed_is_one_sentence(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    Page.beans["Treadle+"]["Observation"] = json.dumps(OBSERVATION | {"stock_placements": 0})
+def test_losses_are_said_where_the_figures_are(
+    capsys: pytest.CaptureFixture[str], rm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = "earlier figures are lost: /f: damaged"
+    found_in_sidecar(monkeypatch, warnings=[lost], interruptions=2, interrupted_ms=65_400, forgotten=4)
+    assert run(["observe", "--rm", rm]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"Warning: {lost}." in out
+    missed = (
+        "The sidecar did not follow the cluster for 65 s in 2 interruptions: containers placed then are not counted."
+    )
+    assert missed in out
+    assert "Not compared, too many at once: 4." in out
+
+
+def test_in_other_modes_nobody_is_asked(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+    Page.beans["Treadle"]["Mode"] = "enforce"
+    assert run(["observe", "--rm", rm]) == 0
+    sentence = "The mode is enforce: treadle observe compares only in mode observe_only.\n"
+    assert capsys.readouterr().out == sentence
+    assert run(["status", "--rm", rm]) == 0
+    assert "compared" not in capsys.readouterr().out
+
+
+def test_nothing_placed_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], rm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found_in_sidecar(monkeypatch, stock_placements=0)
     assert run(["observe", "--rm", rm]) == 0
     assert capsys.readouterr().out == "The CapacityScheduler has placed nothing yet.\n"
 
 
-def test_placements_that_are_not_compared_yet_have_no_percentages(capsys: pytest.CaptureFixture[str], rm: str) -> None:
+def test_placements_that_are_not_compared_yet_have_no_percentages(
+    capsys: pytest.CaptureFixture[str], rm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     none = dict.fromkeys(AGREEMENT, 0)
-    rows = {"total": none, "by_queue": {"root.a": none}, "by_framework": {}}
-    Page.beans["Treadle+"]["Observation"] = json.dumps(OBSERVATION | rows)
+    found_in_sidecar(monkeypatch, total=none, by_queue={"root.a": none}, by_framework={})
     assert run(["observe", "--rm", rm]) == 0
     assert "%" not in capsys.readouterr().out
 
 
-def test_an_observation_of_another_version_is_refused(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    Page.beans["Treadle+"]["Observation"] = json.dumps(OBSERVATION | {"total": {"agreed": 3}})
-    assert "use the jar of this version" in mistake(capsys, "observe", "--rm", rm)
+def test_an_observation_of_another_version_is_refused(
+    capsys: pytest.CaptureFixture[str], rm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found_in_sidecar(monkeypatch, total={"agreed": 3})
+    assert "of another release" in mistake(capsys, "observe", "--rm", rm)
 
 
 def test_status_names_the_ready_made_policy(capsys: pytest.CaptureFixture[str], rm: str) -> None:

@@ -90,7 +90,6 @@ BEANS = [
     {
         "name": "Hadoop:service=ResourceManager,name=Treadle",
         "Status": '{"Mode": "observe_only"}',
-        "Observation": "{}",
     }
 ]
 
@@ -168,6 +167,8 @@ def test_a_private_authority_is_an_error_with_its_remedy_until_it_is_named(
     assert CANNOT_BE_TRUSTED not in said
     if arguments[0] == "policy":
         assert "/no/treadle.yaml is not there" in said, "what the server says has come"
+    elif name == "observe":
+        assert "no engine runs that could be asked" in said, "the server names a sidecar's file"
     else:
         assert code == 0
 

@@ -49,6 +49,7 @@ def dashboard(
     Nothing of it runs in the ResourceManager or in a sidecar. Who opens a page has to know the token.
     """
     _need_extra()
+    from treadle.cli.observe import read_observation
     from treadle.dashboard.collector import Board, Collector
     from treadle.dashboard.history import History, check_cluster
     from treadle.dashboard.reading import Reader
@@ -67,7 +68,13 @@ def dashboard(
         with listen(bind, port) as listening:
             port = int(listening.getsockname()[1])
             reader, board = Reader(rm, ca), Board()
-            collector = Collector(reader, history, board, held=lambda: _held(rm, ca, config))
+            collector = Collector(
+                reader,
+                history,
+                board,
+                held=lambda: _held(rm, ca, config),
+                observed=lambda: read_observation(rm, ca, config),
+            )
             questions = Questions(reader, lambda application: _explain(application, rm, ca, config))
             parts = Parts(collector, board, history, questions, addresses(bind, port, url or ()), doorkeeper)
             _announce(parts, rm, f"http://{bind}:{port}", url or [], token)
@@ -149,11 +156,6 @@ def _explain(application: str, rm: str, ca: Path | None, config: Path | None) ->
 
 
 def _ask(question: dict[str, Any], rm: str, ca: Path | None, config: Path | None) -> dict[str, Any]:
-    from treadle.admin.policy_use import configured_file
-    from treadle.cli.explain import NoSidecarError, ask_sidecar, state_places, why_none_answers
+    from treadle.cli.explain import ask_sidecar_of
 
-    places = state_places(configured_file(rm, ca) if config is None else config)
-    try:
-        return ask_sidecar(places, question)
-    except NoSidecarError as error:
-        raise UserError(why_none_answers(error, rm, ca)) from error
+    return ask_sidecar_of(rm, ca, question, config)

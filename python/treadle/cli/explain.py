@@ -233,6 +233,21 @@ def ask_sidecar(places: list[Path], question: dict[str, Any]) -> dict[str, Any]:
     )
 
 
+def ask_sidecar_of(rm: str, ca: Path | None, question: dict[str, Any], config: Path | None = None) -> dict[str, Any]:
+    """Ask the sidecar of a ResourceManager, which names its treadle.yaml unless ``config`` does.
+
+    Raises:
+        UserError: none answers, and why.
+    """
+    from treadle.admin.policy_use import configured_file
+
+    places = state_places(configured_file(rm, ca) if config is None else config)
+    try:
+        return ask_sidecar(places, question)
+    except NoSidecarError as error:
+        raise UserError(why_none_answers(error, rm, ca)) from error
+
+
 def _refuse_folder(place: Path, users: Collection[int]) -> None:
     from treadle.config.trust import reason_against
 

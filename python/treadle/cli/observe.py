@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import typer
 
-from treadle.cli._console import console_for_tables
+from treadle.cli._console import console_for_tables, say
 from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption
-from treadle.errors import UserError
+from treadle.errors import UserError, counted
 from treadle.yarn.pages import read_bean
 
 app = typer.Typer()
 
-_PLACED: Final = {
+PLACED: Final = {
     "same_node": "both, same node",
     "other_node": "both, other node",
     "stock_only": "not by Treadle",
@@ -27,25 +28,56 @@ _TIMES: Final = {"earlier": "Treadle earlier", "later": "Treadle later"}
 
 @app.command()
 def observe(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption = False) -> None:
-    """Compare what Treadle would have done with what the stock scheduler did, in mode observe_only."""
+    """Compare what Treadle would have done with what the stock scheduler did, in mode observe_only.
+
+    Run it on the ResourceManager's host, as the sidecar's user or as root. The exit code is 2 if no sidecar answers.
+    """
     mode = str(read_bean(rm, ca).get("Mode", ""))
-    observation = read_bean(rm, ca, "Observation")
+    if mode.lower() != "observe_only" and not as_json:
+        typer.echo(f"The mode is {mode or 'unknown'}: treadle observe compares only in mode observe_only.")
+        return
+    observation = read_observation(rm, ca)
     if as_json:
         typer.echo(json.dumps({"mode": mode, **observation}, indent=2))
-    elif mode.lower() != "observe_only":
-        typer.echo(f"The mode is {mode or 'unknown'}: treadle observe compares only in mode observe_only.")
-    elif not observation.get("stock_placements"):
-        typer.echo("The CapacityScheduler has placed nothing yet.")
-    elif "same_node" not in observation.get("total", {}):
-        raise UserError(f"{rm}: the Observation of the bean Treadle is of another version; use the jar of this version")
     else:
         _show(observation)
 
 
+def read_observation(rm: str, ca: Path | None = None, config: Path | None = None) -> dict[str, Any]:
+    """Return what the sidecar of a ResourceManager has found in observe_only; docs/observe.md has the fields.
+
+    Raises:
+        UserError: no sidecar answers, or one of another release does.
+    """
+    from treadle.cli.explain import ask_sidecar_of
+
+    found = ask_sidecar_of(rm, ca, {"observation": True}, config)
+    if "same_node" not in found.get("total", {}):
+        raise UserError(f"the sidecar does not compare: {found.get('error', 'it is of another release')}")
+    return found
+
+
+def summary(observation: Mapping[str, Any]) -> str:
+    """Return in a line which part of the containers Treadle would have placed too."""
+    total = observation["total"]
+    compared = sum(total[column] for column in PLACED)
+    parts = [f"{total[column] / compared:.0%} {text}".replace("%", " %") for column, text in PLACED.items() if compared]
+    return "; ".join([f"{counted(compared, 'container')} compared", *parts])
+
+
 def _show(observation: Mapping[str, Any]) -> None:
+    console = console_for_tables()
+    for warning in observation["warnings"]:
+        say(console, f"Warning: {warning}.")
+    if observation["interruptions"]:
+        times = counted(observation["interruptions"], "interruption")
+        missed = f"for {observation['interrupted_ms'] / 1000:.0f} s in {times}"
+        say(console, f"The sidecar did not follow the cluster {missed}: containers placed then are not counted.")
+    if not observation["stock_placements"]:
+        say(console, "The CapacityScheduler has placed nothing yet.")
+        return
     total: Mapping[str, int] = observation["total"]
     since = datetime.fromtimestamp(observation["since_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    console = console_for_tables()
     console.print(
         f"Since {since} the CapacityScheduler has placed {observation['stock_placements']} containers.", markup=False
     )
@@ -67,11 +99,11 @@ def _table(rows: Mapping[str, Mapping[str, int]]) -> Any:
     from rich.table import Table
 
     table = Table()
-    for column in ("", *_PLACED.values(), *_TIMES.values()):
+    for column in ("", *PLACED.values(), *_TIMES.values()):
         table.add_column(column, justify="right" if column else "left")
     for name, row in rows.items():
-        compared = sum(row[column] for column in _PLACED)
-        parts = [f"{row[column]} ({row[column] / compared:.0%})" if compared else "0" for column in _PLACED]
+        compared = sum(row[column] for column in PLACED)
+        parts = [f"{row[column]} ({row[column] / compared:.0%})" if compared else "0" for column in PLACED]
         times = [f"{row[each]}, by {_mean(row, each):.1f} s" if row[each] else "0" for each in _TIMES]
         table.add_row(name, *(part.replace("%", " %") for part in parts), *times)
     return table

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, Final
 
 import typer
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption
+from treadle.errors import UserError
 from treadle.yarn.pages import read_bean
 from treadle.yarn.treadle_beans import why_not
 
@@ -56,7 +58,7 @@ def status(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption =
     table.add_column()
     # a key that is to be changed stands there whole
     table.add_column(overflow="fold")
-    for name, value in _rows(bean):
+    for name, value in [*_rows(bean), *_compared(bean, rm, ca)]:
         table.add_row(name, value)
     console_for_tables().print(table, markup=False)
 
@@ -72,6 +74,18 @@ def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:
     rows += [(text, str(bean[key])) for key, text in _NUMBERS.items() if key in bean]
     reasons = sorted(key for key in bean if key.startswith("Rejected") and key != "Rejected" and bean[key])
     return rows + [(f"rejected, {_words(key.removeprefix('Rejected'))}", str(bean[key])) for key in reasons]
+
+
+def _compared(bean: dict[str, Any], rm: str, ca: Path | None) -> list[tuple[str, str]]:
+    """Return what the sidecar has found in mode observe_only; nothing in other modes."""
+    from treadle.cli.observe import read_observation, summary
+
+    if bean.get("Mode") != "observe_only":
+        return []
+    try:
+        return [("compared", summary(read_observation(rm, ca)))]
+    except UserError as error:
+        return [("compared", f"not known: {error}")]
 
 
 def _policy(kinds: str) -> str:

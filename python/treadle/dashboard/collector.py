@@ -18,14 +18,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from operator import attrgetter
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from treadle.dashboard.history import Condition, Conditions, History, Trouble
-from treadle.dashboard.reading import COUNTERS, Decisions, HeldNode, Job, Nodes, Queue, Reader, held_of, plain
+from treadle.dashboard.reading import (
+    COUNTERS,
+    Agreement,
+    Asked,
+    Decisions,
+    Held,
+    HeldNode,
+    Job,
+    Nodes,
+    Observed,
+    Queue,
+    Reader,
+    agreements_of,
+    held_of,
+    nobody_tells,
+    plain,
+)
 from treadle.errors import STARVED, UserError, printable
 from treadle.yarn import pages
 from treadle.yarn.pages import active_of
@@ -171,6 +187,8 @@ class View:
     held: list[HeldNode] = field(default_factory=list)
     held_error: str = ""
     """Why it is not known which nodes are reserved; empty if it is."""
+    observed: dict[str, Agreement] = field(default_factory=dict)
+    """By queue, of all under an empty name; nothing except in mode observe_only."""
     jobs_left_out: int = 0
     jobs_s: float = 0.0
     ended: list[dict[str, Any]] = field(default_factory=list)
@@ -349,6 +367,23 @@ def _treadle(view: View) -> Iterator[Metric]:
         lives.add_metric([engine["engine"]], float(engine["lives"]))
     yield placed
     yield lives
+    yield from _observed(view.observed)
+
+
+def _observed(found: Mapping[str, Agreement]) -> Iterator[Metric]:
+    text = "mode observe_only: containers that the CapacityScheduler placed, by whether Treadle proposed them"
+    every = CounterMetricFamily("treadle_observed_placements", text, labels=["proposed"])
+    queues = CounterMetricFamily(
+        "treadle_queue_observed_placements", f"{text}, of a queue", labels=["queue", "proposed"]
+    )
+    for queue, agreement in list(found.items())[: QUEUES_MAX + 1]:
+        for column, count in agreement._asdict().items():
+            if queue:
+                queues.add_metric([queue, column], count)
+            else:
+                every.add_metric([column], count)
+    yield every
+    yield queues
 
 
 def _cluster(view: View) -> Iterator[Metric]:
@@ -434,53 +469,6 @@ class Changes:
 
 _log = logging.getLogger(__name__)
 
-WAIT_S: Final = 0.4
-"""How long a look waits for engines, so that looks come as often as before; what is later is shown by the next one."""
-
-NOT_YET: Final = "an engine has not answered yet"
-
-Held = Callable[[], list[dict[str, Any]]]
-"""Returns the nodes that engines keep free; raises `UserError` if they cannot be asked."""
-
-
-def nobody_tells() -> list[dict[str, Any]]:
-    """Report no held node.
-
-    Raises:
-        UserError: always.
-    """
-    raise UserError("nobody can be asked")
-
-
-class HeldNodes:
-    """Asks engines on a thread of its own, one question at a time."""
-
-    def __init__(self, held: Held) -> None:
-        self._held = held
-        self._asking: Thread | None = None
-        self._found: tuple[list[HeldNode], str] = [], ""
-
-    def ask(self, wait_s: float | None = None) -> tuple[list[HeldNode], str]:
-        """Return the nodes that engines keep free, and why that is not known; empty if it is."""
-        if self._asking is None:
-            self._asking = Thread(target=self._ask, name="held", daemon=True)
-            self._asking.start()
-        self._asking.join(WAIT_S if wait_s is None else wait_s)
-        if self._asking.is_alive():
-            return [], NOT_YET
-        self._asking = None
-        return self._found
-
-    def _ask(self) -> None:
-        try:
-            self._found = held_of(self._held()), ""
-        except UserError as error:  # elsewhere than on the ResourceManager's host that is no trouble
-            self._found = [], printable(str(error))
-        except Exception as error:  # pages say so; whoever looks goes on
-            _log.exception("engines cannot be asked which nodes they keep free")
-            self._found = [], printable(f"{type(error).__name__}: {error}")
-
-
 BEANS_EVERY_S: Final = 5.0
 PAGES_EVERY_S: Final = 15.0
 DUTY: Final = 0.1
@@ -507,6 +495,7 @@ class Collector:
         board: Board,
         clock: Callable[[], float] = time.time,
         held: Held = nobody_tells,
+        observed: Observed = nobody_tells,
     ) -> None:
         """Begin where an earlier process stopped.
 
@@ -516,12 +505,14 @@ class Collector:
             board: where documents are posted
             clock: seconds since 1970
             held: asks an engine which nodes it keeps free
+            observed: asks a sidecar what it has found in mode observe_only
 
         Raises:
             UserError: the history cannot be read.
         """
         self._reader, self._history, self._board, self._clock = reader, history, board, clock
-        self._held = HeldNodes(held)
+        self._held = Asked[list[HeldNode]](lambda: held_of(held()), [])
+        self._observed = Asked[dict[str, Agreement]](lambda: agreements_of(observed()), {})
         try:
             looked_s, kept = history.conditions()
             self._estimates = Estimates(history.jobs(ended=False))
@@ -662,6 +653,8 @@ class Collector:
 
         def held() -> None:
             view.held, view.held_error = self._held.ask()
+            observes = view.decisions is not None and view.decisions.texts["Mode"] == "observe_only"
+            view.observed = self._observed.ask()[0] if observes else {}
 
         def placements() -> None:
             view.placements = self._reader.placements()

@@ -9,13 +9,15 @@ Whatever a page holds, what comes out has the types that are written here: names
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from threading import Thread
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from treadle.errors import UserError
+from treadle.errors import UserError, printable
 from treadle.yarn.codes import FAILED_MAP, MAP, REDUCE
 from treadle.yarn.pages import (
     DIAGNOSTICS_MAX,
@@ -28,6 +30,10 @@ from treadle.yarn.pages import (
     state_of,
 )
 from treadle.yarn.treadle_beans import engines_in, why_not
+
+_log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 QUEUES_MAX: Final = 500
 NODES_MAX: Final = 10_000
@@ -95,6 +101,14 @@ class HeldNode(NamedTuple):
     application: str
     left_ms: int
     """For so long at most."""
+
+
+class Agreement(NamedTuple):
+    """In mode observe_only: containers that the CapacityScheduler placed, by whether Treadle proposed them."""
+
+    same_node: int
+    other_node: int
+    stock_only: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +254,73 @@ def held_of(content: Any) -> list[HeldNode]:
     ]
 
 
+def agreements_of(content: Any) -> dict[str, Agreement]:
+    """Return what a sidecar says of `observe_only`, by queue, at most `QUEUES_MAX`; of all under an empty name."""
+    found = content if isinstance(content, dict) else {}
+    queues = found.get("by_queue")
+    rows = [("", found.get("total")), *(list(queues.items())[:QUEUES_MAX] if isinstance(queues, dict) else [])]
+    return {
+        text(name): Agreement(*(max(whole(row.get(column)), 0) for column in Agreement._fields))
+        for name, row in rows
+        if isinstance(row, dict)
+    }
+
+
+WAIT_S: Final = 0.4
+"""How long a look waits for engines, so that looks come as often as before; what is later is shown by the next one."""
+
+NOT_YET: Final = "an engine has not answered yet"
+
+Held = Callable[[], list[dict[str, Any]]]
+"""Returns the nodes that engines keep free; raises `UserError` if they cannot be asked."""
+Observed = Callable[[], dict[str, Any]]
+"""Returns what `observe_only` found (docs/observe.md); raises `UserError` if the sidecar cannot be asked."""
+
+
+def nobody_tells() -> Any:
+    """Report nothing of engines.
+
+    Raises:
+        UserError: always.
+    """
+    raise UserError("nobody can be asked")
+
+
+class Asked(Generic[_T]):
+    """Asks engines on a thread of its own, one question at a time."""
+
+    def __init__(self, question: Callable[[], _T], nothing: _T) -> None:
+        """Begin.
+
+        Args:
+            question: asks; raises `UserError` if there is no answer
+            nothing: what is returned then
+        """
+        self._question, self._nothing = question, nothing
+        self._asking: Thread | None = None
+        self._found = nothing, ""
+
+    def ask(self, wait_s: float | None = None) -> tuple[_T, str]:
+        """Return the answer, and why there is none; empty if there is."""
+        if self._asking is None:
+            self._asking = Thread(target=self._ask, name="ask", daemon=True)
+            self._asking.start()
+        self._asking.join(WAIT_S if wait_s is None else wait_s)
+        if self._asking.is_alive():
+            return self._nothing, NOT_YET
+        self._asking = None
+        return self._found
+
+    def _ask(self) -> None:
+        try:
+            self._found = self._question(), ""
+        except UserError as error:  # elsewhere than on the ResourceManager's host that is no trouble
+            self._found = self._nothing, printable(str(error))
+        except Exception as error:  # pages say so; whoever looks goes on
+            _log.exception("engines cannot be asked")
+            self._found = self._nothing, printable(f"{type(error).__name__}: {error}")
+
+
 def jobs_of(content: Any) -> tuple[list[Job], int]:
     """Return the applications of the page ``apps``, the oldest first, and how many were left out.
 
@@ -295,8 +376,6 @@ def whole(value: Any) -> int:
     """Return a whole number; 0 replaces anything that is none."""
     return int(number(value))
 
-
-_T = TypeVar("_T")
 
 ENDED_MAX: Final = 500
 """Ended applications that are asked for at a time."""

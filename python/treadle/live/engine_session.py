@@ -19,6 +19,7 @@ from treadle.engine.invented_cluster import small_cluster, small_events
 from treadle.live.door import Close
 from treadle.live.explain_server import held_nodes, open_door, shown
 from treadle.live.handshake import LIMIT_MIN
+from treadle.live.observation_file import open_observation
 from treadle.live.policies import Beside, LivePolicies, without_file_parts
 from treadle.live.policy_memory import state_folder
 from treadle.live.session import Session
@@ -75,11 +76,15 @@ def open_session(config: Path | None, closing: list[Close], engine: str = "", be
     policies = LivePolicies(config, engine=engine, beside=beside)
     settings = policies.start()
     warm_up(without_file_parts(settings))
-    session = policies.session(settings, LIMIT_MIN, time.perf_counter_ns)
+    folder = None if config is None else state_folder(config, engine=engine)
+    # of several engines the hub compares; without a folder there is no door at which the figures could be asked for
+    observation = open_observation(folder, closing) if folder is not None and not engine else None
+    session = policies.session(settings, LIMIT_MIN, time.perf_counter_ns, observation)
     closing.append(policies.close)
     open_door(
-        None if config is None else state_folder(config, engine=engine),
+        folder,
         lambda action: session.look(lambda deciding: shown(deciding, action)),
         lambda: session.look(held_nodes),
+        observation,
     )
     return session

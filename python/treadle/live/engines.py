@@ -19,6 +19,7 @@ from treadle.config.trust import reason_against
 from treadle.config.yaml_nodes import text_of
 from treadle.errors import ConfigError, Problem, UserError, unknown
 from treadle.live.door import NO_QUESTION, Close, Door, ask_door, opened
+from treadle.live.observation_file import open_observation
 from treadle.live.policy_memory import state_folder
 from treadle.sidecar.child import CLOSE_S, LISTENS, ChildProcess, EventSource
 from treadle.sidecar.hub import Hub
@@ -70,7 +71,17 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
         if stages_of and room.acquire(blocking=False):
             asking.submit(ask, engine, application)
 
-    hub = Hub(roster, make, clock_ns=time.monotonic_ns, read_roster=read, beside=plans, on_end=ended)
+    folder = state_folder(config)
+    observation = None if folder is None else open_observation(folder, closing)
+    hub = Hub(
+        roster,
+        make,
+        clock_ns=time.monotonic_ns,
+        read_roster=read,
+        beside=plans,
+        on_end=ended,
+        observation=observation,
+    )
 
     def close(_: str) -> None:
         ending = list(children)
@@ -81,7 +92,7 @@ def open_hub(config: Path, roster: Sequence[RosterEngine], closing: list[Close])
             child.join(until_s - time.monotonic())
 
     closing.append(close)
-    opened(state_folder(config), lambda path: HubDoor(path, config, hub))
+    opened(folder, lambda path: HubDoor(path, config, hub))
     return hub
 
 
@@ -114,6 +125,8 @@ class HubDoor(Door):
             roster = self._hub.roster_json()
             if asked.get("engines") is True:
                 return json.dumps(roster).encode()
+            if asked.get("observation") is True:
+                return json.dumps(self._hub.observation.shown()).encode()
             if asked.get("held") is True:
                 found = [_answer(name, self._of(name, asked)) for name in roster["engines"]]
                 errors = [each for each in found if "error" in each]

@@ -35,6 +35,7 @@ from treadle.explain.situation import Situation
 from treadle.live.door import NO_QUESTION, Door, opened
 from treadle.log_lines import log_to_stderr
 from treadle.process_limits import LISTENER, give_way
+from treadle.sidecar.observation import Observation
 from treadle.yarn.codes import several
 
 _log = logging.getLogger(__name__)
@@ -425,18 +426,19 @@ ONE_ENGINE: Final = "there is one engine, which has no name; leave --engine out"
 
 
 class ExplainDoor(Door):
-    """Says why applications wait, and which nodes are held for whom."""
+    """Says why applications wait, which nodes are held for whom, and what `observe_only` found."""
 
-    def __init__(self, path: Path, look: Look, held: Held) -> None:
+    def __init__(self, path: Path, look: Look, held: Held, observation: Observation | None = None) -> None:
         """Open the socket, as `Door` does.
 
         Args:
             path: where
             look: shows the engine's situation
             held: returns which nodes are held for whom
+            observation: has what `observe_only` found; None: another process has it
         """
         super().__init__(path)
-        self._held, self._process = held, ExplainProcess(look)
+        self._held, self._observation, self._process = held, observation, ExplainProcess(look)
 
     def prepare(self) -> None:
         """Start the process that explains."""
@@ -452,6 +454,8 @@ class ExplainDoor(Door):
             asked = json.loads(line)
             if asked.get("engine"):
                 return json.dumps({"error": ONE_ENGINE}).encode()
+            if asked.get("observation") is True and self._observation is not None:
+                return json.dumps(self._observation.shown()).encode()
             question = None if asked.get("held") is True else _question_in(asked)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return NO_QUESTION
@@ -488,9 +492,11 @@ def held_nodes(engine: Engine) -> list[dict[str, Any]]:
     return found
 
 
-def open_door(folder: Path | None, look: Look, held: Held = list) -> ExplainDoor | None:
+def open_door(
+    folder: Path | None, look: Look, held: Held = list, observation: Observation | None = None
+) -> ExplainDoor | None:
     """Open an engine's door in its state folder."""
-    return opened(folder, lambda path: ExplainDoor(path, look, held))
+    return opened(folder, lambda path: ExplainDoor(path, look, held, observation))
 
 
 def main() -> None:

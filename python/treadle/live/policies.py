@@ -34,6 +34,7 @@ from treadle.live.session import PolicyKeeper, Session
 from treadle.policy.user_parts import PartFailure
 from treadle.policy.watchdog import Watchdog
 from treadle.sidecar.child import EventSource
+from treadle.sidecar.observation import Observation
 from treadle.wire.frames import Frame
 
 
@@ -199,7 +200,13 @@ class LivePolicies(PolicyKeeper):
         self._follow(settings)
         return Engine(settings, self._good, self._watch, tries_again=True)
 
-    def session(self, settings: Settings, reply_max_bytes: int, clock_ns: Callable[[], int]) -> Session:
+    def session(
+        self,
+        settings: Settings,
+        reply_max_bytes: int,
+        clock_ns: Callable[[], int],
+        observation: Observation | None = None,
+    ) -> Session:
         """Return a session that starts with settings and reads the file again, beside the decisions."""
         recorder = ProfileRecorder()
         recorder.follow(settings)
@@ -228,6 +235,7 @@ class LivePolicies(PolicyKeeper):
             observer=recorder,
             event_sources=sources,
             recorder=ticks,
+            observation=observation,
         )
         session.say(self.refusal)
         return session

@@ -21,10 +21,12 @@ from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.errors import ConfigError
 from treadle.events import Applications, ApplicationState, AttemptKeys, Event, PolicySwitch, Requests
+from treadle.model.cluster import Cluster
 from treadle.policy.user_parts import PartFailure
 from treadle.proposals import NOTHING_HELD, Proposals
 from treadle.sidecar.child import EventSource
 from treadle.sidecar.merge import REPORT_INTERVAL_MS
+from treadle.sidecar.observation import Application, Observation
 from treadle.wire.answer import Answer, Status, encode_answer, rows_within
 from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_header, without_keys
 from treadle.wire.schema import TooManyError, VersionError, WireError
@@ -218,6 +220,35 @@ def _without_moved(frame: Frame) -> Frame:
     )
 
 
+class _Model:
+    """What an engine's model knows of indices."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @classmethod
+    def of(cls, engine: Engine) -> _Model | None:
+        """Return it of an engine; None before its first snapshot."""
+        inside = engine.inside()
+        return None if inside is None else cls(inside[0])
+
+    def application_at(self, index: int) -> Application | None:
+        """Return an application; None if it is not known."""
+        cluster, texts = self._cluster, self._cluster.names.texts
+        if not 0 <= index < cluster.apps.size:
+            return None
+        row = cluster.apps.at[index]
+        queue = int(row["queue"])
+        path = texts[int(cluster.queues.at["path"][queue])] if 0 <= queue < cluster.queues.size else ""
+        id_ = int(row["cluster_timestamp"]) << 32 | int(row["id"])
+        return Application(id_, int(row["attempt"]), path, texts[int(row["type"])])
+
+    def priority_of(self, application: int, key: int) -> int | None:
+        """Return the priority of a request key; None if it is not known."""
+        row = self._cluster.requests.index.find(application, key)
+        return None if row < 0 else int(self._cluster.requests.at["priority"][row])
+
+
 class EngineFailedError(Exception):
     """The engine failed `FAILURES_MAX` times in a row."""
 
@@ -241,6 +272,7 @@ class Session:
         observer: FrameObserver | None = None,
         event_sources: Sequence[EventSource] = (),
         recorder: TickRecorder | None = None,
+        observation: Observation | None = None,
     ) -> None:
         """Make the engine.
 
@@ -255,6 +287,7 @@ class Session:
             observer: who is shown the frames, after each has been answered
             event_sources: who know more than the frames say; of a request key counts what the last one says
             recorder: gets all input and output
+            observation: compares the answers with what the CapacityScheduler does
 
         Raises:
             ConfigError: there are no settings to start with.
@@ -269,6 +302,7 @@ class Session:
         self._observer = observer or FrameObserver()
         self._event_sources = tuple(event_sources)
         self._recorder = recorder or TickRecorder()
+        self._observation = observation
         self._reading: Future[Settings] | None = None
         self._failure: PartFailure | None = None
         self._running: Settings | None = None
@@ -359,6 +393,8 @@ class Session:
         status = "" if header is not None and header.more and not self._lost else self._status.changed()
         answer = encode_answer(Answer(epoch, sequence, micros, self._lost, proposals, status, held=self._held))
         self._recorder.end(answer, micros, self._known, self._warned, self._engine)
+        if self._observation is not None and header is not None and (known := _Model.of(self._engine)):
+            self._observation.answered(header, micros, proposals, known)
         return answer
 
     def _follow(self, header: FrameHeader) -> None:
@@ -397,6 +433,8 @@ class Session:
             if self._engine.attempts is not None:
                 self._waits.take(frame)
             self._collect(frame)
+            if self._observation is not None and (known := _Model.of(self._engine)):
+                self._observation.take(frame, known)
             self._lost = self._refusing = False
             self._status.frame_error = ""
             if header.more:
@@ -435,7 +473,8 @@ class Session:
 
     def _note_warnings(self) -> None:
         known = (warning for source in self._event_sources for warning in source.warnings())
-        self._warned = (*self._observer.warnings(), *known, *self._recorder.warnings())
+        observed = () if self._observation is None else self._observation.warnings()
+        self._warned = (*self._observer.warnings(), *known, *self._recorder.warnings(), *observed)
         self._status.warnings = (*self._missing, *self._engine.starved(), *self._engine.warnings(), *self._warned)
 
     def _hear(self) -> None:

@@ -21,6 +21,7 @@ from treadle.proposals import NOTHING_HELD, Held, Proposals
 from treadle.sidecar.child import ChildProcess, EventSource, Work
 from treadle.sidecar.merge import REPORT_INTERVAL_MS, Bidder, Merge, Offer, Report, check_answer, merge_into
 from treadle.sidecar.mirror import Feed, Mirror
+from treadle.sidecar.observation import Observation
 from treadle.sidecar.roster import NEVER, Asking, Move, Roster
 from treadle.wire.answer import Answer, Status, decode_answer, encode_answer, rows_within
 from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader, read_frame_header
@@ -87,6 +88,7 @@ class Hub:
         read_roster: Callable[[], Future[Sequence[RosterEngine]]],
         beside: EventSource | None = None,
         on_end: Callable[[str, str], None] = lambda engine, application: None,
+        observation: Observation | None = None,
     ) -> None:
         """Start the engines.
 
@@ -97,10 +99,13 @@ class Hub:
             read_roster: has it read again, whenever the frames' configuration number changes
             beside: who knows more than the frames
             on_end: is called when an application has ended: who served it, and YARN's id; must not wait
+            observation: compares the answers with what the CapacityScheduler does
         """
         self._lock, self._changed = RLock(), Condition()
         self._make_child, self._clock_ns, self._read_roster = make_child, clock_ns, read_roster
         self._beside, self._on_end = beside or EventSource(), on_end
+        self.observation = observation or Observation()
+        """Of all engines together."""
         self._decoder, self._mirror = FrameDecoder(), Mirror()
         self._merge = Merge(self._mirror)
         self._roster = Roster(())
@@ -144,6 +149,7 @@ class Hub:
                 if header.more:
                     return encode_answer(answer._replace(resend=False))
                 answer = self._answer(header, reply_max_bytes)
+                self.observation.answered(header, (self._clock_ns() - began_ns) // 1000, answer.proposals, self._mirror)
                 self._status.frame_error, self._failures = "", 0
             except WireError as error:
                 self._lost = True
@@ -225,6 +231,7 @@ class Hub:
                     self._merge.fates(event, self._frames)
         for found in self._beside.collect(frame):
             self._divide(found)
+        self.observation.take(frame, self._mirror)
 
     def _take_applications(self, event: Applications) -> None:
         columns = (event.application, event.cluster_timestamp, event.id, event.state)
@@ -492,7 +499,7 @@ class Hub:
         self._given_up = {index: text for index, text in self._given_up.items() if index in self._key}
         status.diagnostics = (*self._given_up.items(), *status.diagnostics)
         status.learned = "; ".join(filter(None, (status.learned, self._beside.summary())))
-        status.warnings = (*self._beside.warnings(), *status.warnings)
+        status.warnings = (*self._beside.warnings(), *self.observation.warnings(), *status.warnings)
         if now_ms >= self._report_ms:
             self._report_ms = now_ms + REPORT_INTERVAL_MS
             status.engines = {"engines": self._figures(now_ms)}

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from treadle import events
 from treadle.events import I64, U8, ApplicationState, ContainerEvent, Event, NodeState, Replaces, array_fields
+from treadle.sidecar.observation import Application
 
 Bools = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.integer]
@@ -56,6 +57,10 @@ class Rows:
     def __len__(self) -> int:
         """Return the number of places, more than there are rows."""
         return len(self.version)
+
+    def place(self, *key: int) -> int | None:
+        """Return the place of a row, by a key in the dictionary, live or not; None if there is none."""
+        return self._places.get(key)
 
     def find(self, *key: int) -> int | None:
         """Return the place of a live row, by a key in the dictionary; None if there is none."""
@@ -340,6 +345,22 @@ class Mirror:
             table.kill(at[(last == _COMPLETED) | ~self.applications.live[steps.application]], self.version)
 
     # What the hub reads beside the tables
+
+    def application_at(self, index: int) -> Application | None:
+        """Return an application; None if it is not known."""
+        if not 0 <= index < len(self.applications):
+            return None
+        columns = self.applications.columns
+        names = ("cluster_timestamp", "id", "attempt", "queue", "type_name")
+        timestamp, number, attempt, queue, type_ = (int(columns[name][index]) for name in names)
+        found = np.flatnonzero(_NONE if self.queues is None else self.queues.queue == queue)
+        path = self.texts[int(self.queues.path_name[found[0]])] if self.queues is not None and len(found) else ""
+        return Application(timestamp << 32 | number, attempt, path, self.texts[type_])
+
+    def priority_of(self, application: int, key: int) -> int | None:
+        """Return the priority of a request key, also of one that is asked for no more; None if it is not known."""
+        at = self.requests.place(application, key)
+        return None if at is None else int(self.requests.columns["priority"][at])
 
     def queue_paths(self) -> dict[int, str]:
         """Return the whole path of each queue."""

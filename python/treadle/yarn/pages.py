@@ -302,7 +302,7 @@ def held_in(rm: str, bean: Mapping[str, Any], attribute: str) -> dict[str, Any]:
     Args:
         rm: the ResourceManager's address
         bean: the bean's attributes
-        attribute: ``Status``, all numbers and texts; ``Placements``; or ``Observation``
+        attribute: ``Status``, all numbers and texts; or ``Placements``
 
     Raises:
         UserError: there is none.

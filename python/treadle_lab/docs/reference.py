@@ -30,7 +30,7 @@ from treadle.config.parts import DEFAULTS, PARTS, QUESTIONS, Kind, Parameters
 from treadle.config.settings import IGNORE_PRIORITY, IGNORES_PRIORITY, SECTIONS, Entry, Retry, Select
 from treadle.dashboard.collector import View, exposition
 from treadle.dashboard.history import Condition
-from treadle.dashboard.reading import Decisions, Nodes, Queue
+from treadle.dashboard.reading import Agreement, Decisions, Nodes, Queue
 from treadle.events import Fate
 from treadle.explain.obstacles import REASONS, WORDS, Cause, Verdict, Why
 from treadle.policy.catalogue import register_parts
@@ -151,7 +151,6 @@ The ResourceManager has more: attributes of JMX beans, and Hadoop's metrics2 for
 | the bean `Treadle`: state, decisions, traffic, trouble | [watch.md](../watch.md#watch-it) |
 | `Engines` in its attribute `Status`, of several engines | [several engines](../run-several-engines.md#watch-it) |
 | `Rejected<Reason>`, a counter for each reason | [reasons.md](reasons.md#fates-of-proposals) |
-| records `TreadleAgreement` of mode `observe_only` | [observe.md](../observe.md) |
 """
 
 
@@ -196,6 +195,7 @@ def _example() -> View:
         decisions=Decisions("", {}, {}, {"NODE_FULL": 0}, engines),
         nodes=Nodes(name=["node1"], state=["RUNNING"]),
         queues=[queue],
+        observed={"": Agreement(0, 0, 0), "root": Agreement(0, 0, 0)},
         conditions=(Condition("wrong", "warning", "", 1.0),),
     )
 

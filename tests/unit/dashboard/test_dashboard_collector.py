@@ -17,11 +17,11 @@ from tests.support.optional import present
 from tests.support.pages import served
 from tests.support.waiting import eventually
 
-from treadle.dashboard import collector as held_nodes
 from treadle.dashboard import collector as module
-from treadle.dashboard.collector import NOT_YET, Board, Collector, HeldNodes
+from treadle.dashboard import reading
+from treadle.dashboard.collector import Board, Collector
 from treadle.dashboard.history import History
-from treadle.dashboard.reading import Reader
+from treadle.dashboard.reading import NOT_YET, Agreement, Asked, HeldNode, Reader, agreements_of, held_of
 from treadle.errors import UserError
 
 START_S = 1_700_000_000.0
@@ -270,7 +270,7 @@ def test_a_history_that_fails_is_shown_and_the_rest_goes_on(looking: Looking) ->
 def test_nodes_that_are_kept_free_are_shown_with_for_whom_or_why_nobody_knows(
     looking: Looking, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held_nodes, "WAIT_S", 60.0)
+    monkeypatch.setattr(reading, "WAIT_S", 60.0)
     overview = looking.look()
     assert looking.read("nodes")["held_for"] == ["", ""]
     assert looking.read("nodes")["held_error"] == "nobody can be asked"
@@ -280,10 +280,36 @@ def test_nodes_that_are_kept_free_are_shown_with_for_whom_or_why_nobody_knows(
         found = {"node": "n2", "application": "application_1_0001", "left_ms": 5}
         return ["rubbish", {"node": None, "left_ms": "x"}, found]
 
-    monkeypatch.setattr(looking.collector, "_held", HeldNodes(held))
+    monkeypatch.setattr(looking.collector, "_held", Asked[list[HeldNode]](lambda: held_of(held()), []))
     looking.look()
     assert looking.read("nodes")["held_for"] == ["", "application_1_0001"]
     assert looking.read("nodes")["held_error"] == ""
+
+
+def test_what_observe_only_found_is_a_metric_in_that_mode_alone(
+    looking: Looking, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "WAIT_S", 60.0)
+    tally = {"same_node": 3, "other_node": "x", "stock_only": 2, "later": 1}
+    found = {"total": tally, "by_queue": {"root.a": tally, "root.b": "rubbish"}}
+    asked = Asked[dict[str, Agreement]](lambda: agreements_of(found), {})
+    monkeypatch.setattr(looking.collector, "_observed", asked)
+
+    def shown() -> list[str]:
+        looking.look()
+        names = ("treadle_observed_placements_total{", "treadle_queue_observed_placements_total{")
+        return [line for line in looking.board.metrics.decode().splitlines() if line.startswith(names)]
+
+    assert shown() == []
+    cluster.beans["Treadle"] = {**TREADLE, "Mode": "observe_only"}
+    assert shown() == [
+        'treadle_observed_placements_total{proposed="same_node"} 3.0',
+        'treadle_observed_placements_total{proposed="other_node"} 0.0',
+        'treadle_observed_placements_total{proposed="stock_only"} 2.0',
+        'treadle_queue_observed_placements_total{proposed="same_node",queue="root.a"} 3.0',
+        'treadle_queue_observed_placements_total{proposed="other_node",queue="root.a"} 0.0',
+        'treadle_queue_observed_placements_total{proposed="stock_only",queue="root.a"} 2.0',
+    ]
 
 
 def test_hostile_names_stay_names(looking: Looking, cluster: FakeCluster) -> None:
@@ -369,7 +395,7 @@ def test_an_engine_that_hangs_keeps_nobody_from_looking(looking: Looking, monkey
         goes_on.wait(60)
         return [{"node": "n2", "application": "application_1_0001", "left_ms": 5}]
 
-    asked = HeldNodes(held)
+    asked = Asked[list[HeldNode]](lambda: held_of(held()), [])
     monkeypatch.setattr(looking.collector, "_held", asked)
     try:
         looking.look()
@@ -378,7 +404,7 @@ def test_an_engine_that_hangs_keeps_nobody_from_looking(looking: Looking, monkey
     finally:
         goes_on.set()
     assert asked.ask(60.0)[1] == ""
-    monkeypatch.setattr(held_nodes, "WAIT_S", 60.0)
+    monkeypatch.setattr(reading, "WAIT_S", 60.0)
     looking.look()
     assert looking.read("nodes")["held_for"] == ["", "application_1_0001"]
 

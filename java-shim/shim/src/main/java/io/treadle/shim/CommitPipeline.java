@@ -11,7 +11,6 @@ import io.treadle.shim.commit.ContainerUpdates;
 import io.treadle.shim.commit.FeatureRules;
 import io.treadle.shim.commit.Headroom;
 import io.treadle.shim.commit.LeafLimits;
-import io.treadle.shim.commit.Observer;
 import io.treadle.shim.commit.Reservations;
 import io.treadle.shim.commit.StarvationGuard;
 import io.treadle.shim.link.AnswerHandler;
@@ -27,7 +26,7 @@ import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 
 /**
- * Handles the engine's answers: commits or the findings of {@code observe_only}, the guard against starvation, and
+ * Handles the engine's answers: commits, or in {@code observe_only} only judges, the guard against starvation, and
  * reports of the outcome; and between two answers what YARN does beside placing: container updates, reservations,
  * limits of leaves and the rules for features. Runs on the engine's link thread, except where a method says otherwise.
  */
@@ -41,7 +40,6 @@ final class CommitPipeline implements AnswerHandler {
   private final ShimMetrics metrics;
   private final Committer committer;
   private final StarvationGuard guard;
-  private final Observer observer;
   private final ContainerUpdates updates;
   private final Reservations reservations;
   private final LeafLimits limits;
@@ -74,7 +72,6 @@ final class CommitPipeline implements AnswerHandler {
     }, asks, view);
     this.guard = new StarvationGuard(port, settings, view, committer,
         () -> metrics.add(ShimMetrics.Counter.PLACED_FOR_NEGLECTED, 1));
-    this.observer = new Observer(port, Observer.DEFAULT_WINDOW_MS, Time::monotonicNow);
     this.updates = new ContainerUpdates(port, settings, view);
     this.reservations = new Reservations(port);
     this.limits = new LeafLimits(port);
@@ -85,11 +82,6 @@ final class CommitPipeline implements AnswerHandler {
   /** Who bounds how long a request waits beside idle room. */
   StarvationGuard guard() {
     return guard;
-  }
-
-  /** What {@code observe_only} found. */
-  Observer observer() {
-    return observer;
   }
 
   /** An answer to an AM with the headroom that it really has. The AM's thread. */
@@ -193,9 +185,7 @@ final class CommitPipeline implements AnswerHandler {
   @Override
   public void observe(ProposalFrame answer, Directory directory, int limit) {
     updates.release();
-    CommitResult result = committer.judge(answer, directory, limit);
-    observer.judged(answer, result, directory);
-    report(answer, result, directory);
+    report(answer, committer.judge(answer, directory, limit), directory);
   }
 
   private void report(ProposalFrame answer, CommitResult result, Directory directory) {

@@ -109,7 +109,7 @@ public class Shim {
     started = true;
     LOG.info("Treadle's mode is {}", config.mode.text());
     try {
-      metrics.start(pipeline.observer()::json, pipeline.observer());
+      metrics.start();
     } finally {
       // an engine without metrics can still schedule
       updateLink();
@@ -296,15 +296,6 @@ public class Shim {
       if (placed.getSchedulerRequestKey().getContainerToUpdate() == null) {
         metrics.placed(placed.getSchedulerApplicationAttempt().getApplicationId(), byTreadle);
       }
-      if (!byTreadle && stockSchedules()) {
-        pipeline.observer().placed(placed.getSchedulerApplicationAttempt(), placed.getSchedulerRequestKey(),
-            placed.getSchedulerNode().getNodeID());
-      }
     }
-  }
-
-  /** Whether the stock scheduler's placements are what an engine's proposals are compared with. */
-  private boolean stockSchedules() {
-    return config.mode == Mode.OBSERVE_ONLY || !pipeline.mayEnforce() || pipeline.starving();
   }
 }

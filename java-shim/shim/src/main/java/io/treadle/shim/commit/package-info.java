@@ -3,10 +3,9 @@
  * Handles proposals: checks, commits, the reasons of refusals; and what the shim places or computes by itself
  * while an engine schedules (container updates, reservations, limits of leaves, headroom).
  *
- * <p>The link thread's, but for {@code Headroom.correct} and {@code ContainerUpdates.mark} (threads of AMs) and
- * {@code Observer.placed} (native commits), which do not take the scheduler's lock. A batch of commits holds
- * its write lock; judging proposals ({@code observe_only}, transactions) and searching for asks hold its read lock, for
- * a batch or a few hundred steps at a time.
+ * <p>The link thread's, but for {@code Headroom.correct} and {@code ContainerUpdates.mark} (threads of AMs), which do
+ * not take the scheduler's lock. A batch of commits holds its write lock; judging proposals ({@code observe_only},
+ * transactions) and searching for asks hold its read lock, for a batch or a few hundred steps at a time.
  *
  * <p>Locks are taken in one order: {@code AskLocks.of} an attempt, the scheduler's, those of leaves and other queues,
  * those of applications. A thread that has a later one takes no earlier one; {@code LockOrderInRmTest} watches that.

@@ -101,8 +101,6 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
   private final Map<Text, String> texts = new ConcurrentHashMap<>();
   private final Map<String, Supplier<String>> textsByName = new LinkedHashMap<>();
   private final Troubles troubles = new Troubles(System::currentTimeMillis);
-  private Supplier<String> observation;
-  private MetricsSource more;
   private ObjectName bean;
 
   /**
@@ -144,20 +142,13 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
     return counter;
   }
 
-  /**
-   * Shows them, in place of another scheduler's in this JVM.
-   *
-   * @param observed what {@code observe_only} found, a JSON object
-   * @param moreRecords further records for metrics2: the same as numbers
-   */
-  public void start(Supplier<String> observed, MetricsSource moreRecords) {
+  /** Shows them, in place of another scheduler's in this JVM. */
+  public void start() {
     synchronized (ShimMetrics.class) {
       if (shown != null) {
         shown.hide();
       }
       shown = this;
-      observation = observed;
-      more = moreRecords;
       DefaultMetricsSystem.instance().register(SOURCE, "Decisions made outside of the ResourceManager", this);
       bean = MBeans.register("ResourceManager", RECORD, this);
     }
@@ -184,11 +175,6 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
     return placements.json();
   }
 
-  @Override
-  public String getObservation() {
-    return observation.get();
-  }
-
   /** What only grows as counters, all other numbers as gauges. */
   @Override
   public void getMetrics(MetricsCollector collector, boolean all) {
@@ -199,11 +185,10 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
         record.addGauge(Interns.info(name, name), value.getAsLong());
       }
     });
-    more.getMetrics(collector, all);
   }
 
   /** {@code NODE_FULL} as {@code NodeFull}. */
-  public static String camelCase(Enum<?> constant) {
+  private static String camelCase(Enum<?> constant) {
     return CaseFormat.UPPER_UNDERSCORE.to(CaseFormat.UPPER_CAMEL, constant.name());
   }
 

@@ -10,7 +10,4 @@ public interface TreadleMXBean {
 
   /** How many containers of the latest applications Treadle placed, and how many anyone else, as a JSON object. */
   String getPlacements();
-
-  /** What {@code observe_only} found, as a JSON object (docs/observe.md). */
-  String getObservation();
 }

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test;
 class FateExamplesTest {
   private static final Class<?>[] TESTS = {
       FatesTest.class, LimitsTest.class, LabelsTest.class, FeaturesTest.class, SchedulingRequestsTest.class,
-      ObserverTest.class
+      JudgingTest.class
   };
 
   @Test

@@ -2,16 +2,12 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertNull;
 
 import io.treadle.shim.Await;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.ScriptedEngine;
 import io.treadle.shim.link.ScriptedEngine.Frame;
 import java.util.Collections;
-import org.apache.hadoop.metrics2.MetricsSource;
-import org.apache.hadoop.metrics2.impl.MetricsCollectorImpl;
-import org.apache.hadoop.metrics2.lib.DefaultMetricsSystem;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.ContainerState;
@@ -123,24 +119,5 @@ class FeaturesInRmTest {
     rm.drainEvents();
     Await.until("what has ended is free for the AM",
         () -> am.schedule().getAvailableResources().getMemorySize() == 2 * 1024);
-  }
-
-  @Test
-  void whatStockDoesIsComparedWhileObservingAndShown() throws Exception {
-    ScriptedEngine.script(ScriptedEngine::proposeAll);
-    turnTo("observe_only");
-    am.allocate("*", 1024, 3, Collections.emptyList());
-    TestRms.heartbeatUntil(node, "the stock scheduler has placed all", () -> TestRms.containers(rm, node) == 4);
-    MetricsSource source = DefaultMetricsSystem.instance().getSource("TreadleMetrics");
-    // the comparison is made beside the scheduler, a moment later
-    Await.until("all placements of the stock scheduler are compared", () -> {
-      MetricsCollectorImpl collector = new MetricsCollectorImpl();
-      source.getMetrics(collector, true);
-      String records = collector.getRecords().toString();
-      return records.contains("TreadleAgreement")
-          && records.matches("(?s).*name=StockPlacements[^}]*}, value=3.*");
-    });
-    rm.stop();
-    assertNull(DefaultMetricsSystem.instance().getSource("TreadleMetrics"));
   }
 }

@@ -1,0 +1,108 @@
+"""Figures of `observe_only` in a file, so that they outlive a sidecar.
+
+The file is written beside the decisions, whole, and read as a claim. A loss is said with the figures.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from pathlib import Path
+from threading import Event, Thread
+from typing import Final
+
+from pydantic import ValidationError
+
+from treadle.config.trust import trusted_owners
+from treadle.files import write_whole
+from treadle.live.door import Close
+from treadle.sidecar.agreement import Figures
+from treadle.sidecar.observation import Observation
+
+_log = logging.getLogger(__name__)
+
+FILE: Final = "observation.json"
+BYTES_MAX: Final = 8 << 20
+"""More than the longest names of all queues and types take."""
+SAVE_EVERY_S: Final = 10.0
+"""A sidecar that is killed loses what was counted since the file was written last; that is an interruption."""
+
+
+def open_observation(folder: Path, closing: list[Close]) -> Observation:
+    """Return what a sidecar goes on with that has this state folder, and keep it there until the process ends.
+
+    Args:
+        folder: where the file is
+        closing: gets what is to be called before the process ends
+    """
+    keeper = ObservationFile(folder / FILE)
+    closing.append(keeper.close)
+    Thread(target=keeper.keep, name="observation", daemon=True).start()
+    return keeper.observation
+
+
+class ObservationFile:
+    """An observation, and the file that keeps its figures."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the file, if it is there."""
+        self._path = path
+        self.observation = Observation(_read(path))
+        self._saved = ""
+        self._closed = Event()
+
+    def keep(self) -> None:
+        """Save the figures every now and then, until `close`."""
+        while not self._closed.wait(SAVE_EVERY_S):
+            self.save()
+
+    def close(self, why: str) -> None:
+        """Save the figures for the last time."""
+        self._closed.set()
+        self.save()
+
+    def save(self) -> None:
+        """Write the figures, if they have changed."""
+        content = self.observation.document()
+        if content == self._saved:
+            return
+        try:
+            self._path.parent.mkdir(mode=0o700, exist_ok=True)
+            write_whole(self._path, content)
+            self._saved, self.observation.unsaved = content, ""
+        except OSError as error:
+            said = f"what observe_only finds will not outlive the sidecar: {self._path}: {error.strerror}"
+            if said != self.observation.unsaved:
+                _log.warning("%s", said)
+            self.observation.unsaved = said
+
+
+def _read(path: Path) -> Figures:
+    """Return the figures in a file; new ones if it is not there, or not to be used, which they then say."""
+    try:
+        with open(path, "rb", opener=_open) as file:
+            found = os.fstat(file.fileno())
+            if found.st_uid not in trusted_owners() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return _lost(path, "others may have written it")
+            content = file.read(BYTES_MAX + 1) if stat.S_ISREG(found.st_mode) else b""
+        if len(content) > BYTES_MAX:
+            return _lost(path, f"longer than {BYTES_MAX} bytes")
+        return Figures.model_validate_json(content)
+    except FileNotFoundError:
+        return Figures()
+    except OSError as error:
+        return _lost(path, str(error.strerror))
+    except ValidationError as error:
+        return _lost(path, f"damaged: {error.errors()[0]['msg']}")
+
+
+def _open(path: str, flags: int) -> int:
+    # a pipe in the file's place is not waited for, and no link is followed
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _lost(path: Path, why: str) -> Figures:
+    said = f"earlier figures are lost: {path}: {why}"
+    _log.warning("%s", said)
+    return Figures(lost=said[:1000])

@@ -1,0 +1,325 @@
+"""What `observe_only` finds: containers that the CapacityScheduler placed, compared with those that were proposed.
+
+docs/observe.md says how. All times are the ResourceManager's, milliseconds since 1970, as frames have them: nothing
+here reads a clock or a file. All that is kept is bounded; what is given up for that is counted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from treadle.errors import printable
+from treadle.events import ContainerEvent, Containers, Fate, Fates
+from treadle.proposals import Proposals
+from treadle.sidecar.agreement import WINDOW_MS, Figures, Open, Tally
+from treadle.wire.frames import Frame, FrameHeader
+
+_log = logging.getLogger(__name__)
+
+OPEN_MAX: Final = 20_000
+"""Applications and priorities that are compared at a time."""
+PRIORITIES_MAX: Final = 1000
+"""Of one application."""
+COUNTED_MAX: Final = 1 << 14
+"""Containers that are known to be counted, in case that they are sent again."""
+ANSWERS_MAX: Final = 16
+"""Answers whose fates have not come."""
+
+_FOREVER_MS: Final = 1 << 62
+_ATTEMPT_SHIFT: Final = 56
+"""From this bit on the number of a container has its attempt, if a later one keeps it."""
+
+
+class Application(NamedTuple):
+    """An application, whatever its index is now."""
+
+    id: int
+    """The cluster's time stamp and its number."""
+    attempt: int
+    queue: str
+    type: str
+
+
+class Known(Protocol):
+    """The cluster after the latest frame: what indices mean."""
+
+    def application_at(self, index: int) -> Application | None:
+        """Return an application; None if it is not known."""
+
+    def priority_of(self, application: int, key: int) -> int | None:
+        """Return the priority of a request key; None if it is not known."""
+
+
+class _Subject(NamedTuple):
+    """What a proposal and a placement belong together by, and where they are counted."""
+
+    application: Application
+    priority: int
+
+
+@dataclass(slots=True)
+class _Answer:
+    """An answer, and what the ResourceManager said of it so far: positions and fates."""
+
+    at_ms: int
+    rows: list[tuple[_Subject, int] | None]
+    """Whom each proposal is for, and on which node; None if that is not known."""
+    fates: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Observation:
+    """Compares frames with the answers to earlier ones. For one thread that decides, and any that read.
+
+    A comparison that fails stops, and says so: decisions go on.
+    """
+
+    def __init__(self, figures: Figures | None = None) -> None:
+        """Go on with figures; without any at 0."""
+        self._lock = Lock()
+        self._figures = figures or Figures()
+        self._open: dict[int, dict[int, Open]] = {}
+        """By application and priority; the oldest first."""
+        self._opened = 0
+        self._answers: dict[int, _Answer] = {}
+        """By the frame that was answered."""
+        self._placements: list[tuple[int, _Subject, int]] = []
+        """Time, whose, and node; of a frame whose parts have not all come."""
+        self._counted: dict[tuple[int, int, int], None] = {}
+        """Application, attempt and number of containers that were counted, the oldest first."""
+        self._floor_ms = 0
+        """Containers that were created until then count no more."""
+        self._in_snapshot = False
+        self._expired_ms = 0
+        self.unsaved = ""
+        """Why the figures cannot be kept; empty if they can."""
+        self._stopped = ""
+
+    def answered(self, header: FrameHeader, decide_us: int, proposals: Proposals, known: Known) -> None:
+        """Take the answer to a frame.
+
+        Args:
+            header: of the frame
+            decide_us: how long it took
+            proposals: in the order of the answer
+            known: what their indices mean
+        """
+        if header.observe and len(proposals):
+            at_ms = header.rm_time_ms + decide_us // 1000
+            self._safely(lambda: self._await(header.sequence, _Answer(at_ms, _rows(proposals, known))))
+
+    def take(self, frame: Frame, known: Known) -> None:
+        """Take a frame, which ``known`` has taken before."""
+        self._safely(lambda: self._take(frame, known))
+
+    def shown(self) -> dict[str, Any]:
+        """Return what is found so far, for JSON; docs/observe.md has the fields."""
+        with self._lock:
+            waiting: dict[int, int] = {}
+            for each in self._every():
+                for tally in each.tallies:
+                    waiting[id(tally)] = waiting.get(id(tally), 0) + len(each.proposed)
+
+            def plain(tally: Tally) -> dict[str, int]:
+                return {**tally.model_dump(), "waiting": waiting.get(id(tally), 0)}
+
+            figures = self._figures
+            return {
+                "since_ms": figures.since_ms,
+                "window_ms": WINDOW_MS,
+                "stock_placements": figures.stock_placements,
+                "forgotten": figures.forgotten,
+                "interruptions": figures.interruptions,
+                "interrupted_ms": figures.interrupted_ms,
+                "would_reject": dict(figures.would_reject),
+                "warnings": [text for text in (figures.lost, *self.warnings()) if text],
+                "total": plain(figures.total),
+                "by_queue": {name: plain(tally) for name, tally in sorted(figures.by_queue.items())},
+                "by_framework": {name: plain(tally) for name, tally in sorted(figures.by_framework.items())},
+            }
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what is wrong now."""
+        return tuple(filter(None, (self.unsaved, self._stopped)))
+
+    def document(self) -> str:
+        """Return the figures in JSON; empty if there are none."""
+        with self._lock:
+            return self._figures.model_dump_json() if self._figures.since_ms or self._figures.lost else ""
+
+    def _safely(self, step: Callable[[], None]) -> None:
+        with self._lock:
+            if self._stopped:
+                return
+            try:
+                step()
+            except Exception as error:
+                _log.exception("what observe_only finds is not compared any more")
+                said = printable(f"{type(error).__name__}: {error}")[:200]
+                self._stopped = f"the comparison of observe_only has stopped until the sidecar starts again: {said}"
+
+    def _await(self, sequence: int, answer: _Answer) -> None:
+        self._answers[sequence] = answer
+        if len(self._answers) > ANSWERS_MAX:
+            del self._answers[next(iter(self._answers))]
+
+    def _take(self, frame: Frame, known: Known) -> None:
+        header, now_ms = frame.header, frame.header.rm_time_ms
+        if header.snapshot:
+            self._begin(now_ms, header.observe)
+        self._floor_ms = min(self._floor_ms, now_ms)  # of a clock that was set back
+        for event in frame.events:
+            if isinstance(event, Containers) and header.observe:
+                self._read_containers(event, known)
+            elif isinstance(event, Fates) and self._answers:
+                self._read_fates(event)
+        if header.more:
+            return
+        self._in_snapshot = False
+        if header.observe and not self._figures.since_ms:
+            self._figures.since_ms = now_ms
+        self._compare()
+        self._expire(now_ms)
+        self._figures.seen_ms = now_ms
+
+    def _begin(self, now_ms: int, observe: bool) -> None:
+        """Take a snapshot: indices mean others, containers that live come again, and the last answer gets no fates."""
+        figures = self._figures
+        self._let_go(_FOREVER_MS)
+        missed_ms = now_ms - figures.seen_ms
+        self._floor_ms, self._in_snapshot = now_ms, True
+        self._answers.clear()
+        if 0 <= missed_ms <= WINDOW_MS:
+            self._floor_ms = figures.seen_ms
+        elif figures.since_ms and observe:
+            figures.interruptions += 1
+            figures.interrupted_ms += max(missed_ms, 0)
+
+    def _read_containers(self, event: Containers, known: Known) -> None:
+        new = event.event != ContainerEvent.COMPLETED if self._in_snapshot else event.event == ContainerEvent.ALLOCATED
+        new = new & (event.by_treadle == 0) & (event.node >= 0) & (event.created_ms > self._floor_ms)
+        for at in np.flatnonzero(new).tolist():
+            application = known.application_at(int(event.application[at]))
+            if application is None:  # it ended before its container was reported
+                self._figures.stock_placements += 1
+                self._figures.forgotten += 1
+                continue
+            number = int(event.container[at])
+            attempt, own = number >> _ATTEMPT_SHIFT, number & ((1 << _ATTEMPT_SHIFT) - 1)
+            container = application.id, attempt or application.attempt, own
+            if container in self._counted:
+                continue
+            self._counted[container] = None
+            if len(self._counted) > COUNTED_MAX:
+                del self._counted[next(iter(self._counted))]
+            self._figures.stock_placements += 1
+            subject = _Subject(application, int(event.priority[at]))
+            self._placements.append((int(event.time_ms[at]), subject, int(event.node[at])))
+
+    def _read_fates(self, event: Fates) -> None:
+        for sequence in np.unique(event.sequence).tolist():
+            answer = self._answers.get(sequence)
+            if answer is not None:
+                mine = event.sequence == sequence
+                answer.fates += zip(event.position[mine].tolist(), event.fate[mine].tolist(), strict=True)
+
+    def _compare(self) -> None:
+        """Compare in the order in which things happened; answers have the time at which they were given."""
+        placements = deque(sorted(self._placements, key=lambda placement: placement[0]))
+        self._placements = []
+        late: list[tuple[_Subject, int, int]] = []
+        for sequence in [sequence for sequence, answer in self._answers.items() if answer.fates]:
+            answer = self._answers.pop(sequence)
+            while placements and placements[0][0] < answer.at_ms:
+                self._place(*placements.popleft())
+            late += self._propose(answer)
+        for placement in placements:
+            self._place(*placement)
+        for subject, node, at_ms in late:  # what was placed while the answer was on its way is among them
+            self._open_of(subject).propose_late(node, at_ms)
+
+    def _place(self, at_ms: int, subject: _Subject, node: int) -> None:
+        self._open_of(subject).place(node, at_ms)
+
+    def _propose(self, answer: _Answer) -> list[tuple[_Subject, int, int]]:
+        """Take the proposals of an answer; return those of what is not asked for any more."""
+        nodes: dict[_Subject, dict[int, int]] = {}
+        late = []
+        for position, fate in answer.fates:
+            row = answer.rows[position] if position < len(answer.rows) else None
+            if row is None:
+                continue
+            subject, node = row
+            if fate == Fate.OBSERVED:
+                counts = nodes.setdefault(subject, {})
+                counts[node] = counts.get(node, 0) + 1
+            elif fate in (Fate.NO_PENDING_ASK, Fate.DUPLICATE):
+                late.append((subject, node, answer.at_ms))
+            elif self._open_of(subject).is_new_rejection(fate, answer.at_ms):
+                self._figures.reject(fate)
+        for subject, counts in nodes.items():
+            self._open_of(subject).propose(counts, answer.at_ms)
+        return late
+
+    def _open_of(self, subject: _Subject) -> Open:
+        application, priority = subject
+        mine = self._open.get(application.id, {})
+        if priority in mine:
+            return mine[priority]
+        if len(mine) >= PRIORITIES_MAX:
+            self._forget(application.id)
+        elif self._opened >= OPEN_MAX:
+            self._forget(next(iter(self._open)))
+        made = Open(self._figures.tallies(application.queue, application.type or "YARN"))
+        self._open.setdefault(application.id, {})[priority] = made
+        self._opened += 1
+        return made
+
+    def _forget(self, application: int) -> None:
+        """Give up the oldest of an application's priorities."""
+        mine = self._open[application]
+        forgotten = mine.pop(next(iter(mine)))
+        if not mine:
+            del self._open[application]
+        self._opened -= 1
+        self._figures.forgotten += max(len(forgotten.placed), 1)
+
+    def _expire(self, now_ms: int) -> None:
+        """Let what is old be over. Does little if called often."""
+        if 0 <= now_ms - self._expired_ms < WINDOW_MS // 10:
+            return
+        # a clock that was set back ends all that is compared
+        self._let_go(_FOREVER_MS if now_ms < self._expired_ms else now_ms)
+        self._expired_ms = now_ms
+
+    def _let_go(self, until_ms: int) -> None:
+        for application, mine in list(self._open.items()):
+            for priority in [priority for priority, each in mine.items() if each.expire(until_ms)]:
+                del mine[priority]
+                self._opened -= 1
+            if not mine:
+                del self._open[application]
+
+    def _every(self) -> Iterator[Open]:
+        for mine in self._open.values():
+            yield from mine.values()
+
+
+def _rows(proposals: Proposals, known: Known) -> list[tuple[_Subject, int] | None]:
+    """Return whom each proposal is for, and on which node; None if it is for what is not known."""
+    subjects: dict[tuple[int, int], _Subject | None] = {}
+    rows: list[tuple[_Subject, int] | None] = []
+    columns = (proposals.application.tolist(), proposals.key.tolist(), proposals.node.tolist())
+    for application, key, node in zip(*columns, strict=True):
+        if (application, key) not in subjects:
+            found, priority = known.application_at(application), known.priority_of(application, key)
+            subjects[application, key] = None if found is None or priority is None else _Subject(found, priority)
+        subject = subjects[application, key]
+        rows.append(None if subject is None else (subject, node))
+    return rows
