@@ -28,7 +28,7 @@ from treadle.admin.doctor import CHECKS, chosen_checks
 from treadle.admin.hadoop import Facts
 from treadle.admin.plan import CLASS, CLASS_KEY
 from treadle.cli.main import run
-from treadle.compiled import functions
+from treadle.compiled import cache_folder
 from treadle.errors import ConfigError
 from treadle.live.process import kernel_cache
 
@@ -350,7 +350,7 @@ def test_doctor_and_sidecar_agree_where_code_is_kept_without_a_chosen_folder(
     unsafe.mkdir()
     unsafe.chmod(0o777)
     safe.mkdir(mode=0o700)
-    monkeypatch.setattr(functions, "places", lambda _: [unsafe, safe])
+    monkeypatch.setattr(cache_folder, "places", lambda _: [unsafe, safe])
     facts = Facts(user_given=getpass.getuser())
     assert kernel_cache(None).why_private == ""
     assert os.environ["NUMBA_CACHE_DIR"] == str(safe)

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from tests.support.files import written
 
-from treadle.compiled import functions, simulator
-from treadle.compiled.functions import KernelCache, locked
+from treadle.compiled import cache_folder, functions, simulator
+from treadle.compiled.cache_folder import KernelCache
+from treadle.compiled.functions import locked
 from treadle.config.reader import parse_settings
 from treadle.errors import ConfigError, UserError
 from treadle.live.process import kernel_cache
@@ -26,7 +27,7 @@ register_parts()
 PACKAGE = Path(functions.__file__).parents[1]
 
 NOWHERE = (
-    "import pathlib, sys, treadle.compiled.functions as module\n"
+    "import pathlib, sys, treadle.compiled.cache_folder as module\n"
     "module.places = lambda uid: [pathlib.Path(sys.executable)]\n"
 )
 
@@ -88,8 +89,8 @@ def test_variables_of_the_environment_are_no_way_into_a_sidecar(
     for name in ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name))
     home = pwd.getpwuid(os.geteuid()).pw_dir
-    assert functions.places(os.geteuid()) == [PACKAGE / "__pycache__", Path(home) / ".cache" / "treadle"]
-    monkeypatch.setattr(functions, "places", lambda _: [tmp_path / "HOME" / "file"])
+    assert cache_folder.places(os.geteuid()) == [PACKAGE / "__pycache__", Path(home) / ".cache" / "treadle"]
+    monkeypatch.setattr(cache_folder, "places", lambda _: [tmp_path / "HOME" / "file"])
     (tmp_path / "HOME").touch()
     kernel_cache(None).remove()
     assert Path(os.environ["NUMBA_CACHE_DIR"]).parent == private

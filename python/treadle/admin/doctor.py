@@ -22,7 +22,7 @@ from treadle.admin.environment import is_intact, needed_distributions, record_in
 from treadle.admin.hadoop import TROUBLE_REMEDY, Check, Facts, Finding, may_write
 from treadle.admin.plan import CLASS, CLASS_KEY, PREFIX
 from treadle.admin.sidecars import is_of, sidecars
-from treadle.compiled.functions import lasting_folder, reason_against_chosen, reason_against_folder
+from treadle.compiled.cache_folder import lasting_folder, reason_against_chosen, reason_against_folder
 from treadle.config.reader import read_kernels
 from treadle.errors import ConfigError, UserError, unknown
 from treadle.yarn.pages import beans_in, held_in, passing, property_of, read_page

@@ -20,7 +20,7 @@ from threading import Event, Thread
 from typing import IO, Final
 
 from treadle import __version__
-from treadle.compiled.functions import KernelCache, may_write_here, reason_against_chosen
+from treadle.compiled.cache_folder import KernelCache, may_write_here, reason_against_chosen
 from treadle.config.reader import read_kernels, read_roster
 from treadle.errors import ConfigError, Problem, UserError
 from treadle.live.door import Close, close_all
