@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 
 import pytest
@@ -21,3 +22,11 @@ def test_a_package_is_about_as_large_as_its_budget(package: str) -> None:
 def test_imports_and_texts_are_no_statements() -> None:
     assert statements('"""A text."""\nimport json\nfrom json import loads\n\nVALUE = 1\n"""Of what."""\n') == 1
     assert statements("def one():\n    '''A text.'''\n    if True:\n        return 1\n") == 3
+
+
+def test_the_check_of_a_change_names_tests_that_exist() -> None:
+    """A name that has gone would end the check before the wheel is tested."""
+    said = re.findall(r"unit/(\w*)\{([\w,]+)\}([.\w]*)", (ROOT / ".ci" / "run").read_text("utf-8"))
+    paths = [f"unit/{before}{name}{after}" for before, names, after in said for name in names.split(",")]
+    assert len(paths) > 5
+    assert [path for path in paths if not (ROOT / "tests" / path).exists()] == []
