@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from treadle.plots import STYLE, styles
 from treadle.simulate.comparison import interval_of, verdict_of
 from treadle_lab.rows import Row
 
@@ -90,6 +89,8 @@ def _draw(axes: Any, panel: Panel) -> None:
 
 def lines(rows: Sequence[Row], file: Path) -> None:
     """Draw the mean over draws by x, a line a series, with its 95 % interval; all rows have one figure."""
+    from treadle.plots import styles
+
     places = list(dict.fromkeys(row.x for row in rows))
     figure = _figure(6.5, 3.6)
     panel = figure.subplots()
@@ -139,6 +140,8 @@ def _figure(width: float, height: float) -> Figure:
 
 def _write(figure: Figure, file: Path) -> None:
     import matplotlib as mpl
+
+    from treadle.plots import STYLE
 
     with mpl.rc_context(STYLE):
         figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
