@@ -12,7 +12,7 @@ import typer
 
 from treadle.cli._console import console_for_tables, say
 from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption
-from treadle.errors import UserError, counted
+from treadle.errors import UserError, counted, printable
 from treadle.yarn.pages import read_bean
 
 app = typer.Typer()
@@ -32,7 +32,7 @@ def observe(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption 
 
     Run it on the ResourceManager's host, as the sidecar's user or as root. The exit code is 2 if no sidecar answers.
     """
-    mode = str(read_bean(rm, ca).get("Mode", ""))
+    mode = printable(str(read_bean(rm, ca).get("Mode", "")))[:40]
     if mode.lower() != "observe_only" and not as_json:
         typer.echo(f"The mode is {mode or 'unknown'}: treadle observe compares only in mode observe_only.")
         return

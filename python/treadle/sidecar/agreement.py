@@ -57,7 +57,7 @@ class Figures(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    since_ms: Count = 0
+    since_ms: Annotated[int, Field(ge=0, le=1 << 47)] = 0
     """When counting began; 0: it has not."""
     seen_ms: Count = 0
     """The time of the latest frame."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from tests.support.hub import Manager, proposals
 
 from treadle.engine.invented_cluster import Texts, rows
@@ -305,6 +306,12 @@ def test_containers_of_a_comparison_are_bounded(cluster: Cluster, monkeypatch: p
     for _ in range(10):
         cluster.stock_places(2, ONE)
     assert cluster.total(2) == [3, 0, 4, 3, 6, 0, 0, 0], "three more may still be proposed"
+
+
+def test_a_time_that_no_date_has_is_refused() -> None:
+    Figures.model_validate({"since_ms": 1 << 47})
+    with pytest.raises(ValidationError, match="since_ms"):
+        Figures.model_validate({"since_ms": 1 << 48})
 
 
 def test_names_are_bounded_and_printable(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,8 @@ final class ContainerSection {
         && writeAgain(draft, attempt, id, step.kind, step.timeMs, step.exitStatus)) {
       return;
     }
-    boolean its = attempt != null && (isOf(id, attempt) || attempt.app.getRMContainer(id) != null);
+    boolean its = attempt != null && (isOf(id, attempt) || attempt.app.getRMContainer(id) != null
+        || attempt.containersAlive.containsKey(id));
     boolean ours = step.kind == ContainerStep.ALLOCATED ? step.byTreadle : treadles.contains(id);
     long[] values = draft.section(Section.CONTAINERS).i64(number(id, its ? attempt : null))
         .i32(its ? attempt.index : -1).i32(step.requestKey == null ? 0 : step.requestKey.getPriority().getPriority())
@@ -101,8 +102,7 @@ final class ContainerSection {
   private boolean writeAgain(Draft draft, ApplicationSection.Row row, ContainerId id, int kind, long timeMs, int exit) {
     long[] sent = row.containersAlive.get(id);
     if (sent != null) {
-      // it may be in this frame: the row that is sent stays as it is
-      long[] again = sent.clone();
+      long[] again = sent.clone(); // the row may be in this frame, and stays as it is
       again[EVENT] = kind;
       again[TIME] = timeMs;
       again[EXIT_STATUS] = exit;
