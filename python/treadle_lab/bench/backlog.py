@@ -198,7 +198,7 @@ class Rate:
 
     containers_per_s: float
     scheduler_cpu_us: float
-    """All that schedules: see `treadle_lab.sls.run.Figures`."""
+    """All that schedules: see `treadle_lab.bench.cluster.Figures`."""
     link_cpu_us: float
     frame_us: float
     commit_cpu_us: float
