@@ -399,6 +399,11 @@ def listed(made: Proposals) -> list[tuple[int, int, int]]:
     return list(zip(made.application.tolist(), made.key.tolist(), made.node.tolist(), strict=True))
 
 
+def nodes_of(made: Iterable[tuple[int, int, int]]) -> list[int]:
+    """Return the node of each proposal that was `listed`."""
+    return [node for _, _, node in made]
+
+
 def placed(
     rm: FakeRM, limit: int, engine: Engine | None = None, now_ms: int = 1000, more: Iterable[Event] = ()
 ) -> list[tuple[int, int, int]]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.engine.fake_rm import LEAF, FakeRM, cluster, flat, placed
+from tests.engine.fake_rm import LEAF, FakeRM, cluster, flat, nodes_of, placed
 
 from treadle.config.parts import PARTS, Part
 from treadle.config.settings import Hold, default_settings
@@ -15,10 +15,6 @@ from treadle.engine.invented_cluster import small_cluster
 from treadle.events import Fate, NodeState
 from treadle.model.tables import ModelError
 from treadle.policy.state import LOOKED
-
-
-def nodes(made: list[Any]) -> list[int]:
-    return [node for _, _, node in made]
 
 
 def racks(delay: str, **ask: Any) -> FakeRM:
@@ -36,10 +32,10 @@ def test_preferred_node_then_after_a_delay_its_rack_then_anywhere() -> None:
     rm.applications[0].asks[0].count = 3
     rm.applications[0].asks[0].places = {"n0": (3, True), "/a": (3, True)}
     engine = Engine(default_settings())
-    assert nodes(placed(rm, 10, engine, now_ms=0)) == [0]
-    assert nodes(placed(rm, 10, engine, now_ms=0)) == [1]  # four nodes with room were passed over
-    assert nodes(placed(rm, 10, engine, now_ms=0)) == []  # the rack-local container began the count anew: three more
-    assert nodes(placed(rm, 10, engine, now_ms=0)) == [2]
+    assert nodes_of(placed(rm, 10, engine, now_ms=0)) == [0]
+    assert nodes_of(placed(rm, 10, engine, now_ms=0)) == [1]  # four nodes with room were passed over
+    assert nodes_of(placed(rm, 10, engine, now_ms=0)) == []  # the rack-local container began the count anew: three more
+    assert nodes_of(placed(rm, 10, engine, now_ms=0)) == [2]
 
 
 def test_one_decide_goes_from_node_to_rack_to_anywhere_without_a_delay() -> None:
@@ -48,7 +44,7 @@ def test_one_decide_goes_from_node_to_rack_to_anywhere_without_a_delay() -> None
     rm.applications[0].asks[0] = replace(
         rm.applications[0].asks[0], capability=(2, 2), count=8, places={"n0": (8, True), "/a": (8, True)}
     )
-    made = nodes(placed(rm, 10))
+    made = nodes_of(placed(rm, 10))
     assert made[:4] == [0, 0, 1, 1]
     assert sorted(made[4:]) == [2, 2, 3, 3]
 
@@ -73,9 +69,9 @@ def test_a_long_tick_brings_as_many_rack_local_containers_as_there_were_delays_i
         rm.applications[0].asks[0], capability=(1, 1), count=8, places={"n0": (8, True), "/a": (8, True)}
     )
     engine = Engine(default_settings())
-    assert nodes(placed(rm, 10, engine, now_ms=0)) == [0, 0, 0, 0]
-    assert nodes(placed(rm, 10, engine, now_ms=2000)) == [1, 1], "two delays of two in a round over four nodes"
-    assert nodes(placed(rm, 10, engine, now_ms=2100)) == [1, 1], "three nodes with room were passed over"
+    assert nodes_of(placed(rm, 10, engine, now_ms=0)) == [0, 0, 0, 0]
+    assert nodes_of(placed(rm, 10, engine, now_ms=2000)) == [1, 1], "two delays of two in a round over four nodes"
+    assert nodes_of(placed(rm, 10, engine, now_ms=2100)) == [1, 1], "three nodes with room were passed over"
 
 
 def test_each_container_placed_meanwhile_is_an_opportunity_missed() -> None:
@@ -83,16 +79,16 @@ def test_each_container_placed_meanwhile_is_an_opportunity_missed() -> None:
     other = rm.application(rm.applications[0].queue)
     rm.ask(other, 0, 2, (4, 4), places={"n2": (1, True), "n3": (1, True), "/b": (2, True)})
     engine = Engine(default_settings())
-    assert nodes(placed(rm, 10, engine, now_ms=0)) == [0, 2, 3]
-    assert nodes(placed(rm, 10, engine, now_ms=0)) == [1], "two more were placed: two more offers"
+    assert nodes_of(placed(rm, 10, engine, now_ms=0)) == [0, 2, 3]
+    assert nodes_of(placed(rm, 10, engine, now_ms=0)) == [1], "two more were placed: two more offers"
 
 
 def test_without_relax_locality_nothing_goes_elsewhere() -> None:
     rm = racks("0", relax=False)
     rm.applications[0].asks[0].places["/a"] = (2, False)
     engine = Engine(default_settings())
-    assert nodes(placed(rm, 10, engine)) == [0]
-    assert nodes(placed(rm, 10, engine, now_ms=100_000)) == []
+    assert nodes_of(placed(rm, 10, engine)) == [0]
+    assert nodes_of(placed(rm, 10, engine, now_ms=100_000)) == []
 
 
 def test_counts_at_nodes_go_down_with_each_commit() -> None:
@@ -101,7 +97,7 @@ def test_counts_at_nodes_go_down_with_each_commit() -> None:
         rm.applications[0].asks[0], capability=(1, 1), count=3, places={"n0": (1, True), "/a": (1, True)}
     )
     engine = Engine(default_settings())
-    assert nodes(placed(rm, 1, engine)) == [0]
+    assert nodes_of(placed(rm, 1, engine)) == [0]
     placed(rm, 10, engine)
     row = engine._cluster.requests  # type: ignore[union-attr]
     assert int(row.localities.at["count"].sum()) == 0
@@ -150,7 +146,7 @@ def test_blacklisted_nodes_and_racks_are_left_alone() -> None:
     app = rm.application(leaf)
     rm.applications[app].blacklist = ["n0", "/b"]
     rm.ask(app, 0, 9, (1, 1))
-    assert set(nodes(placed(rm, 20))) == {2}
+    assert set(nodes_of(placed(rm, 20))) == {2}
 
 
 def test_a_node_that_may_not_be_used_gets_nothing() -> None:
@@ -223,7 +219,7 @@ def test_packing_prefers_the_node_whose_free_space_is_most_like_the_ask() -> Non
     app = rm.application(LEAF)
     rm.ask(app, 0, 1, (1, 2), priority=1)
     rm.ask(app, 1, 1, (4, 1), priority=2)
-    assert nodes(placed(rm, 2)) == [1, 0]
+    assert nodes_of(placed(rm, 2)) == [1, 0]
 
 
 def test_first_fit_fills_nodes_in_their_order() -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from tests.engine.fake_rm import FakeRM, cluster, flat, placed
+from tests.engine.fake_rm import FakeRM, cluster, flat, nodes_of, placed
 from tests.engine.parts import engine_with, estimates, ranks, settings_with
 
 from treadle.config.reader import parse_settings
@@ -27,15 +27,11 @@ def applications(made: list[Any]) -> list[int]:
     return [app for app, _, _ in made]
 
 
-def nodes(made: list[Any]) -> list[int]:
-    return [node for _, _, node in made]
-
-
 def test_random_fit_draws_all_nodes_alike_and_the_same_for_the_same_seed() -> None:
     def once(seed: int) -> list[int]:
         settings = settings_with(fit="random_fit")
         settings = type(settings)(settings.policy, settings.hold, settings.assumed, settings.limits, seed)
-        return nodes(placed(asks(cluster(*[(1000, 1000)] * 4), (400, (1, 1))), 400, Engine(settings)))
+        return nodes_of(placed(asks(cluster(*[(1000, 1000)] * 4), (400, (1, 1))), 400, Engine(settings)))
 
     first = once(1)
     assert first == once(1)
@@ -46,7 +42,7 @@ def test_random_fit_draws_all_nodes_alike_and_the_same_for_the_same_seed() -> No
 
 def test_random_fit_finds_the_only_node_with_room() -> None:
     rm = asks(cluster(*[(1, 1)] * 50, (2, 2), *[(1, 1)] * 50), (1, (2, 2)))
-    assert nodes(placed(rm, 10, engine_with(fit="random_fit"))) == [50]
+    assert nodes_of(placed(rm, 10, engine_with(fit="random_fit"))) == [50]
 
 
 def test_tetris_puts_on_a_node_what_is_most_like_its_free_space() -> None:
@@ -58,7 +54,7 @@ def test_tetris_puts_on_a_node_what_is_most_like_its_free_space() -> None:
 def test_tetris_bundles_tasks_on_a_node_until_none_of_the_candidates_fits() -> None:
     rm = asks(cluster((4, 4), (4, 4)), (2, (3, 3)), (2, (1, 1)))
     made = placed(rm, 10, engine_with(fit=("tetris", {"srpt_weight": 0.0})))
-    assert nodes(made) in ([0, 0, 1, 1], [1, 1, 0, 0])
+    assert nodes_of(made) in ([0, 0, 1, 1], [1, 1, 0, 0])
     assert applications(made) == [0, 1, 0, 1]
 
 
@@ -160,7 +156,7 @@ def test_rows_of_all_request_priorities_compete_if_that_is_set() -> None:
 def test_a_remote_node_must_be_better_by_more_than_the_penalty(penalty: float, node: int) -> None:
     rm = cluster((4, 4), (8, 8))
     asks(rm, (1, (1, 1)), places={"n0": (1, True), "/r": (1, True)})
-    assert nodes(placed(rm, 1, engine_with(fit=("tetris", {"remote_penalty": penalty})))) == [node]
+    assert nodes_of(placed(rm, 1, engine_with(fit=("tetris", {"remote_penalty": penalty})))) == [node]
 
 
 def overbooking(counted: tuple[int, int], factor: float = 2.0) -> tuple[Engine, FakeRM]:

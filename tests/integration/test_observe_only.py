@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.support.accounts import wait_adds_up, wait_idle
 from tests.support.clusters import for_shell_jobs
+from tests.support.files import written
 from tests.support.jobs import shell_job
 
 from treadle_lab.minicluster.cluster import MiniCluster
@@ -27,8 +28,7 @@ def observe(cluster: MiniCluster, *words: str) -> subprocess.CompletedProcess[st
 
 
 def test_the_comparison_is_shown_and_outlives_the_sidecar_and_nothing_is_placed(tmp_path: Path) -> None:
-    policy = tmp_path / "treadle.yaml"
-    policy.write_text("seed: 1\n")
+    policy = written(tmp_path / "treadle.yaml", "seed: 1\n")
     overrides = for_shell_jobs(tmp_path / "cluster")
     settings = ClusterSettings(nodes=2, memory_mb=4096, mode="observe_only", policy=policy, overrides=overrides)
     with MiniCluster(settings, tmp_path / "cluster") as cluster:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -23,9 +23,9 @@ from treadle.simulator.cluster.tables import AppState
 from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import Simulation
 from treadle.workload.job import Framework, Job, Workload
-from treadle_lab.harness import jobs as sleepers
-from treadle_lab.harness.jobs import LONG_TIMEOUTS, START_TIMEOUT_S, Sleeper
+from treadle_lab.harness.jobs import LONG_TIMEOUTS, START_TIMEOUT_S, Sleeper, node_environment, submit
 from treadle_lab.minicluster import ClusterError, ClusterSettings, MiniCluster
+from treadle_lab.minicluster.processes import Say
 from treadle_lab.minicluster.site import CS, Entries, write_site
 
 NODES: Final = 2
@@ -316,8 +316,6 @@ TICK_MS: Final = 10
 """The shim's default."""
 JOB_TIMEOUT_S: Final = 600.0
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Both:
@@ -371,7 +369,7 @@ def _cluster_settings(folder: Path, policy: Path) -> ClusterSettings:
         policy=policy,
         heartbeat_ms=NODE_HEARTBEAT_MS,
         overrides={
-            "yarn.nodemanager.admin-env": sleepers.node_environment(str(folder.resolve())),
+            "yarn.nodemanager.admin-env": node_environment(str(folder.resolve())),
             "yarn.nodemanager.container-monitor.enabled": "false",
         }
         | LONG_TIMEOUTS,
@@ -398,7 +396,7 @@ def _run_jobs(cluster: MiniCluster, policy: str, say: Say) -> tuple[dict[str, Au
 
 
 def _submit(cluster: MiniCluster, job: SleepingJob) -> Sleeper:
-    return sleepers.submit(cluster, job.leaf, job.name, job.demand, job.tasks, command())
+    return submit(cluster, job.leaf, job.name, job.demand, job.tasks, command())
 
 
 def _wait_end(cluster: MiniCluster, name: str, sleeper: Sleeper) -> None:

@@ -15,6 +15,7 @@ import psutil
 from treadle.errors import UserError
 from treadle_lab.demo.jobs import java_of_spark, spark_environment, spark_options
 from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.processes import Say
 from treadle_lab.minicluster.settings import ClusterSettings
 
 SCENARIO: Final = """\
@@ -37,8 +38,6 @@ LONGEST_S: Final = 4 * 3600.0
 LOOK_S: Final = 0.5
 MIDDLE: Final = 0.4
 """Which part of the runs has ended when an executor is killed."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,19 +238,19 @@ def google_slearn(
     return SLearnTrace(history, scaled_to_window_load(workload, capacity, choices.load), groups)
 
 
-def split_trace(path: Path, draw: Choices, tail_ms: int = 0) -> tuple[tuple[JobRecord, ...], list[GoogleJob]]:
+def split_trace(path: Path, choices: Choices, tail_ms: int = 0) -> tuple[tuple[JobRecord, ...], list[GoogleJob]]:
     """Return the history before the cut, and the jobs after it that may be drawn, in order of submission.
 
     Raises:
         WorkloadError: a table is missing or wrong.
     """
-    cut_ms = WINDOW_MS[0] + round(draw.cut * (WINDOW_MS[1] - WINDOW_MS[0]))
+    cut_ms = WINDOW_MS[0] + round(choices.cut * (WINDOW_MS[1] - WINDOW_MS[0]))
     found = sorted(google_jobs(path), key=lambda job: job.submit_ms)
     if any(not job.job_name for job in found):
         raise wrong(path, "", "history needs the job names of jobs_29d.csv, which is not there")
-    history = tuple(google_record(job, draw.unseen) for job in found if job.submit_ms < cut_ms)
+    history = tuple(google_record(job, choices.unseen) for job in found if job.submit_ms < cut_ms)
     later = [job for job in found if cut_ms <= job.submit_ms <= WINDOW_MS[1] - tail_ms]
-    return history, [job for job in later if _usable(job, draw.tasks_max, draw.seen_share)]
+    return history, [job for job in later if _usable(job, choices.tasks_max, choices.seen_share)]
 
 
 def _usable(job: GoogleJob, tasks_max: int, seen_share: float) -> bool:
