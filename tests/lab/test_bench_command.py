@@ -10,8 +10,7 @@ import pytest
 
 from treadle.cli.main import run
 from treadle_lab.cli.bench.cluster import heap_mb_for, stall_allowed_s
-from treadle_lab.sls import load as jars
-from treadle_lab.sls.load import BenchError, Workload
+from treadle_lab.sls.load import BenchError, Workload, class_path, java_command, sidecar_command
 
 SMALL = Workload(20, 3, 40, 1_000)
 MACHINE_MB = psutil.virtual_memory().total // 2**20
@@ -42,12 +41,12 @@ def test_patience_outlasts_a_few_tasks() -> None:
 
 def test_a_sidecar_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match=r"--sidecar .*nowhere"):
-        jars.sidecar_command(tmp_path / "nowhere")
+        sidecar_command(tmp_path / "nowhere")
 
 
 def test_a_runtime_without_the_simulator_is_named(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match=r"no hadoop-sls-\*\.jar there"):
-        jars.class_path(tmp_path)
+        class_path(tmp_path)
 
 
 def test_a_java_home_without_java_does_not_hide_the_java_of_the_path(
@@ -58,10 +57,10 @@ def test_a_java_home_without_java_does_not_hide_the_java_of_the_path(
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert jars.java_command() == str(java)
+    assert java_command() == str(java)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(BenchError, match="JDK 17"):
-        jars.java_command()
+        java_command()
 
 
 def test_a_mistake_ends_with_its_text_and_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,6 +102,6 @@ def test_a_mistake_is_reported_before_anything_is_built(
     arguments: list[str],
     said: str,
 ) -> None:
-    monkeypatch.setattr(jars, "class_path", lambda runtime: pytest.fail("built first"))
+    monkeypatch.setattr("treadle_lab.sls.load.class_path", lambda runtime: pytest.fail("built first"))
     assert run(["bench", "cluster", "--json", str(tmp_path / "r.json"), *arguments]) == 2
     assert said in " ".join(capsys.readouterr().err.split())

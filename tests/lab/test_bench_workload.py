@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle_lab.minicluster.site import write_site
-from treadle_lab.sls import load as modes
-from treadle_lab.sls.load import AM_SHARE, QUEUES, BenchError, Workload
+from treadle_lab.sls.load import AM_SHARE, MODES, QUEUES, BenchError, Workload, chosen
 from treadle_lab.sls.run import write_configuration
 
 
@@ -75,7 +74,7 @@ def test_every_node_is_an_address_in_one_rack_of_the_file_that_the_simulator_rea
 def test_modes_differ_in_the_scheduler_only(tmp_path: Path) -> None:
     workload = Workload(20, 3, 10, 1_000)
     settings = {}
-    for mode in modes.MODES.values():
+    for mode in MODES.values():
         folder = tmp_path / mode.name
         folder.mkdir()
         write_configuration(folder, mode, workload, tmp_path / "m.json", tmp_path / "rm.log", "/usr/bin/treadle")
@@ -102,7 +101,7 @@ def test_texts_are_escaped_in_xml(tmp_path: Path) -> None:
 
 
 def test_modes_run_in_their_order_and_unknown_ones_are_named() -> None:
-    assert [mode.name for mode in modes.chosen(["floor", "sync"])] == ["sync", "floor"]
-    assert [mode.name for mode in modes.chosen([])] == list(modes.MODES)
+    assert [mode.name for mode in chosen(["floor", "sync"])] == ["sync", "floor"]
+    assert [mode.name for mode in chosen([])] == list(MODES)
     with pytest.raises(BenchError, match="--mode fifo"):
-        modes.chosen(["fifo"])
+        chosen(["fifo"])

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from treadle_lab.sls import play as kept_plays
 from treadle_lab.sls.play import KeptPlays, Pace, Played, PlayedJob
 
 
@@ -14,7 +13,7 @@ from treadle_lab.sls.play import KeptPlays, Pace, Played, PlayedJob
 def _jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     jar = tmp_path / "a.jar"
     jar.write_bytes(b"one")
-    monkeypatch.setattr(kept_plays, "own_jars", lambda: [jar])
+    monkeypatch.setattr("treadle_lab.sls.play.own_jars", lambda: [jar])
     return jar
 
 

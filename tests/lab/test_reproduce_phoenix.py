@@ -18,7 +18,6 @@ from treadle_lab.cli.reproduce import phoenix
 from treadle_lab.harness.data import EAGLE, FACEBOOK_2010, GOOGLE, found
 from treadle_lab.models.worker_state import Trace, trace_of
 from treadle_lab.models.workers import SYSTEMS, Eligible, run_workers, simulate_workers, warm_up
-from treadle_lab.papers.phoenix import central as central_runs
 from treadle_lab.papers.phoenix.central import CENTRAL, simulate_central
 from treadle_lab.papers.phoenix.constraints import (
     CONSTRAINED,
@@ -277,7 +276,7 @@ def test_central_is_the_engine_under_both_orders(tmp_path: Path, monkeypatch: py
     for row in rows:
         assert row["mean_s"] == pytest.approx((20 + 16) / 2, abs=4)
     assert "central-srpt/central-phoenix short p99_s" in document["ratios"]
-    monkeypatch.setattr(central_runs, "simulate_central", None)  # what is kept does not run
+    monkeypatch.setattr("treadle_lab.papers.phoenix.central.simulate_central", None)  # what is kept does not run
     invoke("--trace", str(trace), *options, "--cache", str(tmp_path / "kept"), "--processes", "1")
     again = json.loads(file.read_text())["runs"]
     assert [row for row in again if row["system"] in CENTRAL] == [

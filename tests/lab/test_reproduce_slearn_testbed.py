@@ -19,7 +19,6 @@ from treadle.workload.job import Framework, Job, arranged
 from treadle_lab.docs.tables import TABLES
 from treadle_lab.papers.slearn import sls as testbed
 from treadle_lab.papers.slearn.sls import Draw, document, policies, run_draw, script_of, shortfalls
-from treadle_lab.sls import play as kept_plays
 from treadle_lab.sls.load import BenchError
 from treadle_lab.sls.play import KeptPlays, Played, PlayedJob, Player, Scheduling
 
@@ -104,7 +103,7 @@ def test_a_draw_goes_on_with_the_schemes_that_are_kept(tmp_path: Path, monkeypat
     """Each run is kept as it ends: the second call plays only the scheme that broke off, and others are left out."""
     jar = tmp_path / "a.jar"
     jar.write_bytes(b"one")
-    monkeypatch.setattr(kept_plays, "own_jars", lambda: [jar])
+    monkeypatch.setattr("treadle_lab.sls.play.own_jars", lambda: [jar])
     begun: list[str] = []
 
     def play(scheme: Scheduling, *_: object) -> Played:

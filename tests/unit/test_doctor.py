@@ -22,7 +22,6 @@ from tests.support.pages import FakeManager, served
 
 from treadle import __version__
 from treadle.admin import bundle, hadoop
-from treadle.admin import doctor as host
 from treadle.admin.bundle import Redactor
 from treadle.admin.doctor import CHECKS, chosen_checks
 from treadle.admin.hadoop import Facts
@@ -389,7 +388,7 @@ def test_a_secret_that_others_may_read_fails(mode: int, status: str, tmp_path: P
 
 
 def test_little_memory_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "MEMORY_MB", 1 << 40)
+    monkeypatch.setattr("treadle.admin.doctor.MEMORY_MB", 1 << 40)
     assert found(Facts(), "memory")[0][0] == "warn"
 
 

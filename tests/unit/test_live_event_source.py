@@ -21,7 +21,6 @@ from treadle.engine.invented_cluster import Texts, rows
 from treadle.events import ApplicationState, Event, Names, Samples, Snapshot
 from treadle.history.database import Retention, StoreError, Unusable
 from treadle.history.store import ProfileStore, Sample, open_store, samples_event
-from treadle.live import history_writer as recording
 from treadle.live.event_source import ABSENT_MS, HistorySource
 from treadle.live.history_writer import RETRY_MS, ProfileRecorder
 from treadle.live.live_settings import read_live_settings
@@ -265,7 +264,7 @@ def test_a_recorder_that_falls_behind_waits_for_a_snapshot(file: Path, monkeypat
     recorder = ProfileRecorder()
     recorder.follow(_settings(str(file)))
     frames = list(_frames())
-    monkeypatch.setattr(recording, "WAITING_BYTES_MAX", sum(map(len, frames[:10])))
+    monkeypatch.setattr("treadle.live.history_writer.WAITING_BYTES_MAX", sum(map(len, frames[:10])))
     for frame in frames:
         recorder.take(frame)
     work_off(recorder)

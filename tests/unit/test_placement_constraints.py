@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from tests.support.expressions import NODES, RIGHT, WRONG, facts_of, written
 
-from treadle import constraints as placement
 from treadle import events
 from treadle.constraints import (
     ANY,
@@ -187,7 +186,7 @@ def test_a_table_of_nodes_follows_what_they_are() -> None:
 
 
 def test_what_nodes_have_is_kept_for_so_many_names_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "COLUMNS_MAX", 2)
+    monkeypatch.setattr("treadle.constraints.COLUMNS_MAX", 2)
     table = NodeTable([NodeFacts({"rm.yarn.io/a": "1", "rm.yarn.io/b": "2", "rm.yarn.io/c": "3"})])
     for text in ("a=1", "b=1", "c=3", "a=1", "b=2", "c=1"):
         (predicate,) = parse(text).predicates

@@ -19,8 +19,7 @@ from tests.support.plan_requests import request
 from tests.support.waiting import eventually
 
 from treadle.am import listener as module
-from treadle.am import registries as registry_module
-from treadle.am import registries as task_times
+from treadle.am import registries
 from treadle.am.listener import BY_ADDRESS_MAX, BY_ATTEMPT_MAX, CONNECTIONS_MAX, PlanListener
 from treadle.am.protocol import (
     ANSWER,
@@ -652,7 +651,7 @@ def test_reports_of_one_dag_grow_up_to_a_bound() -> None:
         answers.add(asked(registry, attempt, Kind.REPORT, struct.pack(">iBBii", 1, 0, 1, 0, 900) + rows))
     assert answers == {Status.OK, Status.BUSY}
     record = present(registry._records.get(attempt))
-    assert record.size_bytes <= registry_module.RECORDS_BYTES.each
+    assert record.size_bytes <= registries.RECORDS_BYTES.each
 
 
 def test_dags_of_one_user_do_not_push_out_those_of_others() -> None:
@@ -666,7 +665,7 @@ def test_dags_of_one_user_do_not_push_out_those_of_others() -> None:
         registry.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
         asked(registry, attempt, Kind.PLAN, large)
     assert registry.view(ann) is not None
-    assert registry._records.bytes_of("mallory") <= registry_module.RECORDS_BYTES.user
+    assert registry._records.bytes_of("mallory") <= registries.RECORDS_BYTES.user
     assert asked(registry, ann, Kind.REPORT, ended_rows(0)) is Status.OK
 
 
@@ -674,7 +673,7 @@ def test_a_dag_of_too_many_tasks_is_not_planned() -> None:
     registry = PlanRegistry(Plans(schedules=1), History())
     attempt = Attempt(0, 1, 1)
     registry.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
-    half = registry_module.PLAN_TASKS_MAX // 2
+    half = registries.PLAN_TASKS_MAX // 2
     assert asked(registry, attempt, Kind.PLAN, dag(vertex(0, half), vertex(1, half + 1))) is Status.NO_PLAN
     assert len(registry._sources) == 0, "nobody has tried"
     assert asked(registry, attempt, Kind.PLAN, dag(vertex(0, 1), vertex(1, 1))) is Status.OK
@@ -695,7 +694,7 @@ def test_history_of_one_user_does_not_push_out_that_of_others() -> None:
     assert history.find(recurrence_key("ann", "q", "TEZ", "daily")) is not None
     assert history.find(recurrence_key("mallory", "q", "TEZ", names[-1])) is not None
     assert history.find(recurrence_key("mallory", "q", "TEZ", names[0])) is None
-    assert history._profiles.bytes_of("mallory") <= task_times.PROFILES_BYTES.user
+    assert history._profiles.bytes_of("mallory") <= registries.PROFILES_BYTES.user
 
 
 def test_plans_of_large_dags_are_made_on_fewer_machines_and_kept_by_user() -> None:

@@ -12,7 +12,6 @@ from tests.support.files import written
 
 from treadle.admin import policy_use
 from treadle.cli.main import run
-from treadle.config import text as history
 from treadle.config.reader import parse_settings
 from treadle.config.text import History, section_values, with_sections, without_section
 from treadle.errors import UserError
@@ -289,7 +288,7 @@ def test_a_version_that_is_wrong_by_now_is_not_put_back(target: Path, cli: Cli) 
 
 
 def test_every_version_within_the_bound_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "VERSIONS_MAX", 6)
+    monkeypatch.setattr("treadle.config.text.VERSIONS_MAX", 6)
     target = written(tmp_path / "treadle.yaml", "")
     for number in range(1, 9):
         History(target).keep("", "", "", f"seed: {number}\n", target.stat())
@@ -298,7 +297,7 @@ def test_every_version_within_the_bound_is_kept(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_history_is_bounded_and_numbers_are_not_used_again(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "VERSIONS_MAX", 3)
+    monkeypatch.setattr("treadle.config.text.VERSIONS_MAX", 3)
     for number in range(5):
         target.write_text(f"seed: {number}\n")
         assert run(use(target, "hdrf")) == 0

@@ -22,10 +22,9 @@ from treadle.config.settings import Profiles, Settings
 from treadle.engine import Engine
 from treadle.engine.invented_cluster import resource_types
 from treadle.events import ContainerEvent, Event, Samples, Snapshot, StageInputs, TaskEstimates, TaskInputs
-from treadle.history import splits as split_meta
 from treadle.history.database import Retention, StoreError, Unusable
 from treadle.history.profile import DurationSketch, JobProfile, JobRun, RecurrenceKey, StageRun, size_of_run
-from treadle.history.splits import BYTES_MAX, Split, SplitOrder
+from treadle.history.splits import BYTES_MAX, Split, SplitOrder, read_splits
 from treadle.history.stages import StageTracker
 from treadle.history.store import ProfileStore, Sample, open_store
 from treadle.live.event_source import (
@@ -402,7 +401,7 @@ def _runs(live: Live, app: int, count: int) -> Event:
 def test_splits_that_the_sidecar_may_read_scale_what_pilots_say(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(split_meta, "uid_of", {"u": os.geteuid()}.get)
+    monkeypatch.setattr("treadle.history.splits.uid_of", {"u": os.geteuid()}.get)
     live = Live(store, settings_with(gate=GATE, order="srpt", estimate="pilots"))
     live.settings = replace(live.settings, profiles=Profiles(store=store, staging=f"{tmp_path}/{{user}}"))
     live.start(ProfileRecorder())
@@ -543,7 +542,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    monkeypatch.setattr(split_meta, "uid_of", lambda _: os.geteuid())
+    monkeypatch.setattr("treadle.history.splits.uid_of", lambda _: os.geteuid())
     return Cluster(tmp_path)
 
 
@@ -595,12 +594,11 @@ def test_files_that_are_none_count_too(cluster: Cluster) -> None:
     for _ in range(3):
         cluster.job("mallory", b"")
     reads = 0
-    before = split_meta.read_splits
 
     def counted(stream: Any) -> Any:
         nonlocal reads
         reads += 1
-        return before(stream)
+        return read_splits(stream)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("treadle.live.event_source.read_splits", counted)

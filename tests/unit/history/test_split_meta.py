@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from treadle.history import splits as split_meta
 from treadle.history.splits import BYTES_MAX, HEADER, HOSTS_KEPT, Split, SplitMetaError, open_staged, read_splits
 
 
@@ -44,7 +43,7 @@ def read(made: bytes) -> list[Split]:
 def users(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ann runs the tests; bob is somebody else."""
     numbers = {"ann": os.geteuid(), "bob": os.geteuid() + 1}
-    monkeypatch.setattr(split_meta, "uid_of", numbers.get)
+    monkeypatch.setattr("treadle.history.splits.uid_of", numbers.get)
 
 
 @pytest.fixture

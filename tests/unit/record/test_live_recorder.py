@@ -26,7 +26,6 @@ from treadle.config.settings import Record, Settings, default_settings
 from treadle.errors import ConfigError
 from treadle.events import Event, Names, PolicySwitch, ResourceTypes, Snapshot
 from treadle.files import RATIO_MAX
-from treadle.live import recorder as segment_writer
 from treadle.live.recorder import ASK_S, LiveRecorder, SegmentWriter
 from treadle.proposals import Proposals
 from treadle.record import files
@@ -369,7 +368,7 @@ def test_one_of_several_engines_has_a_folder_of_its_own(tmp_path: Path) -> None:
 
 def test_the_oldest_go_when_there_is_too_much_or_it_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
-    monkeypatch.setattr(segment_writer, "utc", lambda: now)
+    monkeypatch.setattr("treadle.live.recorder.utc", lambda: now)
     writer = SegmentWriter(lambda: now)
     folder = tmp_path / "rec"
     bounds = Record(folder=str(folder), size_mb=4, segment_mb=2, age_hours=2)

@@ -16,8 +16,7 @@ from treadle.cli._options import check_results, write_json
 from treadle_lab.bench import engines
 from treadle_lab.bench.engines import PacedLoad, Ratio, Side
 from treadle_lab.cli.bench.cluster import RunProgress, Seen, heap_mb_for, stall_allowed_s
-from treadle_lab.sls import load as jars
-from treadle_lab.sls.load import BenchError, Workload
+from treadle_lab.sls.load import BenchError, Workload, class_path, java_command, sidecar_command
 from treadle_lab.sls.run import Setting
 
 app = typer.Typer()
@@ -53,9 +52,7 @@ def engines_command(
         rounds, jobs = QUICK_ROUNDS, min(jobs, QUICK_JOBS)
     size = nodes or (60 if not sls else 200 if quick else 1_000)
     load = PacedLoad(size, jobs + round(warm_s * per_s), 3, 2_000, seed, per_s)
-    setting = Setting(
-        load, [], jars.java_command(), 0, str(jars.sidecar_command(sidecar)), stall_allowed_s(180.0, load)
-    )
+    setting = Setting(load, [], java_command(), 0, str(sidecar_command(sidecar)), stall_allowed_s(180.0, load))
     folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
     console = Console(stderr=True)
     with console.status("starting") as status:
@@ -80,7 +77,7 @@ def _ready(setting: Setting, load: Workload, runtime: Path | None) -> Setting:
     """Return the setting with heap and class path; last, since it may build for a minute."""
     from dataclasses import replace
 
-    return replace(setting, heap_mb=heap_mb_for(load, 0), class_path=jars.class_path(runtime))
+    return replace(setting, heap_mb=heap_mb_for(load, 0), class_path=class_path(runtime))
 
 
 def _beside(
