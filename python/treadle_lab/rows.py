@@ -131,11 +131,13 @@ def json_text(document: Mapping[str, Any]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return tables of intervals as JSON takes them: keys are texts, what is not finite is None."""
+    """Return numbers and tables of intervals as JSON takes them: keys are texts, what is not finite is None."""
     if isinstance(value, Interval):
         return value.as_json()
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, float) and not isfinite(value):
+        return None
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from treadle import __version__
 from treadle_lab.plots import Line, Panel, panels
+from treadle_lab.rows import plain
 from treadle_lab.sls.load import BenchError, Kind, Mode
 from treadle_lab.sls.run import P50, P99, SCHEDULER_THREADS, Run, Setting, decide_us, simulate
 
@@ -53,11 +54,6 @@ class Rounds(Generic[F]):
             "rounds": [each and {name: plain(getattr(each, name)) for name in names} for each in self.rounds],
             "failures": list(self.failures),
         }
-
-
-def plain(value: float) -> float | None:
-    """Return a number as JSON has it."""
-    return None if math.isnan(value) else value
 
 
 def run_rounds(
