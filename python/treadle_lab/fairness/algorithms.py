@@ -12,9 +12,6 @@ from fractions import Fraction
 
 from treadle.fairness import HDRF, Group, Leaf, Rule, Tree, TreeError, fill
 
-__all__ = ["ServerClass", "WholeTasks", "allocate_whole", "total_capacity"]
-
-
 ALGORITHMS = ("hdrf", "hdrf-static", "hdrf-dynamic", "drf-flat", "drf-naive", "capacity")
 """H-DRF filled from empty; the paper's definition of the static allocation; where H-DRF ends as tasks end; collapsed
 hierarchies; naive H-DRF as tasks end; and used over guaranteed capacity, as YARN's CapacityScheduler orders

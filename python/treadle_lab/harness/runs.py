@@ -20,11 +20,8 @@ from treadle.errors import UserError
 from treadle.simulator.cluster.tables import AppState
 from treadle.simulator.simulation import SimulatedRun, Simulation
 from treadle.sources import digest as code_digest
-from treadle.sweep.runs import Kept, OnProgress, Runs, raised, result_bytes, run_locally, tell
+from treadle.sweep.runs import Kept, OnProgress, Runs, raised, result_bytes, run_locally
 from treadle.sweep.worker import libraries
-
-__all__ = ["Asked", "RunTask", "digest_of", "run_all", "tell"]
-
 
 FAILURES_SHOWN: Final = 10
 

@@ -23,7 +23,7 @@ from treadle.files import write_whole
 from treadle.shipped import requirements_jar, shim_jar
 from treadle.yarn.pages import why_refused
 from treadle_lab.minicluster import processes
-from treadle_lab.minicluster.processes import JavaProgram, uninterrupted
+from treadle_lab.minicluster.processes import JavaProgram, Say, uninterrupted
 from treadle_lab.minicluster.rest import ResourceManagerClient, allocated_containers
 from treadle_lab.minicluster.settings import SHIM_CLASS, ClusterError, ClusterSettings, Scheduler, build_folder, gather
 from treadle_lab.minicluster.site import FRUGAL, Layout, make_anew, read_site, write_configuration
@@ -62,7 +62,7 @@ ADMIN_MAIN: Final = f"{_CLI}.RMAdminCLI"
 ATTRIBUTES_MAIN: Final = f"{_CLI}.NodeAttributesCLI"
 
 
-def wait_ready(cluster: MiniCluster, say: Callable[[str], None]) -> None:
+def wait_ready(cluster: MiniCluster, say: Say) -> None:
     """Wait until every NodeManager is RUNNING and, where Treadle enforces, an engine holds the lease.
 
     Raises:
@@ -221,7 +221,7 @@ class MiniCluster:
         self,
         settings: ClusterSettings | None = None,
         folder: Path | None = None,
-        say: Callable[[str], None] = lambda _: None,
+        say: Say = lambda _: None,
     ) -> None:
         self.settings = settings or ClusterSettings()
         self.folder = (folder or build_folder() / "minicluster").resolve()

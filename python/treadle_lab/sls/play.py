@@ -19,6 +19,7 @@ from treadle.sources import digest
 from treadle.sweep.runs import Kept, result_bytes
 from treadle.yarn.codes import MAP, REDUCE
 from treadle_lab.harness.runs import digest_of
+from treadle_lab.minicluster.processes import Say
 from treadle_lab.sls.load import FIRST_ADDRESS, MODES, BenchError, Files, Kind, Mode, Workload, own_jars, treadle_under
 from treadle_lab.sls.run import P50, P99, Setting, decide_us, heartbeats_share, simulate
 
@@ -373,8 +374,6 @@ def _held_ms(spans_ms: Sequence[Sequence[int]]) -> int:
     return sum(end_ms - start_ms for start_ms, end_ms in spans_ms if end_ms >= 0)
 
 
-Progress = Callable[[str], None]
-
 SUCCEEDED: Final = "SUCCEEDED"
 UNKNOWN: Final = "UNKNOWN"
 """Of a job of which the simulated application master did not say that it ended."""
@@ -443,7 +442,7 @@ def faults(runs: Mapping[str, Played]) -> list[str]:
 
 
 def play(
-    scheduling: Scheduling, script: Script, cluster: Cluster, setting: Setting, seed: int, folder: Path, say: Progress
+    scheduling: Scheduling, script: Script, cluster: Cluster, setting: Setting, seed: int, folder: Path, say: Say
 ) -> Played:
     """Run a script to its end with all files in ``folder``.
 
@@ -570,7 +569,7 @@ class Player:
     """Of the experiment; each run has a folder in it."""
     kept: KeptPlays
     """Runs that need not be played again."""
-    say: Callable[[str], None]
+    say: Say
     """Called now and then with a line about progress."""
 
     def play(self, scheduling: Scheduling, script: Script, cluster: Cluster, seed: int) -> Played:

@@ -29,8 +29,6 @@ from treadle_lab.papers.hdrf.facebook import (
     with_demands,
 )
 
-__all__ = ["BINS", "SCHEMES", "SlotRun", "Slots", "percent_longer", "run_slots", "scenario_of"]
-
 MEMORY: Final = "memory-mb"
 NODE: Final = {MEMORY: 6144, "vcores": 4, "gpu": 4}
 THRASHING: Final = 3.0

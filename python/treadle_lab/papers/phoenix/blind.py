@@ -17,8 +17,6 @@ from typing import Final
 from treadle.engine.engine import Engine
 from treadle.events import Event, Names
 
-__all__ = ["hidden", "main", "write_command"]
-
 REQUIREMENT: Final = ("treadle:require=", "treadle:prefer=")
 CONSTRAINT: Final = '{"and":['
 

@@ -21,8 +21,9 @@ from treadle.shipped import ready_made
 from treadle.simulate.batch import NOBODY
 from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import SimulatedRun, Simulation, warm_up
+from treadle.sweep.runs import tell
 from treadle.workload.job import Framework, Job, Workload
-from treadle_lab.harness.runs import Asked, digest_of, run_all, tell
+from treadle_lab.harness.runs import Asked, digest_of, run_all
 from treadle_lab.models.kernels import Progress
 from treadle_lab.models.worker_state import Trace
 from treadle_lab.models.workers import Eligible, Outcome

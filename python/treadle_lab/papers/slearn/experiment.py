@@ -15,8 +15,9 @@ import numpy as np
 from treadle.compiled.array_types import F64
 from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import Simulation
+from treadle.sweep.runs import tell
 from treadle.workload.generate import CONTAINER
-from treadle_lab.harness.runs import Asked, Progress, digest_of, run_all, run_to_the_end, tell
+from treadle_lab.harness.runs import Asked, Progress, digest_of, run_all, run_to_the_end
 from treadle_lab.papers.slearn.paper import NODES, levels
 from treadle_lab.papers.slearn.schemes import Model, Scheme, slearn
 from treadle_lab.papers.slearn.trace import Choices, Source, Trace

@@ -33,8 +33,6 @@ from treadle_lab.sls.play import (
     map_reduce,
 )
 
-__all__ = ["GOAL", "NAMES", "QUICK_JOBS", "Draw", "document", "run_draw", "shortfalls"]
-
 TIMES: Final = 0.005
 """Durations in the testbed over those of the trace."""
 QUICK_JOBS: Final = 200
