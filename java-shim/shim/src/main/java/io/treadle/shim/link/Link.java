@@ -32,7 +32,6 @@ public final class Link implements Runnable {
   private static final long FIRST_PAUSE_MS = 50;
   private static final long LONGEST_PAUSE_MS = 5000;
   private static final long CONNECT_PAUSE_MS = 50;
-  /** Judging an answer takes the scheduler's read lock for each batch of it, and nothing of it is of use to anybody. */
   private static final long STOP_TIMEOUT_MS = 10_000;
   private static final int FAILURES_COUNTED = 16;
   /** A connection that has lasted so long makes up for earlier failures. */
@@ -46,7 +45,7 @@ public final class Link implements Runnable {
   private final Conversation conversation;
 
   private volatile ShimConfig config;
-  /** How often {@link #config} was set again: written after it, and read before it. */
+  /** How often {@link #config} was set again; a tick reads both under this object's lock. */
   private volatile int refreshes;
   private volatile boolean signalled;
 
@@ -129,8 +128,12 @@ public final class Link implements Runnable {
   /** One step of the thread's life; answers how long to wait for the next unless there is a signal, milliseconds. */
   private long step() {
     try {
-      int refreshed = refreshes;
-      ShimConfig now = config;
+      int refreshed;
+      ShimConfig now;
+      synchronized (this) {
+        refreshed = refreshes;
+        now = config;
+      }
       if (conversed == null || refreshed != conversedRefreshes) {
         conversedRefreshes = refreshed;
         turnTo(now);
