@@ -3,6 +3,8 @@ package io.treadle.shim.config;
 
 import io.treadle.shim.wire.ProposalFrame;
 import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -225,8 +227,25 @@ public final class ShimConfig {
 
   /** Where the sidecar's log goes by default; scripts that start an RM set at least one of the properties. */
   private static File defaultLogFile() {
-    return new File(System.getProperty("yarn.log.dir", System.getProperty("hadoop.log.dir", ".")),
-        "treadle-sidecar.log");
+    String folder = System.getProperty("yarn.log.dir", System.getProperty("hadoop.log.dir", ""));
+    return new File(folder.isEmpty() ? OwnFolder.PATH : folder, "treadle-sidecar.log");
+  }
+
+  /**
+   * A folder for the log of an RM that has none: made once in the life of the JVM, for its user alone, under a name
+   * that cannot be foreseen. In a folder that others may write to a link or a pipe may have been put by the log's name.
+   */
+  private static final class OwnFolder {
+    private static final String PATH = made();
+
+    private static String made() {
+      try {
+        return Files.createTempDirectory("treadle-log-").toString();
+      } catch (IOException e) {
+        // if that cannot be written either, the log itself reports it
+        return System.getProperty("user.dir");
+      }
+    }
   }
 
   private enum Sidecar {

@@ -3,10 +3,13 @@ package io.treadle.shim.config;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.File;
+import java.nio.file.Files;
+import java.nio.file.attribute.PosixFilePermissions;
 import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -137,15 +140,19 @@ class ShimConfigTest {
     assertEquals(Mode.OFF, ShimConfig.off(conf).mode);
   }
 
-  /** Not in the temporary folder: anybody may write there, and could have put something under a name that is known. */
+  /** Anybody may write to the temporary folder, and could have put something under a name that can be foreseen. */
   @Test
-  void theLogIsInTheFolderOfLogsOrElseInTheWorkingOne() throws Exception {
+  void aLogWithoutAFolderGetsOneOfItsOwn() throws Exception {
     String[] keys = {"yarn.log.dir", "hadoop.log.dir"};
     String[] before = {System.getProperty(keys[0]), System.getProperty(keys[1])};
     try {
       System.clearProperty(keys[0]);
       System.clearProperty(keys[1]);
-      assertEquals(new File("./treadle-sidecar.log"), ShimConfig.read(conf).logFile);
+      File log = ShimConfig.read(conf).logFile;
+      assertNotEquals(new File(System.getProperty("java.io.tmpdir")), log.getParentFile());
+      assertEquals("rwx------",
+          PosixFilePermissions.toString(Files.getPosixFilePermissions(log.getParentFile().toPath())));
+      assertEquals(log, ShimConfig.read(conf).logFile, "the same at each refresh");
       System.setProperty(keys[1], "/hadoop");
       assertEquals(new File("/hadoop/treadle-sidecar.log"), ShimConfig.read(conf).logFile);
       System.setProperty(keys[0], "/logs");
