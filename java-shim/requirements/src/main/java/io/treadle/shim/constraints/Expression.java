@@ -11,8 +11,7 @@ import java.util.stream.Collectors;
 
 /**
  * What an application requires of a node: {@code name op value[|value]}, several joined by {@code ;}. Case is ignored.
- * {@code treadle.constraints} is the same in Python; {@code tests/golden/expressions.json} holds both to one
- * meaning.
+ * {@code treadle.constraints} is the same in Python; {@code tests/golden/expressions.json} holds both to one meaning.
  */
 final class Expression {
   /** A longer text is refused. */

@@ -6,7 +6,7 @@ import java.util.regex.Pattern;
 
 /** Dotted numbers, compared part by part; parts that are missing are 0. */
 final class Versions {
-  private static final Pattern DOTTED = Pattern.compile("[0-9]+(\\.[0-9]+)*");
+  private static final Pattern DOTTED = Pattern.compile("[0-9]++(\\.[0-9]++)*+");
 
   private Versions() {
   }

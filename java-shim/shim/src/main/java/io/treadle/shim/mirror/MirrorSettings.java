@@ -3,7 +3,7 @@ package io.treadle.shim.mirror;
 
 import io.treadle.shim.Cap;
 
-/** Bounds and times of a {@link Mirror}; fixed for its life. */
+/** Bounds and times of a {@link Mirror}; fixed for its life. Tests set the bounds before that. */
 public final class MirrorSettings {
   /** The longest frame, bytes. */
   public final int frameMaxBytes;
