@@ -7,8 +7,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.support.cli import Cli
 
-from treadle.cli.main import run
 from treadle_lab.cli.bench.cluster import heap_mb_for, stall_allowed_s
 from treadle_lab.sls.load import BenchError, Workload, class_path, java_command, sidecar_command
 
@@ -63,9 +63,9 @@ def test_a_java_home_without_java_does_not_hide_the_java_of_the_path(
         java_command()
 
 
-def test_a_mistake_ends_with_its_text_and_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["bench", "cluster", "--json", str(tmp_path / "r.json"), "--nodes", "0"]) == 2
-    assert "--nodes is 0: it must lie between 1 and" in capsys.readouterr().err
+def test_a_mistake_ends_with_its_text_and_code_2(tmp_path: Path, cli: Cli) -> None:
+    said = cli(["bench", "cluster", "--json", str(tmp_path / "r.json"), "--nodes", "0"], 2).err
+    assert "--nodes is 0: it must lie between 1 and" in said
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,9 @@ def test_a_mistake_ends_with_its_text_and_code_2(tmp_path: Path, capsys: pytest.
 def test_a_mistake_is_reported_before_anything_is_built(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    cli: Cli,
     arguments: list[str],
     said: str,
 ) -> None:
     monkeypatch.setattr("treadle_lab.sls.load.class_path", lambda runtime: pytest.fail("built first"))
-    assert run(["bench", "cluster", "--json", str(tmp_path / "r.json"), *arguments]) == 2
-    assert said in " ".join(capsys.readouterr().err.split())
+    assert said in " ".join(cli(["bench", "cluster", "--json", str(tmp_path / "r.json"), *arguments], 2).err.split())

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.cli import Cli
 
 from treadle.cli.main import run
 from treadle_lab.minicluster import MiniCluster
@@ -80,9 +81,9 @@ def test_what_the_docs_ask_of_yarn_is_there(
     assert name in capfd.readouterr().out
 
 
-def test_exec_of_a_command_that_is_not_there_is_a_mistake(cluster: Running, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["minicluster", "exec", "--folder", str(cluster.folder), "--", "no-such-command"]) == 2
-    assert "no-such-command: No such file" in capsys.readouterr().err
+def test_exec_of_a_command_that_is_not_there_is_a_mistake(cluster: Running, cli: Cli) -> None:
+    said = cli(["minicluster", "exec", "--folder", str(cluster.folder), "--", "no-such-command"], 2).err
+    assert "no-such-command: No such file" in said
 
 
 def test_a_job_is_run_and_its_exit_code_is_the_commands(cluster: Running, capfd: pytest.CaptureFixture[str]) -> None:
@@ -99,12 +100,9 @@ def test_the_resource_manager_is_restarted(cluster: Running, more: list[str], ho
 
 
 @pytest.mark.parametrize("command", [["exec", "--", "true"], ["job"], ["restart-rm"]])
-def test_without_a_cluster_each_says_how_to_start_one(
-    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_cluster_each_says_how_to_start_one(command: list[str], tmp_path: Path, cli: Cli) -> None:
     name, *rest = command
-    assert run(["minicluster", name, "--folder", str(tmp_path), *rest]) == 2
-    assert "treadle minicluster start" in capsys.readouterr().err
+    assert "treadle minicluster start" in cli(["minicluster", name, "--folder", str(tmp_path), *rest], 2).err
 
 
 def test_the_yarn_of_exec_is_the_clusters_own(cluster: Running) -> None:

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from tests.support.cli import Cli
 from tests.support.other_users import STRANGER, connects, in_child
 
 from treadle.cli.main import run
@@ -180,9 +181,9 @@ def test_an_isolated_start_does_not_warn_and_is_refused_where_it_is_not_possible
 
 @pytest.mark.parametrize("failure", ["", "Operation not permitted"])
 def test_the_demo_is_isolated_or_warns_and_goes_on(
-    failure: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    failure: str, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_experiments, "isolate", lambda: failure)
     monkeypatch.setattr(import_module("treadle_lab.cli.demo"), "run_engines_demo", lambda *_: Report.of([], {}, []))
-    assert run(["demo", "--engines", "--json", str(tmp_path / "demo.json")]) == 0
-    assert ("any local user can run commands as" in capsys.readouterr().err) == bool(failure)
+    said = cli(["demo", "--engines", "--json", str(tmp_path / "demo.json")]).err
+    assert ("any local user can run commands as" in said) == bool(failure)

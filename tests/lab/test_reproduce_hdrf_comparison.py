@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.cli import Cli
 
 from treadle.cli.main import run
 from treadle.errors import UserError
@@ -75,7 +76,7 @@ def test_medians_are_of_the_time_in_which_all_leaves_with_large_jobs_have_jobs()
 
 
 def test_naive_h_drf_starves_the_leaf_beside_the_one_with_gpus(
-    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     """A smaller cluster and shorter schedule show what the paper's do."""
     for name, value in {"JOBS": 20, "LARGE_JOBS": 3, "TASKS_MAX": 600, "ARRIVE_S": 20.0}.items():
@@ -83,8 +84,7 @@ def test_naive_h_drf_starves_the_leaf_beside_the_one_with_gpus(
     monkeypatch.setattr(facebook, "NODES", 16)
     out, kept = tmp_path / "out.json", tmp_path / "kept"
     command = ["reproduce", "hdrf", "--section=5.2", "--seeds=1", "--processes=1", f"--json={out}", f"--cache={kept}"]
-    assert run(command) == 0
-    said = capsys.readouterr().out
+    said = cli(command).out
     assert "naive H-DRF (Pareto CS)" in said
     document = json.loads(out.read_text())
     tasks = {
@@ -129,8 +129,5 @@ def test_a_comparison_has_ratios_of_means() -> None:
         (["--section=5.2", "--sample=nowhere.tsv"], "nowhere.tsv: No such file or directory; check the path"),
     ],
 )
-def test_options_of_the_other_section_are_refused(
-    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["reproduce", "hdrf", *options]) == 2
-    assert said in capsys.readouterr().err
+def test_options_of_the_other_section_are_refused(options: list[str], said: str, cli: Cli) -> None:
+    assert said in cli(["reproduce", "hdrf", *options], 2).err

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from tests.support.cli import Cli
 
-from treadle.cli.main import run
 from treadle.config.reader import read_settings
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
@@ -158,8 +158,5 @@ def test_a_draw_plays_each_scheme_once_and_begins_with_another_each_turn(
         (["--section=5.2", "--processes=2"], "--processes: --on sls plays one run after the other"),
     ],
 )
-def test_what_the_testbed_cannot_do_is_refused(
-    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(["reproduce", "hdrf", "--on=sls", *options]) == 2
-    assert said in capsys.readouterr().err
+def test_what_the_testbed_cannot_do_is_refused(options: list[str], said: str, cli: Cli) -> None:
+    assert said in cli(["reproduce", "hdrf", "--on=sls", *options], 2).err

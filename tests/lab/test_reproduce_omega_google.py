@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.cli import Cli
 
 from treadle.cli.main import run
 from treadle.errors import UserError
@@ -99,7 +100,7 @@ def test_the_command_with_a_google_day(tmp_path: Path) -> None:
     assert {row["jobs"] for row in document["timing"]["runs"]} == {document["timing"]["runs"][0]["jobs"]}
 
 
-def test_options_that_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_do_not_go_together(tmp_path: Path, cli: Cli) -> None:
     csv = str(tmp_path / "a.csv")
     for options, said in (
         (
@@ -112,8 +113,7 @@ def test_options_that_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureF
         (["--workload", "google", "--trace", str(tmp_path / "none")], "there is no"),
         (["--figure", "15", "--sample", str(tmp_path / "none.tsv")], "there is no such file"),
     ):
-        assert run(["reproduce", "omega", *options]) == 2
-        assert said in capsys.readouterr().err
+        assert said in cli(["reproduce", "omega", *options], 2).err
 
 
 def test_users_ask_for_the_largest_usual_number_that_a_job_keeps_busy() -> None:

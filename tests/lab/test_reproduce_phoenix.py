@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.cli import Cli
 from typer.testing import CliRunner
 
-from treadle.cli.main import run
 from treadle.constraints import ANY, parse
 from treadle.errors import UserError
 from treadle_lab.cli.reproduce import phoenix
@@ -98,9 +98,8 @@ def test_all_systems_run_by_what_warm_up_compiled() -> None:
     assert len(kernel.signatures) == compiled
 
 
-def test_a_trace_that_is_none_is_reported_with_the_option(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["reproduce", "phoenix", "--trace", "yahooo"]) == 2
-    told = capsys.readouterr().err.strip()
+def test_a_trace_that_is_none_is_reported_with_the_option(cli: Cli) -> None:
+    told = cli(["reproduce", "phoenix", "--trace", "yahooo"], 2).err.strip()
     assert told == "--trace: 'yahooo' is no file, no folder and none of google, facebook, yahoo; did you mean yahoo?"
 
 

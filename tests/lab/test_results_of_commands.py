@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.cli import Cli
 
 from treadle.cli._options import check_writable
 from treadle.cli.main import run
@@ -22,14 +23,13 @@ LONG = [
 @pytest.mark.parametrize("command", LONG, ids=lambda command: " ".join(command[:2]))
 @pytest.mark.parametrize(("option", "kind"), [("--json", "file"), ("--plot", "folder")])
 def test_results_that_cannot_be_written_are_reported_before_the_work(
-    command: list[str], option: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: list[str], option: str, kind: str, tmp_path: Path, cli: Cli
 ) -> None:
     sample = tmp_path / "sample.tsv"
     sample.write_text(SAMPLE)
     places = {"FOLDER": str(tmp_path), "SAMPLE": str(sample)}
     target = sample / "results"  # below a file nothing can be written
-    assert run([*(places.get(word, word) for word in command), option, str(target)]) == 2
-    told = capsys.readouterr()
+    told = cli([*(places.get(word, word) for word in command), option, str(target)], 2)
     assert told.err.strip() == f"{option}: {target}: Not a directory; name a {kind} that can be written"
     assert told.out == ""
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from tests.support.cli import Cli
 from tests.support.pages import FakeManager, served
 
 from treadle.cli.main import run
@@ -250,27 +251,25 @@ def sidecar(config: Path, observation: Observation, several: bool) -> Iterator[s
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_the_sidecar_shows_what_it_has_found(several: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_sidecar_shows_what_it_has_found(several: bool, tmp_path: Path, cli: Cli) -> None:
     with sidecar(tmp_path / "treadle.yaml", Observation(FOUND), several) as url:
-        assert run(["observe", "--rm", url, "--json"]) == 0
-        assert json.loads(capsys.readouterr().out) == {"mode": "observe_only", **Observation(FOUND).shown()}
-        assert run(["observe", "--rm", url]) == 0
-        assert "queue root.a" in capsys.readouterr().out
-        assert run(["status", "--rm", url]) == 0
-        out = " ".join(capsys.readouterr().out.replace("│", " ").split())
+        assert json.loads(cli(["observe", "--rm", url, "--json"]).out) == {
+            "mode": "observe_only",
+            **Observation(FOUND).shown(),
+        }
+        assert "queue root.a" in cli(["observe", "--rm", url]).out
+        out = " ".join(cli(["status", "--rm", url]).out.replace("│", " ").split())
         assert "2 containers compared; 50 % both, same node; 0 % both, other node; 50 % not by Treadle" in out
 
 
-def test_a_sidecar_that_is_gone_is_said_with_an_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sidecar_that_is_gone_is_said_with_an_exit_code(tmp_path: Path, cli: Cli) -> None:
     config = tmp_path / "treadle.yaml"
     bean = {"Mode": "observe_only", "LeaseHeld": 0, "Schedules": 0, "LastError": "SIGKILL ended it"}
     with served(FakeManager({"Treadle": bean}, {"yarn.scheduler.treadle.config.file": str(config)})) as manager:
-        assert run(["observe", "--rm", manager.url]) == 2
-        captured = capsys.readouterr()
+        captured = cli(["observe", "--rm", manager.url], 2)
         assert "no engine runs that could be asked" in captured.err
         assert captured.out == ""
-        assert run(["status", "--rm", manager.url]) == 0
-        assert "not known: no engine runs" in " ".join(capsys.readouterr().out.split())
+        assert "not known: no engine runs" in " ".join(cli(["status", "--rm", manager.url]).out.split())
 
 
 def test_a_door_without_figures_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

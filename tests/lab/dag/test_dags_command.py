@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.cli import Cli
 
 from treadle.cli.main import run
 from treadle.workload.formats import read_workload
@@ -32,24 +33,21 @@ def test_the_same_seed_gives_the_same_dag(tmp_path: Path) -> None:
         ("--output", "/dev/null/x", "--output: /dev/null/x: Not a directory; name a file"),
     ],
 )
-def test_a_wrong_option_is_reported(capsys: pytest.CaptureFixture[str], option: str, value: str, message: str) -> None:
-    assert run(["dags", "generate", option, value]) == 2
-    assert message in capsys.readouterr().err
+def test_a_wrong_option_is_reported(cli: Cli, option: str, value: str, message: str) -> None:
+    assert message in cli(["dags", "generate", option, value], 2).err
 
 
-def test_what_treadle_dags_writes_is_a_workload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_treadle_dags_writes_is_a_workload(tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "dags.jsonl"
     command = ["dags", "generate", "--seed=1..2", "--stages=3", "--depth=2", "--tasks=50..60", f"--output={file}"]
     assert run(command) == 0
     found = read_workload(file)
     assert len(found.jobs) == 2
     assert {job.arrival_ms for job in found.jobs} == {0}
-    assert run(["workload", "show", str(file)]) == 0
-    assert "dag: DAGs to plan" in capsys.readouterr().out
+    assert "dag: DAGs to plan" in cli(["workload", "show", str(file)]).out
 
 
-def test_an_empty_file_of_dags_is_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_file_of_dags_is_no_plan(tmp_path: Path, cli: Cli) -> None:
     file = tmp_path / "empty.jsonl"
     file.write_text("\n")
-    assert run(["plan", str(file)]) == 2
-    assert "empty; write one JSON object a line" in capsys.readouterr().err
+    assert "empty; write one JSON object a line" in cli(["plan", str(file)], 2).err

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.lab.planner.schedules import check, check_ranks
+from tests.support.cli import Cli
 
 from treadle.cli.main import run
 from treadle.dag import Dag, DagError, Stage
@@ -137,9 +138,8 @@ def test_the_command_plans_projects(tmp_path: Path) -> None:
         (["--plot", "/dev/null/x"], "--plot: /dev/null/x: Not a directory; name a folder that can be written"),
     ],
 )
-def test_a_mistake_is_reported(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", str(DATA / "dags" / "motivating.jsonl"), "--budget-schedules", "1", *words]) == 2
-    assert message in capsys.readouterr().err
+def test_a_mistake_is_reported(words: list[str], message: str, cli: Cli) -> None:
+    assert message in cli(["plan", str(DATA / "dags" / "motivating.jsonl"), "--budget-schedules", "1", *words], 2).err
 
 
 @pytest.mark.parametrize("amount", [2.0**41, 1e-300], ids=["large", "small"])
@@ -148,13 +148,13 @@ def test_amounts_too_large_or_small_to_count_are_refused(amount: float) -> None:
         plan(Dag("d", (Stage(0, 1, 1, {"cpu": amount}),)), {"cpu": amount}, 1, 1)
 
 
-def test_a_name_of_several_lines_is_shown_on_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_of_several_lines_is_shown_on_one(tmp_path: Path, cli: Cli) -> None:
     stage = {"id": 0, "tasks": 1, "duration_ms": 1, "demand": {}}
     line = {"name": "select *\nfrom x", "machines": 1, "capacity": CPU, "stages": [stage]}
     path = tmp_path / "dags.jsonl"
     path.write_text(json.dumps(line) + "\n")
-    assert run(["plan", str(path), "--budget-schedules", "1", "--json", str(tmp_path / "plans.json")]) == 0
-    assert [shown.split()[:3] for shown in capsys.readouterr().out.splitlines()[1:]] == [["select", "*?from", "x"]]
+    found = cli(["plan", str(path), "--budget-schedules", "1", "--json", str(tmp_path / "plans.json")])
+    assert [shown.split()[:3] for shown in found.out.splitlines()[1:]] == [["select", "*?from", "x"]]
     assert json.loads((tmp_path / "plans.json").read_text())[0]["name"] == line["name"]
 
 
@@ -169,11 +169,10 @@ def test_a_name_of_several_lines_is_shown_on_one(tmp_path: Path, capsys: pytest.
     ],
 )
 def test_the_command_refuses_what_no_plan_exists_for(
-    stages: list[dict[str, object]], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stages: list[dict[str, object]], message: str, tmp_path: Path, cli: Cli
 ) -> None:
     usual = {"id": 0, "tasks": 1, "duration_ms": 1, "demand": {"cpu": 1.0}}
     line = {"name": "q", "machines": 1, "capacity": CPU, "stages": [usual | stage for stage in stages]}
     path = tmp_path / "dags.jsonl"
     path.write_text(json.dumps(line) + "\n")
-    assert run(["plan", str(path), "--budget-schedules", "1"]) == 2
-    assert message in capsys.readouterr().err
+    assert message in cli(["plan", str(path), "--budget-schedules", "1"], 2).err
