@@ -29,6 +29,7 @@ from tests.campaign.stock import MODULE, REVIEWED, is_listed, listed, run_tests
 from tests.support.accounts import wait_settled
 from tests.support.clusters import FaultyCluster, faulty_cluster
 from tests.support.faulty_sidecar import Fault
+from tests.support.files import written
 from tests.support.jobs import sleep_job
 
 from treadle_lab.minicluster.cluster import RM
@@ -123,8 +124,7 @@ def of_fuzz(work: Slice) -> None:
 def of_soak(work: Slice) -> None:
     """Two streams of applications: an RM that keeps 50 KB a container, and a sidecar that keeps 100 KB a frame."""
     agent = Planted((f"-javaagent:{agent_jar()}=LEAKED_MEMORY",), (BYTE_BUDDY,))
-    leaking = folder(work.part, work.seed) / "treadle-that-leaks"
-    leaking.write_text(f"#!{sys.executable}\n{LEAKING_SIDECAR}")
+    leaking = written(folder(work.part, work.seed) / "treadle-that-leaks", f"#!{sys.executable}\n{LEAKING_SIDECAR}")
     leaking.chmod(0o755)
     for series, planted in (("rm_heap_mb", agent), ("sidecar_mb", Planted(sidecar=leaking))):
         looked = Slice("soak", work.seed, 10, say=work.say)

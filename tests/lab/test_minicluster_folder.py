@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 
 import pytest
+from tests.support.files import written
 
 from treadle_lab.minicluster import ClusterError, ClusterSettings, MiniCluster
 from treadle_lab.minicluster.site import free_ports, make_anew
@@ -29,8 +30,7 @@ def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
 
 
 def test_the_files_of_somebody_else_stay(tmp_path: Path) -> None:
-    file = tmp_path / "thesis.txt"
-    file.write_text("years")
+    file = written(tmp_path / "thesis.txt", "years")
     with pytest.raises(ClusterError, match="was not made by a mini cluster: nothing was touched"):
         MiniCluster(ClusterSettings(nodes=1), tmp_path).start()
     assert file.read_text() == "years"

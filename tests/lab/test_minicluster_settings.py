@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.support.files import written
 
 from treadle_lab.minicluster import ClusterError, ClusterSettings, NodeAttribute, NodeLabel, Scheduler, processes, site
 from treadle_lab.minicluster.rest import allocated_containers
@@ -124,8 +125,7 @@ def test_the_given_queues_are_the_clusters(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "no xml", "<queues/>"])
 def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "queues.xml"
-    file.write_text(text)
+    file = written(tmp_path / "queues.xml", text)
     with pytest.raises(ClusterError, match=r"queues\.xml"):
         read_site(file)
 
@@ -269,8 +269,7 @@ def test_a_runtime_is_complete_or_not_there(tmp_path: Path, monkeypatch: pytest.
 def test_a_failing_maven_is_quoted_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pom = tmp_path / "pom.xml"
     pom.write_text("<project/>")
-    maven = tmp_path / "mvn"
-    maven.write_text("#!/bin/sh\necho '[ERROR] no such artifact'; exit 1\n")
+    maven = written(tmp_path / "mvn", "#!/bin/sh\necho '[ERROR] no such artifact'; exit 1\n")
     maven.chmod(0o755)
     monkeypatch.setattr("shutil.which", lambda _: str(maven))
     with pytest.raises(ClusterError, match="no such artifact"):

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from tests.support.cli import Cli
+from tests.support.files import written
 
 from treadle.config.reader import read_settings
 from treadle.errors import UserError
@@ -67,8 +68,7 @@ def test_schemes_are_the_policy_that_ships_naive_h_drf_and_stock(tmp_path: Path)
     register_parts()
     found = {}
     for scheme in ("hdrf", "naive"):
-        file = tmp_path / f"{scheme}.yaml"
-        file.write_text(str(scheduling(scheme).policy))
+        file = written(tmp_path / f"{scheme}.yaml", str(scheduling(scheme).policy))
         share = read_settings(file).policy.share
         assert share.kind.name == "hdrf"
         found[scheme] = share.parameters.model_dump()["static"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.cli import Cli
+from tests.support.files import written
 
 from treadle.cli.main import run
 from treadle.errors import UserError
@@ -23,9 +24,7 @@ REFERENCE = found(OMEGA)
 
 
 def points_file(folder: Path, *lines: str, header: str = HEADER) -> Path:
-    file = folder / "points.csv"
-    file.write_text("\n".join((header, *lines)) + "\n")
-    return file
+    return written(folder / "points.csv", "\n".join((header, *lines)) + "\n")
 
 
 def test_points_of_a_file_of_results_are_its_first_four_columns_each_once() -> None:

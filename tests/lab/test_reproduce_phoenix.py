@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.cli import Cli
+from tests.support.files import written
 from typer.testing import CliRunner
 
 from treadle.constraints import ANY, parse
@@ -66,8 +67,7 @@ def write(folder: Path, **texts: str) -> list[str]:
     """Write files, and return the options that name them."""
     options = []
     for name, text in texts.items():
-        file = folder / f"{name}.csv"
-        file.write_text(text)
+        file = written(folder / f"{name}.csv", text)
         options += [f"--{name}", str(file)]
     return options
 
@@ -153,8 +153,7 @@ def test_results_have_all_fields_and_equal_seeds_give_equal_bytes(tmp_path: Path
 
 
 def test_machines_and_constraints_are_given_by_files(tmp_path: Path) -> None:
-    trace = tmp_path / "jobs.tr"
-    trace.write_text(TRACE)
+    trace = written(tmp_path / "jobs.tr", TRACE)
     file = tmp_path / "out.json"
     options = write(tmp_path, machines=MACHINES, constraints=CONSTRAINTS)
     invoke("--trace", str(trace), *options, "--systems", "eagle-c", "--seeds", "1", "--json", str(file))
@@ -208,8 +207,7 @@ def test_values_compare_as_the_language_says(tmp_path: Path) -> None:
 def test_what_is_wrong_with_files_is_said_with_line_and_remedy(
     tmp_path: Path, machines: str, constraints: str, text: str
 ) -> None:
-    trace = tmp_path / "jobs.tr"
-    trace.write_text(TRACE)
+    trace = written(tmp_path / "jobs.tr", TRACE)
     options = write(tmp_path, machines=machines, constraints=constraints)
     with pytest.raises(UserError, match=text):
         invoke("--trace", str(trace), *options, "--systems", "eagle-c", "--seeds", "1")
@@ -300,8 +298,7 @@ def test_traces_that_are_made_say_so(name: str, jobs: int, cutoff_s: float) -> N
 
 def test_a_relaxed_slowdown_is_how_much_longer_a_relaxed_task_runs(tmp_path: Path) -> None:
     # all of the machines that meet the soft constraint are busy for long; the job gives it up
-    trace = tmp_path / "jobs.tr"
-    trace.write_text("0 1 1000 1000\n10 1 20 20\n")
+    trace = written(tmp_path / "jobs.tr", "0 1 1000 1000\n10 1 20 20\n")
     options = write(
         tmp_path,
         machines="machine,isa\nm0,arm\n" + "".join(f"m{at},x86\n" for at in range(1, 12)),

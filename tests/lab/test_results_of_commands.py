@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.cli import Cli
+from tests.support.files import written
 
 from treadle.cli._options import check_writable
 from treadle.cli.main import run
@@ -35,8 +36,7 @@ def test_results_that_cannot_be_written_are_reported_before_the_work(
 
 
 def test_a_file_of_results_keeps_what_it_holds_until_there_are_new_ones(tmp_path: Path) -> None:
-    earlier = tmp_path / "figures.json"
-    earlier.write_text("{}")
+    earlier = written(tmp_path / "figures.json", "{}")
     assert run(["reproduce", "hdrf", "--test", "Z", "--json", str(earlier)]) == 2
     assert earlier.read_text() == "{}"
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from tests.support.decoys import RESOURCE_MANAGER, decoy
 from tests.support.doctor import write_site
+from tests.support.files import written
 from tests.support.pages import FakeManager, served
 
 from treadle.admin import bundle
@@ -129,8 +130,7 @@ def test_no_secret_is_in_it_and_what_helps_is(site: dict[str, Any]) -> None:
 
 
 def test_an_archive_is_never_written_over_anything(site: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    target = site["out"].with_name("precious")
-    target.write_text("precious")
+    target = written(site["out"].with_name("precious"), "precious")
     for how in (lambda: site["out"].write_text("mine"), lambda: (site["out"].unlink(), site["out"].symlink_to(target))):
         how()
         assert run(["doctor", "--only", "python", "--bundle", str(site["out"])]) == 2

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from rich.table import Table
+from tests.support.files import written
 from tests.support.fresh_process import knows_all_parts
 from tests.support.pages import answering, as_shown
 
@@ -157,8 +158,7 @@ def test_a_sidecar_needs_one_mode(capsys: pytest.CaptureFixture[str], arguments:
 
 
 def test_a_policy_is_checked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    file = tmp_path / "treadle.yaml"
-    file.write_text("policy: {fit: {kind: packing}}\n")
+    file = written(tmp_path / "treadle.yaml", "policy: {fit: {kind: packing}}\n")
     assert run(["policy", "check", str(file)]) == 0
     assert capsys.readouterr().out.startswith(f"{file}: right: gate=all ")
     file.write_text("policy:\n  fit:\n    kind: packng\n")

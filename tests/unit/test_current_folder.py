@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.support.files import written
 
 PLANTED = """\
 import os, sys
@@ -55,8 +56,7 @@ if __name__ == "__main__":
 
 
 def test_a_policy_is_tried_out_without_what_is_in_it(planted: Path, tmp_path: Path) -> None:
-    config = tmp_path / "treadle.yaml"
-    config.write_text(yaml.safe_dump({"policy": {"order": {"kind": "fifo"}}}))
+    config = written(tmp_path / "treadle.yaml", yaml.safe_dump({"policy": {"order": {"kind": "fifo"}}}))
     text = f"""\
 from pathlib import Path
 from treadle.live.live_settings import check_apart

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.cli import Cli
+from tests.support.files import written
 
 from treadle.cli.main import run
 from treadle.workload.formats import read_workload
@@ -48,6 +49,5 @@ def test_what_treadle_dags_writes_is_a_workload(tmp_path: Path, cli: Cli) -> Non
 
 
 def test_an_empty_file_of_dags_is_no_plan(tmp_path: Path, cli: Cli) -> None:
-    file = tmp_path / "empty.jsonl"
-    file.write_text("\n")
+    file = written(tmp_path / "empty.jsonl", "\n")
     assert "empty; write one JSON object a line" in cli(["plan", str(file)], 2).err

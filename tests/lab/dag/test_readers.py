@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.files import written
 
 from treadle.dag import DagError
 from treadle_lab import planning
@@ -30,8 +31,7 @@ def test_dags_are_read_as_written() -> None:
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     text = io.StringIO()
     write_instances([generate(seed) for seed in (1, 2)], text)
-    path = tmp_path / "dags.jsonl"
-    path.write_text(text.getvalue())
+    path = written(tmp_path / "dags.jsonl", text.getvalue())
     again = io.StringIO()
     write_instances(read_instances(path), again)
     assert again.getvalue() == text.getvalue()
@@ -79,8 +79,7 @@ def test_projects_are_read_packed_or_not(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_in_a_dag_is_reported(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    path = tmp_path / "dags.jsonl"
-    path.write_text(json.dumps(LINE) + "\n" + json.dumps(LINE | change) + "\n")
+    path = written(tmp_path / "dags.jsonl", json.dumps(LINE) + "\n" + json.dumps(LINE | change) + "\n")
     with pytest.raises(DagError, match=message):
         list(read_instances(path))
 
@@ -98,8 +97,7 @@ def test_a_mistake_in_a_dag_is_reported(tmp_path: Path, change: dict[str, Any], 
     ],
 )
 def test_a_mistake_in_a_project_is_reported(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    path = tmp_path / "projects.jsonl"
-    path.write_text(json.dumps(PROJECT | change) + "\n")
+    path = written(tmp_path / "projects.jsonl", json.dumps(PROJECT | change) + "\n")
     with pytest.raises(DagError, match=message):
         list(planning.read_instances(path))
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.support.files import written
 
 from treadle.cli.main import run
 
@@ -74,8 +75,7 @@ def test_ten_thousand_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ", ".join(f"l{g}.{i}: {{demand: {{cpu: 1, memory: {1 + i % 8}}}}}" for i in range(100)) for g in range(100)
     ]
     groups = [f"  g{number}: {{children: {{{inside}}}}}" for number, inside in enumerate(leaves)]
-    file = tmp_path / "tree.yaml"
-    file.write_text("resources: {cpu: 10000, memory: 40000}\ntree:\n" + "\n".join(groups) + "\n")
+    file = written(tmp_path / "tree.yaml", "resources: {cpu: 10000, memory: 40000}\ntree:\n" + "\n".join(groups) + "\n")
     assert share(file, "--json") == 0
     (step,) = json.loads(capsys.readouterr().out)["steps"]
     assert len(step["leaves"]) == 10_000
@@ -133,8 +133,7 @@ def test_ten_thousand_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_a_mistake_is_reported_with_its_place_and_remedy(
     text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "tree.yaml"
-    file.write_text(text)
+    file = written(tmp_path / "tree.yaml", text)
     assert share(file) == 2
     told = capsys.readouterr().err
     assert message in told
@@ -175,7 +174,6 @@ def test_too_many_leaves_for_an_algorithm_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], algorithm: str
 ) -> None:
     leaves = "\n".join(f"  n{number}: {{demand: {{cpu: 1}}}}" for number in range(201))
-    file = tmp_path / "tree.yaml"
-    file.write_text(f"resources: {{cpu: 10}}\ntree:\n{leaves}\n")
+    file = written(tmp_path / "tree.yaml", f"resources: {{cpu: 10}}\ntree:\n{leaves}\n")
     assert share(file, "--algorithm", algorithm) == 2
     assert "201 leaves" in capsys.readouterr().err

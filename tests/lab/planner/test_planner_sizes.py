@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.lab.planner.schedules import check, check_ranks
 from tests.support.cli import Cli
+from tests.support.files import written
 
 from treadle.cli.main import run
 from treadle.dag import Dag, DagError, Stage
@@ -151,8 +152,7 @@ def test_amounts_too_large_or_small_to_count_are_refused(amount: float) -> None:
 def test_a_name_of_several_lines_is_shown_on_one(tmp_path: Path, cli: Cli) -> None:
     stage = {"id": 0, "tasks": 1, "duration_ms": 1, "demand": {}}
     line = {"name": "select *\nfrom x", "machines": 1, "capacity": CPU, "stages": [stage]}
-    path = tmp_path / "dags.jsonl"
-    path.write_text(json.dumps(line) + "\n")
+    path = written(tmp_path / "dags.jsonl", json.dumps(line) + "\n")
     found = cli(["plan", str(path), "--budget-schedules", "1", "--json", str(tmp_path / "plans.json")])
     assert [shown.split()[:3] for shown in found.out.splitlines()[1:]] == [["select", "*?from", "x"]]
     assert json.loads((tmp_path / "plans.json").read_text())[0]["name"] == line["name"]
@@ -173,6 +173,5 @@ def test_the_command_refuses_what_no_plan_exists_for(
 ) -> None:
     usual = {"id": 0, "tasks": 1, "duration_ms": 1, "demand": {"cpu": 1.0}}
     line = {"name": "q", "machines": 1, "capacity": CPU, "stages": [usual | stage for stage in stages]}
-    path = tmp_path / "dags.jsonl"
-    path.write_text(json.dumps(line) + "\n")
+    path = written(tmp_path / "dags.jsonl", json.dumps(line) + "\n")
     assert message in cli(["plan", str(path), "--budget-schedules", "1"], 2).err
