@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.engine.fake_rm import assumed
+from tests.support.optional import present
 from typer.testing import CliRunner
 
 from treadle import events
@@ -126,8 +127,7 @@ def test_growth_is_the_slope_in_logarithms() -> None:
 def test_a_slope_has_the_interval_of_its_fit() -> None:
     # two lines of slope 1 at levels of their own; the middle points of both are off by 0.3
     lines = [[(0.0, 0.0), (1.0, 1.3), (2.0, 2.0)], [(0.0, 5.0), (1.0, 6.3), (2.0, 7.0)]]
-    found = slope_of(lines)
-    assert found is not None
+    found = present(slope_of(lines))
     # squares left: 2 x (0.1, 0.2, 0.1); 6 points less 2 levels and a slope; Student's t of 3 degrees is 3.182
     half = 3.182446 * (2 * 0.06 / 3 / 4) ** 0.5
     assert found == pytest.approx((1.0, 1.0 - half, 1.0 + half))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.optional import present
 
 from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
@@ -101,8 +102,7 @@ def test_conflicts_are_counted_by_engine() -> None:
 
 
 def thought(folder: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("thought", folder / "thought.py")
-    assert spec is not None
+    spec = present(importlib.util.spec_from_file_location("thought", folder / "thought.py"))
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -14,6 +14,7 @@ from tests.campaign.slices import Slice
 from tests.campaign.stock import EXCLUDED, REVIEWED, is_listed, judge_list, listed, tallied
 from tests.campaign.trend import trend
 from tests.support.engines import allocated_at_s, lost_at_s
+from tests.support.optional import present
 
 
 def quiet(part: str = "kills", seed: int = 1, minutes: float = 1) -> Slice:
@@ -81,8 +82,7 @@ def test_what_became_of_a_killed_engines_jobs_is_read_from_the_rms_logs(tmp_path
     cluster: Any = SimpleNamespace(
         layout=SimpleNamespace(sidecar_log=tmp_path / "sidecar.log", audit_log=tmp_path / "rm-audit.log")
     )
-    at_s = lost_at_s(cluster, "b", after_s=0.0)
-    assert at_s is not None
+    at_s = present(lost_at_s(cluster, "b", after_s=0.0))
     assert lost_at_s(cluster, "a", after_s=0.0) == pytest.approx(at_s - 1.1)
     assert lost_at_s(cluster, "b", after_s=at_s + 1) is None
     assert allocated_at_s(cluster, "application_1_0001", at_s) == pytest.approx(at_s + 1.05)

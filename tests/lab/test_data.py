@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.support.optional import present
 from typer.testing import CliRunner
 
 from treadle.errors import UserError
@@ -57,8 +58,7 @@ def test_tpchs_dags_are_read_from_the_checkout(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_facebooks_jobs_are_read_from_the_checkout() -> None:
-    place = data.found(data.FACEBOOK)
-    assert place is not None
+    place = present(data.found(data.FACEBOOK))
     assert len(read_workload(place).jobs) == 5_894
 
 

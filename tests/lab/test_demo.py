@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from tests.support.optional import present
 
 from treadle.config.reader import read_settings
 from treadle.policy.catalogue import register_parts
@@ -84,8 +85,7 @@ def test_of_several_engines_the_report_says_who_served_each_job(tmp_path: Path) 
 
 def test_two_engines_follow_policies_that_treadle_takes(tmp_path: Path) -> None:
     register_parts()
-    file = cluster_of_engines(tmp_path / "demo").policy
-    assert file is not None
+    file = present(cluster_of_engines(tmp_path / "demo").policy)
     read = read_settings(file)
     assert [engine.name for engine in read.engines] == list(ENGINES)
     assert {job.engine for job in of_two_engines()} == set(ENGINES)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.support.optional import present
 
 from treadle_lab.minicluster.settings import SHIM_CLASS
 from treadle_lab.minicluster.site import read_site
@@ -144,8 +145,7 @@ def test_no_role_runs_as_root(compose: dict[str, Any]) -> None:
 
 def test_the_user_of_the_image_owns_what_the_roles_write_to(compose: dict[str, Any]) -> None:
     runs = " ".join(" ".join(argument.split()) for name, argument in instructions() if name == "RUN")
-    home = re.search(r"useradd .*?--home-dir (\S+) --create-home \S+ \S+ hadoop\b", runs)
-    assert home is not None
+    home = present(re.search(r"useradd .*?--home-dir (\S+) --create-home \S+ \S+ hadoop\b", runs))
     made = {
         folder: mode
         for mode, folders in re.findall(r"install -d (?:-m (\d+) )?-o hadoop -g hadoop ([^&]+)", runs)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.support.optional import present
 
 from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
@@ -69,8 +70,7 @@ def test_the_store_knows_what_tasks_take_on_the_testbed(tmp_path: Path) -> None:
     remember(dags, store)
     with open_store(str(store), read_only=True) as opened:
         for _, dag in dags:
-            profile = opened.get(recurrence_key("ann", "default", "TEZ", dag.name))
-            assert profile is not None
+            profile = present(opened.get(recurrence_key("ann", "default", "TEZ", dag.name)))
             known = dag_of_profile(profile, {})
             assert [(each.tasks, each.duration_ms, each.parents) for each in known.stages] == [
                 (each.tasks, each.duration_ms, each.parents) for each in dag.stages

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.cli import Cli
+from tests.support.optional import present
 
 from treadle.cli.main import run
 from treadle.errors import UserError
@@ -29,9 +30,7 @@ from treadle_lab.papers.hdrf.facebook import (
 
 @pytest.fixture(scope="module")
 def sample() -> Path:
-    place = found(FACEBOOK_2010)
-    assert place is not None
-    return place
+    return present(found(FACEBOOK_2010))
 
 
 def test_the_workload_is_the_paper_s_as_far_as_it_is_known(sample: Path) -> None:

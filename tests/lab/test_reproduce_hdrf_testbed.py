@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.support.cli import Cli
 from tests.support.files import written
+from tests.support.optional import present
 
 from treadle.config.reader import read_settings
 from treadle.errors import UserError
@@ -34,9 +35,7 @@ from treadle_lab.sls.play import KeptPlays, Pace, Played, PlayedJob, Player, Sch
 
 @pytest.fixture(scope="module")
 def sample() -> Path:
-    place = found(FACEBOOK_2010)
-    assert place is not None
-    return place
+    return present(found(FACEBOOK_2010))
 
 
 def test_jobs_are_the_simulators_compressed(sample: Path) -> None:

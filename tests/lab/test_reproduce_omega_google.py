@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.cli import Cli
+from tests.support.optional import present
 
 from treadle.cli.main import run
 from treadle.errors import UserError
@@ -26,15 +27,13 @@ from treadle_lab.papers.omega.specialist import (
 
 @pytest.fixture(scope="module")
 def google() -> GoogleDay:
-    place = found(GOOGLE)
-    assert place is not None
+    place = present(found(GOOGLE))
     return read_google_day(place)
 
 
 @pytest.fixture(scope="module")
 def mapreduce() -> MapReduceJobs:
-    place = found(FACEBOOK_2010)
-    assert place is not None
+    place = present(found(FACEBOOK_2010))
     return read_mapreduce(place)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.support.cli import Cli
 from tests.support.files import written
+from tests.support.optional import present
 from typer.testing import CliRunner
 
 from treadle.constraints import ANY, parse
@@ -118,8 +119,7 @@ def test_eagles_format_and_googles_extract_are_the_same_jobs() -> None:
     other = Path(__file__).resolve().parents[3] / "shared" / "data" / "google-2011-tasks-25h" / "goog25.tr.xz"
     if not other.is_file():
         pytest.skip("there is no ../shared/data beside this checkout")
-    google = found(GOOGLE)
-    assert google is not None
+    google = present(found(GOOGLE))
     one, two = any_trace(google), any_trace(other)
     assert one.arrival_s == pytest.approx(two.arrival_s, abs=0.002)
     # jobs of one instant stand in another order, and a mean just below a whole second may be cut to one less
@@ -283,8 +283,7 @@ def test_central_is_the_engine_under_both_orders(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize(("name", "jobs", "cutoff_s"), [("facebook", 24_442, 76.5951), ("yahoo", 10_000, 90.5811)])
 def test_traces_that_are_made_say_so(name: str, jobs: int, cutoff_s: float) -> None:
-    trace = trace_named(name, None, found(FACEBOOK_2010))
-    assert trace is not None
+    trace = present(trace_named(name, None, found(FACEBOOK_2010)))
     assert (trace.name, len(trace), trace.cutoff_s, trace.long_percent) == (name, jobs, cutoff_s, 98.0)
     assert ": made. " in SAID[name]
     assert trace.duration_s.min() >= 1

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.google_extract import write_extract
+from tests.support.optional import present
 from typer.testing import CliRunner
 
 from treadle.errors import UserError
@@ -110,8 +111,7 @@ def test_the_store_says_the_median_of_earlier_runs_of_a_user_and_logical_name() 
     assert stored.prediction(ran(9, 0, "c").features) is None
     stored.add(ran(2, 299))
     stored.add(ran(3, 199))
-    found = stored.prediction(ran(9, 0).features)
-    assert found is not None
+    found = present(stored.prediction(ran(9, 0).features))
     assert (found.duration_ms, found.runs) == (200, 3)
     errors = np.log([100 / 300, 200 / 200])
     assert found.deviation_ms == pytest.approx(200 * np.sqrt((errors**2).mean() * 3 / 2), abs=1)

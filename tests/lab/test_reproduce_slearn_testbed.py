@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from tests.support.optional import present
 
 from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
@@ -48,8 +49,7 @@ def test_the_policies_are_the_one_that_ships_and_its_levels_by_history(tmp_path:
     assert (schemes["fair"].ordering, schemes["fair"].policy) == ("fair", None)
     for name in ("slearn", "3sigma"):
         file = tmp_path / f"{name}.yaml"
-        text = schemes[name].policy
-        assert text is not None
+        text = present(schemes[name].policy)
         file.write_text(text)
         order = read_settings(file).policy.order
         assert order.parameters.model_dump()["first_threshold_ms"] == 5_000
@@ -58,8 +58,7 @@ def test_the_policies_are_the_one_that_ships_and_its_levels_by_history(tmp_path:
 
 def test_the_part_reads_what_tags_say(tmp_path: Path) -> None:
     policies(tmp_path)
-    spec = importlib.util.spec_from_file_location("told", tmp_path / "told.py")
-    assert spec is not None
+    spec = present(importlib.util.spec_from_file_location("told", tmp_path / "told.py"))
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from tests.support.cli import Cli
+from tests.support.optional import present
 from tests.support.pages import FakeManager, served
 
 from treadle.cli.main import run
@@ -206,8 +207,7 @@ class Observed:
 
 
 def priority_of(engine: Engine, application: int, key: int) -> int:
-    inside = engine.inside()
-    assert inside is not None
+    inside = present(engine.inside())
     requests = inside[0].requests
     return int(requests.at["priority"][requests.index.find(application, key)])
 
@@ -226,8 +226,7 @@ def test_a_session_compares_what_its_engine_proposes(tmp_path: Path) -> None:
 def sidecar(config: Path, observation: Observation, several: bool) -> Iterator[str]:
     """Open the door of a sidecar, of one engine or of several; yields the address of its ResourceManager."""
     config.write_text("")
-    folder = state_folder(config)
-    assert folder is not None
+    folder = present(state_folder(config))
 
     class Has:
         def __init__(self) -> None:

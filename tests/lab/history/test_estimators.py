@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.optional import present
 
 from treadle_lab.estimators import (
     ESTIMATORS,
@@ -83,22 +84,19 @@ def test_the_feature_with_the_least_past_error_speaks() -> None:
     history = learned([record(at, (1000, 9000)[at % 2], name="ab"[at % 2]) for at in range(40)])
     for name, expected in (("a", 1000), ("b", 9000)):
         features = replace(record(41, 1, name=name).features, submit_ms=0)
-        prediction = history.predict(features, "utility")
-        assert prediction is not None
+        prediction = present(history.predict(features, "utility"))
         assert prediction.feature == "name"
         assert prediction.mean_ms == pytest.approx(expected)
         assert three_sigma(features, history, NONE)
     # A name never seen: the others know.
-    stranger = history.predict(record(42, 1, name="c").features, "median")
-    assert stranger is not None
+    stranger = present(history.predict(record(42, 1, name="c").features, "median"))
     assert stranger.feature != "name"
     assert 1000 <= stranger.mean_ms <= 9000
 
 
 def test_a_short_window_wins_where_durations_change() -> None:
     history = learned([record(at, 1000 if at < 100 else 5000) for at in range(110)])
-    prediction = history.predict(record(111, 1).features, "median")
-    assert prediction is not None
+    prediction = present(history.predict(record(111, 1).features, "median"))
     assert prediction.mean_ms == 5000
     assert prediction.jobs <= 8
 
@@ -107,8 +105,7 @@ def test_the_median_of_earlier_jobs_is_of_the_application_else_the_user_else_all
     history, median = learned([record(at, 1000.0 * (at + 1)) for at in range(3)]), ESTIMATORS["median"]
     known = record(9, 1.0).features
     for features in (known, replace(known, application="other"), NOBODY):
-        found = median(features, history, NONE)
-        assert found is not None
+        found = present(median(features, history, NONE))
         assert found.mean_ms == 2000.0
     assert median(replace(NOBODY, width=1), history, NONE) is None
 
@@ -118,8 +115,7 @@ def test_thin_jobs_learn_from_thin_ones_and_3sigma_tl_leaves_them_alone() -> Non
     thin = record(31, 1, width=2).features
     wide = record(31, 1, width=10).features
     for features, expected in ((thin, 100), (wide, 7000)):
-        found = point_estimate(features, history, NONE)
-        assert found is not None
+        found = present(point_estimate(features, history, NONE))
         assert found.mean_ms == pytest.approx(expected)
     assert three_sigma_tl(thin, history, NONE) is None
     assert three_sigma_tl(wide, history, NONE) == three_sigma(wide, history, NONE)
@@ -144,8 +140,7 @@ def test_pilots_learn_from_history_how_much_tasks_differ() -> None:
 
 def test_the_surer_of_two_has_the_greater_weight() -> None:
     sure, unsure = estimate_of(1000, 0.1), estimate_of(4000, 0.4)
-    both = combined(sure, unsure)
-    assert both is not None
+    both = present(combined(sure, unsure))
     assert both.mean_ms == pytest.approx(1000 * 4 ** (1 / 17))  # weights 16 and 1
     assert both.sigma < sure.sigma
     assert both.low_ms < both.mean_ms < both.high_ms
@@ -155,8 +150,7 @@ def test_the_surer_of_two_has_the_greater_weight() -> None:
 
 @given(st.floats(1, 1e6), st.floats(1, 1e6), st.floats(0.01, 3), st.floats(0.01, 3))
 def test_a_combination_lies_between(one: float, two: float, sigma: float, other: float) -> None:
-    both = combined(estimate_of(one, sigma), estimate_of(two, other))
-    assert both is not None
+    both = present(combined(estimate_of(one, sigma), estimate_of(two, other)))
     assert min(one, two) * 0.999 <= both.mean_ms <= max(one, two) * 1.001
     assert both == combined(estimate_of(two, other), estimate_of(one, sigma)) or both.mean_ms == pytest.approx(
         combined(estimate_of(two, other), estimate_of(one, sigma)).mean_ms  # type: ignore[union-attr]
@@ -237,5 +231,4 @@ def test_history_forgets_what_was_not_seen_for_longest(monkeypatch: pytest.Monke
     monkeypatch.setattr("treadle_lab.estimators.GROUPS_MAX", 12)
     history = learned([record(at, 1000 + at, name=f"name{at}", user=f"user{at}") for at in range(50)])
     assert len(history) == 12
-    newest = history.predict(record(49, 1, name="name49", user="other").features, "median")
-    assert newest is not None
+    assert history.predict(record(49, 1, name="name49", user="other").features, "median") is not None
