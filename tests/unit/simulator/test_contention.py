@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from tests.support.scenarios import simulated, simulation
 
-from treadle.config.settings import default_settings
 from treadle.errors import UserError
 from treadle.simulator.results import completion_s
-from treadle.simulator.scenario import ScenarioModel, jobs_of
-from treadle.simulator.simulation import SimulatedRun, Simulation
+from treadle.simulator.scenario import ScenarioModel
+from treadle.simulator.simulation import SimulatedRun
 
 NAMES = ("memory", "network")
 
@@ -45,7 +44,7 @@ def run(
         }
         | more
     )
-    return Simulation(read, jobs_of(read, Path(), 1), default_settings(), 1).run()
+    return simulated(read)
 
 
 def seconds(*jobs: list[dict[str, Any]], **given: Any) -> list[float]:
@@ -105,7 +104,7 @@ def test_spark_jobs_are_refused() -> None:
     }
     read = ScenarioModel.model_validate(document)
     with pytest.raises(UserError, match="Spark jobs"):
-        Simulation(read, jobs_of(read, Path(), 1), default_settings(), 1)
+        simulation(read)
 
 
 @pytest.mark.parametrize(("usage", "took"), [(0.5, 10.0), (0.6, 12.0), (1.0, 20.0)])
