@@ -187,8 +187,8 @@ class View:
     held: list[HeldNode] = field(default_factory=list)
     held_error: str = ""
     """Why it is not known which nodes are reserved; empty if it is."""
-    observed: dict[str, Agreement] = field(default_factory=dict)
-    """By queue, of all under an empty name; nothing except in mode observe_only."""
+    observed: dict[str | None, Agreement] = field(default_factory=dict)
+    """By queue, of all under None; nothing except in mode observe_only."""
     jobs_left_out: int = 0
     jobs_s: float = 0.0
     ended: list[dict[str, Any]] = field(default_factory=list)
@@ -370,7 +370,7 @@ def _treadle(view: View) -> Iterator[Metric]:
     yield from _observed(view.observed)
 
 
-def _observed(found: Mapping[str, Agreement]) -> Iterator[Metric]:
+def _observed(found: Mapping[str | None, Agreement]) -> Iterator[Metric]:
     text = "mode observe_only: containers that the CapacityScheduler placed, by whether Treadle proposed them"
     every = CounterMetricFamily("treadle_observed_placements", text, labels=["proposed"])
     queues = CounterMetricFamily(
@@ -378,10 +378,10 @@ def _observed(found: Mapping[str, Agreement]) -> Iterator[Metric]:
     )
     for queue, agreement in list(found.items())[: QUEUES_MAX + 1]:
         for column, count in agreement._asdict().items():
-            if queue:
-                queues.add_metric([queue, column], count)
-            else:
+            if queue is None:
                 every.add_metric([column], count)
+            else:
+                queues.add_metric([queue, column], count)
     yield every
     yield queues
 
@@ -512,7 +512,7 @@ class Collector:
         """
         self._reader, self._history, self._board, self._clock = reader, history, board, clock
         self._held = Asked[list[HeldNode]](lambda: held_of(held()), [])
-        self._observed = Asked[dict[str, Agreement]](lambda: agreements_of(observed()), {})
+        self._observed = Asked[dict[str | None, Agreement]](lambda: agreements_of(observed()), {})
         try:
             looked_s, kept = history.conditions()
             self._estimates = Estimates(history.jobs(ended=False))

@@ -254,13 +254,15 @@ def held_of(content: Any) -> list[HeldNode]:
     ]
 
 
-def agreements_of(content: Any) -> dict[str, Agreement]:
-    """Return what a sidecar says of `observe_only`, by queue, at most `QUEUES_MAX`; of all under an empty name."""
+def agreements_of(content: Any) -> dict[str | None, Agreement]:
+    """Return what a sidecar says of `observe_only`, by queue, at most `QUEUES_MAX`; of all under None."""
     found = content if isinstance(content, dict) else {}
     queues = found.get("by_queue")
-    rows = [("", found.get("total")), *(list(queues.items())[:QUEUES_MAX] if isinstance(queues, dict) else [])]
+    rows = [(None, found.get("total")), *(list(queues.items())[:QUEUES_MAX] if isinstance(queues, dict) else [])]
     return {
-        text(name): Agreement(*(max(whole(row.get(column)), 0) for column in Agreement._fields))
+        None if name is None else text(name): Agreement(
+            *(max(whole(row.get(column)), 0) for column in Agreement._fields)
+        )
         for name, row in rows
         if isinstance(row, dict)
     }

@@ -291,8 +291,9 @@ def test_what_observe_only_found_is_a_metric_in_that_mode_alone(
 ) -> None:
     monkeypatch.setattr(reading, "WAIT_S", 60.0)
     tally = {"same_node": 3, "other_node": "x", "stock_only": 2, "later": 1}
-    found = {"total": tally, "by_queue": {"root.a": tally, "root.b": "rubbish"}}
-    asked = Asked[dict[str, Agreement]](lambda: agreements_of(found), {})
+    unknown = {"same_node": 1, "other_node": 0, "stock_only": 0}
+    found = {"total": tally, "by_queue": {"root.a": tally, "root.b": "rubbish", "": unknown}}
+    asked = Asked[dict[str | None, Agreement]](lambda: agreements_of(found), {})
     monkeypatch.setattr(looking.collector, "_observed", asked)
 
     def shown() -> list[str]:
@@ -309,6 +310,9 @@ def test_what_observe_only_found_is_a_metric_in_that_mode_alone(
         'treadle_queue_observed_placements_total{proposed="same_node",queue="root.a"} 3.0',
         'treadle_queue_observed_placements_total{proposed="other_node",queue="root.a"} 0.0',
         'treadle_queue_observed_placements_total{proposed="stock_only",queue="root.a"} 2.0',
+        'treadle_queue_observed_placements_total{proposed="same_node",queue=""} 1.0',
+        'treadle_queue_observed_placements_total{proposed="other_node",queue=""} 0.0',
+        'treadle_queue_observed_placements_total{proposed="stock_only",queue=""} 0.0',
     ]
 
 
