@@ -6,7 +6,7 @@ docs/observe.md says how. All times are the ResourceManager's, milliseconds sinc
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -32,10 +32,11 @@ Name = Annotated[str, Field(max_length=NAME_CHARS_MAX)]
 Tallies = Annotated[dict[Name, "Tally"], Field(max_length=NAMES_MAX + 1)]
 
 
-class Tally(BaseModel):
+@dataclass(slots=True)
+class Tally:
     """What became of the containers that the CapacityScheduler placed: of all, of a queue, or of a type."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
 
     same_node: Count = 0
     other_node: Count = 0
@@ -46,10 +47,6 @@ class Tally(BaseModel):
     later: Count = 0
     later_ms: Count = 0
     """Of those that were proposed: how many before they were placed, how many after, and the sums of how long."""
-
-    def add(self, what: str, more: int = 1) -> None:
-        """Count more of a field."""
-        setattr(self, what, getattr(self, what) + more)
 
 
 class Figures(BaseModel):
@@ -85,15 +82,17 @@ class Figures(BaseModel):
 
 
 def _named(tallies: dict[str, Tally], name: str) -> Tally:
+    if name in tallies:  # then it is printable
+        return tallies[name]
     name = printable(name)[:NAME_CHARS_MAX]
     if name not in tallies and len(tallies) >= NAMES_MAX:
         name = OTHERS
     return tallies.setdefault(name, Tally())
 
 
-@dataclass(slots=True)
-class _Proposed:
-    """A container that is proposed: first on a node at a time, and still at another."""
+@dataclass(slots=True, eq=False)
+class _Container:
+    """A container: first on a node at a time, and later still there or elsewhere."""
 
     node: int
     since_ms: int
@@ -101,13 +100,51 @@ class _Proposed:
 
 
 @dataclass(slots=True)
+class Containers:
+    """Containers of an application and priority, the oldest first, at most `CONTAINERS_MAX`."""
+
+    every: dict[_Container, None] = field(default_factory=dict)
+    _by_node: dict[int, list[_Container]] = field(default_factory=dict)
+
+    def add(self, node: int, at_ms: int) -> bool:
+        """Take one more; return whether there was room."""
+        if len(self.every) >= CONTAINERS_MAX:
+            return False
+        made = _Container(node, at_ms, at_ms)
+        self.every[made] = None
+        self._by_node.setdefault(node, []).append(made)
+        return True
+
+    def pop(self, node: int) -> _Container | None:
+        """Give up the oldest on a node, or else the oldest; None if there is none."""
+        if not self.every:
+            return None
+        found = self._by_node[node][0] if node in self._by_node else next(iter(self.every))
+        self._remove(found)
+        return found
+
+    def expire(self, now_ms: int) -> int:
+        """Give up those that were not renewed for a window; return how many."""
+        old = [each for each in self.every if now_ms - each.renewed_ms > WINDOW_MS]
+        for each in old:
+            self._remove(each)
+        return len(old)
+
+    def _remove(self, container: _Container) -> None:
+        del self.every[container]
+        here = self._by_node[container.node]
+        here.remove(container)
+        if not here:
+            del self._by_node[container.node]
+
+
+@dataclass(slots=True)
 class Open:
     """The containers of an application and priority: which are proposed, and which were placed before that."""
 
     tallies: tuple[Tally, ...]
-    proposed: list[_Proposed] = field(default_factory=list)
-    placed: list[tuple[int, int]] = field(default_factory=list)
-    """Node and time."""
+    proposed: Containers = field(default_factory=Containers)
+    placed: Containers = field(default_factory=Containers)
     rejected: set[int] = field(default_factory=set)
     """Why proposals would have been rejected since something was placed."""
     rejected_ms: int = 0
@@ -119,7 +156,7 @@ class Open:
         new. A container keeps the node that was proposed first.
         """
         elsewhere = []
-        for container in self.proposed:
+        for container in self.proposed.every:
             if _take_one(nodes, container.node):
                 container.renewed_ms = at_ms
             else:
@@ -130,25 +167,29 @@ class Open:
             _take_one(nodes, next(iter(nodes)))
             container.renewed_ms = at_ms
         for node, count in nodes.items():
-            new = min(count, CONTAINERS_MAX - len(self.proposed))
-            self.proposed += [_Proposed(node, at_ms, at_ms) for _ in range(new)]
+            for _ in range(count):
+                self.proposed.add(node, at_ms)
 
     def place(self, node: int, at_ms: int) -> None:
         """Take a container that the CapacityScheduler placed."""
         self.rejected.clear()
-        if self.proposed:
-            found = self.proposed.pop(_of(node, [each.node for each in self.proposed]))
-            self._agree(found.node == node, "earlier", at_ms - found.since_ms)
-        elif len(self.placed) < CONTAINERS_MAX:
-            self.placed.append((node, at_ms))
-        else:
-            self._count("stock_only")
+        found = self.proposed.pop(node)
+        if found is not None:
+            for tally in self.tallies:
+                tally.earlier += 1
+                tally.earlier_ms += max(at_ms - found.since_ms, 0)
+            self._agree(found.node == node)
+        elif not self.placed.add(node, at_ms):
+            self._disagree(1)
 
     def propose_late(self, node: int, at_ms: int) -> None:
         """Take a proposal of what is not asked for any more: perhaps what was placed since the engine was asked."""
-        if self.placed:
-            where, placed_ms = self.placed.pop(_of(node, [each for each, _ in self.placed]))
-            self._agree(where == node, "later", at_ms - placed_ms)
+        found = self.placed.pop(node)
+        if found is not None:
+            for tally in self.tallies:
+                tally.later += 1
+                tally.later_ms += max(at_ms - found.since_ms, 0)
+            self._agree(found.node == node)
 
     def is_new_rejection(self, fate: int, at_ms: int) -> bool:
         """Say whether none was for that reason since something was placed."""
@@ -158,23 +199,27 @@ class Open:
         self.rejected.add(fate)
         return True
 
+    def has_containers(self) -> bool:
+        """Say whether any is proposed, or was placed and is not compared yet."""
+        return bool(self.proposed.every or self.placed.every)
+
     def expire(self, now_ms: int) -> bool:
         """Count what was placed a window ago, forget what is not proposed any more; return whether nothing is left."""
-        self.proposed = [each for each in self.proposed if now_ms - each.renewed_ms <= WINDOW_MS]
-        kept = [each for each in self.placed if now_ms - each[1] <= WINDOW_MS]
-        self._count("stock_only", len(self.placed) - len(kept))
-        self.placed = kept
-        rejections = self.rejected and now_ms - self.rejected_ms <= REJECTIONS_KEPT_MS
-        return not (self.proposed or self.placed or rejections)
+        self.proposed.expire(now_ms)
+        if over := self.placed.expire(now_ms):
+            self._disagree(over)
+        return not (self.has_containers() or (self.rejected and now_ms - self.rejected_ms <= REJECTIONS_KEPT_MS))
 
-    def _agree(self, same_node: bool, when: str, by_ms: int) -> None:
-        self._count("same_node" if same_node else "other_node")
-        self._count(when)
-        self._count(f"{when}_ms", max(by_ms, 0))
-
-    def _count(self, what: str, more: int = 1) -> None:
+    def _agree(self, same_node: bool) -> None:
         for tally in self.tallies:
-            tally.add(what, more)
+            if same_node:
+                tally.same_node += 1
+            else:
+                tally.other_node += 1
+
+    def _disagree(self, containers: int) -> None:
+        for tally in self.tallies:
+            tally.stock_only += containers
 
 
 def _take_one(nodes: dict[int, int], node: int) -> bool:
@@ -185,8 +230,3 @@ def _take_one(nodes: dict[int, int], node: int) -> bool:
     elif left:
         del nodes[node]
     return left > 0
-
-
-def _of(node: int, nodes: list[int]) -> int:
-    """Return the place of a node, or that of the oldest."""
-    return nodes.index(node) if node in nodes else 0

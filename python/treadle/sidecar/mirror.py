@@ -185,6 +185,8 @@ class Mirror:
         self.texts_again: dict[int, int] = {}
         """When the texts came that have the index of another one."""
         self.cursors: WeakSet[Cursor] = WeakSet()
+        self._queue_paths: dict[int, str] | None = None
+        """None: not asked for since the latest events."""
         self._clear(0)
 
     def _clear(self, resources: int) -> None:
@@ -224,6 +226,7 @@ class Mirror:
     def take(self, found: Sequence[Event]) -> None:
         """Take the events of a frame or of a part of it. Keys of attempts, fates and what no frame has are left out."""
         self.version += 1
+        self._queue_paths = None
         for event in found:
             self._take(event)
         read = min((each.version for each in self.cursors if each.version != NEW), default=self.version)
@@ -353,9 +356,7 @@ class Mirror:
         columns = self.applications.columns
         names = ("cluster_timestamp", "id", "attempt", "queue", "type_name")
         timestamp, number, attempt, queue, type_ = (int(columns[name][index]) for name in names)
-        found = np.flatnonzero(_NONE if self.queues is None else self.queues.queue == queue)
-        path = self.texts[int(self.queues.path_name[found[0]])] if self.queues is not None and len(found) else ""
-        return Application(timestamp << 32 | number, attempt, path, self.texts[type_])
+        return Application(timestamp << 32 | number, attempt, self.queue_paths().get(queue, ""), self.texts[type_])
 
     def priority_of(self, application: int, key: int) -> int | None:
         """Return the priority of a request key, also of one that is asked for no more; None if it is not known."""
@@ -364,10 +365,10 @@ class Mirror:
 
     def queue_paths(self) -> dict[int, str]:
         """Return the whole path of each queue."""
-        if self.queues is None:
-            return {}
-        names = (self.texts[name] for name in self.queues.path_name.tolist())
-        return dict(zip(self.queues.queue.tolist(), names, strict=True))
+        if self._queue_paths is None:
+            columns = () if self.queues is None else (self.queues.queue.tolist(), self.queues.path_name.tolist())
+            self._queue_paths = {queue: self.texts[name] for queue, name in zip(*columns, strict=True)}
+        return self._queue_paths
 
     def tags_of(self, application: int) -> tuple[str, ...]:
         """Return the tags of an application."""

@@ -7,9 +7,9 @@ here reads a clock or a file. All that is kept is bounded; what is given up for 
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -18,7 +18,7 @@ import numpy as np
 from treadle.errors import printable
 from treadle.events import ContainerEvent, Containers, Fate, Fates
 from treadle.proposals import Proposals
-from treadle.sidecar.agreement import WINDOW_MS, Figures, Open, Tally
+from treadle.sidecar.agreement import REJECTIONS_KEPT_MS, WINDOW_MS, Figures, Open, Tally
 from treadle.wire.frames import Frame, FrameHeader
 
 _log = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ COUNTED_MAX: Final = 1 << 14
 ANSWERS_MAX: Final = 16
 """Answers whose fates have not come."""
 
+_NOT_ASKED_FOR: Final = frozenset({Fate.NO_PENDING_ASK, Fate.DUPLICATE})
 _FOREVER_MS: Final = 1 << 62
 _ATTEMPT_SHIFT: Final = 56
 """From this bit on the number of a container has its attempt, if a later one keeps it."""
@@ -87,16 +88,21 @@ class Observation:
         self._open: dict[int, dict[int, Open]] = {}
         """By application and priority; the oldest first."""
         self._opened = 0
+        self._recent: set[tuple[int, int]] = set()
+        """Application and priority of those that have containers, or were taken up since `_expire`: not those that have
+        rejections alone, which are kept much longer."""
+        self._applications: dict[int, Application | None] = {}
+        """By index, those of the latest frame that were looked up."""
         self._answers: dict[int, _Answer] = {}
         """By the frame that was answered."""
         self._placements: list[tuple[int, _Subject, int]] = []
         """Time, whose, and node; of a frame whose parts have not all come."""
-        self._counted: dict[tuple[int, int, int], None] = {}
+        self._counted: OrderedDict[tuple[int, int, int], None] = OrderedDict()
         """Application, attempt and number of containers that were counted, the oldest first."""
         self._floor_ms = 0
         """Containers that were created until then count no more."""
         self._in_snapshot = False
-        self._expired_ms = 0
+        self._expired_ms = self._all_expired_ms = 0
         self.unsaved = ""
         """Why the figures cannot be kept; empty if they can."""
         self._stopped = ""
@@ -112,7 +118,7 @@ class Observation:
         """
         if header.observe and len(proposals):
             at_ms = header.rm_time_ms + decide_us // 1000
-            self._safely(lambda: self._await(header.sequence, _Answer(at_ms, _rows(proposals, known))))
+            self._safely(lambda: self._await(header.sequence, _Answer(at_ms, self._rows(proposals, known))))
 
     def take(self, frame: Frame, known: Known) -> None:
         """Take a frame, which ``known`` has taken before."""
@@ -124,10 +130,10 @@ class Observation:
             waiting: dict[int, int] = {}
             for each in self._every():
                 for tally in each.tallies:
-                    waiting[id(tally)] = waiting.get(id(tally), 0) + len(each.proposed)
+                    waiting[id(tally)] = waiting.get(id(tally), 0) + len(each.proposed.every)
 
             def plain(tally: Tally) -> dict[str, int]:
-                return {**tally.model_dump(), "waiting": waiting.get(id(tally), 0)}
+                return {**asdict(tally), "waiting": waiting.get(id(tally), 0)}
 
             figures = self._figures
             return {
@@ -164,6 +170,19 @@ class Observation:
                 said = printable(f"{type(error).__name__}: {error}")[:200]
                 self._stopped = f"the comparison of observe_only has stopped until the sidecar starts again: {said}"
 
+    def _rows(self, proposals: Proposals, known: Known) -> list[tuple[_Subject, int] | None]:
+        """Return whom each proposal is for, and on which node; None if it is for what is not known."""
+        subjects: dict[tuple[int, int], _Subject | None] = {}
+        rows: list[tuple[_Subject, int] | None] = []
+        columns = (proposals.application.tolist(), proposals.key.tolist(), proposals.node.tolist())
+        for application, key, node in zip(*columns, strict=True):
+            if (application, key) not in subjects:
+                found, priority = self._application(application, known), known.priority_of(application, key)
+                subjects[application, key] = None if found is None or priority is None else _Subject(found, priority)
+            subject = subjects[application, key]
+            rows.append(None if subject is None else (subject, node))
+        return rows
+
     def _await(self, sequence: int, answer: _Answer) -> None:
         self._answers[sequence] = answer
         if len(self._answers) > ANSWERS_MAX:
@@ -171,6 +190,7 @@ class Observation:
 
     def _take(self, frame: Frame, known: Known) -> None:
         header, now_ms = frame.header, frame.header.rm_time_ms
+        self._applications.clear()
         if header.snapshot:
             self._begin(now_ms, header.observe)
         self._floor_ms = min(self._floor_ms, now_ms)  # of a clock that was set back
@@ -191,7 +211,7 @@ class Observation:
     def _begin(self, now_ms: int, observe: bool) -> None:
         """Take a snapshot: indices mean others, containers that live come again, and the last answer gets no fates."""
         figures = self._figures
-        self._let_go(_FOREVER_MS)
+        self._let_go(_FOREVER_MS, every=True)
         missed_ms = now_ms - figures.seen_ms
         self._floor_ms, self._in_snapshot = now_ms, True
         self._answers.clear()
@@ -204,23 +224,28 @@ class Observation:
     def _read_containers(self, event: Containers, known: Known) -> None:
         new = event.event != ContainerEvent.COMPLETED if self._in_snapshot else event.event == ContainerEvent.ALLOCATED
         new = new & (event.by_treadle == 0) & (event.node >= 0) & (event.created_ms > self._floor_ms)
-        for at in np.flatnonzero(new).tolist():
-            application = known.application_at(int(event.application[at]))
+        before, forgotten = len(self._placements), 0
+        columns = (event.application, event.container, event.priority, event.time_ms, event.node)
+        for index, number, priority, at_ms, node in zip(*(column[new].tolist() for column in columns), strict=True):
+            application = self._application(index, known)
             if application is None:  # it ended before its container was reported
-                self._figures.stock_placements += 1
-                self._figures.forgotten += 1
+                forgotten += 1
                 continue
-            number = int(event.container[at])
             attempt, own = number >> _ATTEMPT_SHIFT, number & ((1 << _ATTEMPT_SHIFT) - 1)
             container = application.id, attempt or application.attempt, own
             if container in self._counted:
                 continue
             self._counted[container] = None
             if len(self._counted) > COUNTED_MAX:
-                del self._counted[next(iter(self._counted))]
-            self._figures.stock_placements += 1
-            subject = _Subject(application, int(event.priority[at]))
-            self._placements.append((int(event.time_ms[at]), subject, int(event.node[at])))
+                self._counted.popitem(last=False)
+            self._placements.append((at_ms, _Subject(application, priority), node))
+        self._figures.stock_placements += forgotten + len(self._placements) - before
+        self._figures.forgotten += forgotten
+
+    def _application(self, index: int, known: Known) -> Application | None:
+        if index not in self._applications:
+            self._applications[index] = known.application_at(index)
+        return self._applications[index]
 
     def _read_fates(self, event: Fates) -> None:
         for sequence in np.unique(event.sequence).tolist():
@@ -259,7 +284,7 @@ class Observation:
             if fate == Fate.OBSERVED:
                 counts = nodes.setdefault(subject, {})
                 counts[node] = counts.get(node, 0) + 1
-            elif fate in (Fate.NO_PENDING_ASK, Fate.DUPLICATE):
+            elif fate in _NOT_ASKED_FOR:
                 late.append((subject, node, answer.at_ms))
             elif self._open_of(subject).is_new_rejection(fate, answer.at_ms):
                 self._figures.reject(fate)
@@ -269,6 +294,7 @@ class Observation:
 
     def _open_of(self, subject: _Subject) -> Open:
         application, priority = subject
+        self._recent.add((application.id, priority))
         mine = self._open.get(application.id, {})
         if priority in mine:
             return mine[priority]
@@ -283,43 +309,42 @@ class Observation:
 
     def _forget(self, application: int) -> None:
         """Give up the oldest of an application's priorities."""
+        forgotten = self._remove(application, next(iter(self._open[application])))
+        self._figures.forgotten += max(len(forgotten.placed.every), 1)
+
+    def _remove(self, application: int, priority: int) -> Open:
         mine = self._open[application]
-        forgotten = mine.pop(next(iter(mine)))
+        removed = mine.pop(priority)
         if not mine:
             del self._open[application]
         self._opened -= 1
-        self._figures.forgotten += max(len(forgotten.placed), 1)
+        self._recent.discard((application, priority))
+        return removed
 
     def _expire(self, now_ms: int) -> None:
         """Let what is old be over. Does little if called often."""
         if 0 <= now_ms - self._expired_ms < WINDOW_MS // 10:
             return
-        # a clock that was set back ends all that is compared
-        self._let_go(_FOREVER_MS if now_ms < self._expired_ms else now_ms)
+        back = now_ms < self._expired_ms  # a clock that was set back ends all that is compared
+        every = back or now_ms - self._all_expired_ms >= WINDOW_MS
+        self._let_go(_FOREVER_MS if back else now_ms, every=every)
         self._expired_ms = now_ms
+        self._all_expired_ms = now_ms if every else self._all_expired_ms
 
-    def _let_go(self, until_ms: int) -> None:
-        for application, mine in list(self._open.items()):
-            for priority in [priority for priority, each in mine.items() if each.expire(until_ms)]:
-                del mine[priority]
-                self._opened -= 1
-            if not mine:
-                del self._open[application]
+    def _let_go(self, until_ms: int, *, every: bool) -> None:
+        """Let what is old be over, of those that have rejections alone too if ``every``."""
+        which = set(self._recent)
+        for application, mine in self._open.items() if every else ():
+            which.update(
+                (application, at) for at, each in mine.items() if until_ms - each.rejected_ms > REJECTIONS_KEPT_MS
+            )
+        for application, priority in which:
+            each = self._open[application][priority]
+            if each.expire(until_ms):
+                self._remove(application, priority)
+            elif not each.has_containers():
+                self._recent.discard((application, priority))
 
     def _every(self) -> Iterator[Open]:
         for mine in self._open.values():
             yield from mine.values()
-
-
-def _rows(proposals: Proposals, known: Known) -> list[tuple[_Subject, int] | None]:
-    """Return whom each proposal is for, and on which node; None if it is for what is not known."""
-    subjects: dict[tuple[int, int], _Subject | None] = {}
-    rows: list[tuple[_Subject, int] | None] = []
-    columns = (proposals.application.tolist(), proposals.key.tolist(), proposals.node.tolist())
-    for application, key, node in zip(*columns, strict=True):
-        if (application, key) not in subjects:
-            found, priority = known.application_at(application), known.priority_of(application, key)
-            subjects[application, key] = None if found is None or priority is None else _Subject(found, priority)
-        subject = subjects[application, key]
-        rows.append(None if subject is None else (subject, node))
-    return rows

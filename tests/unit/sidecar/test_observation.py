@@ -10,10 +10,11 @@ import pytest
 from pydantic import ValidationError
 from tests.support.hub import Manager, proposals
 
-from treadle.engine.invented_cluster import Texts, rows
-from treadle.events import Containers, Event, Fate, Fates
+from treadle.engine.invented_cluster import Texts, rows, small_cluster
+from treadle.events import Containers, Event, Fate, Fates, Names
 from treadle.sidecar import agreement, observation
 from treadle.sidecar.agreement import Figures
+from treadle.sidecar.mirror import Mirror
 from treadle.sidecar.observation import Application, Observation
 from treadle.wire.frames import Frame, FrameHeader
 from treadle.wire.schema import FrameFlag
@@ -166,6 +167,34 @@ def test_a_rejection_is_counted_once_until_something_is_placed(cluster: Cluster)
     cluster.propose(100_100, ONE, fate=Fate.NODE_FULL)
     cluster.frame(100_200)
     assert cluster.shown("would_reject") == {"NODE_FULL": 2}
+
+
+def test_a_rejection_of_long_ago_counts_again(cluster: Cluster) -> None:
+    for now_ms in (0, 600_000, 1_202_000):
+        cluster.propose(now_ms, ONE, fate=Fate.NODE_FULL)
+        cluster.frame(now_ms + 100)
+    cluster.frame(1_203_000)
+    assert cluster.shown("would_reject") == {"NODE_FULL": 2}
+
+
+def test_a_rejection_is_remembered_beside_containers_that_are_over(cluster: Cluster) -> None:
+    cluster.propose(0, ONE, ONE)
+    cluster.answer = cluster.answer[0], [Fate.OBSERVED, Fate.NODE_FULL]
+    assert cluster.total(1)[-1] == 1
+    assert cluster.total(2000)[-1] == 0
+    cluster.propose(2100, ONE, fate=Fate.NODE_FULL)
+    cluster.frame(2200)
+    assert cluster.shown("would_reject") == {"NODE_FULL": 1}
+
+
+def test_the_oldest_on_the_node_is_taken_or_else_the_oldest_of_all(cluster: Cluster) -> None:
+    cluster.propose(0, ONE)
+    cluster.propose(100, ONE, TWO)
+    cluster.propose(300, ONE, TWO, TWO)
+    for node, earlier_ms in ((TWO, 300), (TWO, 400), (3, 800)):
+        cluster.stock_places(400, node)
+        assert cluster.shown("total")["earlier_ms"] == earlier_ms
+    assert cluster.total(401)[:3] == [2, 1, 0]
 
 
 def test_applications_and_priorities_are_compared_each_for_itself(cluster: Cluster) -> None:
@@ -363,6 +392,18 @@ def test_a_comparison_that_fails_stops_and_says_so(cluster: Cluster, monkeypatch
     monkeypatch.undo()
     cluster.stock_places(20, ONE)
     assert cluster.shown("stock_placements") == 0
+
+
+def test_a_queue_that_is_called_otherwise_is_found_by_its_new_path() -> None:
+    mirror = Mirror()
+    mirror.take(small_cluster())
+    before = mirror.application_at(0)
+    path_name = mirror.texts.index("root.q0")
+    mirror.take([Names(("root.new",), (path_name,))])
+    after = mirror.application_at(0)
+    assert before is not None
+    assert after is not None
+    assert (before.queue, after.queue) == ("root.q0", "root.new")
 
 
 def test_a_hub_compares_for_all_engines() -> None:
