@@ -37,9 +37,7 @@ def for_shell_jobs(folder: Path) -> dict[str, str]:
     return {"yarn.nodemanager.admin-env": node_environment(str(folder.resolve()))}
 
 
-def engines_cluster(
-    folder: Path, settings: ClusterSettings, roster: str, queues: str = QUEUES, lease_ms: int = 30_000
-) -> MiniCluster:
+def engines_cluster(folder: Path, settings: ClusterSettings, roster: str, queues: str = QUEUES) -> MiniCluster:
     """Return a cluster, not yet started, of several engines.
 
     Args:
@@ -47,12 +45,11 @@ def engines_cluster(
         settings: all others.
         roster: the text of its treadle.yaml.
         queues: the text of its capacity-scheduler.xml.
-        lease_ms: by default so long that a busy machine costs no engine its lease; that of one that was killed ends
-            with its connection.
     """
     folder.mkdir(parents=True, exist_ok=True)
     overrides = {
-        "yarn.scheduler.treadle.lease-ms": str(lease_ms),
+        # so long that a busy machine costs no engine its lease; that of one that was killed ends with its connection
+        "yarn.scheduler.treadle.lease-ms": "30000",
         "yarn.scheduler.treadle.starvation-ms": "0",
         **for_shell_jobs(folder / "cluster"),
         **settings.overrides,

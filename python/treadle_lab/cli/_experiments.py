@@ -49,12 +49,11 @@ def going_on(console: Console, cache: Path | None) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def compiling_task(bar: Progress, *, visible: bool = True) -> TaskID:
+def compiling_task(bar: Progress) -> TaskID:
     """Add a bar that says that something is compiled, until it gets another text; a log has a line of it."""
-    text = "compiling, or reading compiled code"
-    if not bar.console.is_terminal and visible:
+    if not bar.console.is_terminal:
         say(bar.console, COMPILING)
-    return bar.add_task(text, total=None, visible=visible)
+    return bar.add_task("compiling, or reading compiled code", total=None)
 
 
 Command = Callable[..., None]

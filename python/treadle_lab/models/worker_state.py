@@ -14,7 +14,7 @@ import numpy.typing as npt
 from treadle.compiled.array_types import F64, I32, I64, U8
 from treadle.compiled.structs import tables
 from treadle.workload.clusters import google_jobs
-from treadle.workload.reading import Progress, WorkloadError
+from treadle.workload.reading import WorkloadError
 from treadle.workload.simulators import eagle_jobs
 from treadle_lab.models.kernels import Queued, inner
 
@@ -433,21 +433,21 @@ def trace_of(
     )
 
 
-def read_trace(path: Path, progress: Progress | None = None) -> Trace:
+def read_trace(path: Path) -> Trace:
     """Read a file of Eagle's format, or the folder of Google's extract (or its tasks table).
 
     Raises:
         WorkloadError: what is wrong, with file and line.
     """
     if path.is_dir() or "tasks_25h" in path.name:
-        jobs = list(google_jobs(path, progress))
+        jobs = list(google_jobs(path))
         if not jobs:
             raise WorkloadError(f"{path}: the tasks table has no job")
         start_ms = min(job.submit_ms for job in jobs)
         arrival_s = [(job.submit_ms - start_ms) / 1000 for job in jobs]
         trace = trace_of("google", arrival_s, [job.durations_ms / 1000 for job in jobs])
         return replace(trace, arrival_s=apart(np.sort(np.array(arrival_s)), GOOGLE_GAP_S))
-    rows = list(eagle_jobs(path, progress))
+    rows = list(eagle_jobs(path))
     if not rows:
         raise WorkloadError(f"{path}: there is no job; a line is: submit_s n_tasks mean_s d1 ... dn")
     return trace_of(
