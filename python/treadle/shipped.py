@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import yaml
-
 import treadle
 from treadle import __version__
-from treadle.config.parts import DEFAULTS, QUESTIONS
 from treadle.errors import UserError, unknown
 
 _PACKAGE: Final = Path(treadle.__file__).resolve().parent
@@ -46,6 +41,10 @@ def ready_made_with(kinds: str) -> list[str]:
 
 def _kinds(file: Path) -> str:
     """Return the kinds of the parts of a ready-made policy, without a look at what the parts are."""
+    import yaml  # only here, as the next: they take longer to import than all else that names a file
+
+    from treadle.config.parts import DEFAULTS, QUESTIONS
+
     chosen = yaml.safe_load(file.read_text("utf-8"))["policy"]
     return " ".join(f"{part}={chosen.get(part, {}).get('kind', DEFAULTS[part])}" for part in QUESTIONS)
 
@@ -79,34 +78,6 @@ def find_policy(wanted: str, folder: Path = Path(), where: str = "") -> Path:
         return file
     place = where and f"{where}: "
     raise UserError(f"{place}no file {file}, and as a ready-made policy {unknown(wanted, known)}")
-
-
-def with_absolute_paths(text: str, folder: Path) -> str:
-    """Return the text of a treadle.yaml with the paths of parts' files written out, so that it may be moved.
-
-    ``folder`` is where relative ones begin. The text must be one that can be read.
-    """
-    for start, end, path in sorted(_paths(yaml.compose(text, Loader=yaml.SafeLoader)), reverse=True):
-        text = text[:start] + json.dumps(str(folder.absolute() / path), ensure_ascii=False) + text[end:]
-    return text
-
-
-def _paths(root: yaml.Node | None) -> Iterator[tuple[int, int, str]]:
-    entries = _children(_child(root, "engines"))
-    for part in (part for place in (root, *entries) for part in _children(_child(place, "policy"))):
-        kind, path = _child(part, "kind"), _child(part, "path")
-        if isinstance(kind, yaml.ScalarNode) and kind.value == "file" and isinstance(path, yaml.ScalarNode):
-            yield path.start_mark.index, path.end_mark.index, path.value
-
-
-def _children(node: yaml.Node | None) -> list[yaml.Node]:
-    return [value for _, value in node.value] if isinstance(node, yaml.MappingNode) else []
-
-
-def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
-    if isinstance(node, yaml.MappingNode):
-        return next((value for key, value in node.value if key.value == name), None)
-    return None
 
 
 def shim_jar(package: Path = _PACKAGE, version: str = __version__) -> Path:

@@ -114,11 +114,13 @@ def test_help_lists_every_command_and_what_it_does(capsys: pytest.CaptureFixture
         assert f"  {name} " in out
 
 
-@pytest.mark.parametrize("words", [["--help"], ["policy", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], *([name, "--help"] for name in ("conf", "engines", "jar", "policy", "status"))]
+)
 def test_help_imports_nothing_heavy(words: list[str]) -> None:
     code = (
         f"import sys; from treadle.cli.main import run; run({words});"
-        "print(sorted({'numba', 'numpy', 'requests', 'matplotlib', 'py4j', 'treadle_lab'} & set(sys.modules)))"
+        "print(sorted({'numba', 'numpy', 'requests', 'yaml', 'matplotlib', 'py4j', 'treadle_lab'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=120)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -19,6 +19,7 @@ from treadle.cli import engines
 from treadle.cli.main import run
 from treadle.config.reader import parse_engines, parse_settings, peek_source, read_roster, refuse_engines
 from treadle.config.settings import Settings, Source, default_settings
+from treadle.config.text import with_absolute_paths
 from treadle.errors import ConfigError, UserError
 from treadle.events import Applications, ApplicationState, Event, Requests
 from treadle.live.policies import LivePolicies, own_settings
@@ -26,7 +27,6 @@ from treadle.live.policy_memory import state_folder
 from treadle.live.session import Waits
 from treadle.policy.catalogue import register_parts
 from treadle.replay.verify import recorded_settings
-from treadle.shipped import with_absolute_paths
 from treadle.sidecar.merge import REPORT_INTERVAL_MS
 from treadle.simulator.simulation import Simulation
 from treadle.wire.answer import Status
@@ -439,7 +439,7 @@ APPLICATIONS = {
 
 
 def of_bean(monkeypatch: pytest.MonkeyPatch, **bean: Any) -> None:
-    monkeypatch.setattr(engines, "read_bean", lambda rm, ca: bean)
+    monkeypatch.setattr("treadle.yarn.pages.read_bean", lambda rm, ca: bean)
 
 
 @pytest.fixture(autouse=True)
@@ -513,7 +513,7 @@ def test_one_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     def no_bean(rm: str, ca: object) -> dict[str, Any]:
         raise UserError("it runs without Treadle")
 
-    monkeypatch.setattr(engines, "read_bean", no_bean)
+    monkeypatch.setattr("treadle.yarn.pages.read_bean", no_bean)
     assert run(["engines"]) == 2
     assert run(["engines", "--app", "application_1_0001"]) == 2, "no engine serves it"
 

@@ -43,6 +43,13 @@ def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def test_a_sidecar_loads_no_numba_before_it_has_chosen_the_folder() -> None:
+    loaded = "import sys, treadle.live.process; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert "treadle.compiled.cache_folder" in done.stdout.split()
+    assert "numba" not in done.stdout.split()
+
+
 @pytest.mark.usefixtures("private")
 def test_code_is_kept_in_the_first_folder_that_nobody_else_may_write(tmp_path: Path) -> None:
     unsafe, missing, safe = (tmp_path / name for name in ("unsafe", "unsafe/missing", "safe"))

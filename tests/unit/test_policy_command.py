@@ -19,8 +19,8 @@ from treadle.admin import policy_use
 from treadle.cli.main import run
 from treadle.config.parts import QUESTIONS
 from treadle.config.reader import parse_settings, read_settings
-from treadle.config.text import History
-from treadle.shipped import find_policy, ready_made, summary, with_absolute_paths
+from treadle.config.text import History, with_absolute_paths
+from treadle.shipped import find_policy, ready_made, summary
 
 SHARE = "class Mine:\n    def keys(self, view):\n        return view.queue_used[:, 0]\n"
 SCHEDULES = {"Schedules": 1, "Mode": "enforce"}

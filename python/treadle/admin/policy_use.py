@@ -23,13 +23,20 @@ from treadle.config.part_files import idle_parts, missing
 from treadle.config.parts import QUESTIONS
 from treadle.config.reader import parse_roster, parse_settings, peek_source, read_roster, warnings_of
 from treadle.config.settings import KEYS, OWN_KEYS, SECTIONS, Settings
-from treadle.config.text import History, Version, section_values, with_sections, without_section
+from treadle.config.text import (
+    History,
+    Version,
+    section_values,
+    with_absolute_paths,
+    with_sections,
+    without_section,
+)
 from treadle.config.trust import reason_against, trusted_owners
 from treadle.config.yaml_nodes import YamlDocument, text_of
 from treadle.errors import ConfigError, UserError, unknown
 from treadle.files import write_whole
 from treadle.policy.catalogue import register_parts
-from treadle.shipped import ready_made, with_absolute_paths
+from treadle.shipped import ready_made
 from treadle.yarn.pages import address_of, property_of, read_bean
 from treadle.yarn.treadle_beans import policy_in, why_not
 

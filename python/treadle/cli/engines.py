@@ -12,7 +12,6 @@ import typer
 from treadle.cli._console import console_for_tables
 from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption
 from treadle.errors import UserError
-from treadle.yarn.pages import read_bean
 from treadle.yarn.treadle_beans import application_in, engines_in, why_not
 
 app = typer.Typer()
@@ -29,6 +28,8 @@ def engines(
     application: Annotated[str | None, typer.Option("--app", help="Who serves this application, and why.")] = None,
 ) -> None:
     """Show the engines of a cluster: who serves what, how busy they are, and how often they conflict."""
+    from treadle.yarn.pages import read_bean
+
     bean = read_bean(rm, ca)
     shown = engines_in(bean)
     # without several engines the bean says whether the one serves anybody

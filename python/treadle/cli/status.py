@@ -11,7 +11,6 @@ import typer
 from treadle.cli._console import console_for_tables
 from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption
 from treadle.errors import UserError
-from treadle.yarn.pages import read_bean
 from treadle.yarn.treadle_beans import why_not
 
 app = typer.Typer()
@@ -48,6 +47,8 @@ _NUMBERS: Final = {
 @app.command()
 def status(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption = False) -> None:
     """Show whether Treadle schedules the cluster of a ResourceManager, and how well."""
+    from treadle.yarn.pages import read_bean
+
     bean = read_bean(rm, ca)
     if as_json:
         typer.echo(json.dumps(bean, indent=2))

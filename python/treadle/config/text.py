@@ -1,14 +1,15 @@
 """The text of a treadle.yaml.
 
 With every default and its meaning, as conf/treadle.yaml has it; with one section in another's place and all else as it
-was; and its earlier contents, a bounded number of them, in a folder beside it.
+was; with the paths of parts' files written out; and its earlier contents, a bounded number of them, in a folder beside
+it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -236,6 +237,34 @@ def _with_comments(lines: list[str], end: int) -> int:
             break
         end = at + 1
     return end
+
+
+def with_absolute_paths(text: str, folder: Path) -> str:
+    """Return the text of a treadle.yaml with the paths of parts' files written out, so that it may be moved.
+
+    ``folder`` is where relative ones begin. The text must be one that can be read.
+    """
+    for start, end, path in sorted(_paths(yaml.compose(text, Loader=yaml.SafeLoader)), reverse=True):
+        text = text[:start] + json.dumps(str(folder.absolute() / path), ensure_ascii=False) + text[end:]
+    return text
+
+
+def _paths(root: yaml.Node | None) -> Iterator[tuple[int, int, str]]:
+    entries = _children(_child(root, "engines"))
+    for part in (part for place in (root, *entries) for part in _children(_child(place, "policy"))):
+        kind, path = _child(part, "kind"), _child(part, "path")
+        if isinstance(kind, yaml.ScalarNode) and kind.value == "file" and isinstance(path, yaml.ScalarNode):
+            yield path.start_mark.index, path.end_mark.index, path.value
+
+
+def _children(node: yaml.Node | None) -> list[yaml.Node]:
+    return [value for _, value in node.value] if isinstance(node, yaml.MappingNode) else []
+
+
+def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
+    if isinstance(node, yaml.MappingNode):
+        return next((value for key, value in node.value if key.value == name), None)
+    return None
 
 
 SUFFIX: Final = ".history"

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings
+from treadle.config.text import with_absolute_paths
 from treadle.config.trust import untrusted
 from treadle.config.yaml_nodes import YamlDocument, details_of, explained, text_of
 from treadle.errors import ConfigError, Problem, UserError, unknown
@@ -33,7 +34,7 @@ from treadle.policy.catalogue import register_parts
 from treadle.record.files import segments
 from treadle.replay.model import reduce
 from treadle.replay.seen import look
-from treadle.shipped import find_policy, with_absolute_paths
+from treadle.shipped import find_policy
 from treadle.simulate.batch import Scenario, check_trees
 from treadle.simulator.engines_simulation import with_engines
 from treadle.simulator.scenario import ScenarioModel, parse_scenario
