@@ -19,9 +19,6 @@ from treadle.simulate.comparison import Interval
 from treadle.sweep.report import MEAN, Cell, Report
 from treadle.workload.job import Summary, Weighted, Workload, job_work
 
-__all__ = ["plot_workload"]
-
-
 FORMATS: Final = ("png", "pdf", "svg")
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#8C510A")
 """Of Okabe and Ito, whom most people with a colour deficiency can follow; yellow gives way to brown."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from treadle.cli._console import console_for_tables
+from treadle.cli._console import console_for_tables, say
 from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption
 from treadle.errors import UserError, printable
 from treadle.yarn.codes import several
@@ -130,8 +130,6 @@ def _show_yarn(given: str, rm: str, ca: Path | None, as_json: bool) -> bool:
     Raises:
         UserError: several are meant.
     """
-    from treadle.cli._console import say
-
     try:
         found = find_applications(rm, given, ca)
     except UserError:  # what the caller has to say is more to the point
@@ -277,8 +275,6 @@ def _place(facts: dict[str, Any]) -> str:
 def _show(found: dict[str, Any], ask: int | None) -> None:
     """Print an explanation as text and tables, of one request key if it was named."""
     from rich.table import Table
-
-    from treadle.cli._console import say
 
     console, facts = console_for_tables(), found["facts"]
     say(console, f"{found['application']} ({found['name']}) of {found['user']} in {found['queue']}: {found['state']}")

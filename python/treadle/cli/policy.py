@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from treadle.cli._console import console_for_tables
+from treadle.cli._console import INTERRUPTED, console_for_tables
 from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption, TrustOption
-from treadle.errors import counted
+from treadle.errors import UserError, counted
 
 if TYPE_CHECKING:
     from treadle.admin.policy_use import Change
@@ -169,8 +169,6 @@ def _take_over_change(
 ) -> None:
     """Put a text in a treadle.yaml's place and have it read; what was there is put back if it is refused."""
     from treadle.admin import policy_use
-    from treadle.cli._console import INTERRUPTED
-    from treadle.errors import UserError
     from treadle.yarn.pages import read_bean
 
     command = None if no_refresh else policy_use.refresh_command(yarn)

@@ -165,13 +165,12 @@ def import_(
     from rich.console import Console
 
     from treadle.config.trust import connect as connect_to
-    from treadle.history import importing as imports
     from treadle.history.database import KEEP_ALL
-    from treadle.history.importing import HistoryServer
+    from treadle.history.importing import BYTES_WITHOUT_BOUNDS, HistoryServer, Import
     from treadle.history.reader import HistoryReader
     from treadle.history.sources import find_sources
 
-    retention, bytes_max = KEEP_ALL, None if config is not None else imports.BYTES_WITHOUT_BOUNDS
+    retention, bytes_max = KEEP_ALL, None if config is not None else BYTES_WITHOUT_BOUNDS
     if config is not None:
         from treadle.config.reader import read_profiles
         from treadle.history.store import retention_of
@@ -188,7 +187,7 @@ def import_(
     connect = None if reader is None else partial(connect_to, reader, "--reader", "treadle-histories.socket")
     reading = HistoryReader(connect=connect)
     with _opened(store, retention) as opened, reading, _progress(console) as track:
-        importing = imports.Import(
+        importing = Import(
             opened, now_ms, report, reader=reading, server=server, trust_names=trust_names, bytes_max=bytes_max
         )
         importing.take(track(list(find_sources(paths or []))))

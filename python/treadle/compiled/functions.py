@@ -2,9 +2,8 @@
 
 numba keeps compiled code until the file of the function changes, but not when one that it calls changes, in another
 file. So what is kept lies in a folder named after the code of all files that kernels are made of: another version never
-runs old code. What
-only kernels call is optimised with the kernel and no further, which saves a third of the time. Of several processes
-that need the same kernel one compiles it; the others wait, and find what it has kept.
+runs old code. What only kernels call is optimised with the kernel and no further, which saves a third of the time. Of
+several processes that need the same kernel one compiles it; the others wait, and find what it has kept.
 """
 
 from __future__ import annotations

@@ -102,10 +102,8 @@ def small_cluster(nodes: int = 8, leaves: int = 2, applications: int = 4, counte
         (events.Requests, asks),
     ]
     described_rows = [rows(kind, texts, given) for kind, given in described if given]
-    settings, types = (
-        {"node-locality-delay": "2", "nm-heartbeat-ms": "1000"},
-        resource_types(("memory-mb", "vcores"), counted),
-    )
+    settings = {"node-locality-delay": "2", "nm-heartbeat-ms": "1000"}
+    types = resource_types(("memory-mb", "vcores"), counted)
     for text in (*types.names, *settings, *settings.values()):
         texts.index(text)
     return [events.Snapshot(1), texts.drain(), types, events.Settings(settings), *described_rows]

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from pathlib import Path as FilePath
 from typing import Any, Final
 
 import psutil
@@ -28,7 +27,7 @@ from treadle.policy.user_parts import PartFailure, Watch, unwatched
 from treadle.process_limits import go_first
 
 
-def read_live_settings(config: FilePath | None, watch: Watch = unwatched) -> Settings:
+def read_live_settings(config: Path | None, watch: Watch = unwatched) -> Settings:
     """Return the settings in a file, or the defaults without one.
 
     Parts from files are tried out on small invented clusters.
@@ -162,7 +161,6 @@ def _slow(settings: Settings, where: tuple[str, ...]) -> list[Any]:
 
     The quickest of a few trials counts: the others may have waited for the machine.
     """
-    from treadle.engine import Engine
     from treadle.policy.watchdog import Stopwatch
 
     if not has_file_parts(settings):
