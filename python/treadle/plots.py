@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import matplotlib as mpl
 import numpy as np
@@ -14,10 +14,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from treadle.compiled.array_types import F64
-from treadle.simulate.batch import SIZES, completion_s, size_classes, slowdown
-from treadle.simulate.comparison import Interval
-from treadle.sweep.report import MEAN, Cell, Report
 from treadle.workload.job import Summary, Weighted, Workload, job_work
+
+if TYPE_CHECKING:  # what needs them imports them: they import numba, and a workload is drawn without
+    from treadle.simulate.comparison import Interval
+    from treadle.sweep.report import Report
 
 FORMATS: Final = ("png", "pdf", "svg")
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9", "#8C510A")
@@ -80,6 +81,8 @@ def missing(run: Document) -> str:
 
 def _completion_times(by_policy: dict[str, list[Document]]) -> Figure:
     """Draw the fraction of jobs that ended by a time: of all seeds together, with a band over seeds."""
+    from treadle.simulate.batch import completion_s
+
     figure = Figure(figsize=(6.5, 3.4), layout="constrained")
     panel = figure.subplots()
     for (name, runs), style in zip(by_policy.items(), styles(), strict=False):
@@ -149,6 +152,8 @@ def _shares(by_policy: dict[str, list[Document]]) -> Figure:
 
 def _slowdowns(by_policy: dict[str, list[Document]]) -> Figure:
     """Draw a heat map for each policy: the mean slowdown by queue and class of sizes; empty where there is no job."""
+    from treadle.simulate.batch import SIZES
+
     queues = sorted({queue for runs in by_policy.values() for run in runs for queue in run["job_records"]["queue"]})
     queues = queues[:MOST_QUEUES]
     sizes = [name for _, name in SIZES]
@@ -173,6 +178,8 @@ def _slowdowns(by_policy: dict[str, list[Document]]) -> Figure:
 
 
 def _grid(runs: Sequence[Document], queues: Sequence[str], sizes: Sequence[str]) -> F64:
+    from treadle.simulate.batch import size_classes, slowdown
+
     jobs = [run["job_records"] for run in runs]
     slow = np.concatenate([slowdown(each) for each in jobs])
     queue = np.concatenate([np.asarray(each["queue"], object) for each in jobs])
@@ -250,10 +257,12 @@ def plot_sweep(report: Report, folder: Path, formats: Sequence[str] = ("png",)) 
 
 
 def _front(report: Report, scenario: int, name: str) -> Figure:
+    from treadle.sweep.report import MEAN
+
     cells = [cell for cell in report.cells if cell.scenario == scenario and report.fairness in cell.figures]
     figure = Figure(figsize=(6.5, 3.6), layout="constrained")
     panel: Any = figure.subplots()
-    front = sorted(_point(cell, report) for cell in cells if cell.pareto)
+    front = sorted((cell.figures[report.fairness].mean, cell.figures[MEAN].mean) for cell in cells if cell.pareto)
     if front:
         panel.plot(*zip(*front, strict=True), color="0.5", linewidth=1.0, drawstyle="steps-post", zorder=0)
     by_variant = len(cells) <= NAMED_MAX
@@ -286,10 +295,6 @@ def _front(report: Report, scenario: int, name: str) -> Figure:
     if handles:
         figure.legend(handles, labels, loc="outside right upper", fontsize=7)
     return figure
-
-
-def _point(cell: Cell, report: Report) -> tuple[float, float]:
-    return cell.figures[report.fairness].mean, cell.figures[MEAN].mean
 
 
 def _around(figure: Interval) -> list[list[float]]:

@@ -133,6 +133,13 @@ def test_every_command_has_help_without_the_engine(name: str) -> None:
     assert done.stdout.splitlines()[-1] == "0 False"
 
 
+@pytest.mark.parametrize("name", ["admin.doctor", "admin.policy_use", "admin.sidecars", "plots"])
+def test_what_commands_on_a_cluster_or_a_workload_need_imports_no_engine(name: str) -> None:
+    code = f"import sys, treadle.{name}; print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=120)
+    assert done.stdout == "False\n"
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"treadle {__version__}\n"

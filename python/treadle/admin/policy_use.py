@@ -35,7 +35,6 @@ from treadle.config.trust import reason_against, trusted_owners
 from treadle.config.yaml_nodes import YamlDocument, text_of
 from treadle.errors import ConfigError, UserError, unknown
 from treadle.files import write_whole
-from treadle.policy.catalogue import register_parts
 from treadle.shipped import ready_made
 from treadle.yarn.pages import address_of, property_of, read_bean
 from treadle.yarn.treadle_beans import policy_in, why_not
@@ -251,6 +250,8 @@ def refuse_missing(file: Path) -> None:
     Raises:
         UserError: it does.
     """
+    from treadle.policy.catalogue import register_parts  # only here: it imports numba
+
     register_parts()
     _refuse_missing(file, file, text_of(file))
 
@@ -402,6 +403,8 @@ def change_of(found: Path, target: Path, also: Sequence[str]) -> Change:
         UserError: another user may write to the file, or the policy, or what else the other file sets, does not go with
             what the treadle.yaml says.
     """
+    from treadle.policy.catalogue import register_parts  # as above
+
     register_parts()
     for name in also:
         if name not in (*SECTIONS, "engines"):
