@@ -1,9 +1,8 @@
 """An archive for support: what the checks found, logs, beans, settings; by an allow-list.
 
-What of a text may leave the site: words that Treadle's own messages are made of, numbers and ids, nothing else.
-
-An allow-list: what nobody thought of is hidden. A word is a piece between blanks, and is shown whole or not at all. In
-a line that names a secret, all that follows the name is hidden.
+What may leave the site of a text is words that Treadle's own messages are made of, numbers and ids; what the list does
+not have is hidden. A word is a piece between blanks, and is shown whole or not at all. In a line that names a secret,
+all that follows the name is hidden.
 """
 
 from __future__ import annotations

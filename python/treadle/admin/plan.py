@@ -22,7 +22,17 @@ from typing import Any, Final, Literal
 
 from treadle import __version__
 from treadle.admin.environment import JAR, RECORD, Contents, is_intact
-from treadle.admin.site_files import Replaced, Setting, edit_site, jar_in, masked, read_site, settings_of, with_jar
+from treadle.admin.site_files import (
+    BYTES_MAX,
+    Replaced,
+    Setting,
+    edit_site,
+    jar_in,
+    masked,
+    read_site,
+    settings_of,
+    with_jar,
+)
 from treadle.config.reader import read_kernels
 from treadle.config.trust import reason_against, state_folders, trusted_owners
 from treadle.errors import UserError
@@ -140,10 +150,6 @@ def _record(plain: dict[str, Any]) -> FileRecord:
         tuple(Replaced(**each) for each in plain["replaced"]),
         tuple((str(name), str(value)) for name, value in plain["added"]),
     )
-
-
-BYTES_MAX: Final = 16 << 20
-"""No file of settings is longer."""
 
 
 def content_of(path: Path) -> bytes | None:

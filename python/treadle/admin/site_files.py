@@ -22,7 +22,9 @@ from treadle.files import read_regular
 INCLUDES_MAX: Final = 8
 """Files that include each other so deep are taken for a circle."""
 
-_BYTES_MAX: Final = 16 << 20
+BYTES_MAX: Final = 16 << 20
+"""No file of settings is longer."""
+
 _SPACE: Final = b" \t"
 _ATTRIBUTES: Final = frozenset({"name", "value", "final"})
 """Attributes of <property> that set what an element of the name would; Hadoop passes others over."""
@@ -88,11 +90,11 @@ def read_site(path: Path) -> SiteFile:
         UserError: it is not there, or nothing that can be read and changed safely; the text has the line.
     """
     try:
-        data = read_regular(path, _BYTES_MAX)
+        data = read_regular(path, BYTES_MAX)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; is its folder the ResourceManager's HADOOP_CONF_DIR?") from error
-    if len(data) > _BYTES_MAX:
-        raise UserError(f"{path} has more than {_BYTES_MAX} bytes, too many for a file of settings")
+    if len(data) > BYTES_MAX:
+        raise UserError(f"{path} has more than {BYTES_MAX} bytes, too many for a file of settings")
     return parse_site(path, data)
 
 

@@ -1,8 +1,6 @@
-"""What `treadle simulate` does.
+"""What `treadle simulate` does: policies side by side over seeds.
 
-Policies side by side over seeds: slowdowns of groups of jobs, and policies pair by pair.
-
-Several engines of a simulation in tables.
+Its tables have slowdowns of groups of jobs, policies pair by pair, and the figures of several engines.
 """
 
 from __future__ import annotations

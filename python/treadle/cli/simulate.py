@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._options import KeepGoingOption, TrustOption, check_plotting
+from treadle.cli._options import KeepGoingOption, TrustOption, check_plotting, checked_formats
 
 app = typer.Typer()
 
@@ -60,8 +60,6 @@ def simulate(
     formats: tuple[str, ...] = ("png",)
     if plot is not None:
         check_plotting()
-        from treadle.cli._options import checked_formats
-
         formats = checked_formats(plot_format, "--plot-format")
     places = _simulate.Places(json_file, csv, parquet, plot, formats)
     how = _simulate.How(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._options import TrustOption, check_plotting
+from treadle.cli._options import TrustOption, check_plotting, checked_formats
 from treadle.errors import UserError
 
 app = typer.Typer()
@@ -48,8 +48,6 @@ def sweep(
     formats: tuple[str, ...] = ("png",)
     if plot is not None:
         check_plotting()
-        from treadle.cli._options import checked_formats
-
         formats = checked_formats(plot_format, "--plot-format")
     if on is Where.LOCAL and (master is not None or conf):
         raise UserError("--master and --conf are for --on spark; add it, or leave them out")

@@ -1,10 +1,8 @@
-"""The database of the store: its tables, its connections, and what is wrong when it cannot be used.
+"""The database of the store: its tables and connections, what it keeps, and what is wrong when it cannot be used.
 
 Migrations are a list of steps and the number of those taken, in a table of their own, and not Alembic's: three tables
 that only this package writes need no environment, revision graph or autogeneration, and a step must run within the
 transaction in which a sidecar opens the store, killed at any moment or not.
-
-How much the store keeps, and what is removed first.
 """
 
 from __future__ import annotations

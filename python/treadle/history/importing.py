@@ -1,11 +1,9 @@
 """Histories into a store: what is broken is named and passed, what is known already is not counted again.
 
 A history says itself whose job it describes. It is believed if its files are that user's, or if the JobHistoryServer,
-which had the job from the user's own application master, describes the job in its stead.
-
-MapReduce jobs from the REST API of the JobHistoryServer (``/ws/v1/history``, Hadoop 3.4.2).
-
-The server has attempts only task by task, one request each, so of a wide stage some tasks are asked for, spread evenly.
+which had the job from the user's own application master, describes the job in its stead (``/ws/v1/history``, Hadoop
+3.4.2). The server has attempts only task by task, one request each, so of a wide stage some tasks are asked for, spread
+evenly.
 """
 
 from __future__ import annotations

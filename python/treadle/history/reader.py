@@ -1,12 +1,8 @@
-"""Reads histories in another process, which is replaced when it dies, hangs or says too much.
+"""Reads histories in another process, which is replaced when it dies, hangs, says too much or takes too much.
 
-The process that reads histories as an import sees it: one that it starts, or one that is started behind a socket.
-
-The second is of another user: nothing that parses what users wrote is then of the user who owns the store.
-
-How much of everything reading a history may take.
-
-Whose a history is: the user that it names must own its files, else anybody could write another one's history.
+An import starts that process, or reaches one that is started behind a socket. The second is of another user: nothing
+that parses what users wrote is then of the user who owns the store. The user that a history names must own its files,
+else anybody could write another one's history.
 """
 
 from __future__ import annotations

@@ -3,15 +3,10 @@
 No socket, clock or file: fed with the events of each frame in order, it answers what it knows. Times are arguments.
 Everything is bounded: what is beyond is counted in `StageTracker.untracked` and otherwise ignored.
 
-A job as events change it: one YARN application, whatever its attempts.
-
-A stage as events change it: containers as attempts at its tasks, and how each ended.
-
-From request priorities to stages, for each framework.
-
-MapReduce (RMContainerAllocator): 5 maps that are asked for again, 10 reduces, 19 opportunistic maps, 20 maps. Tez: each
-vertex has three priorities of its own, of which two are used. Spark: the number of a resource profile, which says
-nothing of stages; all executors are one.
+A job is one YARN application, whatever its attempts. Its stages follow from request priorities. MapReduce
+(RMContainerAllocator): 5 maps that are asked for again, 10 reduces, 19 opportunistic maps, 20 maps. Tez: each vertex
+has three priorities of its own, of which two are used. Spark: the number of a resource profile, which says nothing of
+stages; all executors are one.
 """
 
 from __future__ import annotations
@@ -116,8 +111,7 @@ def outcome_of(framework: Framework, exit_status: int) -> Outcome:
     """Return what an exit status of YARN's says (`ContainerExitStatus`).
 
     A MapReduce attempt that failed ends with 0 like one that succeeded: its task's JVM reports the failure to the
-    application master and exits normally. `StageState` recognises those by what is
-    asked for next.
+    application master and exits normally. `StageState` recognises those by what is asked for next.
     """
     if exit_status == codes.SUCCESS:
         return Outcome.SUCCEEDED

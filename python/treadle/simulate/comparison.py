@@ -1,10 +1,8 @@
 """What sets runs side by side: slowdowns by class and queue, and policies pair by pair, with intervals over seeds.
 
-How uncertain a figure over seeds is: 95 % intervals by Student's t, one value a seed.
-
-Is a policy better than a baseline? Student's t over log ratios of paired draws; *undecided* is an answer.
-
-Results as tables, comma-separated or as Parquet, for spreadsheets, R and data frames.
+Intervals are of 95 %, by Student's t, one value a seed. Whether a policy is better than a baseline is Student's t over
+log ratios of paired draws; *undecided* is an answer. Results are also written as tables, comma-separated or as Parquet,
+for spreadsheets, R and data frames.
 """
 
 from __future__ import annotations

@@ -1,20 +1,11 @@
 """One run with several engines on the simulated RM: each decides at its own pace and commits optimistically.
 
 Omega (EuroSys 2013), section 3.4. An engine takes up the applications of its queue, looks at the cluster as it is, and
-answers when its decision time is over; until then the others go on.
-
-One of several engines in a simulation: its events, its decisions and how long they take.
-
-Which application each of several engines tries next: queues, and back-off after conflicts.
+answers when its decision time is over; until then the others go on. The simulated RM commits an answer by who owns
+what, and by what has changed since the engine looked.
 
 An application waits in its owner's queue from when it asks for something, for its turn; the engine then decides on it,
-and it is done, or joins the end of the queue again when its back-off is over.
-
-`engines:` of a scenario as settings, and the simulation that runs them.
-
-What changed on the simulated cluster since somebody looked last, for whom steps of containers do not matter.
-
-How the simulated RM commits the answer of one of several engines: who owns what, and what has changed since.
+and it is done, or joins the end of the queue again when its back-off after conflicts is over.
 """
 
 from __future__ import annotations

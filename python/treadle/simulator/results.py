@@ -1,9 +1,8 @@
 """Results of a simulation: a few numbers for a table, and the columns behind them for plots.
 
-The history of each job, task, node and queue, as tables of numpy: a row each, the same rows under every policy.
-
-Times are milliseconds from the simulation's start; -1 is never. All columns of a table are described where its type
-stands; `pandas.DataFrame(table)` takes one as it is.
+The columns are the history of each job, task, node and queue, as tables of numpy: a row each, the same rows under every
+policy. Times are milliseconds from the simulation's start; -1 is never. All columns of a table are described where its
+type stands; `pandas.DataFrame(table)` takes one as it is.
 """
 
 from __future__ import annotations

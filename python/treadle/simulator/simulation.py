@@ -1,8 +1,7 @@
 """One run: the engine of the live system and the simulated RM, tick by tick.
 
-The loop of every simulation: step by step through time until all jobs are done or nothing can happen any more.
-
-Jobs that can never run: an ask of theirs fits on no node, be it empty, or is more than their queue may have.
+The loop of every simulation goes step by step through time until all jobs are done or nothing can happen any more. Jobs
+that can never run are refused: an ask of theirs fits on no node, be it empty, or is more than their queue may have.
 """
 
 from __future__ import annotations

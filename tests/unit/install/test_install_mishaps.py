@@ -26,7 +26,8 @@ import treadle
 from treadle.admin import install
 from treadle.admin.environment import RECORD
 from treadle.admin.install import plan_of, plan_removal
-from treadle.admin.plan import BYTES_MAX, CLASS, CLASS_KEY, Manifest, Options, _unit, content_of
+from treadle.admin.plan import CLASS, CLASS_KEY, Manifest, Options, _unit, content_of
+from treadle.admin.site_files import BYTES_MAX
 from treadle.cli.main import run
 from treadle.errors import UserError
 from treadle.files import write_whole
