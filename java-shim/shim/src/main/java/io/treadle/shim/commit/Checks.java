@@ -40,6 +40,7 @@ final class Checks {
   private final IndexCache<Application> applications = new IndexCache<>();
   private final IndexCache<Node> nodes = new IndexCache<>();
   private final Map<CSQueue, Collection<FiCaSchedulerApp>> active = new IdentityHashMap<>();
+  private final Map<CSQueue, Boolean> offersAll = new IdentityHashMap<>();
   /** Of leaves that do not offer all nodes to all applications, by partition. */
   private final Map<CSQueue, Map<String, Set<FiCaSchedulerApp>>> offered = new IdentityHashMap<>();
   private Directory directory;
@@ -59,6 +60,7 @@ final class Checks {
     applications.clear();
     nodes.clear();
     active.clear();
+    offersAll.clear();
     offered.clear();
   }
 
@@ -227,7 +229,8 @@ final class Checks {
   /** An ordering policy may keep the nodes of a partition for applications of that partition. */
   private boolean isOffered(Placement placement, String partition) {
     CSQueue leaf = placement.leaf;
-    return LeafQueues.offersAll(leaf) || offered.computeIfAbsent(leaf, key -> new HashMap<>())
+    return offersAll.computeIfAbsent(leaf, LeafQueues::offersAll)
+        || offered.computeIfAbsent(leaf, key -> new HashMap<>())
         .computeIfAbsent(partition, key -> LeafQueues.offered(leaf, key)).contains(placement.app);
   }
 

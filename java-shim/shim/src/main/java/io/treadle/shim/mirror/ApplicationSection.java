@@ -382,6 +382,7 @@ final class ApplicationSection {
     /** Containers that were not as in the scheduler at the last look, and when that was. */
     Set<ContainerId> differing = Collections.emptySet();
     long differingMs;
+    int turn;
     /** The token whose key was sent last. */
     private Token<AMRMTokenIdentifier> keyToken;
 

@@ -14,7 +14,6 @@ import java.util.LinkedHashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
-import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.PendingAsk;
@@ -56,13 +55,13 @@ final class AskSection {
     placed.clear();
   }
 
-  /** A container was placed on a node for a request key. */
-  void placed(ApplicationSection.Row app, SchedulerRequestKey key, NodeId node) {
-    Row request = key == null ? null : app.keys.get(key);
+  /** A container was placed for a request key. */
+  void placed(ApplicationSection.Row app, ContainerStep step) {
+    Row request = step.requestKey == null ? null : app.keys.get(step.requestKey);
     if (request != null) {
       placed.add(request);
-      if (!request.localities.isEmpty()) {
-        request.placed.add(node);
+      if (!request.localities.isEmpty() && step.place != null) {
+        request.placed.addAll(step.place.names);
       }
     }
   }
@@ -83,8 +82,7 @@ final class AskSection {
           setCount(draft, request, count);
         }
         if (count > 0) {
-          request.placed.stream().flatMap(node -> nodes.names(node).stream())
-              .forEach(name -> writePlaced(draft, request, name, allocator));
+          request.placed.forEach(name -> writePlaced(draft, request, name, allocator));
         } else if (request.app.exceeded.contains(Cap.REQUEST_KEYS)) {
           withRoom.add(request.app);
         }
@@ -409,8 +407,8 @@ final class AskSection {
     private long[] sent;
     /** By name of node or rack. */
     private final Map<String, Locality> localities = new HashMap<>();
-    /** Nodes on which containers were placed for it since the last frame; only kept if there are localities. */
-    private final Set<NodeId> placed = new HashSet<>();
+    /** Names of the nodes and racks where containers were placed for it since the last frame, of its localities. */
+    private final Set<String> placed = new HashSet<>();
     /** The request whose constraint and allocation tags were sent; null: none were. */
     private SchedulingRequest constraintOf;
     private long seen;

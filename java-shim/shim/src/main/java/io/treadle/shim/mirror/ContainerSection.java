@@ -21,6 +21,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerStat
  */
 final class ContainerSection {
   static final long UNSEEN_MS = 1000;
+  /** In how many turns its containers are compared once: of a busy application some steps are on their way. */
+  private static final int TURNS = 5;
   /** From this bit on the number of a container has its attempt, if a later one keeps it. */
   static final int KEPT_SHIFT = 56;
   /** Which values of a row say what happened, when, and with which status. */
@@ -52,7 +54,7 @@ final class ContainerSection {
     boolean ours = step.kind == ContainerStep.ALLOCATED ? step.byTreadle : treadles.contains(id);
     long[] values = draft.section(Section.CONTAINERS).i64(number(id, its ? attempt : null))
         .i32(its ? attempt.index : -1).i32(step.requestKey == null ? 0 : step.requestKey.getPriority().getPriority())
-        .i32(nodes.index(step.node)).u8(step.kind).i64(step.timeMs).i64(step.createdMs).i32(step.exitStatus)
+        .i32(nodes.index(step)).u8(step.kind).i64(step.timeMs).i64(step.createdMs).i32(step.exitStatus)
         .flag(ours).flag(step.am).amounts(step.capability).end();
     if (step.kind == ContainerStep.COMPLETED) {
       treadles.remove(id);
@@ -77,6 +79,9 @@ final class ContainerSection {
 
   /** Compares what was sent of an attempt's containers with the scheduler's, and writes what was not seen. */
   void review(Draft draft, ApplicationSection.Row row) {
+    if (row.differing.isEmpty() && row.turn++ % TURNS != 0) {
+      return;
+    }
     Map<ContainerId, RMContainer> live = row.app.getLiveContainersMap();
     Set<ContainerId> differing = new HashSet<>();
     if (live.size() != row.containersAlive.size() || !row.differing.isEmpty()) {

@@ -9,7 +9,10 @@ import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
-/** One step in the life of a container, as the RM saw it. Immutable but for the resource, which nobody changes. */
+/**
+ * One step in the life of a container, as the RM saw it. Immutable but for the resource, which nobody changes, and
+ * {@link #place}.
+ */
 final class ContainerStep {
   /** The scheduler gave it to an application. */
   static final int ALLOCATED = 1;
@@ -26,6 +29,8 @@ final class ContainerStep {
   final ContainerId container;
   /** On which node. */
   final NodeId node;
+  /** The mirror's row of that node, once it has looked for it. */
+  NodeSection.Row place;
   /** The request key that it was asked for with. */
   final SchedulerRequestKey requestKey;
   /** What it holds of the node. */

@@ -24,11 +24,8 @@ public final class Journal {
   private Runnable onMark = () -> { };
   private boolean woken;
 
-  /** A new journal, which nobody reads; it keeps at least 1 and at most {@code capacity} marks until the next frame. */
+  /** A new journal, which nobody reads; it keeps at most {@code capacity} marks, at least 1, until the next frame. */
   public Journal(int capacity) {
-    if (capacity < 1) {
-      throw new IllegalArgumentException("a journal's capacity must be at least 1, not " + capacity);
-    }
     this.capacity = capacity;
     snapshotNeeded();
   }
@@ -90,15 +87,13 @@ public final class Journal {
    * What changes from now on is for the next call.
    */
   Changes take() {
-    Changes taken;
     synchronized (lock) {
-      taken = changes;
+      Changes taken = changes;
       changes = new Changes();
       paused = false;
       woken = false;
+      return taken;
     }
-    taken.addNodesOfSteps();
-    return taken;
   }
 
   /**
@@ -132,7 +127,7 @@ public final class Journal {
 
   /** What changed between two looks of the mirror. Never altered after that. */
   static final class Changes {
-    /** Nodes that came, went or changed. */
+    /** Nodes that came, went or changed otherwise than by {@link #steps}. */
     final Set<NodeId> nodes = new HashSet<>();
     /** Whether every node may have changed. */
     boolean allNodes;
@@ -151,15 +146,6 @@ public final class Journal {
 
     int size() {
       return nodes.size() + attributes.size() + applications.size() + asks.size() + steps.size();
-    }
-
-    /** Adds the nodes on which containers came, went or changed their size; once, before anybody reads it. */
-    void addNodesOfSteps() {
-      for (ContainerStep step : steps) {
-        if (step.kind != ContainerStep.LAUNCHED) {
-          nodes.add(step.node);
-        }
-      }
     }
   }
 }

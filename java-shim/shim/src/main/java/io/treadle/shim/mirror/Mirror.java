@@ -204,7 +204,7 @@ public final class Mirror implements Directory {
     containers.write(draft, step, row);
     if (row != null) {
       if (step.kind == ContainerStep.ALLOCATED) {
-        asks.placed(row, step.requestKey, step.node);
+        asks.placed(row, step);
       }
       if (step.kind != ContainerStep.LAUNCHED) {
         applications.touch(row);

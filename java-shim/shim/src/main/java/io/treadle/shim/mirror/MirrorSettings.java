@@ -20,9 +20,6 @@ public final class MirrorSettings {
 
   /** For tests: review times of 0 review everything in each frame. */
   MirrorSettings(int frameMaxBytes, long staleAfterMs, long nodeReviewMs, long applicationReviewMs) {
-    if (frameMaxBytes < 4096) {
-      throw new IllegalArgumentException("frames must be allowed at least 4096 bytes, not " + frameMaxBytes);
-    }
     this.frameMaxBytes = frameMaxBytes;
     this.staleAfterMs = staleAfterMs;
     this.nodeReviewMs = nodeReviewMs;

@@ -49,6 +49,7 @@ final class NodeSection {
   /** Nodes whose attributes could not be read, since the RM changed them meanwhile. */
   private final Set<NodeId> attributesLater = new HashSet<>();
   private long countedMs;
+  private long frame;
 
   NodeSection(MirrorSettings settings, EngineView view) {
     this.view = view;
@@ -66,7 +67,9 @@ final class NodeSection {
 
   /** Writes the nodes that changed, and the attributes of those on some hosts. */
   void update(Draft draft, Journal.Changes changes) {
-    changes.nodes.forEach(id -> review(draft, id));
+    frame++;
+    changes.nodes.forEach(id -> review(draft, id, rows.get(id)));
+    changes.steps.forEach(step -> review(draft, step));
     Set<NodeId> again = new HashSet<>(attributesLater);
     attributesLater.clear();
     if (!changes.attributes.isEmpty()) {
@@ -76,11 +79,11 @@ final class NodeSection {
     for (int left = sweep.due(byIndex.size(), draft.monotonicMs); left > 0 && !changes.allNodes; left--) {
       Row row = byIndex.get(sweep.next(byIndex.size()));
       if (row != null && draft.monotonicMs >= row.dueMs) {
-        review(draft, row.id);
+        review(draft, row.id, row);
       }
     }
     // while nodes come and go one may be counted before the journal names it: no reason to look at all of them
-    boolean counts = changes.nodes.isEmpty() || draft.monotonicMs - countedMs >= RECOUNT_MS;
+    boolean counts = changes.nodes.isEmpty() && changes.steps.isEmpty() || draft.monotonicMs - countedMs >= RECOUNT_MS;
     if (changes.allNodes || counts && rows.size() != draft.scheduler.getNumClusterNodes()) {
       reviewAll(draft);
     }
@@ -91,21 +94,30 @@ final class NodeSection {
     countedMs = draft.monotonicMs;
     TreeSet<NodeId> ids = new TreeSet<>(rows.keySet());
     draft.scheduler.getAllNodes().forEach(node -> ids.add(node.getNodeID()));
-    ids.forEach(id -> review(draft, id));
+    ids.forEach(id -> review(draft, id, rows.get(id)));
   }
 
-  private void review(Draft draft, NodeId id) {
+  /** Looks at the node of a step, once a frame. */
+  private void review(Draft draft, ContainerStep step) {
+    if (step.kind != ContainerStep.LAUNCHED) {
+      Row row = rows.get(step.node);
+      step.place = row != null && row.reviewedIn == frame ? row : review(draft, step.node, row);
+    }
+  }
+
+  /** Looks at a node, whose row this is if it has one; returns its row, null if it has gone. */
+  private Row review(Draft draft, NodeId id, Row before) {
     FiCaSchedulerNode node = draft.scheduler.getNode(id);
-    Row row = rows.get(id);
-    boolean fresh = row == null;
+    boolean fresh = before == null;
     if (node == null) {
       if (!fresh) {
-        remove(draft, row);
+        remove(draft, before);
       }
-      return;
+      return null;
     }
-    row = fresh ? add(draft, node) : row;
-    List<String> names = Row.names(node);
+    Row row = fresh ? add(draft, node) : before;
+    row.reviewedIn = frame;
+    List<String> names = Arrays.asList(node.getNodeName(), node.getRackName());
     if (!names.equals(row.names)) {
       count(row, -1);
       row.names = names;
@@ -122,6 +134,7 @@ final class NodeSection {
     if (fresh) {
       reviewAttributes(draft, row);
     }
+    return row;
   }
 
   private static void write(Draft draft, Row row, int state, Resource total, Resource free) {
@@ -133,7 +146,6 @@ final class NodeSection {
   private Row add(Draft draft, FiCaSchedulerNode node) {
     Row row = new Row(indices.take(draft.monotonicMs), node);
     rows.put(row.id, row);
-    count(row, 1);
     Indices.put(byIndex, row.index, row);
     return row;
   }
@@ -198,16 +210,10 @@ final class NodeSection {
     return row == null ? null : row.id;
   }
 
-  /** The index of a node, -1 if it has gone or was never sent. */
-  int index(NodeId id) {
-    Row row = rows.get(id);
-    return row == null ? -1 : row.index;
-  }
-
-  /** The names by which a node is asked for: its own and its rack's; none if it has gone. */
-  List<String> names(NodeId id) {
-    Row row = rows.get(id);
-    return row == null ? Collections.emptyList() : row.names;
+  /** The index of the node of a step, -1 if it has gone or was never sent. */
+  int index(ContainerStep step) {
+    Row row = step.place == null ? rows.get(step.node) : step.place;
+    return row == null || byIndex.get(row.index) != row ? -1 : row.index;
   }
 
   /** The names of all nodes and racks. */
@@ -228,10 +234,11 @@ final class NodeSection {
   }
 
   /** A node that was sent since the last snapshot. */
-  private static final class Row {
+  static final class Row {
     private final int index;
     private final NodeId id;
-    private List<String> names;
+    /** By which it is asked for: its own and its rack's. */
+    List<String> names = Collections.emptyList();
     private String partition;
     /** The row that was sent last. */
     private long[] sent;
@@ -239,15 +246,12 @@ final class NodeSection {
     private Map<String, String> attributes = Collections.emptyMap();
     /** Until then it is passed over unless the journal names it. */
     private long dueMs;
+    /** The last frame for which it was looked at. */
+    private long reviewedIn;
 
     Row(int index, FiCaSchedulerNode node) {
       this.index = index;
       this.id = node.getNodeID();
-      this.names = names(node);
-    }
-
-    private static List<String> names(FiCaSchedulerNode node) {
-      return Arrays.asList(node.getNodeName(), node.getRackName());
     }
   }
 }
