@@ -72,7 +72,7 @@ public class StubbedScheduler extends TreadleScheduler {
 
   private Link link() {
     Shim current = shim();
-    return current == null ? null : (Link) Insides.get(current, "engine", "link");
+    return current == null ? null : (Link) Insides.get(current, "link");
   }
 
   private static void enforce(Configuration conf) {
@@ -259,7 +259,7 @@ public class StubbedScheduler extends TreadleScheduler {
    * What the engine is to propose: asked by it at each frame, the first after a commit says that the commit is over.
    */
   public int[][] wishes() {
-    Directory directory = (Directory) Insides.get(shim(), "engine", "mirror");
+    Directory directory = (Directory) Insides.get(shim(), "mirror");
     synchronized (turn) {
       if (wished == null) {
         return new int[0][];
