@@ -7,6 +7,7 @@ import java.net.ConnectException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Base64;
 import java.util.logging.Level;
@@ -26,8 +27,8 @@ public final class Py4jEngine implements Engine {
   /** Py4J logs whole commands at INFO, frames and all, and java.util.logging prints INFO to the RM's standard error. */
   private static final Logger SILENCED = Logger.getLogger(CallbackConnection.class.getPackage().getName());
 
-  private static final String CALL = "c\nt\ndecide\nj";
-  private static final String END = "\ne\n";
+  private static final byte[] CALL = "c\nt\ndecide\nj".getBytes(StandardCharsets.ISO_8859_1);
+  private static final byte[] END = "\ne\n".getBytes(StandardCharsets.ISO_8859_1);
   private static final String SUCCESS_BYTES = "yj";
   private static final int ERROR_TEXT_CHARACTERS = 300;
 
@@ -63,7 +64,7 @@ public final class Py4jEngine implements Engine {
       if (connection == null) {
         connect();
       }
-      reply = connection.sendCommand(CALL + Base64.getEncoder().encodeToString(frame) + END);
+      reply = connection.sendCommand(command(frame));
     } catch (Py4JException | IOException e) {
       // Not as the cause: its message holds the whole frame.
       throw new IOException(socket.lateness() == null ? reason(e) : socket.lateness());
@@ -71,6 +72,13 @@ public final class Py4jEngine implements Engine {
       socket.end();
     }
     return decode(reply);
+  }
+
+  /** The call, copied as rarely as can be: a frame may have megabytes. */
+  private static String command(byte[] frame) {
+    byte[] encoded = Base64.getEncoder().encode(frame);
+    ByteBuffer command = ByteBuffer.allocate(CALL.length + encoded.length + END.length);
+    return new String(command.put(CALL).put(encoded).put(END).array(), StandardCharsets.ISO_8859_1);
   }
 
   /** Both ends prove that they know the secret before Py4J gets the socket. */
