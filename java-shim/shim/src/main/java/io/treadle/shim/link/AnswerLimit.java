@@ -13,7 +13,7 @@ import java.util.concurrent.TimeUnit;
  * answers the link would do little but wait.
  */
 final class AnswerLimit {
-  private static final long LEAST_COMMIT_NANOS = TimeUnit.MILLISECONDS.toNanos(150);
+  private static final long LEAST_COMMIT_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
   /** So few that even a slow machine commits them well within a lease. */
   private static final int LEAST = 64;
   private static final long FIRST_GUESS_NANOS = 100_000;

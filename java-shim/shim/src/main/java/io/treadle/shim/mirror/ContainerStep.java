@@ -9,10 +9,7 @@ import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
-/**
- * One step in the life of a container, as the RM saw it. Immutable but for the resource, which nobody changes, and
- * {@link #place}.
- */
+/** One step in the life of a container, as the RM saw it. Nothing but {@link #place} is ever changed. */
 final class ContainerStep {
   /** The scheduler gave it to an application. */
   static final int ALLOCATED = 1;

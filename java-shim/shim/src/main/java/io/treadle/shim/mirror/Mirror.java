@@ -10,6 +10,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Objects;
 import java.util.Set;
 import java.util.TreeSet;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
@@ -168,14 +169,17 @@ public final class Mirror implements Directory {
     List<ApplicationSection.Row> turns = new ArrayList<>(late);
     late.clear();
     turns.stream().filter(ApplicationSection.Row::lives).forEach(this::goOn);
-    changes.steps.forEach(this::take);
-    asks.writePlaced(draft).forEach(this::reviewAsks);
-    for (ApplicationId id : changes.asks) {
-      ApplicationSection.Row row = applications.row(id);
-      if (row != null) {
-        takeAsks(row);
-      }
+    ApplicationAttemptId of = null;
+    ApplicationSection.Row row = null;
+    for (ContainerStep step : changes.steps) {
+      // an attempt has one such object, and its containers often follow one another
+      ApplicationAttemptId its = step.container.getApplicationAttemptId();
+      row = its == of ? row : applications.row(its.getApplicationId());
+      of = its;
+      take(step, row);
     }
+    asks.writePlaced(draft).forEach(this::reviewAsks);
+    changes.asks.stream().map(applications::row).filter(Objects::nonNull).forEach(this::takeAsks);
     applications.settle(draft).forEach(this::takeAsks);
     sweep();
     if (queues.update(draft, changes.queues)) {
@@ -199,15 +203,12 @@ public final class Mirror implements Directory {
     }
   }
 
-  private void take(ContainerStep step) {
-    ApplicationSection.Row row = applications.row(step.container.getApplicationAttemptId().getApplicationId());
+  private void take(ContainerStep step, ApplicationSection.Row row) {
     containers.write(draft, step, row);
-    if (row != null) {
+    if (row != null && step.kind != ContainerStep.LAUNCHED) {
+      applications.touch(row);
       if (step.kind == ContainerStep.ALLOCATED) {
         asks.placed(row, step);
-      }
-      if (step.kind != ContainerStep.LAUNCHED) {
-        applications.touch(row);
       }
     }
   }

@@ -38,10 +38,10 @@ class AnswerLimitTest {
   }
 
   @Test
-  void slowCommitsLowerItUntilAnAnswerTakesSoLong() {
+  void slowCommitsLowerItUntilAnAnswerTakesATenthOfASecond() {
     commits(5, 100, MS / 2);
 
-    assertEquals(300, next());
+    assertEquals(200, next());
   }
 
   @Test
@@ -49,7 +49,7 @@ class AnswerLimitTest {
     commits(4, 1000, MS / 10);
     commits(1, 1000, MS / 2);
 
-    assertEquals(1500, next());
+    assertEquals(1000, next());
   }
 
   @Test
@@ -59,7 +59,7 @@ class AnswerLimitTest {
 
     assertEquals(200, next());
     commits(5, 1000, MS / 10);
-    assertEquals(1500, next());
+    assertEquals(1000, next());
   }
 
   @Test
@@ -72,7 +72,7 @@ class AnswerLimitTest {
     assertEquals(1000, next());
 
     exchanges(5, MS);
-    assertEquals(300, next());
+    assertEquals(200, next());
   }
 
   @Test
