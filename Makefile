@@ -18,7 +18,7 @@ help: ## what there is
 
 .PHONY: prerequisites
 prerequisites:
-	@bash python/prerequisites.sh "$(PYTHON)"
+	@bash python/prerequisites.sh "$(PYTHON)" $(NEEDS)
 
 # The stamp is newer than whatever decides what is installed.
 build/.venv: pyproject.toml | prerequisites
@@ -38,6 +38,10 @@ build/.kernels: $(KERNEL_SOURCES) build/.venv
 	@echo "Compiling the engine's kernels"
 	@$(BIN)/treadle sidecar --warm-up
 	@touch $@
+
+.PHONY: venv
+venv: NEEDS = python
+venv: build/.venv ## .venv alone, to simulate: without a JDK and Maven
 
 .PHONY: build
 build: ## set up .venv, build the jars, compile the engine's kernels
@@ -156,12 +160,12 @@ wheelhouse: wheel ## the wheel with all that it needs, for hosts without network
 	echo "dist/treadle-wheelhouse-$$version-$$tag.tar.gz"
 
 .PHONY: image
-image: wheel ## a Docker image for every role of a cluster (docs/docker.md)
+image: wheel ## a Docker image for every role of a cluster (docs/minicluster.md)
 	@docker/build.sh
 
 PROFILE ?= simple
 .PHONY: docker-test
-docker-test: ## real jobs and faults on a cluster of containers (docs/docker.md): make docker-test PROFILE=simple
+docker-test: ## real jobs and faults on a cluster of containers (docs/minicluster.md): make docker-test PROFILE=simple
 	@docker/test.sh --check $(PROFILE)
 	@$(MAKE) --no-print-directory build wheel
 	@docker/build.sh

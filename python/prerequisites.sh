@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Says which prerequisite of the build is missing and how to get it on Debian, and stops.
-# usage: prerequisites.sh [PYTHON]
+# usage: prerequisites.sh [PYTHON [python]]: with `python` what Java needs is left out
 set -u
 python=${1:-python3}
 missing=0
@@ -16,6 +16,8 @@ if ! command -v "$python" >/dev/null || ! "$python" -c 'import sys; sys.exit(sys
 elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
   lacks "Python's venv module" python3-venv
 fi
+
+[ "${2:-}" != python ] || exit $missing
 
 # Maven takes JAVA_HOME, if it is set, and not the PATH.
 javac=${JAVA_HOME:+$JAVA_HOME/bin/}javac

@@ -1,6 +1,6 @@
 """A job's DAG, stages of alike tasks of which some must end before others, and how a line of a file has it.
 
-A mistake in an object of a line names the field and the remedy (docs/plan.md).
+A mistake in an object of a line names the field and the remedy (docs/graphene.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DAGs to plan, each with its machines: read from files, one JSON object a line (docs/plan.md), or drawn at random.
+"""DAGs to plan, each with its machines: read from files, one JSON object a line (docs/graphene.md), or drawn at random.
 
 Drawn ones are of the kind that production clusters run (Graphene, section 2.2) and greedy schedulers do badly on: tens
 of stages in layers. Some stages are small and long, the others wide and short; some ask for so much of one resource
@@ -199,7 +199,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     except (lzma.LZMAError, EOFError) as error:
         raise DagError(f"{path}: not packed with xz ({error}); unpack it, or pack it anew") from None
     if not objects:
-        raise DagError(f"{path}: empty; write one JSON object a line (docs/plan.md)")
+        raise DagError(f"{path}: empty; write one JSON object a line (docs/graphene.md)")
 
 
 def _object(path: Path, number: int, line: bytes) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from treadle_lab.minicluster.cluster import ADMIN_MAIN
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 PAGE = Path(__file__).parents[2] / "docs" / "write-a-policy.md"
-GOOD = "gate=all share=capacity order=favourites.py:Favourites fit=packing estimate=none"
+GOOD = "gate=all share=capacity order=smallest.py:Smallest fit=packing estimate=none"
 
 PART = """
 import os, time
@@ -72,7 +72,7 @@ def test_the_live_step_of_the_page(policy_cluster: FaultyCluster) -> None:
     used = treadle(policy_cluster, use)
 
     assert used.endswith(f"the cluster runs {GOOD}\n")
-    assert "favourites.py:Favourites" in treadle(policy_cluster, status)
+    assert "smallest.py:Smallest" in treadle(policy_cluster, status)
     after = policy_cluster.rm.treadle()
     assert after["Policy"] == GOOD
     assert (after["Snapshots"], after["LeaseFlips"]) == (before["Snapshots"], before["LeaseFlips"]), "the model stays"
@@ -118,10 +118,10 @@ def test_a_part_that_is_wrong_is_refused_and_the_old_policy_goes_on(policy_clust
     config = policy_cluster.folder.parent.parent / "treadle.yaml"
     before = config.read_text()
     try:
-        config.write_text(before.replace("Favourites", "Fovourites"))
+        config.write_text(before.replace("class: Smallest", "class: Smalest"))
         policy_cluster.admin("-refreshQueues")
         policy_cluster.wait_for(
-            "the refusal", lambda: "did you mean Favourites?" in str(policy_cluster.rm.treadle()["LastError"])
+            "the refusal", lambda: "did you mean Smallest?" in str(policy_cluster.rm.treadle()["LastError"])
         )
         assert policy_of(policy_cluster) == GOOD
     finally:

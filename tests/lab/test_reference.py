@@ -13,7 +13,7 @@ from treadle_lab.docs.reference import PAGES, command_paths, meanings, metric_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
-GUIDES = ("administrator.md", "watch.md", "run-several-engines.md", "reference/reasons.md")
+GUIDES = ("administrator.md", "watch.md", "several-engines.md", "reference/reasons.md")
 METRICS = ROOT / "java-shim/shim/src/main/java/io/treadle/shim/metrics"
 
 

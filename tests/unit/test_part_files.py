@@ -320,7 +320,7 @@ def test_what_a_stopwatch_counts() -> None:
 
 # What a part from a file sees: every column is described or the engine's own, and containers have nodes.
 
-PAGE = Path(__file__).parents[2] / "docs" / "view.md"
+PAGE = Path(__file__).parents[2] / "docs" / "policy-api.md"
 RECORDS = {"nodes": NODE, "queues": QUEUE, "applications": APPLICATION, "requests": REQUEST}
 
 

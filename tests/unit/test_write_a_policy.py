@@ -55,7 +55,7 @@ def test_its_commands_print_what_it_says(
 
 def test_its_test_passes(folder: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "test_favourites.py"], cwd=folder, capture_output=True, text=True, timeout=300
+        [sys.executable, "test_smallest.py"], cwd=folder, capture_output=True, text=True, timeout=300
     )
     assert ended.returncode == 0, ended.stderr
 

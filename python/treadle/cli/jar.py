@@ -21,7 +21,7 @@ def jar(
     tez: Annotated[
         bool, typer.Option("--tez", help="The jar for Tez application masters (docs/tez-plugin.md).")
     ] = False,
-    spark: Annotated[bool, typer.Option("--spark", help="The jar for Spark drivers (docs/spark-plugin.md).")] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="The jar for Spark drivers (docs/tez-plugin.md).")] = False,
 ) -> None:
     """Print the path of the shim's jar, to put on the ResourceManager's class path."""
     asked = [(requirements, requirements_jar), (tez, tez_jar), (spark, spark_jar)]

@@ -276,7 +276,7 @@ NOT_YET: Final = "an engine has not answered yet"
 Held = Callable[[], list[dict[str, Any]]]
 """Returns the nodes that engines keep free; raises `UserError` if they cannot be asked."""
 Observed = Callable[[], dict[str, Any]]
-"""Returns what `observe_only` found (docs/observe.md); raises `UserError` if the sidecar cannot be asked."""
+"""Returns what `observe_only` found (docs/running-it.md); raises `UserError` if the sidecar cannot be asked."""
 
 
 def nobody_tells() -> Any:

@@ -53,7 +53,7 @@ class ClusterView:
     resources have a column for each of `resources`, memory in MB first.
 
     Records have further columns, which are the engine's own and change from version to version: a part goes by those
-    that are named here (docs/view.md).
+    that are named here (docs/policy-api.md).
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Whether engines and the CapacityScheduler agree: the containers of an application and priority, and what is counted.
 
-docs/observe.md says how. All times are the ResourceManager's, milliseconds since 1970; nodes are indices of frames.
+docs/running-it.md says how. All times are the ResourceManager's, milliseconds since 1970; nodes are indices of frames.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What `observe_only` finds: containers that the CapacityScheduler placed, compared with those that were proposed.
 
-docs/observe.md says how. All times are the ResourceManager's, milliseconds since 1970, as frames have them: nothing
+docs/running-it.md says how. All times are the ResourceManager's, milliseconds since 1970, as frames have them: nothing
 here reads a clock or a file. All that is kept is bounded; what is given up for that is counted.
 """
 
@@ -125,7 +125,7 @@ class Observation:
         self._safely(lambda: self._take(frame, known))
 
     def shown(self) -> dict[str, Any]:
-        """Return what is found so far, for JSON; docs/observe.md has the fields."""
+        """Return what is found so far, for JSON; docs/running-it.md has the fields."""
         with self._lock:
             waiting: dict[int, int] = {}
             for each in self._every():

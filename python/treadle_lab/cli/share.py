@@ -21,7 +21,7 @@ app = typer.Typer()
 
 @app.command()
 def share(
-    tree: Annotated[Path, typer.Argument(help="A cluster and a tree, as YAML: see docs/share.md.")],
+    tree: Annotated[Path, typer.Argument(help="A cluster and a tree, as YAML: see docs/queue-shares.md.")],
     algorithm: Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")] = "hdrf",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     plot: Annotated[Path | None, typer.Option(help="A folder for a plot of the steps.")] = None,

@@ -134,7 +134,7 @@ METRICS_HEAD: Final = """\
 # Metrics
 
 What `treadle dashboard` shows Prometheus at `/metrics`, of the latest look at the ResourceManager.
-[dashboard.md](../dashboard.md#prometheus) has what Prometheus needs to read it, and what is missing while the
+[Dashboard](../dashboard.md#prometheus) has what Prometheus needs to read it, and what is missing while the
 ResourceManager is lost or on standby. `curl` shows it too:
 
 ```
@@ -148,9 +148,9 @@ The ResourceManager has more: attributes of JMX beans, and Hadoop's metrics2 for
 
 | what | page |
 | --- | --- |
-| the bean `Treadle`: state, decisions, traffic, trouble | [watch.md](../watch.md#watch-it) |
-| `Engines` in its attribute `Status`, of several engines | [several engines](../run-several-engines.md#watch-it) |
-| `Rejected<Reason>`, a counter for each reason | [reasons.md](reasons.md#fates-of-proposals) |
+| the bean `Treadle`: state, decisions, traffic, trouble | [Monitor](../watch.md#watch-it) |
+| `Engines` in its attribute `Status`, of several engines | [Several engines](../several-engines.md#watch-them) |
+| `Rejected<Reason>`, a counter for each reason | [Reasons](reasons.md#fates-of-proposals) |
 """
 
 
@@ -252,7 +252,7 @@ FATES: Final = """\
 ## Fates of proposals
 
 The fate of a proposal. Metrics are in the attribute `Status` of the bean `Hadoop:service=ResourceManager,name=Treadle`
-([watch.md](../watch.md#watch-it)), codes those of the [wire](../wire-format.md#fates).
+([Monitor](../watch.md#watch-it)), codes those of the [wire](../wire-format.md#fates).
 
 """
 
@@ -260,7 +260,7 @@ CAUSES: Final = """\
 ## Why an ask waits
 
 `treadle explain` gives an ask every cause that holds
-([explain.md](../explain.md)). The gravest is its verdict:
+([Troubleshoot](../failures.md#why-an-application-waits)). The gravest is its verdict:
 
 """
 
@@ -342,13 +342,13 @@ limits: {proposals_max: 2048}
 POLICY: Final = """\
 ## `policy`
 
-How containers are placed: five parts, each of a kind with parameters of its own ([the parts](../policy-parts.md)).
+How containers are placed: five parts, each of a kind with parameters of its own ([Policies](../policy-parts.md)).
 """
 
 ENGINES: Final = """\
 ## `engines`
 
-Several engines on one cluster, each an entry by a name of yours ([several-engines.md](../several-engines.md)). Sections
+Several engines on one cluster, each an entry by a name of yours ([Several engines](../several-engines.md)). Sections
 of this page may stand in an entry; they are then that engine's. An entry's other keys:
 
 """

@@ -48,7 +48,7 @@ final class DurationSketch {
     squares = squares.add(exact.multiply(exact));
   }
 
-  /** Writes it into a report (docs/spark-plugin.md). */
+  /** Writes it into a report (docs/tez-plugin.md). */
   void write(DataOutputStream out) throws IOException {
     out.writeInt(buckets.size());
     if (buckets.isEmpty()) {

@@ -152,7 +152,7 @@ final class StageAgent implements Runnable {
     return Answer.OK;
   }
 
-  /** The bytes of a report (docs/spark-plugin.md). */
+  /** The bytes of a report (docs/tez-plugin.md). */
   static byte[] report(List<StageTable.Row> rows, boolean fromTheStart, boolean ended) throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     DataOutputStream out = new DataOutputStream(bytes);

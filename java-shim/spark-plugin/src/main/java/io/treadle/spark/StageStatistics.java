@@ -106,7 +106,7 @@ final class StageStatistics {
   }
 
   /**
-   * Writes it into a report (docs/spark-plugin.md).
+   * Writes it into a report (docs/tez-plugin.md).
    *
    * @param numbers gives the number of the stage that has an id of Spark's; null if there is none
    */
