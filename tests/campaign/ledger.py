@@ -67,12 +67,6 @@ def write_figures(done: list[Slice], file: Path = FIGURES) -> None:
     )
 
 
-def quantile(values: list[float], share: float) -> float:
-    """Return the least value that at least `share` of the values do not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, -(-len(ordered) * share // 1).__int__() - 1)] if ordered else float("nan")
-
-
 def _write(file: Path, content: dict[str, Any]) -> None:
     new = file.with_suffix(".new")
     new.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.campaign.ledger import ROOT, Entry, Ledger, quantile
+from tests.campaign.ledger import ROOT, Ledger
 
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN: Final = "<!-- figures: written by python -m tests.campaign -->\n"
@@ -48,28 +48,9 @@ def table(ledger: Ledger) -> str:
     return "\n".join(lines) + "\n"
 
 
-def details(ledger: Ledger) -> str:
-    """Return everything else that was counted and measured."""
-    lines = []
-    for part, entry in ledger.parts.items():
-        if entry["slices"]:
-            counts = ", ".join(f"{name} {count:,}" for name, count in entry["counts"].items())
-            lines.append(
-                f"- {part}: {entry['slices']} slices, {entry['seconds'] / 60:.0f} minutes; {counts}{_times(entry)}"
-            )
-    return "\n".join(lines) + "\n"
-
-
-def _times(entry: Entry) -> str:
-    return "".join(
-        f"; {name} p50 {quantile(values, 0.5):.3g}, p99 {quantile(values, 0.99):.3g} of {len(values)}"
-        for name, values in entry["samples"].items()
-    )
-
-
 def figures(ledger: Ledger) -> str:
     """Return what stands between the marks of the page."""
-    return f"{BEGIN}\n{table(ledger)}\n{details(ledger)}\n{END}"
+    return f"{BEGIN}\n{table(ledger)}\n{END}"
 
 
 def write_page(page: Path = PAGE) -> None:

@@ -45,9 +45,8 @@ def sentences(text: str) -> list[str]:
     """Return the sentences of a page; code inside one counts as a word, a link as its text."""
     plain = []
     for paragraph in paragraphs(text):
-        paragraph = re.sub(r"`[^`]*`", "`code`", paragraph)
-        paragraph = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", paragraph)
-        plain += [each for each in _END.split(paragraph) if re.search(r"\w", each)]
+        text_alone = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]*`", "`code`", paragraph))
+        plain += [each for each in _END.split(text_alone) if re.search(r"\w", each)]
     return plain
 
 
@@ -66,3 +65,28 @@ def counts(text: str) -> dict[str, int]:
 def words(page: Path) -> int:
     """Return how many words a page has: all of it."""
     return len(page.read_text("utf-8").split())
+
+
+def kept_counts(pages: dict[str, Path]) -> str:
+    """Return the text of tests/data/words.yaml: each page with its patterns that occur."""
+    lines = ["# How often a pattern of tests/support/prose.py occurs on a page: counts may only fall.\n"]
+    lines.append("# `python -m tests.support.prose` writes this file again.\n")
+    for name, page in pages.items():
+        found = counts(page.read_text("utf-8"))
+        if found:
+            inside = ", ".join(f"{pattern}: {number}" for pattern, number in found.items())
+            lines.append(f"{name}: {{{inside}}}\n")
+    return "".join(lines)
+
+
+ROOT: Final = Path(__file__).parents[2]
+
+
+def pages() -> dict[str, Path]:
+    """Return the pages of the docs and the README, by their path in the repository."""
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return {page.relative_to(ROOT).as_posix(): page for page in found}
+
+
+if __name__ == "__main__":
+    (ROOT / "tests" / "data" / "words.yaml").write_text(kept_counts(pages()), "utf-8")

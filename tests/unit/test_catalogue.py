@@ -21,7 +21,7 @@ from treadle.policy.slearn.table import LEARNED as OF_PILOTS
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = (ROOT / "docs" / "policy-parts.md").read_text("utf-8")
-KEPT = (ROOT / "docs" / "what-is-kept.md").read_text("utf-8")
+KEPT = (ROOT / "docs" / "engine.md").read_text("utf-8")
 BY_NAME = re.compile(r"kind\.name (==|!=|in|not)\b|\bparameters\.(share|fit) (==|!=|[<>]|in\b|not\b)|RULES\[\"")
 
 register_parts()

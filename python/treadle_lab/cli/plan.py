@@ -26,7 +26,7 @@ class Format(StrEnum):
 
 @app.command()
 def plan(
-    files: Annotated[list[Path], typer.Argument(help="DAGs or projects, one JSON object a line: see docs/graphene.md.")],
+    files: Annotated[list[Path], typer.Argument(help="DAGs or projects, one JSON object a line: see docs/graphene.md")],
     file_format: Annotated[Format, typer.Option("--format", help="What the files are.")] = Format.DAG,
     algorithm: Annotated[
         str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}; all: all of them but cpsat.")

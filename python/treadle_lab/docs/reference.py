@@ -79,21 +79,30 @@ COLUMNS: Final = 100
 COMMANDS_HEAD: Final = """\
 # Commands
 
-Every command of `treadle`, as `treadle COMMAND --help` describes it. Exit codes: 0, done; 1, what the command looked at
-is not as it should be; 2, a mistake, or nobody could be asked, with a text on standard error.
+The commands of `treadle`, as `treadle COMMAND --help` describes them. Exit code 0: done. 1: a check failed. 2: usage
+error, or a server could not be reached, with a text on standard error. 130: Ctrl-C ended it.
+
+"""
+LABORATORY: Final = """
+## Commands of a checkout
+
+A checkout has these too, a wheel has not. `treadle COMMAND --help` lists their options.
 
 """
 
 
 def commands_page() -> str:
-    """Return the page in Markdown."""
-    chapters = [f"## `treadle {' '.join(path)}`\n\n```text\n{help_of(path)}```\n" for path in command_paths()]
-    return COMMANDS_HEAD + "\n".join(chapters)
+    """Return the page in Markdown: the product's commands with their options, the laboratory's by name."""
+    product, laboratory = (command_paths(folder) for folder in main.sources().values())
+    chapters = [f"## `treadle {' '.join(path)}`\n\n```text\n{help_of(path)}```\n" for path in product]
+    rows = [(code(f"treadle {' '.join(path)}"), _found(path).help.partition("\n\n")[0]) for path in laboratory]
+    return COMMANDS_HEAD + "\n".join(chapters) + LABORATORY + table(("command", "what it does"), rows)
 
 
-def command_paths() -> list[tuple[str, ...]]:
-    """Return the words of each command, groups left out: the product's, then the laboratory's."""
-    return [path for folder in main.sources().values() for name in main.commands(folder) for path in _below((name,))]
+def command_paths(*folders: Path) -> list[tuple[str, ...]]:
+    """Return the words of each command, groups left out: the product's, then the laboratory's, unless folders say."""
+    chosen = folders or main.sources().values()
+    return [path for folder in chosen for name in main.commands(folder) for path in _below((name,))]
 
 
 def _below(path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

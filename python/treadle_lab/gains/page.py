@@ -298,26 +298,7 @@ def shown_by(results: Results, policy: str, own: About) -> Verdict | None:
 def page_of(document: Mapping[str, Any]) -> str:
     """Return the page for the rows of a document."""
     results = Results(rows_of(document))
-    parts = [HEAD, *_short(results), "## Workload by workload\n\n", _LEGEND]
-    for table in workload_tables(results):
-        parts += [f"### {table.title}\n\n", markdown(table), "\n"]
-    parts += _factors(results)
-    parts += ["## Who waits and who loses\n\n", _LOSERS]
-    for x in (x for x in DETAILED if x in results.xs):
-        parts += [f"### {x}\n\n", markdown(detail_table(results, x)), "\n", markdown(size_table(results, x)), "\n"]
-    return "".join([*parts, *_policies(results), METHOD, _costs(document)])
-
-
-_LEGEND: Final = """\
-Row `fair` has the mean completion time, the other rows its change, with half of the 95 % interval. In brackets: draws
-that an interval of 2 % to either side needs.
-
-"""
-_LOSERS: Final = """\
-Row `fair` has figures in seconds or ratios, the others changes; in brackets what is undecided. "Over 10 % later" is the
-share of jobs that end more than 10 % later than under `fair`, and the worst job is a ratio of completion times.
-
-"""
+    return "".join([HEAD, *_short(results), *_factors(results), *_policies(results), METHOD, _costs(document)])
 
 
 def _short(results: Results) -> Iterator[str]:
@@ -375,7 +356,8 @@ def _costs(document: Mapping[str, Any]) -> str:
         "## Run it\n\n"
         "In a checkout, after `make build`:\n\n"
         "    .venv/bin/treadle lab gains --quick         # ten minutes on two cores\n"
-        "    .venv/bin/treadle lab gains --cache DIR     # all of it; goes on where it stopped\n\n"
+        "    .venv/bin/treadle lab gains --cache DIR     # all of it; goes on where it stopped\n"
+        "    .venv/bin/treadle lab gains --from docs/results/kept/gains.json    # every figure of this page's runs\n\n"
         f"This page is of `{document['command']}`, Treadle {document['version']}: {document['cells']:,} simulations, "
         f"{document['cpu_hours']:.1f} CPU hours{missing}. `--no-run --json FILE` writes the rows of the cells that the "
         "cache has, `--from FILE --page FILE` a page of them, `--plot DIR` plots.\n"
@@ -418,7 +400,8 @@ def compare(source: Source, places: Places) -> None:
     if not rows:
         raise UserError(f"--no-run: {source.cache} has no cells; leave the option out to run them")
     console, results = console_for_tables(200), Results(rows)
-    for table in (*workload_tables(results), factor_table(results)):
+    details = (table(results, x) for x in DETAILED if x in results.xs for table in (detail_table, size_table))
+    for table in (*workload_tables(results), *details, factor_table(results)):
         if table.rows:
             show(table, console)
     if any(results.draws(x) < FEW for x in results.xs):

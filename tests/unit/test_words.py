@@ -1,0 +1,69 @@
+"""Pages are short, in short sentences, without the patterns that make them hard to read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.support.prose import ROOT, counts, length, pages, sentences, words
+
+PAGES = pages()
+NAMES = list(PAGES)
+KEPT = yaml.safe_load((ROOT / "tests" / "data" / "words.yaml").read_text("utf-8"))
+SETTINGS = (ROOT / "docs" / "site" / "mkdocs.yml").read_text("utf-8")
+IN_NAVIGATION = {
+    line.rpartition(" ")[2].replace("index.md", "../README.md")
+    for line in SETTINGS.partition("\nnav:\n")[2].splitlines()
+    if ".md" in line
+}
+LONGEST, LONG, LONG_SHARE = 40, 25, 0.05
+SITE_PAGES, SITE_WORDS, RESULT_WORDS, DECISION_WORDS = 55, 60_000, 1_500, 2_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_sentence_is_too_long(name: str) -> None:
+    assert [each for each in sentences(PAGES[name].read_text("utf-8")) if length(each) > LONGEST] == []
+
+
+def test_few_sentences_are_long() -> None:
+    lengths = [length(each) for page in PAGES.values() for each in sentences(page.read_text("utf-8"))]
+    assert sum(each > LONG for each in lengths) <= LONG_SHARE * len(lengths)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_patterns_only_become_fewer(name: str) -> None:
+    found, allowed = counts(PAGES[name].read_text("utf-8")), KEPT.get(name, {})
+    more = {pattern: count for pattern, count in found.items() if count > allowed.get(pattern, 0)}
+    assert more == {}, "reword, or, for a correct use, python -m tests.support.prose"
+
+
+def test_kept_counts_are_of_pages_that_exist() -> None:
+    assert set(KEPT) <= set(PAGES)
+
+
+def test_no_link_has_the_name_of_a_file_for_its_text() -> None:
+    assert [name for name, found in KEPT.items() if "file name as link" in found] == []
+
+
+def test_the_site_is_no_larger_than_its_bounds() -> None:
+    site = [ROOT / "docs" / name for name in IN_NAVIGATION]
+    assert 40 < len(site) <= SITE_PAGES
+    assert sum(map(words, site)) <= SITE_WORDS
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "results").glob("*.md")), ids=lambda page: page.stem)
+def test_a_page_of_results_is_short(page: Path) -> None:
+    assert words(page) <= RESULT_WORDS
+
+
+def test_an_administrator_decides_from_three_short_pages() -> None:
+    readme = PAGES["README.md"]
+    assert len(readme.read_text("utf-8").splitlines()) <= 120
+    assert sum(map(words, (readme, PAGES["docs/features.md"], PAGES["docs/running-it.md"]))) <= DECISION_WORDS
+
+
+def test_sentences_of_a_page_are_found() -> None:
+    page = "# A heading\n\nOne `a b c` here. [Two words](x.md) there!\n\n```\nno\n```\n\n| a | b |\n\n- a point\n"
+    assert [length(each) for each in sentences(page)] == [3, 3, 2]
+    assert counts("He told nobody. [x.md](x.md)\n\n```\nnobody\n```\n") == {"somebody": 1, "file name as link": 1}
