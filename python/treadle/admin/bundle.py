@@ -255,7 +255,7 @@ def _parts(facts: Facts, results: Sequence[Result], redactor: Redactor) -> Itera
         (
             f"Of treadle {__version__}, by `treadle doctor --bundle`. {HIDDEN} replaces what is not on the list of\n"
             "what may leave a site: words of Treadle's own messages, numbers, ids of applications, and the settings\n"
-            "that docs/watch.md names. Read it before you send it.\n"
+            "that docs/failures.md names. Read it before you send it.\n"
         ),
     )
     makers: tuple[tuple[str, Callable[[], str]], ...] = (

@@ -489,7 +489,7 @@ def _references(facts: Facts, program: str, jar: Path) -> Iterator[Finding]:
     if done.returncode == 0:
         yield Finding("ok", f"this Hadoop has all that the jar needs ({last})")
     else:
-        yield Finding("fail", last, "use a release of Hadoop that docs/administrator.md names, or a newer jar")
+        yield Finding("fail", last, "use a release of Hadoop that docs/features.md names, or a newer jar")
 
 
 def _java(facts: Facts) -> tuple[str, str]:

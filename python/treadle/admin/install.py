@@ -419,7 +419,7 @@ def plan_removal(prefix: Path, processes: Callable[[Path], list[str]] | None = N
     if manifest is None:
         raise UserError(
             f"{prefix} holds no installation of `treadle install`; name its --prefix. What was installed by hand is "
-            "taken out by hand (docs/administrator.md#remove-it)"
+            "taken out by hand (docs/administrator.md#uninstall)"
         )
     files = [_restored(each) for each in manifest.files.values()]
     order = {"site": 0, "env": 1, "own": 2}

@@ -44,7 +44,7 @@ def observe(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption 
 
 
 def read_observation(rm: str, ca: Path | None = None, config: Path | None = None) -> dict[str, Any]:
-    """Return what the sidecar of a ResourceManager has found in observe_only; docs/running-it.md has the fields.
+    """Return what the sidecar of a ResourceManager has found in observe_only; docs/watch.md has the fields.
 
     Raises:
         UserError: no sidecar answers, or one of another release does.

@@ -125,7 +125,7 @@ class Observation:
         self._safely(lambda: self._take(frame, known))
 
     def shown(self) -> dict[str, Any]:
-        """Return what is found so far, for JSON; docs/running-it.md has the fields."""
+        """Return what is found so far, for JSON; docs/watch.md has the fields."""
         with self._lock:
             waiting: dict[int, int] = {}
             for each in self._every():
