@@ -12,7 +12,7 @@ PATTERNS: Final = {
     "somebody": r"\b(?:[Nn]obody|[Ss]omebody|[Ww]hoever)\b",
     "person": r"\b(?:he|him|his)\b",
     "archaic": r"\b(?:anew|alike|beside|mended|manieth|in the mean|for ever|put right|goes by|stands by)\b",
-    "negated noun": r"\bis no [a-z]+\b",
+    "negated noun": r"(?<![Tt]here )\bis no [a-z]+\b",
     "genitive": r"\bof (?:yours|ours|theirs)\b",
     "file name as link": r"\[[^]]*\.md\]\(",
     "history": r"\b(?:busy machine|[Tt]he goal (?:was|is|of)|goals? (?:is|are|was|were) missed|on another day)\b",
