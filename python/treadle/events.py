@@ -690,7 +690,7 @@ class FateRuns:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AttemptKeys:
-    """Keys of attempts for the plan listener ([tez-plugin.md](tez-plugin.md)).
+    """Keys of attempts for the plan listener ([Plan listener](plan-listener.md)).
 
     Only if the engine's status asks for them (``keys_for``), and of the types TEZ and SPARK alone. What keeps frames
     leaves this section out; an engine is never sent, nothing shows or records them.
