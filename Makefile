@@ -134,6 +134,10 @@ bench-check: build ## this checkout's speed against a recorded commit's, some mi
 docs: build/.venv ## the docs as a site, in build/site; warnings are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file docs/site/mkdocs.yml
 
+.PHONY: docs-test
+docs-test: build/.venv ## the pages: command lines parse, links resolve, sentences, words and patterns within their bounds
+	@$(BIN)/pytest -q tests/unit/test_docs.py tests/unit/test_docs_commands.py tests/unit/test_words.py
+
 .PHONY: wheel
 wheel: build/.venv build/.jar ## a wheel that carries the shim's jar, in dist/
 	@TREADLE_BUILD_JAR=built $(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps -w dist .
