@@ -260,7 +260,7 @@ MEANINGS: Final[Mapping[Fate, str]] = {
 FATES: Final = """\
 ## Fates of proposals
 
-The fate of a proposal. Metrics are in the attribute `Status` of the bean `Hadoop:service=ResourceManager,name=Treadle`
+The outcome of a proposal. Metrics are in the attribute `Status` of the bean `Hadoop:service=ResourceManager,name=Treadle`
 ([Monitor](../watch.md#watch-it)), codes those of the [wire](../wire-format.md#fates).
 
 """
@@ -268,7 +268,7 @@ The fate of a proposal. Metrics are in the attribute `Status` of the bean `Hadoo
 CAUSES: Final = """\
 ## Why an ask waits
 
-`treadle explain` gives an ask every cause that holds
+`treadle explain` lists every cause that holds for a request
 ([Troubleshoot](../failures.md#why-an-application-waits)). The gravest is its verdict:
 
 """
@@ -334,8 +334,7 @@ Every setting of treadle.yaml, the engine's file, with its default and bounds. A
 change. `treadle policy check FILE` checks one, `treadle policy defaults` prints one with all defaults;
 [conf/treadle.yaml](../../conf/treadle.yaml) is that.
 
-The ResourceManager's own settings, `yarn.scheduler.treadle.*` in yarn-site.xml, have
-[a page of their own](../shim-settings.md).
+The ResourceManager's own settings are `yarn.scheduler.treadle.*` ([Settings in yarn-site.xml](../shim-settings.md)).
 
 ```yaml
 # treadle.yaml
@@ -357,8 +356,8 @@ How containers are placed: five parts, each of a kind with parameters of its own
 ENGINES: Final = """\
 ## `engines`
 
-Several engines on one cluster, each an entry by a name of yours ([Several engines](../several-engines.md)). Sections
-of this page may stand in an entry; they are then that engine's. An entry's other keys:
+Several engines on one cluster, each an entry with a name that you choose ([Several engines](../several-engines.md)).
+An entry may have sections of this page for that engine alone. Its other keys:
 
 """
 
