@@ -260,7 +260,7 @@ MEANINGS: Final[Mapping[Fate, str]] = {
 FATES: Final = """\
 ## Fates of proposals
 
-The outcome of a proposal. Metrics are in the attribute `Status` of the bean `Hadoop:service=ResourceManager,name=Treadle`
+Metrics are in the attribute `Status` of the bean `Hadoop:service=ResourceManager,name=Treadle`
 ([Monitor](../watch.md#watch-it)), codes those of the [wire](../wire-format.md#fates).
 
 """
