@@ -16,6 +16,8 @@ from treadle.errors import UserError
 from treadle.planner.plan import LowerBounds, Plan, Ranking, Workspace, finish, structure
 from treadle.planner.problem import F64, I64, Problem, compile_problem
 from treadle_lab.dags import Instance, TimeUnit, json_lines
+from treadle_lab.plots import Line as PlotLine
+from treadle_lab.plots import Panel, panels
 
 INTERVALS_MAX: Final = 5000
 
@@ -266,31 +268,22 @@ def usage(plan: Plan, capacity: Mapping[str, float], machines: int, resource: st
     return np.array(times, np.int64), amounts[:, 0], amounts[:, 1]
 
 
-def plot_plan(plan: Plan, capacity: Mapping[str, float], machines: int, unit: str, path: Path) -> None:
-    """Draw a plan that has its placements.
+def plot_plan(plan: Plan, capacity: Mapping[str, float], machines: int, unit: str, path: Path) -> Path:
+    """Draw a plan that has its placements: a panel a resource, with all of it that is in use and the lower bound.
 
     Raises:
         ImportError: matplotlib is not installed.
         OSError: the file cannot be written.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    resources = sorted(capacity)
-    figure, axes = pyplot.subplots(
-        len(resources), 1, sharex=True, squeeze=False, figsize=(10, 2.2 * len(resources) + 1)
-    )
-    for axis, resource in zip(axes[:, 0], resources, strict=True):
+    shown = []
+    for resource in sorted(capacity):
         times, used, troublesome = usage(plan, capacity, machines, resource)
-        axis.fill_between(times, 0, used, step="post", color="#9ecae1", label="in use")
-        axis.fill_between(times, 0, troublesome, step="post", color="#de2d26", label="by troublesome stages")
-        axis.axvline(plan.bounds.best, color="black", linestyle=":", label="lower bound")
-        axis.set_ylim(0, 1.05)
-        axis.set_ylabel(f"{resource}, share")
-    axes[0, 0].legend(loc="upper right")
-    axes[0, 0].set_title(f"{plan.dag.name}, {plan.algorithm}: planned {plan.makespan}, lower bound {plan.bounds.best}")
-    axes[-1, 0].set_xlabel(f"time, {unit}")
-    figure.savefig(path, dpi=110, bbox_inches="tight")
-    pyplot.close(figure)
+        at = np.repeat(times, 2)[1:]
+        lines = {
+            "in use": PlotLine(at, np.repeat(used, 2)[:-1]),
+            "by troublesome stages": PlotLine(at, np.repeat(troublesome, 2)[:-1]),
+            "lower bound": PlotLine([plan.bounds.best] * 2, [0.0, 1.0]),
+        }
+        shown.append(Panel(lines, f"time, {unit}", f"{resource}, share"))
+    title = f"{plan.dag.name}, {plan.algorithm}: planned {plan.makespan}, lower bound {plan.bounds.best}"
+    return panels(shown, path, title)

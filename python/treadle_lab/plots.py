@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from treadle.simulate.comparison import interval_of, verdict_of
-from treadle_lab.rows import Row
+from treadle.simulate.comparison import verdict_of
+from treadle_lab.rows import Row, figure_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -87,24 +87,27 @@ def _draw(axes: Any, panel: Panel) -> None:
         axes.legend(fontsize=7)
 
 
-def lines(rows: Sequence[Row], file: Path) -> None:
-    """Draw the mean over draws by x, a line a series, with its 95 % interval; all rows have one figure."""
+def lines(rows: Sequence[Row], file: Path) -> Path:
+    """Draw the mean over draws by x, a line a series, with its 95 % interval; all rows have one figure.
+
+    Times are on a logarithmic scale. Return the file.
+    """
     from treadle.plots import styles
 
     places = list(dict.fromkeys(row.x for row in rows))
     figure = _figure(6.5, 3.6)
     panel = figure.subplots()
     for series, style in zip(dict.fromkeys(row.series for row in rows), styles(), strict=False):
-        found = [interval_of([row.value for row in rows if (row.series, row.x) == (series, place)]) for place in places]
+        found = [figure_of([row for row in rows if (row.series, row.x) == (series, place)]) for place in places]
         low, mean, high = ([getattr(each, name) for each in found] for name in ("low", "mean", "high"))
         panel.plot(range(len(places)), mean, label=series, **style)
         panel.fill_between(range(len(places)), low, high, alpha=0.15, color=style["color"], linewidth=0)
     panel.set_xticks(range(len(places)), places, rotation=20, ha="right", fontsize=7)
     panel.set_ylabel(f"{rows[0].figure} ({rows[0].unit})")
-    panel.set_yscale("log")
+    panel.set_yscale("log" if rows[0].unit == "s" else "linear")
     panel.grid(alpha=0.3)
     panel.legend(fontsize=7, ncols=2)
-    _write(figure, file)
+    return _write(figure, file)
 
 
 def intervals(rows: Sequence[Row], file: Path) -> None:
@@ -138,10 +141,12 @@ def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _write(figure: Figure, file: Path) -> None:
+def _write(figure: Figure, file: Path) -> Path:
     import matplotlib as mpl
 
     from treadle.plots import STYLE
 
+    file.parent.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(STYLE):
         figure.savefig(file, dpi=150, metadata={"Date": None} if file.suffix == ".svg" else None)
+    return file

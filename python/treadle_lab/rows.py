@@ -1,10 +1,10 @@
-"""Results as rows, a value each: intervals over seeds, documents that are kept, tables on a console or a page."""
+"""Results: rows, a value each; tables of their figures over draws; one renderer each for console, page and JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import isfinite, sqrt
 from typing import Any, Final
 
@@ -12,8 +12,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from treadle.simulate.comparison import Interval, student
+from treadle.simulate.comparison import Interval, interval_of, interval_of_ratio, student
 
+SPLIT: Final = "; "
 DIGITS: Final = 5
 """Significant digits of a kept value."""
 
@@ -27,13 +28,15 @@ class Row:
     series: str
     """A policy, a scheme: a line of a plot."""
     x: str
-    """The point at which it was measured: a workload and its load."""
+    """The point at which it was measured: a workload and its load. Settings of several columns have `SPLIT` between."""
     draw: int
     """The seed; rows of one draw can be paired."""
     value: float
     unit: str
     reference: float | None = None
     """The value that it is compared with: a paper's, or the baseline's on the same draw."""
+    over: float | None = None
+    """What the value is divided by, on the same draw: the figure is the mean of values over the mean of these."""
 
 
 def as_document(rows: Iterable[Row], baseline: str = "") -> dict[str, Any]:
@@ -77,6 +80,8 @@ def _group(x: str, series: str, figures: Mapping[str, Mapping[int, Row]], *, ref
         }
 
     group = {"x": x, "series": series, "draws": draws, "values": column("value")}
+    if any(row.over is not None for each in figures.values() for row in each.values()):
+        group["over"] = column("over")
     return group | ({"references": column("reference")} if references else {})
 
 
@@ -96,15 +101,38 @@ def _kept(value: float | None) -> float | None:
     return None if value is None or not isfinite(value) else float(f"{value:.{DIGITS}g}")
 
 
+Cell = str | float | Interval | None
+"""A text, a number, or a figure with its interval; None: it is not known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells of text; the first columns name the row."""
+    """Cells; the first columns name the row."""
 
     title: str
     heading: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[Cell]]
     names: int = 1
     """The columns that name it; the others are figures, which end at the right."""
+
+
+def number(value: float) -> str:
+    """Return a number with three digits that count, noughts at its end too; from 1,000 on a whole one."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.3g}".removesuffix(".")
+
+
+UNKNOWN: Final = "\N{EN DASH}"
+
+
+def text(cell: Cell) -> str:
+    """Return a cell as tables show it; what is not known is a dash."""
+    if isinstance(cell, str):
+        return cell
+    found = cell if isinstance(cell, Interval) else Interval(*(cell,) * 3) if cell is not None else None
+    if found is None or not isfinite(found.mean):
+        return UNKNOWN
+    uncertain = "" if found.low == found.high else f" ({number(found.low)} to {number(found.high)})"
+    return number(found.mean) + uncertain
 
 
 def show(table: Table, console: Console) -> None:
@@ -113,14 +141,67 @@ def show(table: Table, console: Console) -> None:
     for at, name in enumerate(table.heading):
         shown.add_column(name, justify="left" if at < table.names else "right")
     for row in table.rows:
-        shown.add_row(*row)
+        shown.add_row(*map(text, row))
     console.print(shown)
 
 
 def markdown(table: Table) -> str:
     """Return a table in Markdown, without its title."""
     rule = ("---",) * len(table.heading)
-    return "".join(f"| {' | '.join(row)} |\n" for row in (table.heading, rule, *table.rows))
+    return "".join(f"| {' | '.join(map(text, row))} |\n" for row in (table.heading, rule, *table.rows))
+
+
+def table_of(document: Mapping[str, Any]) -> Table:
+    """Return a table from what `plain` made of it."""
+    rows = [[Interval(**each) if isinstance(each, Mapping) else each for each in row] for row in document["rows"]]
+    return Table(document["title"], document["heading"], rows, document["names"])
+
+
+RATIO: Final = "ratio"
+"""The unit of what was divided draw by draw: its figure is the geometric mean."""
+
+
+def figure_of(rows: Sequence[Row]) -> Interval:
+    """Return the figure of one quantity's rows over draws: their mean, or the ratio of means."""
+    values, over = [row.value for row in rows], [row.over for row in rows if row.over is not None]
+    if rows and rows[0].unit == RATIO:
+        return Interval(*np.exp(interval_of(np.log(values))).tolist())
+    return interval_of_ratio(values, over) if over else interval_of(values)
+
+
+PAPER: Final = "paper"
+
+
+def pivot(title: str, rows: Iterable[Row], names: Sequence[str], *, across: str = "figure") -> Table:
+    """Return a table of rows' figures over draws, with the references of each in a column beside it.
+
+    Args:
+        title: of the table
+        rows: the rows; what has none in a cell leaves it empty
+        names: headings of the columns that name a table's row: the series, with the settings of x before it
+        across: what the columns are: a figure each, or an x each
+    """
+    cells: dict[tuple[str, ...], dict[str, list[Row]]] = {}
+    beside: dict[str, bool] = {}
+    for row in rows:
+        column = getattr(row, across)
+        beside[column] = beside.get(column, False) or row.reference is not None
+        cells.setdefault((*row.x.split(SPLIT), row.series)[-len(names) :], {}).setdefault(column, []).append(row)
+    heading = [name for column, paper in beside.items() for name in (column, *[PAPER] * paper)]
+    return Table(
+        title,
+        (*names, *heading),
+        [(*key, *(cell for each in beside.items() for cell in _cells(found, *each))) for key, found in cells.items()],
+        len(names),
+    )
+
+
+def _cells(found: Mapping[str, Sequence[Row]], column: str, paper: bool) -> Iterator[Cell]:
+    own = found.get(column, ())
+    yield figure_of(own) if own else ""
+    if paper:
+        known = next((row.reference for row in own if row.reference is not None), None)
+        yield "" if known is None else f"{known:g}"
 
 
 def json_text(document: Mapping[str, Any]) -> str:
@@ -130,15 +211,60 @@ def json_text(document: Mapping[str, Any]) -> str:
     return f'{json.dumps(head, indent=1)[:-2]},\n "rows": [\n{lines}\n]\n}}\n'
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How rows become a table: see `pivot`."""
+
+    title: str
+    names: tuple[str, ...] = ("",)
+    across: str = "figure"
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What an experiment found."""
+
+    layouts: Mapping[str, Layout]
+    """By the name of a table."""
+    rows: Mapping[str, Sequence[Row]]
+    """By the name of their table; what was not run has none."""
+    facts: dict[str, Any]
+    """What else goes into the document, its seeds among it."""
+    others: Mapping[str, Table] = field(default_factory=dict)
+    """Tables that are no figures of rows, by name."""
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """The tables that have rows, by name."""
+        found = {
+            name: pivot(layout.title, self.rows[name], layout.names, across=layout.across)
+            for name, layout in self.layouts.items()
+            if self.rows.get(name)
+        }
+        return found | {name: table for name, table in self.others.items() if table.rows}
+
+    def figure(self, table: str, figure: str, series: str = "", x: str = "") -> Interval:
+        """Return a figure of a series over draws; NaN if there is none."""
+        return figure_of([row for row in self.rows[table] if (row.figure, row.series, row.x) == (figure, series, x)])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as JSON takes it: facts, tables as they are shown, and rows."""
+        rows = [row for each in self.rows.values() for row in each]
+        found: dict[str, Any] = plain(self.facts)
+        return found | {"tables": plain(self.tables)} | as_document(rows)
+
+
 def plain(value: Any) -> Any:
-    """Return numbers and tables of intervals as JSON takes them: keys are texts, what is not finite is None."""
+    """Return numbers, tables and mappings as JSON takes them: keys are texts, what is not finite is None."""
     if isinstance(value, Interval):
         return value.as_json()
+    if isinstance(value, Table):
+        return {"title": value.title, "heading": plain(value.heading), "names": value.names, "rows": plain(value.rows)}
     if isinstance(value, Mapping):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, float) and not isfinite(value):
         return None
-    return list(value) if isinstance(value, tuple) else value
+    return [plain(each) for each in value] if isinstance(value, tuple | list) else value
 
 
 def slope_of(lines: Sequence[Sequence[tuple[float, float]]]) -> Interval | None:

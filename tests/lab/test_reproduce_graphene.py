@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.tables import mean_of, rows_of
 from typer.testing import CliRunner
 
 from treadle.config.settings import default_settings
@@ -20,7 +21,7 @@ from treadle_lab.harness.runs import Asked
 from treadle_lab.papers.graphene import experiment, simulations
 from treadle_lab.papers.graphene import jobs as graphene_jobs
 from treadle_lab.papers.graphene.experiment import Outcome, Sizes, run_seeds, runs_of
-from treadle_lab.papers.graphene.figures import report_of
+from treadle_lab.papers.graphene.figures import results_of
 from treadle_lab.papers.graphene.jobs import (
     BFS,
     BFS_CORES,
@@ -151,9 +152,9 @@ def test_one_part_alone_is_run_and_reported() -> None:
     sizes = Sizes(jobs=2, alone=1, sweep_jobs=2, parts=frozenset({Part.WRONG}))
     outcome = run(TPCH, sizes)
     assert not outcome.online
-    report = report_of([outcome], None, {}).as_json()
-    assert set(report["wrong_shorter"]) == set(outcome.wrong)
-    assert not any(report[name] for name in ("median_s", "throughput_higher", "jain", "alone", "sweep_shorter"))
+    found = results_of([outcome], None, {})
+    assert set(found.tables) == {"graphene-wrong"}
+    assert {row.series for row in found.rows["graphene-wrong"]} == set(outcome.wrong)
 
 
 def test_everything_is_run(outcome: Outcome) -> None:
@@ -206,13 +207,13 @@ def test_jain_lies_between_a_half_and_one(outcome: Outcome) -> None:
 
 
 def test_a_draw_without_a_window_that_long_does_not_count(outcome: Outcome) -> None:
-    def report(*values: float) -> object:
+    def index(*values: float) -> object:
         queues = [{"drf": replace(outcome.two_queues["drf"], jain={240: value})} for value in values]
         draws = [replace(outcome, two_queues=each, one_queue=outcome.online["generated"]) for each in queues]
-        return report_of(draws, None, {}).as_json()["jain"]["drf"]["240"]
+        return rows_of(results_of(draws, None, {}).as_json(), "graphene-fairness")["drf",]["240 s"]
 
-    assert report(0.8, float("nan"), 0.6) == report(0.8, 0.6)
-    assert report(float("nan")) == {"mean": None, "low": None, "high": None}
+    assert index(0.8, float("nan"), 0.6) == index(0.8, 0.6)
+    assert index(float("nan")) == {"mean": None, "low": None, "high": None}
 
 
 def test_offline_plans_are_never_worse_than_the_bound_nor_breadth_first() -> None:
@@ -225,22 +226,24 @@ def test_offline_plans_are_never_worse_than_the_bound_nor_breadth_first() -> Non
 
 def test_the_report_has_intervals_and_the_papers_figures_that_are_left(outcome: Outcome) -> None:
     alone = compare_offline(range(1, 3), SMALL, schedules=10)
-    report = report_of([outcome, outcome], alone, {(0.0, 0.5): alone}).as_json()
-    possible = report["throughput_possible"]["bfs"]["generated"]
+    found = results_of([outcome, outcome], alone, {(0.0, 0.5): alone})
+    report = found.as_json()
+
+    def possible(bound: str) -> float:
+        return found.figure("graphene-batch", "throughput over bfs (%)", bound, "generated").mean
+
     least, took = outcome.batch_bounds["generated"], outcome.batch["generated"]["bfs"].makespan_ms
-    assert report["batch_s"]["generated"]["bfs"]["mean"] == pytest.approx(took / 1000.0)
-    assert possible["planner's bound"]["mean"] == pytest.approx(100.0 * (took / least.planner_ms - 1.0))
-    assert possible["work or path bound"]["mean"] >= possible["planner's bound"]["mean"] >= possible["one plan"]["mean"]
+    assert mean_of(report, "graphene-batch", "batch (s)", "generated", "bfs") == pytest.approx(took / 1000.0)
+    assert possible("planner's bound") == pytest.approx(100.0 * (took / least.planner_ms - 1.0))
+    assert possible("work or path bound") >= possible("planner's bound") >= possible("one plan")
+    online = rows_of(report, "graphene-online")
     for base in ("bfs", "bfs-cores", "bfs-memory"):
-        assert report["median_shorter"][base]["tpch"][base] == {"mean": 0.0, "low": 0.0, "high": 0.0}
-        assert report["throughput_higher"][base]["tpch"][base]["mean"] == 0.0
+        assert online["tpch", base][f"median shorter than {base} (%)"] == ""
     ours, bfs = outcome.online["generated"]["graphene"], outcome.online["generated"]["bfs"]
-    assert report["gap_median"]["bfs"]["generated"]["graphene"]["mean"] == pytest.approx(
-        np.median(gaps_percent(ours, bfs))
-    )
-    assert report["paper"]["median_shorter"] == 25.0
-    assert report["paper"]["throughput_higher"] == 30.0
-    assert set(report["alone"]) == {"right", "wrong", "wrong, kept"}
+    gap = found.figure("graphene-online", "median gap to bfs (%)", "graphene", "generated")
+    assert gap.mean == pytest.approx(np.median(gaps_percent(ours, bfs)))
+    assert online["tpch", "graphene"]["paper"] == "30", "of the gap; the median's is in a column before it"
+    assert set(rows_of(report, "graphene-alone")) == {("right",), ("wrong",), ("wrong, kept",)}
     json.dumps(report, allow_nan=False)
 
 
@@ -252,13 +255,12 @@ def test_results_that_are_kept_are_not_run_again(tmp_path: Path, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(simulations, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
         again = run(None, WRONG, tmp_path)
-        assert report_of([again], None, {}) == report_of([first], None, {})
+        assert results_of([again], None, {}) == results_of([first], None, {})
     files = set(tmp_path.rglob("*.json"))
     for other in (
         replace(WRONG, tick_ms=200),
         replace(WRONG, load=0.5),
-        replace(WRONG, variation=Variation(srpt_weight=2.0)),
-        replace(WRONG, variation=Variation(hold_nodes=0)),
+        replace(WRONG, jobs=3),
     ):
         run(None, other, tmp_path)
         assert files < (files := set(tmp_path.rglob("*.json")))
@@ -277,7 +279,7 @@ def test_a_kept_result_that_is_damaged_runs_again(tmp_path: Path) -> None:
     whole = json.loads(broken.read_text())
     broken.write_text('{"completion_ms": [1')
     again = run(None, WRONG, tmp_path)
-    assert report_of([again], None, {}).median_s == report_of([first], None, {}).median_s
+    assert results_of([again], None, {}).tables == results_of([first], None, {}).tables
     assert json.loads(broken.read_text())["completion_ms"] == whole["completion_ms"]
 
 
@@ -296,7 +298,7 @@ def test_seeds_run_in_processes_and_are_kept(tmp_path: Path) -> None:
     files = set(tmp_path.rglob("*.json"))
     assert len(files) == runs
     again = run_seeds(None, WRONG, [2, 1], Asked(tmp_path, 2))
-    assert report_of(again[::-1], None, {}) == report_of(first, None, {})
+    assert results_of(again[::-1], None, {}) == results_of(first, None, {})
     assert set(tmp_path.rglob("*.json")) == files
 
 
@@ -307,7 +309,7 @@ def test_schemes_can_be_chosen_and_varied() -> None:
     assert BFS.varied(Variation(3.0)) == BFS
     assert BFS.varied(Variation(hold_nodes=0)).settings(0).hold.nodes_max == 0
     assert BFS.settings(0).hold == default_settings().hold == GRAPHENE.varied(Variation(3.0)).settings(0).hold
-    with pytest.raises(UserError, match=r"--scheme: fifo is none; give one of bfs, "):
+    with pytest.raises(UserError, match=r"--scheme: fifo is none here; give one of bfs, "):
         CliRunner().invoke(app, ["--scheme", "fifo"], catch_exceptions=False)
 
 

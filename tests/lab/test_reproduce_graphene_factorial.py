@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support.tables import mean_of, rows_of
 from typer.testing import CliRunner
 
 from treadle.errors import UserError
@@ -18,7 +19,7 @@ from treadle_lab.dags import Shape, generate
 from treadle_lab.harness.runs import Asked
 from treadle_lab.papers.graphene import jobs as graphene_jobs
 from treadle_lab.papers.graphene import simulations
-from treadle_lab.papers.graphene.factorial import Levels, Size, Wanted, as_json, effects_of, rows_of, run_factorial
+from treadle_lab.papers.graphene.factorial import Levels, Size, Wanted, results_of, run_factorial
 from treadle_lab.papers.graphene.jobs import AS_IT_IS, BFS, GRAPHENE, PRODUCTION, TETRIS_ALL, Mix, Variation
 from treadle_lab.papers.graphene.simulations import scenario_of
 
@@ -78,38 +79,39 @@ def test_jobs_as_in_production_have_four_resources_and_edges_one_to_one() -> Non
 
 
 def test_runs_are_kept_and_levels_are_means_over_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = rows_of(run_factorial(WANTED, Asked(tmp_path, 1)))
-    assert len(rows) == 6
+    found = results_of(WANTED, run_factorial(WANTED, Asked(tmp_path, 1)))
+    each = rows_of(found.as_json(), "graphene-rows")
+    assert len(each) == 6
     assert len(list(tmp_path.rglob("runs/**/*.json"))) == 6 * 2 * 2
     monkeypatch.setattr(simulations, "run_scheme", lambda *_, **__: pytest.fail("a result was run again"))
-    again = rows_of(run_factorial(WANTED, Asked(tmp_path, 1)))
-    assert as_json(WANTED, again) == as_json(WANTED, rows)
-    graphene = [row for row in rows if row.scheme == "graphene"]
-    assert set(graphene[0].by_seed["median_shorter"]) == {"bfs", "bfs-cores"}
-    effects = effects_of(rows, "graphene")
-    assert set(effects) == {"candidates", "overbook"}
-    counted = [row.by_seed["throughput_higher"]["bfs"] for row in graphene if row.factors["overbook"] == "counted"]
-    assert effects["overbook"]["counted"]["throughput_higher"]["bfs"].mean == pytest.approx(np.mean(counted))
-    assert effects_of(rows, "bfs-cores") == {}
+    assert results_of(WANTED, run_factorial(WANTED, Asked(tmp_path, 1))) == found
+    graphene = {levels[:-1]: row for levels, row in each.items() if levels[-1] == "graphene"}
+    assert set(graphene) == {(candidates, overbook) for candidates in ("16", "all") for overbook in ("counted", "1.5")}
+    over = "throughput over bfs (%)"
+    counted = [row[over]["mean"] for (_, overbook), row in graphene.items() if overbook == "counted"]
+    effect = mean_of(found.as_json(), "graphene-effects", over, "graphene", "overbook", "counted")
+    assert effect == pytest.approx(np.mean(counted))
+    effects = set(rows_of(found.as_json(), "graphene-effects"))
+    assert {names[:2] for names in effects} == {("graphene", "candidates"), ("graphene", "overbook")}
 
 
 def test_wrong_estimates_change_what_is_believed_and_not_the_jobs(tmp_path: Path) -> None:
     wrong = replace(WANTED, levels=replace(LEVELS, wrong=(1.0, 3.0), candidates=(16,), overbook=(None,)), seeds=(1,))
-    rows = rows_of(run_factorial(wrong, Asked(tmp_path, 1)))
-    times = {(row.scheme, row.factors["wrong"]): row.times_s["batch"].mean for row in rows}
-    assert times["bfs", 1.0] == times["bfs", 3.0], "breadth first believes nothing"
+    found = results_of(wrong, run_factorial(wrong, Asked(tmp_path, 1))).as_json()
+    right, off = (mean_of(found, "graphene-rows", "batch (s)", factor, "bfs") for factor in ("1.0", "3.0"))
+    assert right == off, "breadth first believes nothing"
 
 
 def test_usage_is_misjudged_where_tasks_use_more_than_overbooking_allows_for(tmp_path: Path) -> None:
     levels = replace(LEVELS, usages=((0.1, 0.1), (1.0, 1.0)), candidates=(0,))
-    rows = rows_of(run_factorial(replace(WANTED, levels=levels, seeds=(1,)), Asked(tmp_path, 1)))
-    batch_s = {
-        (row.factors["usage"], row.factors["overbook"]): row.times_s["batch"].mean
-        for row in rows
-        if row.scheme == "graphene"
-    }
-    assert batch_s["0.1..0.1", "counted"] == batch_s["1..1", "counted"], "nothing is given out twice"
-    assert batch_s["0.1..0.1", 1.5] < batch_s["1..1", 1.5], "tasks slow each other down"
+    wanted = replace(WANTED, levels=levels, seeds=(1,))
+    found = results_of(wanted, run_factorial(wanted, Asked(tmp_path, 1))).as_json()
+
+    def batch_s(usage: str, overbook: str) -> float:
+        return float(mean_of(found, "graphene-rows", "batch (s)", usage, overbook, "graphene"))
+
+    assert batch_s("0.1..0.1", "counted") == batch_s("1..1", "counted"), "nothing is given out twice"
+    assert batch_s("0.1..0.1", "1.5") < batch_s("1..1", "1.5"), "tasks slow each other down"
 
 
 def test_the_command_writes_figures(tmp_path: Path) -> None:
@@ -120,12 +122,9 @@ def test_the_command_writes_figures(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "the mean over all other factors" in result.output
     found = json.loads((tmp_path / "figures.json").read_text())
-    assert [(row["scheme"], row["overbook"]) for row in found["rows"]] == [
-        ("bfs", None),
-        ("tetris-all", "counted"),
-        ("tetris-all", 1.5),
-    ]
-    assert "median_s" not in found["rows"][0]
+    rows = rows_of(found, "graphene-rows")
+    assert list(rows) == [("", "bfs"), ("counted", "tetris-all"), ("1.5", "tetris-all")]
+    assert "median (s)" not in rows["", "bfs"]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +135,7 @@ def test_the_command_writes_figures(tmp_path: Path) -> None:
         ("--overbook", "0", r"--overbook \(or counted\): '0'; give a number from 0.01 to 1000"),
         ("--usage", "0.5", r"--usage: '0.5'; give the least and the greatest part"),
         ("--usage", "0.7..0.5", r"--usage: '0.7..0.5'; give two parts above 0"),
-        ("--part", "all", r"--part: all is none; give online, batch, or both"),
+        ("--part", "all", r"--part: all is none; give some of online, batch"),
         ("--scheme", "fifo", r"--scheme: fifo is none; give some of bfs, "),
         ("--workload", ",", r"--workload: ',' has no value"),
         ("--wrong", "nan", r"--wrong: 'nan'; give a number from 1 to 1000"),

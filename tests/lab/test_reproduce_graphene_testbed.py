@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.support.optional import present
+from tests.support.tables import rows_of
 
 from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
@@ -17,22 +18,19 @@ from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
 from treadle.policy.catalogue import register_parts
 from treadle_lab.dags_of_jobs import dag_of_profile
-from treadle_lab.docs.tables import TABLES
 from treadle_lab.papers.graphene import sls as testbed
 from treadle_lab.papers.graphene.sls import (
     QUICK,
     SCHEMES,
-    Draw,
     Size,
     dags_of,
-    document,
     named,
     remember,
+    results_of,
     scheduling,
     script_of,
-    shortfalls,
 )
-from treadle_lab.sls.play import Played, PlayedJob
+from treadle_lab.sls.play import Draw, Played, PlayedJob
 
 SCHEME = {scheme.name: scheme for scheme in SCHEMES}
 
@@ -102,19 +100,19 @@ def draw(seed: int, shorter: float, **wrong: bool) -> Draw:
         jobs = tuple(PlayedJob(named(at), status, time, planned=planned) for at, time in enumerate(times))
         return Played(jobs, 20_000, {"PlacedNatively": natively})
 
-    return Draw(seed, 70, {scheme.name: run(scheme) for scheme in SCHEMES})
+    return Draw(seed, {scheme.name: run(scheme) for scheme in SCHEMES})
 
 
 def test_the_report_says_what_is_reached_and_what_is_not() -> None:
     good = [draw(1, 0.7), draw(2, 0.6)]
-    assert shortfalls(good) == []
-    assert len(TABLES["graphene-testbed"](document(good, Size())).rows) == len(SCHEMES)
-    written = json.loads(json.dumps(document(good, Size())))
-    assert written["schemes"]["graphene"]["median_shorter"]["mean"] == pytest.approx(35.0)
-    assert written["schemes"]["graphene"]["by_draw"] == pytest.approx([30.0, 40.0])
-    assert written["schemes"]["graphene"]["median_shorter_than_tetris"]["mean"] == pytest.approx(35.0)
-    assert written["schemes"]["graphene"]["planned"] == 6
-    bad = shortfalls([draw(1, 0.9, unplanned=True, natively=True, unknown=True)])
+    written = json.loads(json.dumps(results_of(good, Size()).as_json()))
+    assert written["shortfalls"] == []
+    rows = rows_of(written, "graphene-testbed")
+    assert len(rows) == len(SCHEMES)
+    for base in ("stock", "Tetris"):
+        assert rows["Graphene",][f"median shorter than {base} (%)"]["mean"] == pytest.approx(35.0)
+    assert rows["Graphene",]["jobs by a plan"]["mean"] == 6
+    bad = results_of([draw(1, 0.9, unplanned=True, natively=True, unknown=True)], Size()).facts["shortfalls"]
     assert "the median is 10 % shorter with Graphene than with stock; the goal is 25 %" in bad
     assert "seed 1, graphene-capacity: 3 jobs had no plan" in bad
     assert "seed 1, graphene: the stock scheduler placed 3 containers in Treadle's stead" in bad
@@ -125,7 +123,7 @@ def test_the_report_says_what_is_reached_and_what_is_not() -> None:
     ("wrong", "said"),
     [
         (["--on", "sls", "--plot", "plots"], "leave out what is for simulations"),
-        (["--on", "sls", "--candidates", "16"], "leave out what is for simulations"),
+        (["--on", "sls", "--tick-ms", "16"], "leave out what is for simulations"),
         (["--on", "sls", "--jobs", "501"], "--jobs: 501; with --on sls at most 500"),
         (["--nodes", "4"], "--folder and --nodes are for --on sls"),
     ],

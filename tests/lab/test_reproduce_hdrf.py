@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.support.tables import rows_of
 
 from treadle.cli.main import run as treadle
 from treadle_lab.papers.hdrf.paper_tests import (
@@ -14,11 +15,12 @@ from treadle_lab.papers.hdrf.paper_tests import (
     Run,
     Sample,
     StepResult,
-    document,
     faults,
+    missed,
     off,
     plot_test,
     queues,
+    results_of,
     used_resources,
 )
 
@@ -94,9 +96,11 @@ def test_one_container_more_or_less_is_as_the_paper() -> None:
 def test_the_document_is_json_and_names_who_is_off() -> None:
     test = TESTS["A"]
     runs = [ended(test, "treadle", "hdrf"), ended(test, "capacity", "drf-naive")]
-    (found,) = json.loads(json.dumps(document([test], runs)))["tests"]
-    assert [run["off"][-1] for run in found["runs"]] == [{}, {"n1.1": 5, "n2.1": -5}]
-    assert found["expected"]["hdrf"][-1] == {"n1.1": 5, "n2.1": 5, "n2.2": 10}
+    found = json.loads(json.dumps(results_of(runs).as_json()))
+    assert found["shortfalls"] == []
+    assert rows_of(found, "hdrf-test-a")["", "n2.1"]["H-DRF"] == "5"
+    assert found["tables"]["hdrf-test-a"]["rows"][-2] == ["", "n2.1", "5", "0", "5", "0"]
+    assert any("step 4: n1.1 has +5" in text for text in missed(ended(test, "treadle", "drf-naive")))
 
 
 def test_a_plot_has_a_panel_for_each_scheduler(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.support.cli import Cli
 from tests.support.optional import present
+from tests.support.tables import rows_of
 
 from treadle.cli.main import run
 from treadle.errors import UserError
@@ -19,10 +20,10 @@ from treadle_lab.papers.hdrf import facebook
 from treadle_lab.papers.hdrf.facebook import (
     LARGE_LEAVES,
     LEAVES,
-    Comparison,
     SchemeRun,
     medians,
     queue_of,
+    results_of,
     run_scheme,
     schedule,
 )
@@ -86,14 +87,12 @@ def test_naive_h_drf_starves_the_leaf_beside_the_one_with_gpus(
     said = cli(command).out
     assert "naive H-DRF (Pareto CS)" in said
     document = json.loads(out.read_text())
-    tasks = {
-        scheme: {leaf: row["median_tasks"]["mean"] for leaf, row in rows.items()}
-        for scheme, rows in document["schemes"].items()
-    }
-    assert tasks["naive"]["n1.1"] < tasks["hdrf"]["n1.1"] / 2
-    assert tasks["naive"]["n3.1"] > tasks["hdrf"]["n3.1"]
-    ratios = {leaf: row["response_over_hdrf"]["mean"] for leaf, row in document["schemes"]["naive"].items()}
-    assert ratios["n3.1"] < 1.0 < ratios["n1.1"]
+    tasks, ratios = (rows_of(document, f"hdrf-{name}") for name in ("tasks", "responses"))
+    naive, hdrf = (tasks[facebook.TITLES[scheme],] for scheme in ("naive", "hdrf"))
+    assert naive["n1.1"]["mean"] < hdrf["n1.1"]["mean"] / 2
+    assert naive["n3.1"]["mean"] > hdrf["n3.1"]["mean"]
+    over = ratios[facebook.TITLES["naive"],]
+    assert over["n3.1"]["mean"] < 1.0 < over["n1.1"]["mean"]
     monkeypatch.setattr(facebook, "simulate", None)  # what is kept does not run
     assert run(command) == 0
     assert json.loads(out.read_text()) == document
@@ -112,10 +111,12 @@ def test_a_comparison_has_ratios_of_means() -> None:
         {"median_tasks": dict.fromkeys(LEAVES, count), "response_s": dict.fromkeys(LEAVES, response_s), "end_s": 1.0}
         for response_s, count in figures
     ]
-    comparison_ = Comparison(runs, found)
-    assert comparison_.response_ratio("naive", "n1.1").mean == 2.0
-    assert comparison_.median_tasks("naive", "n1.1").mean == 3.0
-    assert comparison_.median_tasks("hdrf", "n1.1").mean == 80.0, "where a leaf is never contended it does not count"
+    results = results_of(dict(zip(runs, found, strict=True)))
+    naive, hdrf = (facebook.TITLES[scheme] for scheme in ("naive", "hdrf"))
+    assert results.figure("hdrf-responses", "response", naive, "n1.1").mean == 2.0
+    assert results.figure("hdrf-tasks", "tasks", naive, "n1.1").mean == 3.0
+    contended = results.figure("hdrf-tasks", "tasks", hdrf, "n1.1").mean
+    assert contended == 80.0, "where a leaf is never contended it does not count"
 
 
 @pytest.mark.parametrize(

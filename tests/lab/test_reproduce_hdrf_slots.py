@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from tests.support.cli import Cli
+from tests.support.tables import rows_of
 
 from treadle.cli.main import run
 from treadle.dag import Dag, Stage
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle_lab.papers.hdrf import facebook, slots
 from treadle_lab.papers.hdrf.facebook import NODES
-from treadle_lab.papers.hdrf.slots import SCHEMES, SlotRun, Slots, run_slots, scenario_of
+from treadle_lab.papers.hdrf.slots import SCHEMES, SlotRun, results_of, run_slots, scenario_of
 
 
 def bags(_sample: Path, _seed: int) -> Workload:
@@ -47,9 +48,8 @@ def test_tasks_slow_each_other_down_where_slots_give_out_more_memory_than_there_
     assert longest["hdrf"] == pytest.approx(longest["slots-4"], rel=0.05), "four tasks of 1.5 GB fill a server"
     waves = 600 / (NODES * 6)
     assert longest["slots-6"] >= waves * 10 * 1.5**3, "six tasks of 1.5 GB want half as much again as there is"
-    report = Slots([SlotRun(sample, scheme, 1) for scheme in SCHEMES], list(found.values()))
-    assert report.gain("slots-6", "0-20").mean > 0.0
-    assert report.gain("hdrf", "0-20").mean == 0.0
+    results = results_of({(scheme, 1): each for scheme, each in found.items()})
+    assert results.figure("hdrf-slots", "gain of H-DRF, jobs of 0-20 tasks (%)", "slots, 6").mean > 0.0
 
 
 def test_the_command_writes_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,9 +59,10 @@ def test_the_command_writes_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     command = ["reproduce", "hdrf", "--section=5.3", "--seeds=1", "--processes=1", f"--json={out}"]
     assert run(command) == 0
     figures = json.loads(out.read_text())
-    assert list(figures["schemes"]) == list(SCHEMES)
-    assert figures["schemes"]["hdrf"]["gain_percent"] == {}
-    assert figures["paper"]["total_s"]["slots-6"] == 1732
+    rows = rows_of(figures, "hdrf-slots")
+    assert list(rows) == [("H-DRF (as: paper)",), ("slots, 4",), ("slots, 5",), ("slots, 6",)]
+    assert rows["H-DRF (as: paper)",]["over H-DRF's"] == ""
+    assert "1732" in figures["tables"]["hdrf-slots"]["rows"][-1]
     assert len(figures["runs"][0]["tasks"]) == 24
 
 

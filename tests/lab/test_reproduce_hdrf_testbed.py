@@ -12,21 +12,21 @@ import pytest
 from tests.support.cli import Cli
 from tests.support.files import written
 from tests.support.optional import present
+from tests.support.tables import rows_of
 
 from treadle.config.reader import read_settings
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
-from treadle_lab.docs.tables import TABLES
 from treadle_lab.harness.data import FACEBOOK_2010, found
 from treadle_lab.papers.hdrf import sls as testbed
-from treadle_lab.papers.hdrf.facebook import LEAVES, Comparison, queue_of, schedule
+from treadle_lab.papers.hdrf.facebook import LEAVES, TITLES, queue_of, schedule
 from treadle_lab.papers.hdrf.sls import (
     SCHEMES,
     SIMULATED,
-    Draw,
-    PlayedComparison,
+    ShownDraw,
     cluster_of,
     figures_of,
+    results_of,
     scheduling,
     script_of,
 )
@@ -107,25 +107,23 @@ def test_what_a_run_has_shown_is_by_leaf_in_uncompressed_time() -> None:
 
 
 def test_the_report_has_the_simulator_and_the_paper_beside_it() -> None:
-    def draw(seed: int, *, slow: bool = False) -> Draw:
+    def draw(seed: int, *, slow: bool = False) -> ShownDraw:
         runs = {scheme: played(1_000 if scheme == "hdrf" else 1_500) for scheme in SCHEMES}
         if slow:
             runs["naive"] = replace(runs["naive"], pace=replace(PACE, heartbeats_share=0.5), shim={"PlacedNatively": 2})
-        return Draw(seed, runs, {scheme: figures_of(SCRIPT, each, scheme) for scheme, each in runs.items()})
+        return ShownDraw(seed, runs, {scheme: figures_of(SCRIPT, each, scheme) for scheme, each in runs.items()})
 
-    beside = [(scheme, seed) for seed in (1, 2) for scheme in SIMULATED.values()]
-    simulated = Comparison(beside, [draw(1).figures["hdrf"]] * len(beside))
-    found = PlayedComparison([draw(1), draw(2)], simulated)
-    assert found.shortfalls() == []
-    written: dict[str, Any] = json.loads(json.dumps(found.as_json()))
-    assert list(written["schemes"]) == [*SCHEMES, *(f"simulator-{name}" for name in SIMULATED.values())]
-    assert written["schemes"]["naive"]["n1.1"]["response_over_hdrf"]["mean"] == pytest.approx(1.5)
-    assert written["schemes"]["simulator-naive"]["n1.1"]["response_over_hdrf"]["mean"] == 1.0
+    beside = [(scheme, seed) for seed in (1, 2, 3) for scheme in SIMULATED.values()]
+    simulated = dict.fromkeys(beside, draw(1).figures["hdrf"])
+    written: dict[str, Any] = json.loads(json.dumps(results_of([draw(1), draw(2)], simulated).as_json()))
+    assert written["shortfalls"] == []
     assert written["seeds"] == [1, 2]
-    assert len(written["played"]) == 6
+    naive, over = TITLES["naive"], rows_of(written, "hdrf-responses")
+    assert over[naive,]["n1.1"]["mean"] == pytest.approx(1.5)
+    assert over[f"{naive}, in the simulator",]["n1.1"]["mean"] == 1.0
     names = ("hdrf-tasks", "hdrf-responses", "testbed-pace")
-    assert [len(TABLES[name](written).rows) for name in names] == [9, 6, 6]
-    slow = PlayedComparison([draw(1), draw(2, slow=True)], simulated).shortfalls()
+    assert [len(rows_of(written, name)) for name in names] == [9, 6, 6]
+    slow = results_of([draw(1), draw(2, slow=True)], simulated).facts["shortfalls"]
     assert slow[0] == "seed 2, naive: the stock scheduler placed 2 containers in Treadle's stead"
     assert slow[1].startswith("seed 2, naive: the machine did NOT keep up: 50% of heartbeats")
 

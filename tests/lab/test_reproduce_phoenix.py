@@ -12,6 +12,7 @@ import pytest
 from tests.support.cli import Cli
 from tests.support.files import written
 from tests.support.optional import present
+from tests.support.tables import rows_of as tables_rows
 from typer.testing import CliRunner
 
 from treadle.constraints import ANY, parse
@@ -145,9 +146,9 @@ def test_results_have_all_fields_and_equal_seeds_give_equal_bytes(tmp_path: Path
     assert [*rows[0], "cpu_s"] == FIELDS
     assert {row["class"] for row in rows} == set(CLASSES)
     assert {(row["slots"], row["seed"]) for row in rows} == {(1500, 11), (1500, 12)}
-    ratio = documents[0]["ratios"]["eagle-c/eagle short p99_s"]
-    assert ratio["low"] <= ratio["value"] <= ratio["high"]
-    assert ratio["paper"] == 1.7
+    ratio = tables_rows(documents[0], "phoenix-ratios")["eagle-c/eagle short p99_s",]
+    assert ratio["here"]["low"] <= ratio["here"]["mean"] <= ratio["here"]["high"]
+    assert ratio["paper"] == "1.7"
     assert documents[0]["calibration"]["seeds"] == list(range(1, 11))
     assert documents[0]["lost"]
 
@@ -272,7 +273,7 @@ def test_central_is_the_engine_under_both_orders(tmp_path: Path, monkeypatch: py
     assert [list(row) for row in rows] == [FIELDS] * 3
     for row in rows:
         assert row["mean_s"] == pytest.approx((20 + 16) / 2, abs=4)
-    assert "central-srpt/central-phoenix short p99_s" in document["ratios"]
+    assert ("central-srpt/central-phoenix short p99_s",) in tables_rows(document, "phoenix-ratios")
     monkeypatch.setattr("treadle_lab.papers.phoenix.central.simulate_central", None)  # what is kept does not run
     invoke("--trace", str(trace), *options, "--cache", str(tmp_path / "kept"), "--processes", "1")
     again = json.loads(file.read_text())["runs"]
@@ -317,10 +318,11 @@ def test_a_relaxed_slowdown_is_how_much_longer_a_relaxed_task_runs(tmp_path: Pat
 def test_slowdowns_by_kind_of_constraint_stand_beside_table_ii(tmp_path: Path) -> None:
     file = tmp_path / "out.json"
     invoke("--systems", "eagle,eagle-c", "--step", "20", "--seeds", "2", "--faster", "1.7", "--json", str(file))
-    slowdowns = json.loads(file.read_text())["slowdowns"]
-    assert slowdowns["isa"]["paper"] == 2.03
-    assert slowdowns["isa"]["low"] <= slowdowns["isa"]["value"] <= slowdowns["isa"]["high"]
-    assert set(slowdowns) <= {kind.name for kind in KINDS}
+    slowdowns = tables_rows(json.loads(file.read_text()), "phoenix-slowdowns")
+    isa = slowdowns["isa",]
+    assert isa["paper"] == "2.03"
+    assert isa["here"]["low"] <= isa["here"]["mean"] <= isa["here"]["high"]
+    assert {name for (name,) in slowdowns} <= {kind.name for kind in KINDS}
 
 
 def test_small_clusters_have_a_machine_for_every_job() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.support.google_extract import write_extract
 from tests.support.optional import present
+from tests.support.tables import mean_of, rows_of
 from typer.testing import CliRunner
 
 from treadle.errors import UserError
@@ -19,9 +20,9 @@ from treadle_lab.cli.reproduce.slearn import app
 from treadle_lab.estimators import JobFeatures, JobRecord
 from treadle_lab.harness.runs import Asked
 from treadle_lab.papers.slearn.experiment import Draws, Outcome, SchemeRun, run_draws, run_model
-from treadle_lab.papers.slearn.figures import bins, report_of, variation, waiting
+from treadle_lab.papers.slearn.figures import results_of
 from treadle_lab.papers.slearn.paper import levels
-from treadle_lab.papers.slearn.schemes import OF_DAGS, SCHEMES, shipped, shipped_apart, slearn
+from treadle_lab.papers.slearn.schemes import OF_DAGS, SCHEMES, TITLES, shipped, shipped_apart, slearn
 from treadle_lab.papers.slearn.trace import (
     Choices,
     PaperHistory,
@@ -137,9 +138,8 @@ def test_schemes_can_be_chosen(extract: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     figures = json.loads((tmp_path / "figures.json").read_text())
-    assert set(figures["mean_s"]) == {"slearn", "combined-stored"}
-    assert "gap_percent" not in figures
-    assert figures["bins"] == {}
+    assert set(rows_of(figures, "slearn-times")) == {("SLearn",), ("pilots and the store of profiles (ours)",)}
+    assert not {"slearn-gap", "slearn-bins"} & set(figures["tables"])
 
 
 def test_levels_are_those_of_the_policy() -> None:
@@ -147,17 +147,19 @@ def test_levels_are_those_of_the_policy() -> None:
 
 
 def test_the_report_has_means_intervals_and_the_papers_figures(outcome: Outcome) -> None:
-    found = report_of([outcome, outcome]).as_json()
-    assert found["speedup_mean"]["fifo"] == pytest.approx(outcome.speedup_mean("fifo"))
-    estimators = {"pilots", "combined", "3sigma", "point", "median", "drawn", "3sigma-paper", "point-paper"}
-    assert found["error_p50"].keys() == estimators
-    assert found["spread"]["fifo"]["deviation"] == 0.0
-    assert found["spread"]["fifo"]["least"] == found["speedup_mean"]["fifo"]
+    found = results_of({1.01: [outcome, outcome]}).as_json()
+    times = rows_of(found, "slearn-times")
+    fifo = times["FIFO",]
+    assert fifo["over SLearn's, all jobs"]["mean"] == pytest.approx(outcome.speedup_mean("fifo"))
+    assert fifo["deviation of draws"]["mean"] == 0.0
+    assert fifo["least of draws"]["mean"] == fifo["over SLearn's, all jobs"]["mean"]
+    assert len(rows_of(found, "slearn-errors")) == 8
     thin = ~outcome.trace.wide & (outcome.trace.true_ms * outcome.trace.widths > 1e6)
-    assert found["intervals"]["thin_large_jobs"]["mean"] == pytest.approx(100 * thin.mean())
-    assert found["intervals"]["speedup_mean"]["las"].keys() == {"mean", "low", "high"}
-    assert found["paper"]["speedup_mean"]["3sigma"] == 1.56
-    json.dumps(found)
+    assert mean_of(found, "slearn-jobs", "thin and large (%)", "") == pytest.approx(100 * thin.mean())
+    heading, rows = (found["tables"]["slearn-times"][name] for name in ("heading", "rows"))
+    (row,) = (each for each in rows if each[0] == "3Sigma")
+    assert row[heading.index("over SLearn's, all jobs") + 1] == "1.56", "the paper's"
+    json.dumps(found, allow_nan=False)
 
 
 def test_an_interval_is_that_of_student() -> None:
@@ -184,33 +186,33 @@ def test_several_loads_are_compared_each_by_itself(extract: Path, tmp_path: Path
     arguments += ["--load", "0.8,1.2", "--processes", "1", "--json", str(tmp_path / "figures.json")]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
-    assert "mean load 1.2" in result.output
+    assert "mean load" in result.output
     figures = json.loads((tmp_path / "figures.json").read_text())
-    assert list(figures["loads"]) == ["0.8", "1.2"]
-    means = [each["intervals"]["mean_s"]["fifo"]["mean"] for each in figures["loads"].values()]
-    assert means[0] < means[1]
+    low, high = (mean_of(figures, "slearn-times", "mean (s)", load, "FIFO") for load in ("0.8", "1.2"))
+    assert low < high
+    assert set(rows_of(figures, "slearn-loads")["FIFO",]) == {"", "0.8", "1.2"}
 
 
 def test_jobs_are_told_apart_by_size_waiting_and_variation(extract: Path) -> None:
     (of_model,) = run_draws(Draws(extract, JOBS, NODES, Choices()), [1], SCHEMES, model=True)
-    found = bins([of_model])
-    assert sum(each["jobs"].mean for each in found.values()) == pytest.approx(100.0)
-    assert sum(each["work"].mean for each in found.values()) == pytest.approx(100.0)
-    assert all(0.0 <= each["faster"].mean <= 100.0 for each in found.values())
-    segments = waiting([of_model])
-    for who in ("slearn", "3sigma-paper"):
-        assert sum(each[who].mean for each in segments.values()) == pytest.approx(100.0)
+    found = results_of({1.01: [of_model]}).as_json()
+    bins, segments = (rows_of(found, f"slearn-{name}").values() for name in ("bins", "waiting"))
+    for figure in ("jobs (%)", "task time (%)"):
+        assert sum(each[figure]["mean"] for each in bins) == pytest.approx(100.0)
+    assert all(0.0 <= each["jobs that SLearn makes faster (%)"]["mean"] <= 100.0 for each in bins)
+    for who in ("SLearn", "3Sigma by the letter"):
+        assert sum(each[f"with {who} (%)"]["mean"] for each in segments) == pytest.approx(100.0)
     wait_ms = of_model.wait_ms["fifo"]
     assert (wait_ms >= 0).all()
     assert (wait_ms <= of_model.completion_ms["fifo"]).all()
     single = of_model.trace.widths == 1
     took_ms = of_model.completion_ms["fifo"][single] - of_model.trace.true_ms[single]
     assert wait_ms[single] == pytest.approx(took_ms), "one task waits until it runs"
-    assert set(variation([of_model])) <= {"time", "space"}
+    assert set(rows_of(found, "slearn-variation")) <= {("time",), ("space",)}
 
 
 def test_an_engine_s_run_has_no_waiting_times(outcome: Outcome) -> None:
-    assert waiting([outcome]) == {}
+    assert "slearn-waiting" not in results_of({1.01: [outcome]}).tables
 
 
 def test_variation_is_that_of_the_feature_that_varies_least() -> None:
@@ -242,22 +244,8 @@ def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> Non
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     figures = json.loads((tmp_path / "a" / "figures.json").read_text())
-    assert set(figures["speedup_mean"]) == {
-        "shipped",
-        "shipped-history",
-        "combined-stored",
-        "combined",
-        "3sigma",
-        "3sigma-tl",
-        "point",
-        "3sigma-paper",
-        "point-paper",
-        "drawn",
-        "las",
-        "fifo",
-        "oracle",
-        "exact",
-    }
+    compared = {TITLES[scheme.name] for scheme in (*SCHEMES, *shipped())}
+    assert {name for (name,) in rows_of(figures, "slearn-times")} == compared
     assert figures["seeds"] == [1]
     assert {file.name for file in (tmp_path / "plots").iterdir()} == {
         "slearn-speedup.png",
@@ -272,8 +260,9 @@ def test_the_plain_model_gives_intervals_and_sensitivity(extract: Path, tmp_path
     assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert figures["seeds"] == [1, 2]
-    assert {"thin 2", "ratio 10"} < set(figures["over_3sigma"])
-    assert figures["intervals"]["speedup_mean"]["fifo"]["low"] < figures["speedup_mean"]["fifo"]
+    assert {("thin 2",), ("ratio 10",)} < set(rows_of(figures, "slearn-settings"))
+    over = rows_of(figures, "slearn-times")["FIFO",]["over SLearn's, all jobs"]
+    assert over["low"] < over["mean"]
     assert (tmp_path / "slearn-sensitivity.png").exists()
 
 
@@ -305,14 +294,11 @@ def test_the_command_schedules_dags_and_has_the_papers_figures_beside(extract: P
     arguments += ["--seeds", "2", "--json", str(tmp_path / "figures.json"), "--plot", str(tmp_path)]
     assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
     figures = json.loads((tmp_path / "figures.json").read_text())
-    assert set(figures["speedup_mean"]) == {"combined", *OF_DAGS}
-    assert figures["paper"]["speedup_mean"] == {
-        "3sigma": 1.26,
-        "3sigma-paper": 1.26,
-        "point": 1.74,
-        "point-paper": 1.74,
-        "las": 2.15,
-    }
+    shown = {tuple(row) for row in rows_of(figures, "slearn-times")}
+    assert shown == {(TITLES[name],) for name in ("slearn", "combined", *OF_DAGS)}
+    papers = {row[0]: row[3] for row in figures["tables"]["slearn-times"]["rows"] if row[3]}
+    by_name = {"3sigma": "1.26", "3sigma-paper": "1.26", "point": "1.74", "point-paper": "1.74", "las": "2.15"}
+    assert papers == {TITLES[name]: figure for name, figure in by_name.items()}
 
 
 def test_a_missing_trace_is_named(tmp_path: Path) -> None:

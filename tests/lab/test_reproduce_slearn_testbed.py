@@ -11,15 +11,15 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from tests.support.optional import present
+from tests.support.tables import mean_of, rows_of
 
 from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
 from treadle.dag import Dag, Stage
 from treadle.policy.catalogue import register_parts
 from treadle.workload.job import Framework, Job, arranged
-from treadle_lab.docs.tables import TABLES
 from treadle_lab.papers.slearn import sls as testbed
-from treadle_lab.papers.slearn.sls import Draw, document, policies, run_draw, script_of, shortfalls
+from treadle_lab.papers.slearn.sls import WideDraw, policies, results_of, run_draw, script_of
 from treadle_lab.sls.load import BenchError
 from treadle_lab.sls.play import KeptPlays, Played, PlayedJob, Player, Scheduling
 
@@ -72,23 +72,24 @@ def test_the_part_reads_what_tags_say(tmp_path: Path) -> None:
         assert np.array_equal(part.durations_ms(view), [np.nan, np.nan, 70.0], equal_nan=True)
 
 
-def draw(seed: int, paper: int, natively: int = 0) -> Draw:
+def draw(seed: int, paper: int, natively: int = 0) -> WideDraw:
     def run(completion_ms: int, **shim: int) -> Played:
         jobs = tuple(PlayedJob(f"job {at}", "SUCCEEDED", completion_ms) for at in range(2))
         return Played(jobs, 5_000, shim)
 
     ours = run(1_000, PlacedNatively=natively)
-    return Draw(seed, (True, False), {"slearn": ours, "3sigma-paper": run(paper), "fifo": run(9_000)})
+    return WideDraw(seed, {"slearn": ours, "3sigma-paper": run(paper), "fifo": run(9_000)}, (True, False))
 
 
 def test_the_report_says_what_is_reached_and_what_is_not() -> None:
     good = [draw(1, 1_400), draw(2, 1_500)]
-    assert shortfalls(good) == []
-    assert len(TABLES["slearn-testbed"](document(good, 150)).rows) == 2
-    written = json.loads(json.dumps(document(good, 150)))
-    assert written["over_slearn"]["3sigma-paper"]["all"]["mean"] == pytest.approx(1.45)
-    assert written["over_slearn"]["3sigma-paper"]["by_draw"] == [1.4, 1.5]
-    missed = shortfalls([draw(1, 1_100), draw(2, 1_100, natively=3)])
+    written = json.loads(json.dumps(results_of(good, 150).as_json()))
+    assert written["shortfalls"] == []
+    assert len(rows_of(written, "slearn-testbed")) == 2
+    over = mean_of(written, "slearn-testbed", "all jobs", "3Sigma by the paper's letter")
+    assert over == pytest.approx(1.45)
+    assert next(row["values"]["all jobs"] for row in written["rows"]) == [1.4, 1.5]
+    missed = results_of([draw(1, 1_100), draw(2, 1_100, natively=3)], 150).facts["shortfalls"]
     assert any("the goal is 1.3" in text for text in missed)
     assert any("seed 2, slearn: the stock scheduler placed 3 containers" in text for text in missed)
 
@@ -114,7 +115,7 @@ def test_a_draw_goes_on_with_the_schemes_that_are_kept(tmp_path: Path, monkeypat
     monkeypatch.setattr("treadle_lab.sls.play.play", play)
     kept = KeptPlays(tmp_path / "kept", "treadle_lab.papers.slearn.sls")
 
-    def run(folder: str) -> Draw:
+    def run(folder: str) -> WideDraw:
         names, setting = ["slearn", "3sigma-paper", "fifo"], cast(Any, None)  # nothing is played
         return run_draw(trace(), 150, names, 0, Player(setting, tmp_path / folder, kept, lambda _: None))
 
@@ -123,13 +124,13 @@ def test_a_draw_goes_on_with_the_schemes_that_are_kept(tmp_path: Path, monkeypat
     found = run("b")
     assert begun == ["slearn", "3sigma-paper", "3sigma-paper", "fifo"]
     assert list(found.runs) == ["slearn", "3sigma-paper", "fifo"]
-    assert document([found], 150)["seeds"] == [1]
+    assert results_of([found], 150).facts["seeds"] == [1]
 
 
 def test_a_scheme_that_is_none_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for more in (["--on", "sls", "--scheme", "las"], ["--model", "--scheme", "shipped"]):
         assert treadle(["reproduce", "slearn", *more]) == 2
-        assert "there is none here; give one of slearn, " in capsys.readouterr().err
+        assert "is none here; give one of slearn, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("wrong", [["--dags"], ["--model"], ["--plot", "plots"], ["--processes", "2"]])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,20 @@ import pytest
 from treadle.cli.main import run
 from treadle.errors import UserError
 from treadle_lab.docs.pages import read_rows, rendered_all
-from treadle_lab.docs.tables import TABLES
-from treadle_lab.rows import markdown
-from treadle_lab.sls.play import Pace
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 INTERVAL = {"mean": 1.325, "low": 1.26, "high": 1.4}
 FIGURES: dict[str, Any] = {
     "seeds": [1, 2, 3],
-    "intervals": {
-        "mean_s": {"slearn": INTERVAL, "3sigma-paper": INTERVAL},
-        "speedup_mean": {"3sigma-paper": INTERVAL},
-        "speedup_wide": {"3sigma-paper": INTERVAL},
-        "speedup_p50": {},
+    "intervals": {"speedup_mean": {"3sigma-paper": INTERVAL}},
+    "tables": {
+        "slearn-times": {
+            "title": "Times",
+            "heading": ["", "over SLearn's", "paper", "median"],
+            "names": 1,
+            "rows": [["3Sigma by the paper's letter", INTERVAL, "1.56", None]],
+        }
     },
-    "spread": {"3sigma-paper": {"deviation": 0.22, "least": 1.06, "most": 2.01}},
-    "paper": {"speedup_mean": {"3sigma-paper": 1.56}, "speedup_p50": {}},
 }
 ROW = """
 - mechanism: SLearn over 3Sigma
@@ -87,7 +84,7 @@ def test_a_table_says_where_its_figures_come_from(folder: Path, capsys: pytest.C
         "`treadle reproduce slearn`: seeds 1 to 3; 2026-11-23; 2 cores; busy machine ([figures](kept/slearn.json))."
         in page
     )
-    assert "| 3Sigma by the paper's letter | 1.32 (1.26 to 1.40) | 1.56 | 1.06 to 2.01, sd 0.22 |" in page
+    assert "| 3Sigma by the paper's letter | 1.32 (1.26 to 1.40) | 1.56 | \N{EN DASH} |" in page
     assert page.endswith("<!-- to here -->\n\nAs told.\n")
     summary = (folder / "summary.md").read_text()
     assert "| [SLearn over 3Sigma](slearn.md) | as written | 1.56 | 1.32 | 1.26 to 1.40 |  |" in summary
@@ -148,8 +145,7 @@ def test_a_wrong_line_of_the_summary_is_refused(
     ("mark", "complaint"),
     [
         ("<!-- results: slearn-times of other -->\n<!-- to here -->", "other.json: no kept result"),
-        ("<!-- results: none of slearn -->\n<!-- to here -->", "there is no table none; there are slearn-times"),
-        ("<!-- results: slearn-errors of slearn -->\n<!-- to here -->", "slearn has no figures for slearn-errors"),
+        ("<!-- results: none of slearn -->\n<!-- to here -->", "slearn has no table none; it has slearn-times"),
         ("<!-- results: slearn-times of slearn -->\n", "<!-- to here --> behind the table"),
     ],
 )
@@ -192,109 +188,3 @@ def test_a_file_that_is_no_kept_result_is_refused(folder: Path) -> None:
     (folder / "kept" / "slearn.json").write_text("{}")
     with pytest.raises(UserError, match=r"slearn.json: no kept result .*; treadle results keep slearn"):
         rendered_all(folder)
-
-
-def test_tables_of_graphene_and_hdrf_show_what_commands_write() -> None:
-    row = {"workload": "generated", "candidates": 16, "overbook": "counted", "scheme": "graphene", "batch_s": INTERVAL}
-    row |= {"median_shorter": {"bfs": INTERVAL}, "throughput_higher": {"bfs": INTERVAL, "bfs-cores": INTERVAL}}
-    row |= {"gains": {"bfs": {"p10": -3.0, "p50": 12.5}}}
-    plain = row | {
-        "scheme": "bfs",
-        "candidates": None,
-        "overbook": None,
-        "median_shorter": {},
-        "throughput_higher": {},
-        "gains": {},
-    }
-    all_rows = row | {"candidates": "all", "overbook": 1.5}
-    effects = {"graphene": {"overbook": {"counted": row, "1.5": row}}}
-    figures = {"factors": ["workload", "candidates", "overbook"], "rows": [plain, row, all_rows], "effects": effects}
-    shown = "1.32 (1.26 to 1.40)"
-    assert markdown(TABLES["graphene-rows"](figures)).splitlines() == [
-        (
-            "| candidates | overbook | scheme | median shorter than bfs (%) | throughput over bfs (%) "
-            "| throughput over bfs-cores (%) | batch (s) |"
-        ),
-        "| --- | --- | --- | --- | --- | --- | --- |",
-        f"|  |  | bfs |  |  |  | {shown} |",
-        f"| 16 | counted | graphene | {shown} | {shown} | {shown} | {shown} |",
-        f"| all | 1.5 | graphene | {shown} | {shown} | {shown} | {shown} |",
-    ]
-    assert markdown(TABLES["graphene-effects"](figures)).splitlines()[2:] == [
-        f"| graphene | overbook | counted | {shown} | {shown} | {shown} |",
-        f"| graphene | overbook | 1.5 | {shown} | {shown} | {shown} |",
-    ]
-    assert markdown(TABLES["graphene-gains"](figures)).splitlines()[0] == "| scheme | against | P10 (%) | P50 (%) |"
-    leaf = {"median_tasks": INTERVAL, "response_over_hdrf": INTERVAL}
-    schemes = {name: {"n1.1": leaf} for name in ("naive", "hdrf")}
-    hdrf = {"schemes": schemes, "paper": {"median_tasks": {"hdrf": [83]}}}
-    assert markdown(TABLES["hdrf-tasks"](hdrf)).splitlines()[2:] == [
-        f"| naive H-DRF (Pareto CS) | {shown} |",
-        f"| H-DRF (as: paper) | {shown} |",
-        "| paper, H-DRF | 83 |",
-    ]
-    assert markdown(TABLES["hdrf-responses"](hdrf)).splitlines()[2:] == [f"| naive H-DRF (Pareto CS) | {shown} |"]
-    papers = {"median_tasks": {"capacity-scheduler": [79]}, "gain_percent_over": {"capacity-scheduler": [33]}}
-    names = ("hdrf", "capacity-scheduler", "simulator-hdrf", "simulator-capacity")
-    played = {"schemes": {name: {"n1.1": leaf} for name in names}, "paper": papers}
-    assert markdown(TABLES["hdrf-tasks"](played)).splitlines()[2:] == [
-        f"| H-DRF (as: paper) | {shown} |",
-        f"| stock capacity scheduler | {shown} |",
-        f"| H-DRF (as: paper), in the simulator | {shown} |",
-        f"| capacity share, in the simulator | {shown} |",
-        "| paper, capacity scheduler of Hadoop 2.0.2 | 79 |",
-    ]
-    assert markdown(TABLES["hdrf-responses"](played)).splitlines()[2:] == [
-        f"| stock capacity scheduler | {shown} |",
-        f"| capacity share, in the simulator | {shown} |",
-        "| paper, gain of H-DRF over capacity scheduler of Hadoop 2.0.2 (%) | 33 |",
-    ]
-
-
-def test_a_table_says_whether_the_machine_kept_up_with_each_run() -> None:
-    pace = asdict(Pace(0.987, 12.4, 1_000.0, 1.066, 0.51, 12.3))
-    stock = pace | {"decide_p50_ms": None, "decide_p99_ms": None}
-    rows = ["| 1 | hdrf | 98.7 | 12 | 1.07 | 0.510 | 12.3 |", "| 1 | stock | 98.7 | 12 | 1.07 |  |  |"]
-    played = [{"seed": 1, "scheme": "hdrf", "pace": pace}, {"seed": 1, "scheme": "stock", "pace": stock}]
-    draws = [{"seed": 1, "runs": {"hdrf": {"pace": pace}, "stock": {"pace": stock}}}]
-    for figures in ({"played": played}, {"draws": draws}):
-        assert markdown(TABLES["testbed-pace"](figures)).splitlines()[2:] == rows
-
-
-def test_tables_of_testbeds_and_clusters_show_draws_and_steps() -> None:
-    over = {
-        "3sigma-paper": {"all": INTERVAL, "wide": INTERVAL, "by_draw": [1.26, 1.4]},
-        "fifo": {"by_draw": [2.0, 3.0]},
-    }
-    shown = markdown(TABLES["slearn-testbed"]({"over_slearn": {"slearn": {}, **over}}))
-    assert "| 3Sigma by the paper's letter | 1.32 (1.26 to 1.40) | 1.26, 1.40 | 1.32 (1.26 to 1.40) |" in shown
-    assert "| stock, FIFO |  | 2.00, 3.00 |  |" in shown
-    step = {"tasks": {"n1": 9.0, "n2": 4.0}, "least": {"n1": 8, "n2": 4}, "most": {"n1": 10, "n2": 4}}
-    run_ = {"scheduler": "treadle", "steps": [step]}
-    expected = {"hdrf": [{"n1": 10.0, "n2": 4.0}], "drf-naive": [{"n1": 12.0, "n2": 2.5}]}
-    shown = markdown(TABLES["hdrf-test"]({"tests": [{"steps": ["n1, n2 come"], "expected": expected, "runs": [run_]}]}))
-    assert "| n1, n2 come | n1 | 10 | 12 | 9 (8 to 10) |" in shown
-    assert "|  | n2 | 4 | 2.5 | 4 |" in shown
-
-
-def test_tables_of_loads_and_workloads_have_a_row_for_each_scheme() -> None:
-    shown = "1.32 (1.26 to 1.40)"
-    found = {"at_a_time": INTERVAL, "ended_percent": INTERVAL}
-    schemes = {"hdrf": found | {"gain_percent": {}}, "slots-10": found | {"gain_percent": {"0-20": INTERVAL}}}
-    large = {"loads": {"0.6": schemes}, "paper": {"gain_percent": {"slots-10": [83]}}}
-    assert markdown(TABLES["hdrf-large"](large)).splitlines() == [
-        "| load |  | tasks at a time | jobs ended (%) | gain of H-DRF, jobs of 0-20 tasks (%) |",
-        "| --- | --- | --- | --- | --- |",
-        f"| 0.6 | H-DRF (as: paper) | {shown} | {shown} |  |",
-        f"| 0.6 | slots, 10 | {shown} | {shown} | {shown} |",
-        "| paper | slots, 10 |  |  | 83 |",
-    ]
-    own = {"tpch": {"bfs": INTERVAL, "tetris": INTERVAL}}
-    batch = {"throughput_higher": {"bfs": own}, "throughput_possible": {"bfs": {"tpch": {"one plan": INTERVAL}}}}
-    assert markdown(TABLES["graphene-batch"](batch)).splitlines() == [
-        "| workload |  | throughput over bfs (%) |",
-        "| --- | --- | --- |",
-        "| tpch | bfs |  |",
-        f"| tpch | tetris | {shown} |",
-        f"| tpch | one plan | {shown} |",
-    ]

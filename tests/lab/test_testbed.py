@@ -15,15 +15,17 @@ from treadle_lab.sls.load import Kind
 from treadle_lab.sls.play import (
     UNKNOWN,
     Cluster,
+    Draw,
     Played,
     Scheduling,
     Script,
     ScriptedJob,
     TaskStage,
-    faults,
+    facts_of,
     load_of,
     map_reduce,
     pace_of,
+    pace_table,
     played,
     stages_of,
 )
@@ -160,15 +162,18 @@ def test_pace_says_whether_the_machine_kept_up() -> None:
     assert (good.heartbeats_share, good.late_ms, good.decide_p99_ms) == (1.0, 20.0, None)
     assert good.held_over_work == pytest.approx(2 * (30 + 60) / (2 * 60))
     assert good.kept_up
-    assert faults({"run": Played((), 0, {}, good), "none": Played((), 0, {})}) == []
+    runs = {"run": Played((), 0, {}, good), "none": Played((), 0, {})}
+    assert facts_of([Draw(1, runs)])["shortfalls"] == []
+    assert [row[:5] for row in pace_table([Draw(1, runs)]).rows] == [("1", "run", "100.0", "20", "1.50")]
     slow = pace_of(
         script, cluster, measured(submitted_ms=(70, 690), beats=3, shim={"DecideP50Us": 900, "DecideP99Us": 4_000})
     )
     assert (slow.heartbeats_share, slow.decide_p50_ms, slow.decide_p99_ms) == (0.75, 0.9, 4.0)
     late = pace_of(script, cluster, measured(submitted_ms=(70, 1_771), beats=4))
     assert (late.late_ms, late.kept_up) == (1_101.0, False)
-    said = faults({name: Played((), 0, {}, pace) for name, pace in (("slow", slow), ("late", late), ("good", good))})
-    assert [text.partition(":")[0] for text in said] == ["slow", "late"]
+    runs = {name: Played((), 0, {}, pace) for name, pace in (("slow", slow), ("late", late), ("good", good))}
+    said = facts_of([Draw(1, runs)])["shortfalls"]
+    assert [text.partition(":")[0] for text in said] == ["seed 1, slow", "seed 1, late"]
     assert all("did NOT keep up" in text for text in said)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +13,9 @@ import numpy as np
 import yaml
 
 from treadle.compiled.array_types import F64
-from treadle_lab.bench.cluster import Progress, machine
+from treadle.simulate.comparison import Interval
+from treadle_lab.bench.cluster import Progress, Rounds, machine, run_rounds
+from treadle_lab.rows import Table, plain
 from treadle_lab.sls.load import QUEUES, BenchError, Mode, Workload, treadle_under
 from treadle_lab.sls.run import Run, Setting, simulate
 
@@ -218,23 +220,6 @@ class Waits:
         return np.concatenate((self.master_ms, self.tasks_ms))
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """A quotient of two quantiles, and an interval of 95 %."""
-
-    ratio: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        """Return the ratio and the interval."""
-        return f"{self.ratio:.3f} ({self.low:.3f} to {self.high:.3f})"
-
-    def holds(self, least: float) -> bool:
-        """Say whether the interval reaches a value."""
-        return self.low <= least <= self.high
-
-
 def rows_of(run: Run) -> list[dict[str, Any]]:
     """Return the waits of a run's applications, by column."""
     columns = run.measurements["wait_columns"]
@@ -262,7 +247,7 @@ def quantile(waits: Sequence[Waits], at: float) -> float:
     return float(np.quantile(np.concatenate([each.both_ms for each in waits]), at))
 
 
-def ratio_of(those: Sequence[Waits], over: Sequence[Waits], at: float, seed: int = 1) -> Ratio:
+def ratio_of(those: Sequence[Waits], over: Sequence[Waits], at: float, seed: int = 1) -> Interval:
     """Return the quotient of a pooled quantile of some runs over that of others.
 
     The interval is of a bootstrap: pairs of runs are drawn, then jobs of each.
@@ -283,7 +268,7 @@ def ratio_of(those: Sequence[Waits], over: Sequence[Waits], at: float, seed: int
         ]
         drawn.append(quantiles[0] / quantiles[1])
     low, high = np.percentile(drawn, WITHIN)
-    return Ratio(round(quantile(those, at) / quantile(over, at), 3), round(float(low), 3), round(float(high), 3))
+    return Interval(round(quantile(those, at) / quantile(over, at), 3), round(float(low), 3), round(float(high), 3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,14 +313,6 @@ def engines_of(run: Run) -> dict[str, dict[str, Any]]:
     return found
 
 
-def as_json(sides: Sequence[Side], ratios: Mapping[str, Ratio]) -> dict[str, Any]:
-    """Return the figures for the file."""
-    return {
-        "modes": {side.mode: asdict(side) for side in sides},
-        "p99_ratios": {name: asdict(ratio) for name, ratio in ratios.items()},
-    }
-
-
 ALONE: Final = "alone"
 AGAIN: Final = "alone-again"
 ASLEEP: Final = "beside-asleep"
@@ -354,18 +331,6 @@ class Plan:
     """Short jobs that arrive before this time of a run, milliseconds, do not count."""
 
 
-@dataclass(slots=True)
-class Outcome:
-    """All runs so far, by mode."""
-
-    runs: dict[str, list[Run]] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-
-    def waits(self, name: str, warm_ms: float) -> list[Waits]:
-        """Return the waits of a mode's runs."""
-        return [waits_of(run, warm_ms) for run in self.runs.get(name, [])]
-
-
 def modes_of(folder: Path, plan: Plan) -> dict[str, Mode]:
     """Return the modes in the order of a round; the load is the same for all."""
     rosters = Rosters(folder, plan.load.settings)
@@ -379,22 +344,29 @@ def modes_of(folder: Path, plan: Plan) -> dict[str, Mode]:
     }
 
 
-def run_engines(plan: Plan, setting: Setting, folder: Path, progress: Progress) -> Outcome:
-    """Run all modes, in turn and every other round in the opposite order; `in-one-engine` in the first round only."""
-    modes, outcome = modes_of(folder / "rosters", plan), Outcome()
-    for number in range(1, plan.rounds + 1):
-        names = [name for name in modes if name != ONE or number == 1]
-        for name in names if number % 2 else reversed(names):
-            label = f"{name}, round {number} of {plan.rounds}"
-            run = simulate(modes[name], setting, folder / f"{number}-{name}", partial(progress, label))
-            if run.failure is not None:
-                outcome.failures.append(f"{label}: {run.failure}")
-            else:
-                outcome.runs.setdefault(name, []).append(run)
-    return outcome
+def run_engines(plan: Plan, setting: Setting, folder: Path, progress: Progress) -> dict[str, Rounds[Run]]:
+    """Run all modes, in turn and every other round in the opposite order; `in-one-engine` once, at the end."""
+    modes = modes_of(folder / "rosters", plan)
+    alone = modes.pop(ONE)
+
+    def run(mode: Mode, own: Path, label: str) -> Run:
+        return simulate(mode, setting, own, partial(progress, label))
+
+    turns: list[tuple[list[Mode], int]] = [([*modes.values()], plan.rounds), ([alone], 1)]
+    found = [
+        each
+        for some, rounds in turns
+        for each in run_rounds(some, rounds, run, lambda ran: ran, folder, lambda _: None, turning=True)
+    ]
+    return {each.mode.name: each for each in found}
 
 
-def figures(plan: Plan, outcome: Outcome) -> tuple[list[Side], dict[str, Ratio]]:
+def failures_of(outcome: Mapping[str, Rounds[Run]]) -> list[str]:
+    """Return which runs failed, and why."""
+    return [f"{name}, {failure}" for name, each in outcome.items() for failure in each.failures]
+
+
+def figures(plan: Plan, outcome: Mapping[str, Rounds[Run]]) -> tuple[list[Side], dict[str, Interval]]:
     """Return what each mode showed, and the quotients of the pooled 99th percentiles.
 
     All runs must have ended: else there are no pairs.
@@ -402,22 +374,45 @@ def figures(plan: Plan, outcome: Outcome) -> tuple[list[Side], dict[str, Ratio]]
     Raises:
         BenchError: a short job was never served.
     """
-    waits = {name: outcome.waits(name, plan.warm_ms) for name in outcome.runs}
-    sides = [side_of(name, outcome.runs[name], waits[name]) for name in waits]
+    runs = {name: [run for run in each.rounds if run is not None] for name, each in outcome.items()}
+    waits = {name: [waits_of(run, plan.warm_ms) for run in own] for name, own in runs.items()}
+    sides = [side_of(name, runs[name], own) for name, own in waits.items()]
     ratios = {name: ratio_of(waits[name], waits[ALONE], 0.99) for name in (AGAIN, ASLEEP, BUSY)}
     ratios[ONE] = ratio_of(waits[ONE], waits[ALONE][:1], 0.99)
     return sides, ratios
 
 
-def report(plan: Plan, outcome: Outcome, measured: tuple[list[Side], Mapping[str, Ratio]]) -> dict[str, Any]:
-    """Return everything for the JSON file."""
-    engines = {name: [engines_of(run) for run in runs] for name, runs in outcome.runs.items() if "beside" in name}
-    return {**_about(plan), **as_json(*measured), "engines": engines}
+def sides_table(plan: Plan, sides: Sequence[Side], ratios: Mapping[str, Interval]) -> Table:
+    """Return what short jobs waited, a row a mode."""
+    rows = [
+        (
+            side.mode,
+            str(side.runs),
+            str(side.jobs),
+            *(f"{each:,.1f}" for each in (side.p50_ms, side.p99_ms, side.masters_p99_ms, side.tasks_p99_ms)),
+            str(side.placed_natively),
+            ratios.get(side.mode, ""),
+        )
+        for side in sides
+    ]
+    heading = ("mode", "runs", "jobs", "p50 ms", "p99 ms", "AMs p99", "tasks p99", "natively", "p99 / alone (95 %)")
+    title = f"Short jobs, from ask to first commit; the slow engine decides for {plan.decision_s:g} s"
+    return Table(title, heading, rows)
 
 
-def failed_report(plan: Plan, outcome: Outcome) -> dict[str, Any]:
-    """Return what there is for the JSON file if a run failed."""
-    return {**_about(plan), "failures": outcome.failures}
+def report(
+    plan: Plan, outcome: Mapping[str, Rounds[Run]], sides: Sequence[Side], ratios: Mapping[str, Interval]
+) -> dict[str, Any]:
+    """Return everything for the JSON file; no figures if a run failed."""
+    if failures := failures_of(outcome):
+        return {**_about(plan), "failures": failures}
+    engines = {
+        name: [engines_of(run) for run in each.rounds if run is not None]
+        for name, each in outcome.items()
+        if "beside" in name
+    }
+    modes = {side.mode: asdict(side) for side in sides}
+    return {**_about(plan), "modes": modes, "p99_ratios": plain(ratios), "engines": engines}
 
 
 def _about(plan: Plan) -> dict[str, Any]:
@@ -515,14 +510,28 @@ def measured(row: Row, run: Run) -> Row:
     )
 
 
-def cells(row: Row, rows: Sequence[Row]) -> list[str]:
-    """Return what a table shows of a row."""
-    one = next((each for each in rows if (each.load, each.copies) == (row.load, 1)), None)
-    spans = f"{row.span_s / one.span_s:.2f}" if one and one.span_s else "-"
-    served = f"{row.served_per_s / one.served_per_s:.2f}" if one and one.served_per_s else "-"
-    fraction = "-" if row.conflict_fraction is None else f"{row.conflict_fraction:.3f}"
-    shown = (f"{row.span_s:.1f}", spans, f"{row.served_per_s:.1f}", served)
-    return [row.load, str(row.copies), row.conflicts, row.transactions, *shown, fraction, str(row.placed_natively)]
+def copies_table(rows: Sequence[Row]) -> Table:
+    """Return a row a run, beside that of one copy under the same load."""
+    one = {row.load: row for row in rows if row.copies == 1}
+    heading = ("load", "copies", "conflicts", "transactions", "span s", "of one's", "jobs served /s", "of one's")
+    return Table(
+        "Copies of one engine",
+        (*heading, "conflict fraction", "natively"),
+        [
+            (
+                *(row.load, str(row.copies), row.conflicts, row.transactions),
+                *(row.span_s, _over(row.span_s, one.get(row.load, row).span_s)),
+                *(row.served_per_s, _over(row.served_per_s, one.get(row.load, row).served_per_s)),
+                *(row.conflict_fraction, str(row.placed_natively)),
+            )
+            for row in rows
+        ],
+        4,
+    )
+
+
+def _over(value: float, one: float) -> float | None:
+    return value / one if one else None
 
 
 def shortfalls(rows: Sequence[Row]) -> list[str]:

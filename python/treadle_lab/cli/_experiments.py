@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from treadle.cli._console import COMPILING, INTERRUPTED, counted_progress, say
-from treadle.cli._options import write_json
+from treadle.cli._options import write_json, writing
 from treadle.errors import UserError
 from treadle_lab.harness import namespaces
 from treadle_lab.minicluster.processes import saying, terminable
@@ -24,6 +24,7 @@ from treadle_lab.minicluster.settings import build_folder, gather
 
 if TYPE_CHECKING:
     from treadle.config.settings import Settings
+    from treadle_lab.rows import Results
     from treadle_lab.sls.play import Player
     from treadle_lab.sls.run import Setting
 
@@ -36,6 +37,9 @@ ProcessesOption = Annotated[
     int, typer.Option(min=0, max=1024, help="Runs at a time, each in a process; 0: one a core.")
 ]
 """Not ``--jobs``, as elsewhere: these commands have jobs to simulate."""
+FirstSeedOption = Annotated[int, typer.Option(min=0, max=2**20, help="The first draw's seed; the next ones follow.")]
+JsonFileOption = Annotated[Path | None, typer.Option("--json", help="A file for the figures.")]
+PlotOption = Annotated[Path | None, typer.Option("--plot", help="A folder for plots like the paper's.")]
 
 
 @contextmanager
@@ -122,9 +126,6 @@ def warn(reason: str) -> None:
     typer.echo(text, err=True)
 
 
-CANDIDATES_MAX = 1024
-"""As `TetrisParameters.candidates`."""
-
 T = TypeVar("T")
 D = TypeVar("D")
 
@@ -183,28 +184,15 @@ def whole_of(option: str, text: str, least: int, most: int) -> int:
     return int(text)
 
 
-def candidates_of(option: str, text: str) -> int:
-    """Return how many rows compete, 0 for all.
+def one_of(known: Sequence[str], option: str, text: str) -> str:
+    """Return a name that is known.
 
     Raises:
-        UserError: it is neither a number nor all.
+        UserError: it is not.
     """
-    return 0 if text == "all" else whole_of(f"{option} (or all)", text, 1, CANDIDATES_MAX)
-
-
-def part_range(option: str, text: str) -> tuple[float, float]:
-    """Return two parts of a whole, LEAST..GREATEST.
-
-    Raises:
-        UserError: they are not, or not above 0.
-    """
-    least, dots, greatest = text.partition("..")
-    if not dots:
-        raise UserError(f"{option}: {text!r}; give the least and the greatest part, as 0.5..0.7")
-    found = number_of(option, least, 0.0, 1.0), number_of(option, greatest, 0.0, 1.0)
-    if not 0.0 < found[0] <= found[1]:
-        raise UserError(f"{option}: {text!r}; give two parts above 0, the lesser first")
-    return found
+    if text not in known:
+        raise UserError(f"{option}: {text} is none; give some of {', '.join(known)}")
+    return text
 
 
 STALL_S: Final = 180.0
@@ -217,6 +205,26 @@ class SimulatorKind(StrEnum):
 
     SIMULATOR = "simulator"
     SLS = "sls"
+
+
+OnOption = Annotated[
+    SimulatorKind, typer.Option("--on", help="Treadle's simulator, or Hadoop's with a real ResourceManager.")
+]
+LogsOption = Annotated[
+    Path | None, typer.Option("--folder", help="Logs of --on sls; default: build/reproduce-PAPER-sls.")
+]
+
+
+def chosen(wanted: Sequence[str] | None, known: Sequence[str], *always: str) -> list[str]:
+    """Return the schemes that ``--scheme`` names, and those that always run; all where it names none.
+
+    Raises:
+        UserError: there is none of a name.
+    """
+    for name in wanted or ():
+        if name not in known:
+            raise UserError(f"--scheme: {name} is none here; give one of {', '.join(known)}")
+    return [name for name in known if not wanted or name in (*wanted, *always)]
 
 
 def setting_of_testbed(sidecar: Path | None = None) -> Setting:
@@ -255,7 +263,7 @@ def simulating(
 
 
 @contextmanager
-def playing(console: Console, paper: str, folder: Path | None, cache: Path | None, *about: object) -> Iterator[Player]:
+def playing(console: Console, paper: str, folder: Path | None, cache: Path | None) -> Iterator[Player]:
     """Give what plays draws of a paper on the testbed, and say how far it is.
 
     Args:
@@ -263,7 +271,6 @@ def playing(console: Console, paper: str, folder: Path | None, cache: Path | Non
         paper: its package, whose module ``sls`` plays
         folder: of logs; None: one in the checkout's build folder
         cache: of runs that need not be played again; None keeps nothing
-        about: what all runs have in common, as JSON takes it
 
     Raises:
         BenchError: something is missing; the text says how to get it.
@@ -271,7 +278,7 @@ def playing(console: Console, paper: str, folder: Path | None, cache: Path | Non
     from treadle_lab.sls.play import KeptPlays, Player
 
     where = (folder or build_folder() / f"reproduce-{paper}-sls").resolve()
-    setting, kept = setting_of_testbed(), KeptPlays(cache, f"treadle_lab.papers.{paper}.sls", *about)
+    setting, kept = setting_of_testbed(), KeptPlays(cache, f"treadle_lab.papers.{paper}.sls")
     with going_on(console, cache), terminable(), saying(console) as tell:
         yield Player(setting, where, kept, tell)
 
@@ -281,38 +288,58 @@ def play_draws(
     seeds: Iterable[int],
     places: Places,
     play: Callable[[int, int, Player], D],
-    document: Callable[[list[D]], dict[str, Any]],
-    tables: Sequence[str],
+    results: Callable[[list[D]], Results],
     console: Console,
-) -> None:
-    """Play draws of a paper on the testbed; print tables and what is not as it should be.
+) -> list[D]:
+    """Play draws of a paper on the testbed; print tables and what is not as it should be. Return the draws.
 
     Args:
         paper: see `playing`
         seeds: of the draws
         places: where logs and results go; the results are written after each draw
         play: plays a draw, and is given its turn and its seed
-        document: returns the results of the draws so far, ``shortfalls`` among them
-        tables: their names
+        results: returns the results of the draws so far, with ``shortfalls`` among their facts
         console: of the command
 
     Raises:
         BenchError: something is missing, or a run gave no result.
     """
-    from treadle_lab.docs.tables import show_tables
-
     draws: list[D] = []
     with playing(console, paper, places.logs, places.cache) as player:
         for turn, seed in enumerate(seeds):
             draws.append(play(turn, seed, player))
             if places.json_file is not None:
-                write_json(places.json_file, document(draws))
-    found = document(draws)
-    show_tables(found, (*tables, "testbed-pace"), console)
-    show_shortfalls(found["shortfalls"], console)
+                write_json(places.json_file, results(draws).as_json())
+    publish(results(draws), console, places.json_file)
+    return draws
 
 
-def show_shortfalls(texts: Iterable[str], console: Console) -> None:
-    """Print what is not as it should be."""
-    for text in texts:
+def publish(
+    results: Results,
+    console: Console,
+    json_file: Path | None,
+    plot: Path | None = None,
+    draw: Callable[[Path], Iterable[Path]] | None = None,
+) -> None:
+    """Print the tables of an experiment and what is not as it should be; write its document and its plots."""
+    from treadle_lab.rows import show
+
+    for table in results.tables.values():
+        show(table, console)
+    for text in results.facts.get("shortfalls", ()):
         console.print(text, style="red", soft_wrap=True, highlight=False)
+    if json_file is not None:
+        write_json(json_file, results.as_json())
+    if plot is not None and draw is not None:
+        with writing("--plot", plot, "folder"):
+            for file in draw(plot):
+                console.print(f"wrote {file}", highlight=False)
+
+
+def say_seeds(seeds: Sequence[int], console: Console, *more: str) -> None:
+    """Say which seeds results are of, and whether they are too few for their intervals to say much."""
+    from treadle.simulate.comparison import FEW
+
+    few = f"; use at least {FEW} seeds" if len(seeds) < FEW else ""
+    text = "; ".join((f"seeds {seeds[0]} to {seeds[-1]}", "95 % intervals over seeds by Student's t", *more))
+    say(console, f"{text}{few}")

@@ -22,8 +22,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from treadle import __version__
 from treadle.errors import UserError
 from treadle.files import write_whole
-from treadle_lab.docs.tables import TABLES, figure, interval
-from treadle_lab.rows import Table, markdown
+from treadle.simulate.comparison import Interval
+from treadle_lab.rows import Table, markdown, number, table_of
 
 FOLDER: Final = "kept"
 """Of kept results, beside the pages that show them."""
@@ -226,12 +226,11 @@ def _figures(row: Row, kept: KeptResult) -> tuple[str, str]:
     if key:
         raise UserError(f"{SOURCE}: {row.mechanism}: {row.kept} has no figures at {row.at}: there is no {key}")
     try:
-        figures = interval(found)
+        figures = Interval(**found)
     except (KeyError, TypeError):
         raise UserError(f"{SOURCE}: {row.mechanism}: {row.at} of {row.kept} is no interval") from None
-    return figure(
-        figures.mean
-    ), "" if figures.low == figures.high else f"{figure(figures.low)} to {figure(figures.high)}"
+    uncertain = "" if figures.low == figures.high else f"{number(figures.low)} to {number(figures.high)}"
+    return number(figures.mean), uncertain
 
 
 END: Final = "<!-- to here -->"
@@ -253,13 +252,11 @@ def rendered(page: Path) -> str:
 
     def instead(found: re.Match[str]) -> str:
         table, name = found[1], found[2]
-        if table not in TABLES:
-            raise UserError(f"{page}: there is no table {table}; there are {', '.join(TABLES)}")
         kept = read_kept(page.parent, name)
-        try:
-            shown = markdown(TABLES[table](kept.figures))
-        except (KeyError, TypeError) as error:
-            raise UserError(f"{page}: {name} has no figures for {table} ({error!r}); keep it anew") from None
+        tables = kept.figures.get("tables", {})
+        if table not in tables:
+            raise UserError(f"{page}: {name} has no table {table}; it has {', '.join(tables) or 'none'}")
+        shown = markdown(table_of(tables[table]))
         return f"<!-- results: {table} of {name} -->\n{kept.origin()}\n\n{shown}{END}"
 
     return _BLOCK.sub(instead, text)

@@ -409,31 +409,19 @@ MOST_LEAVES = 19
 MOST_STEPS = 12
 
 
-def plot_steps(tree: Tree, algorithm: str, steps: Sequence[Step], titles: Sequence[str], target: Path) -> None:
-    """Write one chart with a panel for each of the first 12 steps; leaves beyond the 19 largest are one stack."""
-    from matplotlib.figure import Figure  # only here: matplotlib is an extra
+def plot_steps(tree: Tree, algorithm: str, steps: Sequence[Step], titles: Sequence[str], target: Path) -> Path:
+    """Draw a panel for each of the first 12 steps: what the 19 largest leaves and all others have of each resource."""
+    from treadle_lab.plots import Line, Panel, panels  # only here: it imports numba
 
     steps = steps[:MOST_STEPS]
     names = _largest(steps)
-    figure = Figure(figsize=(2.4 * len(steps) + 2.5, 3.6), layout="constrained")
-    panels = figure.subplots(1, len(steps), sharey=True, squeeze=False)[0]
-    for panel, step, title in zip(panels, steps, titles, strict=False):
-        bottoms = [0.0] * len(tree.resources)
-        for number, name in enumerate([*names, None]):
-            heights = _heights(tree, step, names, name)
-            if name is None and not any(heights):
-                continue
-            color = f"C{number % 10}"
-            label = name or "all others"
-            panel.bar(tree.resources, heights, bottom=bottoms, label=label, color=color, edgecolor="white")
-            bottoms = [low + height for low, height in zip(bottoms, heights, strict=True)]
-        panel.set_title(title, fontsize=9)
-        panel.set_ylim(0, 100)
-    panels[0].set_ylabel("share of the cluster (%)")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper", fontsize=8)
-    figure.suptitle(algorithm)
-    figure.savefig(target, dpi=150)
+    shown = []
+    for step, title in zip(steps, titles, strict=False):
+        rest = [name for name in step.leaves if name not in set(names)]
+        parts = {name: [name] for name in names} | ({"all others": rest} if rest else {})
+        points = {name: Line(list(tree.resources), _heights(tree, step, leaves)) for name, leaves in parts.items()}
+        shown.append(Panel(points, "", "share of the cluster (%)", title))
+    return panels(shown, target, algorithm)
 
 
 def _largest(steps: Sequence[Step]) -> list[str]:
@@ -442,10 +430,6 @@ def _largest(steps: Sequence[Step]) -> list[str]:
     return [name for name in peak if name in chosen]
 
 
-def _heights(tree: Tree, step: Step, names: Sequence[str], name: str | None) -> list[float]:
-    chosen = [name] if name is not None else [other for other in step.leaves if other not in set(names)]
-    heights = []
-    for resource, amount in tree.capacity.items():
-        total = sum(step.leaves[leaf].resources[resource] for leaf in chosen)
-        heights.append(float(100 * total / amount) if amount else 0.0)
-    return heights
+def _heights(tree: Tree, step: Step, leaves: Sequence[str]) -> list[float]:
+    held = {name: sum(step.leaves[leaf].resources[name] for leaf in leaves) for name in tree.capacity}
+    return [float(100 * held[name] / amount) if amount else 0.0 for name, amount in tree.capacity.items()]

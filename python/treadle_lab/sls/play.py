@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -20,6 +20,7 @@ from treadle.sweep.runs import Kept, result_bytes
 from treadle.yarn.codes import MAP, REDUCE
 from treadle_lab.harness.runs import digest_of
 from treadle_lab.minicluster.processes import Say
+from treadle_lab.rows import Table
 from treadle_lab.sls.load import FIRST_ADDRESS, MODES, BenchError, Files, Kind, Mode, Workload, own_jars, treadle_under
 from treadle_lab.sls.run import P50, P99, Setting, decide_us, heartbeats_share, simulate
 
@@ -428,17 +429,49 @@ class Played:
         }
 
 
-def faults(runs: Mapping[str, Played]) -> list[str]:
-    """Say what is wrong with runs, by title: jobs that did not end, native placements, a machine that was too slow."""
-    found = []
-    for title, run in runs.items():
-        found += [f"{title}: {job.name} ended as {job.status}" for job in run.jobs if job.status != SUCCEEDED]
-        if run.placed_natively:
-            native = f"the stock scheduler placed {run.placed_natively} containers in Treadle's stead"
-            found.append(f"{title}: {native}")
-        if run.pace is not None and not run.pace.kept_up:
-            found.append(f"{title}: {run.pace}")
-    return found
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """The jobs of a seed under each scheme."""
+
+    seed: int
+    runs: dict[str, Played]
+
+
+def facts_of(draws: Sequence[Draw]) -> dict[str, Any]:
+    """Return what results say of all draws: seeds, ``shortfalls``, and each run.
+
+    Shortfalls are jobs that did not end, native placements, a machine that was too slow.
+    """
+    runs = [(f"seed {draw.seed}, {name}", run) for draw in draws for name, run in draw.runs.items()]
+    shown = [{"seed": draw.seed, "runs": {name: run.as_json() for name, run in draw.runs.items()}} for draw in draws]
+    shortfalls = [f"{title}: {fault}" for title, run in runs for fault in _faults(run)]
+    return {"seeds": [draw.seed for draw in draws], "shortfalls": shortfalls, "draws": shown}
+
+
+def _faults(run: Played) -> Iterator[str]:
+    yield from (f"{job.name} ended as {job.status}" for job in run.jobs if job.status != SUCCEEDED)
+    if run.placed_natively:
+        yield f"the stock scheduler placed {run.placed_natively} containers in Treadle's stead"
+    if run.pace is not None and not run.pace.kept_up:
+        yield str(run.pace)
+
+
+def pace_table(draws: Sequence[Draw]) -> Table:
+    """Return whether the machine kept up with each run, as far as that was measured."""
+    paces = [(draw.seed, name, run.pace) for draw in draws for name, run in draw.runs.items() if run.pace is not None]
+    rows = [
+        (
+            str(seed),
+            scheme,
+            f"{100 * pace.heartbeats_share:.1f}",
+            f"{pace.late_ms:.0f}",
+            f"{pace.held_over_work:.2f}",
+            *("" if each is None else each for each in (pace.decide_p50_ms, pace.decide_p99_ms)),
+        )
+        for seed, scheme, pace in paces
+    ]
+    heading = ("seed", "scheme", "heartbeats handled (%)", "latest submission (ms)", "containers held over tasks' time")
+    return Table("Whether the machine kept up with each run", (*heading, "decide P50 (ms)", "P99 (ms)"), rows, 2)
 
 
 def play(
@@ -506,13 +539,12 @@ def _job(name: str, row: dict[str, Any] | None, began_ms: int) -> PlayedJob:
 class KeptPlays:
     """A folder as `treadle sweep` has one; a run is found by all that it depends on, code and jars among it."""
 
-    def __init__(self, folder: Path | None, module: str, *about: object) -> None:
+    def __init__(self, folder: Path | None, module: str) -> None:
         """Use a folder; None keeps nothing.
 
         Args:
             folder: is made if it is not there
             module: the name of the module that plays
-            about: what all runs have in common, as JSON takes it
 
         Raises:
             UserError: the folder cannot be made or written.
@@ -520,7 +552,7 @@ class KeptPlays:
         """
         self._kept = None if folder is None else Kept(folder)
         self._module = module
-        self._about = [*about, *_programs()] if folder is not None else []
+        self._about = _programs() if folder is not None else []
 
     def get_or_play(self, play: Callable[[], Played], *about: object) -> Played:
         """Return a run that is kept, else that which ``play`` returns; ``about`` says which one it is.

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from treadle.cli._console import console_for_tables
 from treadle.cli._options import check_results, write_json
 from treadle_lab.bench import engines
-from treadle_lab.bench.engines import PacedLoad, Ratio, Side
+from treadle_lab.bench.engines import PacedLoad
 from treadle_lab.cli.bench.cluster import RunProgress, Seen, heap_mb_for, stall_allowed_s
+from treadle_lab.rows import show
 from treadle_lab.sls.load import BenchError, Workload, class_path, java_command, sidecar_command
 from treadle_lab.sls.run import Setting
 
@@ -75,8 +76,6 @@ def engines_command(
 
 def _ready(setting: Setting, load: Workload, runtime: Path | None) -> Setting:
     """Return the setting with heap and class path; last, since it may build for a minute."""
-    from dataclasses import replace
-
     return replace(setting, heap_mb=heap_mb_for(load, 0), class_path=class_path(runtime))
 
 
@@ -84,24 +83,11 @@ def _beside(
     plan: engines.Plan, setting: Setting, runtime: Path | None, folder: Path, shown: RunProgress
 ) -> tuple[dict[str, Any], list[str]]:
     outcome = engines.run_engines(plan, _ready(setting, plan.load, runtime), folder, shown.show)
-    if outcome.failures:
-        return engines.failed_report(plan, outcome), outcome.failures
-    sides, ratios = measured = engines.figures(plan, outcome)
-    _print_beside(plan, sides, ratios)
-    return engines.report(plan, outcome, measured), []
-
-
-def _print_beside(plan: engines.Plan, sides: list[Side], ratios: dict[str, Ratio]) -> None:
-    out = console_for_tables()
-    table = Table(title=f"Short jobs, from ask to first commit; the slow engine decides for {plan.decision_s:g} s")
-    for title in ("mode", "runs", "jobs", "p50 ms", "p99 ms", "AMs p99", "tasks p99", "natively", "p99 / alone (95 %)"):
-        table.add_column(title, justify="left" if title == "mode" else "right")
-    for side in sides:
-        quantiles = (side.p50_ms, side.p99_ms, side.masters_p99_ms, side.tasks_p99_ms)
-        ratio = str(ratios[side.mode]) if side.mode in ratios else ""
-        shown = (str(side.runs), str(side.jobs), *(f"{each:,.1f}" for each in quantiles), str(side.placed_natively))
-        table.add_row(side.mode, *shown, ratio)
-    out.print(table)
+    if failures := engines.failures_of(outcome):
+        return engines.report(plan, outcome, [], {}), failures
+    sides, ratios = engines.figures(plan, outcome)
+    show(engines.sides_table(plan, sides, ratios), console_for_tables())
+    return engines.report(plan, outcome, sides, ratios), []
 
 
 def _copies(
@@ -109,21 +95,11 @@ def _copies(
 ) -> tuple[dict[str, Any], list[str]]:
     plan = engines.plan(nodes, quick, seed)
     found = engines.run_copies(plan, _ready(setting, plan.span, runtime), folder, shown.show)
-    rows = [row for row in found if row.failure is None]
-    table = Table(title="Copies of one engine")
-    for title in ("load", "copies", "conflicts", "transactions", "span s", "of one's", "jobs served /s", "of one's"):
-        table.add_column(title, justify="right")
-    for title in ("conflict fraction", "natively"):
-        table.add_column(title, justify="right")
-    for row in rows:
-        table.add_row(*engines.cells(row, rows))
-    out = console_for_tables(140)
-    out.print(table)
+    rows, out = [row for row in found if row.failure is None], console_for_tables(140)
+    show(engines.copies_table(rows), out)
     for text in engines.shortfalls(rows):
         out.print(text, style="red", highlight=False)
-    return engines.copies_report(plan, found), [
-        f"{row.name}: {row.failure}" for row in found if row.failure is not None
-    ]
+    return engines.copies_report(plan, found), [f"{row.name}: {row.failure}" for row in found if row.failure]
 
 
 def _done(seen: Seen) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,29 +10,31 @@ import typer
 from rich.console import Console
 
 from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import check_results, write_json, writing
+from treadle.cli._options import check_results
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
+    CacheOption,
+    FirstSeedOption,
+    JsonFileOption,
+    LogsOption,
+    OnOption,
     Places,
+    PlotOption,
     ProcessesOption,
     SimulatorKind,
-    candidates_of,
-    part_range,
+    chosen,
     play_draws,
+    publish,
+    say_seeds,
     simulating,
-    with_options,
 )
-from treadle_lab.papers.graphene import paper
-from treadle_lab.papers.graphene.paper import Part
+from treadle_lab.papers.graphene.paper import LOST, Part
 
 if TYPE_CHECKING:
     from treadle_lab.harness.runs import Asked
     from treadle_lab.papers.graphene.experiment import Outcome, Sizes
-    from treadle_lab.papers.graphene.figures import Report
-    from treadle_lab.papers.graphene.jobs import Variation
     from treadle_lab.papers.graphene.simulations import Offline
     from treadle_lab.papers.graphene.sls import Size
-    from treadle_lab.rows import Table
 
 app = typer.Typer()
 
@@ -43,36 +43,9 @@ SEEDS = 5
 DAGS = 40
 QUICK_DAGS = 6
 TICK_MS = 100
-USAGE = "1..1"
-
-
-def _variation(
-    srpt_weight: Annotated[
-        float | None,
-        typer.Option(min=0, max=1000, help="The weight of work left for Tetris and Graphene; else theirs."),
-    ] = None,
-    hold_nodes: Annotated[
-        int | None, typer.Option(min=0, max=1000, help="Nodes held for large asks at the same time; else 4.")
-    ] = None,
-    candidates: Annotated[
-        str | None, typer.Option(help="How many requests compete under Tetris and Graphene, or all; else 16.")
-    ] = None,
-    overbook: Annotated[
-        float | None,
-        typer.Option(
-            min=0.01, max=1000, help="How many times Tetris and Graphene give out network; else it is counted."
-        ),
-    ] = None,
-) -> Variation:
-    """Return what is set otherwise than the paper's schemes have it."""
-    from treadle_lab.papers.graphene.jobs import Variation  # only here: it imports numba
-
-    compete = None if candidates is None else candidates_of("--candidates", candidates)
-    return Variation(srpt_weight, hold_nodes, compete, overbook)
 
 
 @app.command()
-@with_options(variation=_variation)
 def graphene(
     *,
     tpch: Annotated[
@@ -84,7 +57,7 @@ def graphene(
     seeds: Annotated[
         int | None, typer.Option(min=1, max=1000, help="How many draws; 5, or 1 with --quick and on sls.")
     ] = None,
-    first_seed: Annotated[int, typer.Option(min=0, max=2**20, help="The first draw's; the next ones follow.")] = 1,
+    first_seed: FirstSeedOption = 1,
     jobs: Annotated[
         int | None, typer.Option(min=2, max=10_000, help="Of a draw; 40, or 12 with --quick; on sls 48, at most 500.")
     ] = None,
@@ -102,66 +75,44 @@ def graphene(
         list[str] | None,
         typer.Option(help="Of the schemes of online, batch, range and on sls, this one and bfs; several times."),
     ] = None,
-    variation: Variation,
-    usage: Annotated[
-        str, typer.Option(help="What part of the network that they ask for tasks use, by stage: LEAST..GREATEST.")
-    ] = USAGE,
-    cache: Annotated[
-        Path | None,
-        typer.Option("--cache", "--keep", help="A folder in which results are kept; those there do not run again."),
-    ] = None,
+    cache: CacheOption = None,
     processes: ProcessesOption = 0,
-    on: Annotated[
-        SimulatorKind, typer.Option("--on", help="Treadle's simulator, or Hadoop's with a real ResourceManager.")
-    ] = SimulatorKind.SIMULATOR,
+    on: OnOption = SimulatorKind.SIMULATOR,
     nodes: Annotated[int | None, typer.Option(min=1, max=1000, help="Of the cluster of --on sls; 16.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="A file for the figures.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
-    place: Annotated[
-        Path | None, typer.Option("--folder", help="Logs of --on sls; default: build/reproduce-graphene-sls.")
-    ] = None,
+    json_file: JsonFileOption = None,
+    plot: PlotOption = None,
+    place: LogsOption = None,
 ) -> None:
     """Graphene against breadth first, critical path and Tetris: single DAGs, Poisson arrivals, batches, queues."""
     from treadle_lab.harness.runs import Asked
     from treadle_lab.papers.graphene.experiment import Sizes  # only here: it imports numba
-    from treadle_lab.papers.graphene.figures import report_of
+    from treadle_lab.papers.graphene.figures import plot_graphene, results_of
+    from treadle_lab.papers.graphene.jobs import SCHEMES
 
-    console = console_for_tables()
+    console = console_for_tables(160)
     check_results(json_file, plot)
-    count = seeds or (1 if quick or on is SimulatorKind.SLS else SEEDS)
+    draws = range(first_seed, first_seed + (seeds or (1 if quick or on is SimulatorKind.SLS else SEEDS)))
     if on is SimulatorKind.SLS:
-        others = (tpch, part, *astuple(variation), plot)
-        if any(each is not None for each in others) or processes or tick_ms != TICK_MS or usage != USAGE:
+        if any(each is not None for each in (tpch, part, plot)) or processes or tick_ms != TICK_MS:
             raise UserError(
                 "--on sls plays generated DAGs under five schemes, one run after the other, without plots: "
                 "leave out what is for simulations; it takes --quick, --seeds, --first-seed, --jobs, --load, --nodes, "
                 "--scheme, --cache, --json and --folder"
             )
-        draws = range(first_seed, first_seed + count)
-        places = Places(place, cache, json_file)
-        _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, scheme, places, console)
+        _on_sls(_size_on_sls(jobs, nodes, load, quick), draws, scheme, Places(place, cache, json_file), console)
         return
     if place is not None or nodes is not None:
         raise UserError("--folder and --nodes are for --on sls; leave them out")
-    load = 0.6 if load is None else load
     folder = _tpch(tpch, generated, console)
     parts = frozenset(part or (set(Part) - {Part.RANGE} if quick else Part))
     jobs = jobs or (12 if quick else 40)
-    alone, sweep_jobs = 5 if quick else 20, max(2, jobs // 2)
-    used = part_range("--usage", usage)
-    sizes = Sizes(jobs, load, tick_ms, alone, sweep_jobs, parts, _schemes(scheme), variation, used)
-    draws = range(first_seed, first_seed + count)
+    schemes = frozenset(chosen(scheme, [each.name for each in SCHEMES]))
+    sizes = Sizes(jobs, load or 0.6, tick_ms, 5 if quick else 20, max(2, jobs // 2), parts, schemes)
     outcomes, offline, swept = _run(folder, sizes, draws, quick, Asked(cache, processes), console)
-    report = report_of(outcomes, offline, swept)
-    _print(report, console)
-    if json_file is not None:
-        write_json(json_file, report.as_json())
-    if plot is not None:
-        from treadle_lab.papers.graphene.figures import plot_graphene
-
-        with writing("--plot", plot, "folder"):
-            for file in plot_graphene(outcomes, offline, report, plot):
-                console.print(f"wrote {file}", highlight=False)
+    found = results_of(outcomes, offline, swept)
+    say_seeds(draws, console, f"{found.facts['wall_s']:.0f} s of simulation")
+    console.print(f"The text at hand has lost the paper's figures of {'; '.join(LOST)}.", highlight=False)
+    publish(found, console, json_file, plot, partial(plot_graphene, outcomes, offline, found))
 
 
 def _size_on_sls(jobs: int | None, nodes: int | None, load: float | None, quick: bool) -> Size:
@@ -175,16 +126,15 @@ def _size_on_sls(jobs: int | None, nodes: int | None, load: float | None, quick:
 
 def _on_sls(size: Size, seeds: range, wanted: list[str] | None, places: Places, console: Console) -> None:
     """Play draws on the testbed."""
-    from treadle_lab.papers.graphene.sls import SCHEMES, STOCK, document, run_draw
+    from treadle_lab.papers.graphene.sls import SCHEMES, STOCK, results_of, run_draw
 
-    names = _known(wanted, [scheme.name for scheme in SCHEMES]) | {STOCK}
+    names = chosen(wanted, [scheme.name for scheme in SCHEMES], STOCK)
     play_draws(
         "graphene",
         seeds,
         places,
         lambda turn, seed, player: run_draw(seed, size, names, turn, player),
-        lambda draws: document(draws, size),
-        ("graphene-testbed",),
+        lambda draws: results_of(draws, size),
         console,
     )
 
@@ -202,19 +152,6 @@ def _tpch(given: Path | None, generated: bool, console: Console) -> Path | None:
         say(console, text, "yellow")
         return None
     return given_or_found(given, TPCH, partial(say, console))
-
-
-def _schemes(wanted: list[str] | None) -> frozenset[str]:
-    from treadle_lab.papers.graphene.jobs import SCHEMES
-
-    return _known(wanted, sorted(scheme.name for scheme in SCHEMES))
-
-
-def _known(wanted: list[str] | None, names: Sequence[str]) -> frozenset[str]:
-    for name in wanted or ():
-        if name not in names:
-            raise UserError(f"--scheme: {name} is none; give one of {', '.join(names)}")
-    return frozenset(wanted or names)
 
 
 def _run(
@@ -236,59 +173,3 @@ def _run(
         offline = compare_offline(dags, schedules=100 if quick else 400, progress=progress)
         swept = sweep_offline(range(first, first + (1 if quick else 5)), 50 if quick else 200, progress)
     return outcomes, offline, swept
-
-
-def _print(report: Report, console: Console) -> None:
-    from treadle_lab.docs.tables import show_tables
-    from treadle_lab.rows import show
-
-    seeds = ", ".join(str(seed) for seed in report.seeds)
-    console.print(f"seeds {seeds}; 95 % intervals over seeds; {report.wall_s:.0f} s of simulation", highlight=False)
-    console.print(
-        f"Paper, Graphene against breadth first: median {paper.MEDIAN_SHORTER_PERCENT:g} % shorter, median gap of jobs "
-        f"{paper.HALF_SHORTER_PERCENT:g} %, throughput {paper.THROUGHPUT_HIGHER_PERCENT:g} % higher; its "
-        f"figures of {'; '.join(paper.LOST)} are not known: the text at hand has lost their digits.",
-        highlight=False,
-    )
-    show_tables(report.as_json(), ("graphene-online", "graphene-batch"), console)
-    for table in _single_tables(report):
-        show(table, console)
-
-
-def _single_tables(report: Report) -> Iterator[Table]:
-    """Yield the tables of queues, of wrong estimates, and of DAGs one by one, as far as these were run."""
-    from treadle_lab.rows import Table
-
-    if report.jain:
-        title = "Two queues: median longer than with one (%), Jain's index by window"
-        windows = (f"{seconds} s" for seconds in next(iter(report.jain.values())))
-        rows = [
-            (scheme, *map(str, (report.two_queues_longer[scheme], *indices.values())))
-            for scheme, indices in report.jain.items()
-        ]
-        yield Table(title, ("scheme", "longer (%)", *windows), rows)
-    if report.wrong_shorter:
-        rows = [(name, str(figure)) for name, figure in report.wrong_shorter.items()]
-        yield Table("Durations off by up to a factor", ("", "median shorter than breadth first (%)"), rows)
-    for title, found in (
-        ("One DAG alone, makespan over that without a plan", report.alone),
-        ("Offline: executed makespan over the lower bound", report.offline_over_bound),
-        ("Offline: shorter than breadth first (%)", report.offline_shorter),
-    ):
-        if found:
-            rows = [(name, *(f"{value:.3g}" for value in spread.values())) for name, spread in found.items()]
-            yield Table(title, ("", *next(iter(found.values()))), rows)
-    if report.offline_sweep or report.sweep_shorter:
-        yield _gains(report)
-
-
-def _gains(report: Report) -> Table:
-    from treadle_lab.rows import Table
-
-    online, rows = report.sweep_shorter, []
-    for point in dict.fromkeys((*report.offline_sweep, *online.get("bfs", {}))):
-        alone = report.offline_sweep.get(point)
-        medians = (str(table[point]["graphene"]) if point in table else "" for table in online.values())
-        rows.append((point, "" if alone is None else f"{alone:.3g}", *medians))
-    heading = ("stages", "one DAG, offline", *(f"jobs, median, {base}" for base in online))
-    return Table("Over the generator's range: shorter than breadth first (%)", heading, rows)

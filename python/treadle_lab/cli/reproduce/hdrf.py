@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -21,13 +21,15 @@ from treadle_lab.cli._experiments import (
     SimulatorKind,
     isolate_if_possible,
     play_draws,
+    publish,
+    say_seeds,
     simulating,
 )
 from treadle_lab.minicluster.settings import build_folder
 
 if TYPE_CHECKING:
     from treadle_lab.harness.runs import Asked
-    from treadle_lab.papers.hdrf.facebook import Comparison
+    from treadle_lab.papers.hdrf.facebook import Found
 
 app = typer.Typer()
 
@@ -35,7 +37,6 @@ SEEDS = 10
 SEEDS_ON_SLS = 2
 STEP_S = 36.0
 TASK_S = 6.0
-OF_COMPARISON = ("hdrf-tasks", "hdrf-responses")
 
 
 class Section(StrEnum):
@@ -127,13 +128,14 @@ def _simulate(section: Section, json_file: Path | None, seeds: int, sample: Path
     console = console_for_tables(150 if section is Section.COMPARISON else 170)
     file, numbers = _sample(sample, console), range(1, seeds + 1)
     if section is Section.COMPARISON:
-        found = _compared(file, numbers, facebook.SCHEMES, asked, console).as_json()
-        _show(OF_COMPARISON, found, seeds, json_file, console)
-        return
-    runs = [slots.SlotRun(file, scheme, seed) for seed in numbers for scheme in slots.SCHEMES]
-    with simulating(console, asked.cache, [facebook.settings_of(facebook.HDRF)]) as progress:
-        shown = slots.Slots(runs, run_all(runs, slots.run_slots, asked, progress))
-    _show(("hdrf-slots",), shown.as_json(), seeds, json_file, console)
+        publish(facebook.results_of(_compared(file, numbers, facebook.SCHEMES, asked, console)), console, json_file)
+    else:
+        runs = [slots.SlotRun(file, scheme, seed) for seed in numbers for scheme in slots.SCHEMES]
+        with simulating(console, asked.cache, [facebook.settings_of(facebook.HDRF)]) as progress:
+            found = run_all(runs, slots.run_slots, asked, progress)
+        by_run = {(run.scheme, run.seed): each for run, each in zip(runs, found, strict=True)}
+        publish(slots.results_of(by_run), console, json_file)
+    say_seeds(numbers, console)
 
 
 def _sample(given: Path | None, console: Console) -> Path:
@@ -142,21 +144,21 @@ def _sample(given: Path | None, console: Console) -> Path:
     return given_or_found(given, FACEBOOK_2010, partial(say, console))
 
 
-def _compared(file: Path, seeds: range, schemes: Collection[str], asked: Asked, console: Console) -> Comparison:
+def _compared(file: Path, seeds: range, schemes: Collection[str], asked: Asked, console: Console) -> Found:
     from treadle_lab.harness.runs import run_all
-    from treadle_lab.papers.hdrf.facebook import Comparison, SchemeRun, run_scheme, settings_of
+    from treadle_lab.papers.hdrf.facebook import SchemeRun, run_scheme, settings_of
 
     tasks = [SchemeRun(file, scheme, seed) for seed in seeds for scheme in schemes]
     with simulating(console, asked.cache, [settings_of(scheme) for scheme in schemes]) as progress:
         results = run_all(tasks, run_scheme, asked, progress)
-    return Comparison([(task.scheme, task.seed) for task in tasks], results)
+    return {(task.scheme, task.seed): each for task, each in zip(tasks, results, strict=True)}
 
 
 def _on_sls(seeds: int, sample: Path | None, places: Places) -> None:
     """Play section 5.2 on the testbed, beside what the simulator makes of the same draws."""
     from treadle_lab.harness.runs import Asked
     from treadle_lab.papers.hdrf.sls import SIMULATED as BESIDE
-    from treadle_lab.papers.hdrf.sls import PlayedComparison, run_draw
+    from treadle_lab.papers.hdrf.sls import results_of, run_draw
 
     console, numbers = console_for_tables(150), range(1, seeds + 1)
     file = _sample(sample, console)
@@ -166,27 +168,10 @@ def _on_sls(seeds: int, sample: Path | None, places: Places) -> None:
         numbers,
         places,
         lambda turn, seed, player: run_draw(file, seed, turn, player),
-        lambda draws: PlayedComparison(draws, simulated.of(draw.seed for draw in draws)).as_json(),
-        OF_COMPARISON,
+        lambda draws: results_of(draws, simulated),
         console,
     )
-    _say_seeds(seeds, console)
-
-
-def _show(tables: Sequence[str], figures: dict[str, Any], seeds: int, json_file: Path | None, console: Console) -> None:
-    from treadle_lab.docs.tables import show_tables
-
-    show_tables(figures, tables, console)
-    _say_seeds(seeds, console)
-    if json_file is not None:
-        write_json(json_file, figures)
-
-
-def _say_seeds(seeds: int, console: Console) -> None:
-    from treadle.simulate.comparison import FEW
-
-    few = f"; use at least {FEW} seeds" if seeds < FEW else ""
-    say(console, f"seeds 1 to {seeds}; 95 % intervals over seeds by Student's t{few}")
+    say_seeds(numbers, console)
 
 
 def _run_tests(
@@ -198,10 +183,9 @@ def _run_tests(
     folder: Path | None,
 ) -> None:
     """Run section 5.1."""
-    from treadle_lab.docs.tables import show_tables
     from treadle_lab.minicluster import Scheduler
     from treadle_lab.minicluster.processes import saying, terminable
-    from treadle_lab.papers.hdrf.paper_tests import TESTS, Run, Settings, document, off, plot_test, run_test
+    from treadle_lab.papers.hdrf.paper_tests import TESTS, Run, Settings, missed, plot_test, results_of, run_test
 
     names = [name.upper() for name in test or TESTS]
     for name in names:
@@ -209,28 +193,18 @@ def _run_tests(
             raise UserError(f"--test {name}: there is none; choose of {', '.join(TESTS)}")
     check_results(json_file, plot)
     isolate_if_possible()
-    chosen = [TESTS[name] for name in dict.fromkeys(names)]
     settings = Settings(task_s=task_s, step_s=step_s, window_s=step_s / 3)
     place = (folder or build_folder() / "reproduce-hdrf").resolve()
     console = console_for_tables(140)
     runs: list[Run] = []
-    missed = []
     with terminable(), saying(console) as say:
-        for one in chosen:
+        for one in (TESTS[name] for name in dict.fromkeys(names)):
             own = [run_test(one, kind, settings, place, say) for kind in (Scheduler.TREADLE, Scheduler.CAPACITY)]
             runs += own
-            console.print(f"Test {one.name}: {one.about}", highlight=False)
-            show_tables(document([one], own), ("hdrf-test",), console)
-            missed += [
-                f"test {one.name}, step {number}: {leaf} has {amount:+g} containers"
-                for number, (step, tasks) in enumerate(zip(own[0].steps, one.shares("hdrf"), strict=True), 1)
-                for leaf, amount in off(step, tasks).items()
-            ]
+            publish(results_of(own), console, None)
             if plot is not None:
                 plot_test(one, own, plot / f"hdrf-test-{one.name.lower()}.png")
             if json_file is not None:
-                write_json(json_file, document(chosen[: chosen.index(one) + 1], runs))
-    for text in missed:
-        console.print(f"Treadle is not within one container of the paper: {text}", style="red", soft_wrap=True)
-    if missed:
+                write_json(json_file, results_of(runs).as_json())
+    if any(missed(run) for run in runs):
         raise typer.Exit(1)

@@ -14,13 +14,12 @@ import typer
 from rich.console import Console
 
 from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import check_results, check_writable, write_json, writing
+from treadle.cli._options import check_results
 from treadle.errors import UserError
-from treadle_lab.cli._experiments import simulating
+from treadle_lab.cli._experiments import FirstSeedOption, JsonFileOption, PlotOption, publish, simulating
 
 if TYPE_CHECKING:
     from treadle_lab.papers.omega.comparison import Comparison
-    from treadle_lab.papers.omega.figures import Report
     from treadle_lab.papers.omega.points import GoogleDay, Point, Run
     from treadle_lab.papers.omega.specialist import MapReduceJobs, SpecialistRun
 
@@ -38,17 +37,14 @@ class WorkloadName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to run.
-
-    Attributes:
-        points: of sweeps.
-        specialist: whether figures 15 and 16 are wanted.
-        named: whether these were named by the user.
-    """
+    """What to run."""
 
     points: list[Point]
+    """Of sweeps."""
     specialist: bool
+    """Whether figures 15 and 16 are wanted."""
     named: bool
+    """Whether these were named by the user."""
 
 
 @app.command()
@@ -57,7 +53,7 @@ def omega(
     seeds: Annotated[
         int | None, typer.Option(min=1, max=1000, help=f"How many draws of jobs for each point; default: {SEEDS}.")
     ] = None,
-    first_seed: Annotated[int, typer.Option(min=0, help="The first draw's seed; the next ones follow.")] = 1,
+    first_seed: FirstSeedOption = 1,
     figure: Annotated[
         list[str] | None,
         typer.Option(
@@ -93,13 +89,11 @@ def omega(
         Path | None,
         typer.Option(help="SWIM's sample of MapReduce jobs for figures 15 and 16; default: FB-2010 of the data."),
     ] = None,
-    csv_file: Annotated[Path | None, typer.Option("--csv", help="A file for a row a scheduler and seed.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="A file for all figures.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="A folder for plots like the paper's.")] = None,
+    json_file: JsonFileOption = None,
+    plot: PlotOption = None,
 ) -> None:
     """Omega's architectures on one cell: waits, busyness, conflicts, beside the original's and the paper's."""
-    from treadle_lab.papers.omega.comparison import claims_of
-    from treadle_lab.papers.omega.figures import Report
+    from treadle_lab.papers.omega.figures import figures_of, plot_all, results_of
 
     if points is not None and (figure or quick):
         raise UserError("--points: not together with --figure or --quick; name one of them")
@@ -109,10 +103,6 @@ def omega(
         raise UserError("--reference: the original's runs are of points of its own workload, of which none is run")
     _check_data(wanted, trace, sample, is_google=is_google)
     check_results(json_file, plot)
-    if csv_file is not None:
-        if not wanted.points:
-            raise UserError("--csv: figures 15 and 16 have no rows of points; name --json, which has what they found")
-        check_writable("--csv", csv_file)
     console = console_for_tables(170)
     compare = _comparison(console, reference) if wanted.points and not is_google else None
     google = _google_day(console, trace) if is_google else None
@@ -121,11 +111,13 @@ def omega(
     began_s = time.perf_counter()
     runs = _run_points(console, wanted.points, chosen, google)
     specialist = _run_specialist(console, jobs, chosen)
-    report = Report(
-        runs, [] if compare is None else compare(runs), claims_of(runs), specialist, time.perf_counter() - began_s
-    )
-    _show(console, report)
-    _write(console, report, workload, csv_file, json_file, plot)
+    found = results_of(runs, [] if compare is None else compare(runs), specialist, time.perf_counter() - began_s)
+    name = "omega-google" if is_google else "omega"
+    publish(found, console, json_file, plot, partial(plot_all, runs, specialist, figures_of(workload), name))
+    days = f"{len(runs) + len(specialist)} simulated days in {found.facts['timing']['wall_s']:.0f} s"
+    of = len(found.facts["reference"])
+    beside = f"; {found.facts['within']:.1%} of {of} figures of the original's are within their tolerance" if of else ""
+    console.print(days + beside, highlight=False)
 
 
 def _of_file(file: Path) -> Wanted:
@@ -210,47 +202,3 @@ def _run_specialist(
         return []
     with simulating(console, None, what="days with a scheduler for MapReduce") as progress:
         return run_specialist(*jobs, seeds, progress)
-
-
-def _show(console: Console, report: Report) -> None:
-    """Print the tables."""
-    from treadle_lab.papers.omega.figures import tables
-    from treadle_lab.rows import show
-
-    for table in tables(report):
-        show(table, console)
-    days = len(report.runs) + len(report.specialist)
-    console.print(f"{days} simulated days in {report.wall_s:.0f} s", highlight=False)
-    if report.comparisons:
-        inside = sum(one.within for one in report.comparisons)
-        console.print(
-            f"{inside} of {len(report.comparisons)} figures of the original simulator's are within their tolerance "
-            f"({report.within:.1%})",
-            highlight=False,
-        )
-
-
-def _write(
-    console: Console,
-    report: Report,
-    workload: WorkloadName,
-    csv_file: Path | None,
-    json_file: Path | None,
-    plot: Path | None,
-) -> None:
-    """Write the files that are wanted."""
-    if csv_file is not None:
-        with writing("--csv", csv_file, "file"):
-            csv_file.write_text(report.as_csv(), encoding="utf-8")
-    if json_file is not None:
-        write_json(json_file, report.as_json())
-    if plot is not None:
-        from treadle_lab.papers.omega.figures import figures_of, plot_omega, plot_specialist
-
-        name = "omega-google" if workload == WorkloadName.GOOGLE else "omega"
-        with writing("--plot", plot, "folder"):
-            files = plot_omega(report.runs, figures_of(workload), plot, name)
-            if report.specialist:
-                files += plot_specialist(report.specialist, plot)
-            for file in files:
-                say(console, f"wrote {file}")

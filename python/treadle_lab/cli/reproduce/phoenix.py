@@ -11,15 +11,24 @@ import typer
 from rich.console import Console
 
 from treadle.cli._console import console_for_tables, counted_progress, say
-from treadle.cli._options import check_results, write_json, writing
+from treadle.cli._options import check_results
 from treadle.errors import UserError, nearest
-from treadle_lab.cli._experiments import compiling_task, going_on
+from treadle_lab.cli._experiments import (
+    CacheOption,
+    JsonFileOption,
+    PlotOption,
+    ProcessesOption,
+    compiling_task,
+    going_on,
+    publish,
+    say_seeds,
+)
 
 if TYPE_CHECKING:
     from treadle_lab.harness.runs import Asked
     from treadle_lab.models.worker_state import Trace
     from treadle_lab.papers.phoenix.experiment import Run, Setup
-    from treadle_lab.papers.phoenix.figures import Comparison, Report
+    from treadle_lab.papers.phoenix.figures import Comparison
 
 app = typer.Typer()
 
@@ -78,17 +87,15 @@ def phoenix(
     first_seed: Annotated[
         int, typer.Option(min=0, help="The first draw's seed; constraints were calibrated on 1 to 10.")
     ] = FIRST_SEED,
-    cache: Annotated[
-        Path | None,
-        typer.Option(help="A folder for the results of the engine's runs: those found there do not run again."),
-    ] = None,
-    processes: Annotated[
-        int, typer.Option(min=0, max=1024, help="Runs of the engine at a time, each in a process; 0: one a core.")
-    ] = 0,
-    json_file: Annotated[Path | None, typer.Option("--json", help="A file for all figures.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="A folder for plots like the paper's.")] = None,
+    cache: CacheOption = None,
+    processes: ProcessesOption = 0,
+    json_file: JsonFileOption = None,
+    plot: PlotOption = None,
 ) -> None:
     """Schedulers of worker queues on a trace, with and without constraints, beside Phoenix' paper."""
+    from treadle_lab.papers.phoenix.constraints import SAID
+    from treadle_lab.papers.phoenix.figures import plot_phoenix, results_of
+
     names = _names(systems)
     asked = _asked(names, cache, processes)
     making = _Making(supply, constrained, step or (QUICK_STEP if quick else 1))
@@ -105,13 +112,16 @@ def phoenix(
     else:
         setup, calibration = _made(jobs, slots or SLOTS, faster, making)
     setup = replace(setup, relaxed_slowdown=relaxed_slowdown)
+    seeds_ = range(first_seed, first_seed + count)
     with going_on(console, cache):
-        report = _report(console, names, setup, range(first_seed, first_seed + count), calibration, asked)
-    _show(console, report)
-    if json_file is not None:
-        write_json(json_file, report.as_json())
-    if plot is not None:
-        _plot(console, report, setup, plot)
+        runs = _run(console, names, setup, seeds_, asked)
+    notes = [SAID[setup.trace.name]] if setup.trace.name in SAID else []
+    found = results_of(runs, comparisons := _comparisons(runs, setup.trace), setup, calibration, notes)
+    publish(found, console, json_file, plot, partial(plot_phoenix, runs, setup))
+    say_seeds(seeds_, console)
+    if comparisons:
+        inside = f"{sum(one.within for one in comparisons)} of {len(comparisons)}"
+        say(console, f"{inside} figures of the original simulator's are within their tolerance")
 
 
 class _Making(NamedTuple):
@@ -206,23 +216,6 @@ def _asked(names: list[str], cache: Path | None, processes: int) -> Asked:
     return Asked(cache, processes)
 
 
-def _report(
-    console: Console,
-    names: list[str],
-    setup: Setup,
-    seeds: range,
-    calibration: dict[str, object] | None,
-    asked: Asked,
-) -> Report:
-    """Run all, and return the results."""
-    from treadle_lab.papers.phoenix.constraints import SAID
-    from treadle_lab.papers.phoenix.figures import Report, ratios_of, slowdowns_of
-
-    runs = _run(console, names, setup, seeds, asked)
-    notes = [SAID[setup.trace.name]] if setup.trace.name in SAID else []
-    return Report(runs, ratios_of(runs), _comparisons(runs, setup.trace), calibration, notes, slowdowns_of(runs, setup))
-
-
 def _comparisons(runs: list[Run], jobs: Trace) -> list[Comparison]:
     from treadle_lab.harness.data import EAGLE, found
     from treadle_lab.papers.phoenix.figures import compare, read_references
@@ -255,26 +248,3 @@ def _run(console: Console, names: list[str], setup: Setup, seeds: range, asked: 
             lambda done, total: bar.update(jobs, description="jobs of the engine", completed=done, total=total),
             asked,
         )
-
-
-def _show(console: Console, report: Report) -> None:
-    """Print the tables."""
-    from treadle_lab.papers.phoenix.figures import tables
-    from treadle_lab.rows import show
-
-    for table in tables(report):
-        show(table, console)
-    if report.comparisons:
-        inside = sum(one.within for one in report.comparisons)
-        say(
-            console,
-            f"{inside} of {len(report.comparisons)} figures of the original simulator's are within their tolerance",
-        )
-
-
-def _plot(console: Console, report: Report, setup: Setup, folder: Path) -> None:
-    from treadle_lab.papers.phoenix.figures import plot_phoenix
-
-    with writing("--plot", folder, "folder"):
-        for file in plot_phoenix(report, setup, folder):
-            say(console, f"wrote {file}")

@@ -11,7 +11,6 @@ from typing import Final
 from treadle_lab.dags import Shape
 from treadle_lab.harness.runs import Asked, run_all
 from treadle_lab.papers.graphene.jobs import (
-    AS_IT_IS,
     BFS,
     BFS_CORES,
     BFS_MEMORY,
@@ -22,7 +21,6 @@ from treadle_lab.papers.graphene.jobs import (
     TWO_QUEUES,
     Mix,
     Scheme,
-    Variation,
 )
 from treadle_lab.papers.graphene.paper import Part
 from treadle_lab.papers.graphene.simulations import (
@@ -70,10 +68,6 @@ class Sizes:
     """What is run at all."""
     schemes: frozenset[str] = frozenset(scheme.name for scheme in SCHEMES)
     """Of the schemes that parts online, batch and range compare, those that are run; `bfs` always is."""
-    variation: Variation = AS_IT_IS
-    """Settings instead of the schemes' own."""
-    usage: tuple[float, float] = (1.0, 1.0)
-    """What part of their peaks tasks use of what may be overbooked."""
 
 
 @dataclass(slots=True)
@@ -113,7 +107,7 @@ def runs_of(tpch: Path | None, sizes: Sizes, seed: int) -> Iterator[tuple[Place,
     parts = sizes.parts
     folders: dict[str, Path | None] = {"generated": None} if tpch is None else {"tpch": tpch, "generated": None}
     for name, folder in folders.items():
-        mix = Mix(GENERATED_MACHINES if folder is None else TPCH_MACHINES, usage=sizes.usage)
+        mix = Mix(GENERATED_MACHINES if folder is None else TPCH_MACHINES)
         draw = Draw(mix, seed, sizes.jobs, sizes.load, tpch=folder)
         if Part.ONLINE in parts:
             yield from _under(sizes, ("online", name), draw, _wanted(sizes, SCHEMES))
@@ -129,7 +123,7 @@ def runs_of(tpch: Path | None, sizes: Sizes, seed: int) -> Iterator[tuple[Place,
         for scheme in (TETRIS, GRAPHENE):  # breadth first does not look at durations
             yield ("wrong", f"{scheme.name} {factor:g}"), _run(sizes, draw, scheme, factor)
     for number in range(sizes.alone if Part.ALONE in parts else 0):
-        one = OneDag(Mix(ALONE.machines, usage=sizes.usage), 1000 * seed + number, ALONE)
+        one = OneDag(Mix(ALONE.machines), 1000 * seed + number, ALONE)
         never = replace(GRAPHENE, plans={**PLANNED, "wrong_factor": UNCHECKED})
         for name, scheme, factor in (
             ("no plan", TETRIS, 1.0),
@@ -139,7 +133,7 @@ def runs_of(tpch: Path | None, sizes: Sizes, seed: int) -> Iterator[tuple[Place,
         ):
             yield ("alone", name), _run(sizes, one, scheme, factor)
     for long_share, fragmenting in product(SWEEP, SWEEP) if Part.RANGE in parts else ():
-        mix = Mix(GENERATED_MACHINES, long_share, fragmenting, usage=sizes.usage)
+        mix = Mix(GENERATED_MACHINES, long_share, fragmenting)
         point = Draw(mix, seed, sizes.sweep_jobs, sizes.load)
         yield from _under(sizes, ("sweep", point_name((long_share, fragmenting))), point, _wanted(sizes, OVER_RANGE))
 
@@ -153,7 +147,7 @@ def _under(sizes: Sizes, place: Place, draw: Draw, schemes: Sequence[Scheme]) ->
 
 
 def _run(sizes: Sizes, draw: Draw | OneDag, scheme: Scheme, wrong: float = 1.0) -> SchemeRun:
-    return SchemeRun(draw, scheme.varied(sizes.variation, draw.mix.resources), sizes.tick_ms, wrong)
+    return SchemeRun(draw, scheme, sizes.tick_ms, wrong)
 
 
 def run_seeds(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from treadle.simulate.comparison import Interval, interval_of
 from treadle_lab.harness.runs import Asked, run_all
-from treadle_lab.papers.graphene import paper
 from treadle_lab.papers.graphene.jobs import (
     AS_IT_IS,
     BFS,
@@ -37,7 +35,7 @@ from treadle_lab.papers.graphene.simulations import (
     run_one,
     throughput_higher,
 )
-from treadle_lab.rows import plain
+from treadle_lab.rows import SPLIT, Layout, Results, Row
 
 NAMED: Final = {scheme.name: scheme for scheme in SCHEMES}
 COUNTED: Final = "counted"
@@ -196,122 +194,76 @@ def base_of(found: Sequence[Found], row: Found, name: str) -> Found | None:
     return next((each for each in same if each.variation in (row.variation, AS_IT_IS)), None)
 
 
-def plain_variation(variation: Variation) -> Mapping[str, Any]:
-    """Return a variation as JSON takes it; nothing but None of a scheme without a perfScore."""
+def levels_of(found: Found) -> dict[str, str]:
+    """Return the level of each factor; empty where it does not concern the scheme."""
+    point, variation = found.point, found.variation
     candidates = "all" if variation.candidates == 0 else variation.candidates
     overbook = COUNTED if variation.overbook is None and variation != AS_IT_IS else variation.overbook
-    return {"srpt_weight": variation.srpt_weight, "candidates": candidates, "overbook": overbook}
+    levels = {"workload": point.workload, "size": point.size, "load": point.load, "tick_ms": point.tick_ms}
+    levels |= {"wrong": point.wrong, "usage": shown_range(point.usage), "candidates": candidates}
+    levels |= {"srpt_weight": variation.srpt_weight, "overbook": overbook}
+    return {name: "" if level is None else str(level) for name, level in levels.items()}
 
 
 PERCENTILES: Final = (10, 25, 50, 75, 90)
-FACTORS: Final = ("workload", "size", "load", "tick_ms", "wrong", "usage", "candidates", "srpt_weight", "overbook")
-FIGURES: Final = ("median_shorter", "mean_shorter", "throughput_higher")
+EACH: Final = "graphene-rows"
+EFFECTS: Final = "graphene-effects"
+GAINS: Final = "graphene-gains"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """The figures of a scheme at a point; intervals are over seeds, percentages draw by draw."""
-
-    factors: dict[str, Any]
-    """The level of each of `FACTORS`; None where it does not concern the scheme."""
-    scheme: str
-    times_s: dict[str, Interval]
-    """median, mean, batch (the makespan of all jobs at once): those that were run."""
-    by_seed: dict[str, dict[str, list[float]]]
-    """By figure and what the scheme is compared with: percent, of each seed."""
-    gains: dict[str, dict[str, float]]
-    """By what it is compared with: percentiles over jobs of the paper's gap in completion time, percent, all draws."""
-
-    def interval(self, figure: str, base: str) -> Interval | None:
-        """Return a figure over seeds; None if it was not run."""
-        values = self.by_seed[figure].get(base)
-        return interval_of(values) if values else None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the row as JSON takes it."""
-        figures = {
-            figure: {base: interval_of(values).as_json() for base, values in bases.items()}
-            for figure, bases in self.by_seed.items()
-        }
-        times = {f"{name}_s": each.as_json() for name, each in self.times_s.items()}
-        return {**self.factors, "scheme": self.scheme, **times, **figures, "gains": self.gains}
-
-
-def rows_of(found: Sequence[Found]) -> list[Row]:
-    """Return a row for each scheme at each point, as it was set."""
-    return [_row(found, each) for each in found]
-
-
-def _row(found: Sequence[Found], own: Found) -> Row:
-    times: dict[str, Interval] = {}
-    if own.online:
-        times["median"] = interval_of([result.median_s for result in own.online])
-        times["mean"] = interval_of([result.mean_s for result in own.online])
-    if own.batch:
-        times["batch"] = interval_of([result.makespan_ms / 1000.0 for result in own.batch])
-    by_seed: dict[str, dict[str, list[float]]] = {figure: {} for figure in FIGURES}
-    gains: dict[str, dict[str, float]] = {}
-    for name in COMPARED:
-        base = base_of(found, own, name)
-        if base is None or base is own:
-            continue
-        if own.online:
-            by_seed["median_shorter"][name] = _each(own.online, base.online, median_shorter)
-            by_seed["mean_shorter"][name] = _each(own.online, base.online, mean_shorter)
-            gaps = np.concatenate(
-                [gaps_percent(ours, theirs) for ours, theirs in zip(own.online, base.online, strict=True)]
-            )
-            gains[name] = {f"p{part}": float(np.percentile(gaps, part)) for part in PERCENTILES}
-        if own.batch:
-            by_seed["throughput_higher"][name] = _each(own.batch, base.batch, throughput_higher)
-    point = own.point
-    given = {"workload": point.workload, "size": str(point.size), "load": point.load}
-    given |= {"tick_ms": point.tick_ms, "wrong": point.wrong, "usage": shown_range(point.usage)}
-    return Row({**given, **plain_variation(own.variation)}, own.scheme, times, by_seed, gains)
-
-
-def _each(ours: Sequence[Result], theirs: Sequence[Result], figure: Callable[[Result, Result], float]) -> list[float]:
-    return [figure(mine, other) for mine, other in zip(ours, theirs, strict=True)]
-
-
-def effects_of(rows: Sequence[Row], scheme: str) -> dict[str, dict[str, dict[str, dict[str, Interval]]]]:
-    """Return a scheme's figures by factor, level, figure and what it is compared with: the mean over all other factors.
-
-    The mean is taken seed by seed; intervals are over seeds. Factors of one level are left out.
-    """
-    own = [row for row in rows if row.scheme == scheme]
-    found: dict[str, dict[str, dict[str, dict[str, Interval]]]] = {}
-    for factor in FACTORS:
-        levels = list(dict.fromkeys(row.factors[factor] for row in own))
-        if len(levels) > 1:
-            found[factor] = {
-                str(level): _mean_of([row for row in own if row.factors[factor] == level]) for level in levels
-            }
-    return found
-
-
-def _mean_of(rows: Sequence[Row]) -> dict[str, dict[str, Interval]]:
-    return {
-        figure: {
-            base: interval_of(np.mean([row.by_seed[figure][base] for row in rows], axis=0).tolist())
-            for base in rows[0].by_seed[figure]
-        }
-        for figure in FIGURES
+def results_of(wanted: Wanted, found: Sequence[Found]) -> Results:
+    """Return each point and setting, each level of a factor, and percentiles over jobs of the gaps of all draws."""
+    levels = [levels_of(each) for each in found]
+    varied = [name for name in levels[0] if len({each[name] for each in levels} - {""}) > 1]
+    rows: dict[str, list[Row]] = {name: [] for name in (EACH, EFFECTS, GAINS)}
+    for own, level in zip(found, levels, strict=True):
+        x = SPLIT.join(level[name] for name in varied)
+        rows[EACH] += _rows(wanted, found, own, x)
+        for base in _bases(found, own) if own.online else ():
+            pairs = zip(own.online, base.online, strict=True)
+            gaps = np.percentile(np.concatenate([gaps_percent(*pair) for pair in pairs]), PERCENTILES).tolist()
+            at = SPLIT.join(each for each in (x, own.scheme) if each)
+            for part, value in zip(PERCENTILES, gaps, strict=True):
+                rows[GAINS].append(Row(f"P{part} (%)", base.scheme, at, 0, value, "%"))
+    rows[EFFECTS] = list(_effects(rows[EACH], varied))
+    layouts = {
+        EACH: Layout("Each point and setting", (*varied, "scheme")),
+        EFFECTS: Layout("Each level of a factor: the mean over all other factors", ("scheme", "factor", "level")),
+        GAINS: Layout("Jobs are shorter by: percentiles over the jobs of all draws", (*varied, "scheme", "against")),
     }
+    return Results(layouts, rows, {"seeds": list(wanted.seeds)})
 
 
-def as_json(wanted: Wanted, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return all of it as JSON takes it: intervals have mean, low and high."""
-    schemes = dict.fromkeys(row.scheme for row in rows)
-    effects = {scheme: effects_of(rows, scheme) for scheme in schemes}
-    return {
-        "seeds": list(wanted.seeds),
-        "factors": list(FACTORS),
-        "rows": [row.as_json() for row in rows],
-        "effects": plain(effects),
-        "paper": {
-            "median_shorter": paper.MEDIAN_SHORTER_PERCENT,
-            "throughput_higher": paper.THROUGHPUT_HIGHER_PERCENT,
-            "half_of_jobs_shorter": paper.HALF_SHORTER_PERCENT,
-        },
-    }
+def _bases(found: Sequence[Found], own: Found) -> list[Found]:
+    bases = (base_of(found, own, name) for name in COMPARED)
+    return [base for base in bases if base is not None and base is not own]
+
+
+def _rows(wanted: Wanted, found: Sequence[Found], own: Found, x: str) -> Iterator[Row]:
+    """Yield the figures of a scheme at a point: percentages draw by draw."""
+
+    def row(figure: str, seed: int, value: float, unit: str = "%") -> Row:
+        return Row(figure, own.scheme, x, seed, value, unit)
+
+    for seed, online in zip(wanted.seeds, own.online, strict=False):
+        yield row("median (s)", seed, online.median_s, "s")
+        yield row("mean (s)", seed, online.mean_s, "s")
+    for seed, batch in zip(wanted.seeds, own.batch, strict=False):
+        yield row("batch (s)", seed, batch.makespan_ms / 1000.0, "s")
+    for base in _bases(found, own):
+        for seed, ours, theirs in zip(wanted.seeds, own.online, base.online, strict=False):
+            yield row(f"median shorter than {base.scheme} (%)", seed, median_shorter(ours, theirs))
+            yield row(f"mean shorter than {base.scheme} (%)", seed, mean_shorter(ours, theirs))
+        for seed, ours, theirs in zip(wanted.seeds, own.batch, base.batch, strict=False):
+            yield row(f"throughput over {base.scheme} (%)", seed, throughput_higher(ours, theirs))
+
+
+def _effects(rows: Sequence[Row], varied: Sequence[str]) -> Iterator[Row]:
+    """Yield figures by scheme and level of a factor: the mean over all other factors, seed by seed."""
+    together: dict[tuple[str, str, str, str, int], list[float]] = {}
+    for row in rows:
+        for factor, level in zip(varied, row.x.split(SPLIT), strict=False):
+            if level and row.unit == "%":
+                together.setdefault((row.figure, row.series, factor, level, row.draw), []).append(row.value)
+    for (figure, scheme, factor, level, draw), values in together.items():
+        yield Row(figure, level, SPLIT.join((scheme, factor)), draw, float(np.mean(values)), "%")

@@ -1,20 +1,16 @@
-"""Graphene's results over seeds: figures with their intervals, and plots like the paper's."""
+"""Graphene's results over seeds: rows and their tables, and plots like the paper's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from treadle.simulate.comparison import Interval, interval_of
 from treadle_lab.papers.graphene import paper
 from treadle_lab.papers.graphene.experiment import Outcome, point_name
 from treadle_lab.papers.graphene.jobs import BASELINES, higher_percent
 from treadle_lab.papers.graphene.simulations import (
-    BatchBounds,
     Offline,
     Result,
     gaps_percent,
@@ -22,211 +18,168 @@ from treadle_lab.papers.graphene.simulations import (
     median_shorter,
     throughput_higher,
 )
-from treadle_lab.plots import Line, Panel, panels, share_up_to
-from treadle_lab.rows import plain
+from treadle_lab.plots import Panel, lines, panels, share_up_to
+from treadle_lab.rows import Layout, Results, Row
 
-Table = dict[str, dict[str, Interval]]
 PERCENTILES = (50, 75, 90, 100)
 ONE_QUEUE_OF = {"drf": "bfs", "graphene-across": "graphene"}
 """By scheme of two queues, that of one queue that it is compared with; else itself."""
 
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The figures; intervals are over seeds. What was not run is empty.
-
-    Percentages are against breadth first + capacity that counts all resources, unless a baseline is said
-    (`treadle_lab.papers.graphene.jobs.BASELINES`).
-    """
-
-    seeds: tuple[int, ...]
-    median_s: Table
-    """By workload and scheme: the median completion time."""
-    median_shorter: dict[str, Table]
-    """By baseline, workload and scheme: by how many percent that is shorter."""
-    mean_shorter: dict[str, Table]
-    """The same of the mean completion time."""
-    gap_median: dict[str, Table]
-    """By baseline, workload and scheme: the median over jobs of the paper's normalised gap, in percent."""
-    batch_s: Table
-    """By workload and scheme: the makespan of a batch."""
-    throughput_higher: dict[str, Table]
-    """By baseline, workload and scheme: the throughput of a batch, by how many percent it is higher."""
-    throughput_possible: dict[str, Table]
-    """By baseline, workload and `simulations.BatchBounds`: by how many percent the throughput of such a makespan is
-    higher. The bound of work or path holds for any scheduler, the planner's for those that give nothing out twice; one
-    plan for all jobs can be reached by who knows them."""
-    two_queues_longer: dict[str, Interval]
-    """By scheme: by how many percent the median completion time is longer with two queues than with one."""
-    jain: Table
-    """By scheme and length of window in seconds; draws without a window in which both queues are busy are left out."""
-    wrong_shorter: dict[str, Interval]
-    """By scheme and factor: by how many percent the median is shorter with durations off by up to the factor."""
-    alone: dict[str, dict[str, float]]
-    """By what single DAGs are planned by: their makespans over those without a plan, over all seeds."""
-    sweep_shorter: dict[str, Table]
-    """By baseline, "long L, fragmenting F" and scheme: by how many percent the median completion time is shorter."""
-    offline_over_bound: dict[str, dict[str, float]]
-    """By algorithm: executed makespan over the lower bound, over DAGs."""
-    offline_shorter: dict[str, dict[str, float]]
-    """By algorithm: by how many percent the executed makespan is shorter than breadth first's, over DAGs."""
-    offline_sweep: dict[str, float]
-    """By "long L, fragmenting F": by how many percent plans are shorter than breadth first, the mean over DAGs."""
-    wall_s: float
-
-    def as_json(self) -> dict[str, Any]:
-        """Return all of it as JSON takes it: intervals have mean, low and high; the paper's figures beside them."""
-        found = {name: plain(getattr(self, name)) for name in self.__slots__}
-        found["paper"] = {
-            "median_shorter": paper.MEDIAN_SHORTER_PERCENT,
-            "throughput_higher": paper.THROUGHPUT_HIGHER_PERCENT,
-            "gap_median": paper.HALF_SHORTER_PERCENT,
-            "lost": list(paper.LOST),
-        }
-        return found
-
-
-def report_of(
-    outcomes: Sequence[Outcome], offline: Offline | None, offline_sweep: Mapping[tuple[float, float], Offline]
-) -> Report:
-    """Return the results of one outcome per seed, and of the offline part if it was run."""
-    makespans = offline.makespans if offline is not None else ()
-    return Report(
-        seeds=tuple(outcome.seed for outcome in outcomes),
-        median_s=_table([outcome.online for outcome in outcomes], "bfs", lambda ours, _: ours.median_s),
-        median_shorter=_against([outcome.online for outcome in outcomes], median_shorter),
-        mean_shorter=_against([outcome.online for outcome in outcomes], mean_shorter),
-        gap_median=_against(
-            [outcome.online for outcome in outcomes], lambda ours, base: float(np.median(gaps_percent(ours, base)))
-        ),
-        batch_s=_table([outcome.batch for outcome in outcomes], "bfs", lambda ours, _: ours.makespan_ms / 1000.0),
-        throughput_higher=_against([outcome.batch for outcome in outcomes], throughput_higher),
-        throughput_possible=_possible(outcomes),
-        two_queues_longer=_two_queues(outcomes),
-        jain=_jain(outcomes),
-        wrong_shorter={
-            name: interval_of([median_shorter(outcome.wrong[name], outcome.one_queue["bfs"]) for outcome in outcomes])
-            for name in outcomes[0].wrong
-        },
-        alone=_alone(outcomes),
-        sweep_shorter=_against([outcome.sweep for outcome in outcomes], median_shorter),
-        offline_over_bound={name: spread(offline.over_bound(name)) for name in makespans if offline},
-        offline_shorter={name: spread(offline.shorter_percent(name)) for name in makespans if offline},
-        offline_sweep={
-            point_name(point): float(np.mean(each.shorter_percent("graphene"))) for point, each in offline_sweep.items()
-        },
-        wall_s=sum(outcome.wall_s for outcome in outcomes),
-    )
-
-
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """Return mean, percentiles and the least of some numbers."""
-    found = {"mean": float(np.mean(values)), "least": float(np.min(values))}
-    return found | {f"p{part}": float(np.percentile(values, part)) for part in PERCENTILES}
-
-
-Runs = Sequence[Mapping[str, Mapping[str, Result]]]
-"""Results by workload and scheme, of each seed."""
+Runs = Mapping[int, Mapping[str, Mapping[str, Result]]]
+"""Results by seed, workload and scheme."""
 Measure = Callable[[Result, Result], float]
 """Of a scheme's result, and that of what it is compared with."""
 
 
-def _possible(outcomes: Sequence[Outcome]) -> dict[str, Table]:
-    """Return how much higher throughput could be, by baseline, workload and the bound that shows it."""
-    bounds: dict[str, Callable[[BatchBounds], int]] = {
-        "work or path bound": lambda each: max(each.work_ms, each.path_ms),
-        "planner's bound": lambda each: each.planner_ms,
-        "one plan": lambda each: each.one_plan_ms,
-        "one DAG, breadth first": lambda each: each.one_breadth_first_ms,
+def _gap_median(ours: Result, base: Result) -> float:
+    return float(np.median(gaps_percent(ours, base)))
+
+
+ONLINE: Mapping[str, tuple[Measure, float | None]] = {
+    "median shorter than": (median_shorter, paper.MEDIAN_SHORTER_PERCENT),
+    "median gap to": (_gap_median, paper.HALF_SHORTER_PERCENT),
+    "mean shorter than": (mean_shorter, None),
+}
+"""Measures of jobs that arrive, in percent of a baseline, with the paper's figure of Graphene over breadth first."""
+THROUGHPUT = "throughput over"
+RANGE = {name: ONLINE[name] for name in ("median shorter than",)}
+BATCH: Mapping[str, tuple[Measure, float | None]] = {THROUGHPUT: (throughput_higher, paper.THROUGHPUT_HIGHER_PERCENT)}
+
+
+LAYOUTS = {
+    "graphene-online": Layout("Completion times against each baseline", ("workload", "")),
+    "graphene-batch": Layout("Throughput of batches against each baseline, and what is possible", ("workload", "")),
+    "graphene-queues": Layout("Two queues: median longer than with one", ("scheme",)),
+    "graphene-fairness": Layout("Two queues: Jain's index by window", ("scheme",), "x"),
+    "graphene-wrong": Layout("Durations off by up to a factor"),
+    "graphene-alone": Layout("One DAG alone, makespan over that without a plan"),
+    "graphene-range": Layout("Over the generator's range: shorter than each baseline", ("stages", "")),
+    "graphene-offline": Layout("Offline: executed makespan over the lower bound"),
+    "graphene-offline-shorter": Layout("Offline: shorter than breadth first (%)"),
+}
+"""Of bounds on throughput, that of work or path holds for any scheduler, the planner's for those that give nothing out
+twice; one plan for all jobs can be reached by who knows them."""
+
+
+def results_of(
+    outcomes: Sequence[Outcome], offline: Offline | None, swept: Mapping[tuple[float, float], Offline]
+) -> Results:
+    """Return the results of one outcome per seed, and of the offline part if it was run."""
+    online, batch, sweep = (
+        {each.seed: getattr(each, part) for each in outcomes} for part in ("online", "batch", "sweep")
+    )
+    alone = {} if offline is None else offline.makespans
+    bounds = {name: offline.over_bound(name) for name in alone if offline}
+    shorter = {name: offline.shorter_percent(name) for name in alone if offline}
+    rows = {
+        "graphene-online": [*_own(online, "median (s)", lambda found: found.median_s), *_compared(online, ONLINE)],
+        "graphene-batch": [
+            *_own(batch, "batch (s)", lambda found: found.makespan_ms / 1000.0),
+            *_compared(batch, BATCH),
+            *_possible(outcomes),
+        ],
+        "graphene-queues": list(_longer(outcomes)),
+        "graphene-fairness": [
+            Row("Jain's index", scheme, f"{length} s", each.seed, value, "1")
+            for each in outcomes
+            for scheme, found in each.two_queues.items()
+            for length, value in found.jain.items()
+        ],
+        "graphene-wrong": [
+            Row("median shorter than breadth first (%)", name, "", each.seed, _shorter_than_bfs(each, found), "%")
+            for each in outcomes
+            for name, found in each.wrong.items()
+        ],
+        "graphene-alone": list(_spread(_alone(outcomes), "1")),
+        "graphene-range": [*_compared(sweep, RANGE), *_offline_range(swept)],
+        "graphene-offline": list(_spread(bounds, "1")),
+        "graphene-offline-shorter": list(_spread(shorter, "%")),
     }
-
-    def possible(base: str, workload: str, bound: Callable[[BatchBounds], int]) -> Interval:
-        pairs = [(bound(each.batch_bounds[workload]), each.batch[workload][base].makespan_ms) for each in outcomes]
-        return interval_of([higher_percent(least_ms, took_ms) for least_ms, took_ms in pairs])
-
-    known = next(iter(outcomes[0].batch.values()), {})
-    return {
-        base: {
-            workload: {name: possible(base, workload, bound) for name, bound in bounds.items()}
-            for workload in outcomes[0].batch
-        }
-        for base in BASELINES
-        if base in known
-    }
+    facts = {"seeds": [each.seed for each in outcomes], "wall_s": sum(each.wall_s for each in outcomes)}
+    return Results(LAYOUTS, rows, facts | {"lost": list(paper.LOST)})
 
 
-def _against(runs: Runs, figure: Measure) -> dict[str, Table]:
-    """Return the interval of a figure by baseline, workload and scheme; without baselines that were not run."""
-    known = next(iter(runs[0].values()), {})
-    return {base: _table(runs, base, figure) for base in BASELINES if base in known}
+def _each(runs: Runs) -> Iterator[tuple[int, str, str, Mapping[str, Result]]]:
+    """Yield seed, workload, scheme, and the results of all schemes there."""
+    for seed, workloads in runs.items():
+        for workload, results in workloads.items():
+            yield from ((seed, workload, scheme, results) for scheme in results)
 
 
-def _table(runs: Runs, base: str, figure: Measure) -> Table:
-    """Return the interval of a figure of each scheme and a baseline, by workload and scheme."""
-    return {
-        workload: {
-            scheme: interval_of([figure(run[workload][scheme], run[workload][base]) for run in runs])
-            for scheme in schemes
-        }
-        for workload, schemes in runs[0].items()
-    }
+def _own(runs: Runs, title: str, figure: Callable[[Result], float]) -> Iterator[Row]:
+    return (Row(title, scheme, at, seed, figure(results[scheme]), "s") for seed, at, scheme, results in _each(runs))
 
 
-def _two_queues(outcomes: Sequence[Outcome]) -> dict[str, Interval]:
-    """Return how much longer the median is than with one queue."""
-    found = {}
-    for scheme in outcomes[0].two_queues:
-        alone = ONE_QUEUE_OF.get(scheme, scheme)
-        values = [
-            100.0 * (outcome.two_queues[scheme].median_s / outcome.one_queue[alone].median_s - 1.0)
-            for outcome in outcomes
-        ]
-        found[scheme] = interval_of(values)
-    return found
+def _compared(runs: Runs, measures: Mapping[str, tuple[Measure, float | None]]) -> Iterator[Row]:
+    """Yield what each scheme is against each other baseline that was run."""
+    for title, (measure, papers) in measures.items():
+        for base in BASELINES:
+            for seed, workload, scheme, results in _each(runs):
+                if base in results and scheme != base:
+                    known = papers if (scheme, base) == ("graphene", "bfs") else None
+                    value = measure(results[scheme], results[base])
+                    yield Row(f"{title} {base} (%)", scheme, workload, seed, value, "%", known)
 
 
-def _jain(outcomes: Sequence[Outcome]) -> Table:
-    """Return Jain's index by scheme and window, over the draws in which both queues are busy for as long as that."""
-    found: Table = {}
-    for scheme, result in outcomes[0].two_queues.items():
-        found[scheme] = {}
-        for seconds in result.jain:
-            values = [outcome.two_queues[scheme].jain[seconds] for outcome in outcomes]
-            known = [value for value in values if np.isfinite(value)]
-            found[scheme][str(seconds)] = interval_of(known or [float("nan")])
-    return found
+def _possible(outcomes: Sequence[Outcome]) -> Iterator[Row]:
+    """Yield how much higher throughput could be, by the bound that shows it."""
+    for outcome in outcomes:
+        for workload, each in outcome.batch_bounds.items():
+            bounds_ms = {
+                "work or path bound": max(each.work_ms, each.path_ms),
+                "planner's bound": each.planner_ms,
+                "one plan": each.one_plan_ms,
+                "one DAG, breadth first": each.one_breadth_first_ms,
+            }
+            results = outcome.batch[workload]
+            for base in (base for base in BASELINES if base in results):
+                for name, least_ms in bounds_ms.items():
+                    value = higher_percent(least_ms, results[base].makespan_ms)
+                    yield Row(f"{THROUGHPUT} {base} (%)", name, workload, outcome.seed, value, "%")
 
 
-def _alone(outcomes: Sequence[Outcome]) -> dict[str, dict[str, float]]:
-    """Return the spread of makespans over those without a plan, by what the DAGs are planned by."""
-    if not outcomes[0].alone:
-        return {}
-    natural = np.concatenate([outcome.alone["no plan"] for outcome in outcomes])
-    return {
-        name: spread((np.concatenate([outcome.alone[name] for outcome in outcomes]) / natural).tolist())
-        for name in outcomes[0].alone
-        if name != "no plan"
-    }
+def _longer(outcomes: Sequence[Outcome]) -> Iterator[Row]:
+    """Yield how much longer medians are than with one queue."""
+    for outcome in outcomes:
+        for scheme, result in outcome.two_queues.items():
+            alone = outcome.one_queue[ONE_QUEUE_OF.get(scheme, scheme)]
+            yield Row("longer (%)", scheme, "", outcome.seed, 100.0 * (result.median_s / alone.median_s - 1.0), "%")
 
 
-def plot_graphene(outcomes: Sequence[Outcome], offline: Offline | None, report: Report, folder: Path) -> list[Path]:
+def _offline_range(swept: Mapping[tuple[float, float], Offline]) -> Iterator[Row]:
+    for point, found in swept.items():
+        for number, value in enumerate(found.shorter_percent("graphene")):
+            yield Row("median shorter than bfs (%)", "one DAG, offline", point_name(point), number, value, "%")
+
+
+def _shorter_than_bfs(outcome: Outcome, found: Result) -> float:
+    return median_shorter(found, outcome.one_queue["bfs"])
+
+
+def _alone(outcomes: Sequence[Outcome]) -> dict[str, list[float]]:
+    """Return makespans over those without a plan, by what the DAGs are planned by."""
+    together = {name: np.concatenate([outcome.alone[name] for outcome in outcomes]) for name in outcomes[0].alone}
+    return {name: (each / together["no plan"]).tolist() for name, each in together.items() if name != "no plan"}
+
+
+def _spread(values: Mapping[str, Sequence[float]], unit: str) -> Iterator[Row]:
+    """Yield mean, least and percentiles of some numbers by their name."""
+    for name, each in values.items():
+        found = {"mean": np.mean(each), "least": np.min(each)}
+        found |= {f"p{part}": np.percentile(each, part) for part in PERCENTILES}
+        yield from (Row(title, name, "", 0, float(value), unit) for title, value in found.items())
+
+
+def plot_graphene(outcomes: Sequence[Outcome], offline: Offline | None, found: Results, folder: Path) -> list[Path]:
     """Draw the plots of what was run and return their files."""
     drawn = {f"gaps-{workload}": _gaps(outcomes, workload) for workload in outcomes[0].online}
     if offline is not None:
         over = {name: share_up_to(offline.over_bound(name)) for name in offline.makespans}
         drawn["offline"] = Panel(over, "executed makespan over the lower bound", "share of DAGs")
-    if report.jain:
-        fair = {
-            scheme: Line([float(window) for window in windows], [each.mean for each in windows.values()])
-            for scheme, windows in report.jain.items()
-        }
-        drawn["fairness"] = Panel(fair, "window (s)", "Jain's index of two queues", marker="o")
-    if report.sweep_shorter or report.offline_sweep:
-        online = {point: table["graphene"].mean for point, table in report.sweep_shorter.get("bfs", {}).items()}
-        gains = online or report.offline_sweep
-        what = f"{'median completion time' if online else 'makespan of one DAG'} shorter (%)"
-        drawn["range"] = Panel({"graphene": Line(list(gains), list(gains.values()))}, "", what)
-    return [panels([panel], folder / f"graphene-{name}.png") for name, panel in drawn.items()]
+    files = [panels([panel], folder / f"graphene-{name}.png") for name, panel in drawn.items()]
+    gains = [row for row in found.rows["graphene-range"] if row.figure == "median shorter than bfs (%)"]
+    named = {"fairness": found.rows["graphene-fairness"], "range": gains}
+    return files + [lines(rows, folder / f"graphene-{name}.png") for name, rows in named.items() if rows]
 
 
 def _gaps(outcomes: Sequence[Outcome], workload: str) -> Panel:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import string
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from statistics import mean, median
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
@@ -18,21 +19,23 @@ from treadle.history.profile import DurationSketch, JobRun, RecurrenceKey, Stage
 from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
 from treadle.shipped import ready_made
-from treadle.simulate.comparison import Interval, interval_of
 from treadle_lab.minicluster.site import LOOPBACK, free_ports
 from treadle_lab.papers.graphene.jobs import Mix, arrivals, generated, shorter_percent
+from treadle_lab.rows import Layout, Results, Row
 from treadle_lab.sls.play import (
     MEMORY,
     QUEUE,
     VCORES,
     Cluster,
+    Draw,
     Played,
     Player,
     Scheduling,
     Script,
     ScriptedJob,
-    faults,
+    facts_of,
     in_turn,
+    pace_table,
     stages_of,
     vertex_name,
 )
@@ -128,15 +131,6 @@ QUICK: Final = Size(jobs=4, nodes=4)
 """Too few for medians; shows that it works."""
 JOBS_MAX: Final = 500
 """All of whose application masters have room at the same time on 17 nodes, and two letters name 676."""
-
-
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """A draw of DAGs under the schemes that were asked for."""
-
-    seed: int
-    tasks: int
-    runs: dict[str, Played]
 
 
 def named(number: int) -> str:
@@ -245,111 +239,54 @@ def run_draw(seed: int, size: Size, names: Collection[str], turn: int, player: P
     """
     schemes = [scheme for scheme in SCHEMES if scheme.name in names]
     runs = {scheme.name: run_scheme(scheme, seed, size, player) for scheme in in_turn(schemes, turn)}
-    tasks = sum(dag.tasks for _, dag in dags_of(seed, size))
-    return Draw(seed, tasks, {scheme.name: runs[scheme.name] for scheme in schemes})
+    return Draw(seed, {scheme.name: runs[scheme.name] for scheme in schemes})
 
 
 GOAL: Final = 25.0
 """Percent by which the median is to be shorter with Graphene than in Tez's order with stock capacity."""
+BASES: Final = {STOCK: "stock", "tetris": "Tetris"}
+LAYOUTS: Final = {"graphene-testbed": Layout("Completion times of DAGs on the testbed, in its seconds")}
 
 
-TETRIS: Final = "tetris"
+def results_of(draws: Sequence[Draw], size: Size) -> Results:
+    """Return everything; times in seconds of the testbed."""
+    played = [scheme for scheme in SCHEMES if scheme.name in draws[0].runs]
+    rows = [row for each in draws for scheme in played for row in _rows(each, scheme)]
+    for scheme in played:
+        pairs = [(_times_s(each, scheme.name), _times_s(each, STOCK)) for each in draws]
+        gaps = [shorter_percent(*jobs) for ours, theirs in pairs for jobs in zip(ours, theirs, strict=True)]
+        planned = sum(job.planned for each in draws for job in each.runs[scheme.name].jobs)
+        rows.append(Row("median gap of jobs (%)", scheme.title, "", 0, median(gaps), "%"))
+        rows.append(Row("jobs by a plan", scheme.title, "", 0, planned, "1"))
+    facts = {"size": asdict(size), "times": TIMES, "heartbeat_ms": HEARTBEAT_MS, "goal_percent": GOAL}
+    found = Results(LAYOUTS, {"graphene-testbed": rows}, facts_of(draws) | facts, {"testbed-pace": pace_table(draws)})
+    found.facts["shortfalls"] += _unplanned(draws, played)
+    reached = found.figure("graphene-testbed", "median shorter than stock (%)", played[-1].title)
+    if played[-1].name == OURS and reached.mean < GOAL:
+        found.facts["shortfalls"].append(
+            f"the median is {reached} % shorter with Graphene than with stock; the goal is {GOAL:.0f} %"
+        )
+    return found
 
 
-def _schemes_played(draws: Sequence[Draw]) -> list[TestbedScheme]:
-    return [scheme for scheme in SCHEMES if scheme.name in draws[0].runs]
+def _rows(draw: Draw, scheme: TestbedScheme) -> Iterator[Row]:
+    times_s = _times_s(draw, scheme.name)
+    for name, of in (("median", median), ("mean", mean)):
+        yield Row(f"{name} (s)", scheme.title, "", draw.seed, of(times_s), "s")
+        for base, title in BASES.items():
+            if base in draw.runs and base != scheme.name:
+                shorter = shorter_percent(of(times_s), of(_times_s(draw, base)))
+                yield Row(f"{name} shorter than {title} (%)", scheme.title, "", draw.seed, shorter, "%")
+    yield Row("all jobs (s)", scheme.title, "", draw.seed, draw.runs[scheme.name].span_ms / 1000, "s")
 
 
 def _times_s(draw: Draw, scheme: str) -> list[float]:
     return [job.completion_ms / 1000 for job in draw.runs[scheme].jobs]
 
 
-def median_shorter(draws: Sequence[Draw], scheme: str, base: str = STOCK) -> Interval:
-    """Return by how many percent a draw's median completion time is shorter, one value a draw."""
-    return interval_of(
-        [shorter_percent(median(_times_s(each, scheme)), median(_times_s(each, base))) for each in draws]
-    )
-
-
-def mean_shorter(draws: Sequence[Draw], scheme: str, base: str = STOCK) -> Interval:
-    """Return the same of the mean."""
-    return interval_of([shorter_percent(mean(_times_s(each, scheme)), mean(_times_s(each, base))) for each in draws])
-
-
-def gap_median(draws: Sequence[Draw], scheme: str, base: str = STOCK) -> float:
-    """Return the median over all jobs of the paper's gap: by how many percent of that a job ends sooner."""
-    return median(
-        shorter_percent(ours, theirs)
-        for each in draws
-        for ours, theirs in zip(_times_s(each, scheme), _times_s(each, base), strict=True)
-    )
-
-
-def _span_s(draws: Sequence[Draw], scheme: str) -> Interval:
-    return interval_of([each.runs[scheme].span_ms / 1000 for each in draws])
-
-
-def _planned(draws: Sequence[Draw], scheme: str) -> tuple[int, int]:
-    jobs = [job for each in draws for job in each.runs[scheme].jobs]
-    return sum(job.planned for job in jobs), len(jobs)
-
-
-def shortfalls(draws: Sequence[Draw]) -> list[str]:
-    """Say what is not as it should be (`faults`), which jobs had no plan or should have none, and a missed goal."""
-    found = []
-    for scheme in _schemes_played(draws):
-        for draw in draws:
-            run, where = draw.runs[scheme.name], f"seed {draw.seed}, {scheme.name}"
-            found += faults({where: run})
-            if without := sum(job.planned != scheme.plans for job in run.jobs):
-                found.append(f"{where}: {without} jobs {'had no plan' if scheme.plans else 'had a plan'}")
-    if OURS in draws[0].runs and (reached := median_shorter(draws, OURS)).mean < GOAL:
-        found.append(f"the median is {reached} % shorter with Graphene than with stock; the goal is {GOAL:.0f} %")
-    return found
-
-
-def _beside_tetris(draws: Sequence[Draw], scheme: str) -> dict[str, Any]:
-    if TETRIS not in draws[0].runs:
-        return {}
-    return {
-        "median_shorter_than_tetris": median_shorter(draws, scheme, TETRIS).as_json(),
-        "mean_shorter_than_tetris": mean_shorter(draws, scheme, TETRIS).as_json(),
-    }
-
-
-def document(draws: Sequence[Draw], size: Size) -> dict[str, Any]:
-    """Return everything for ``--json``; times in milliseconds of the testbed."""
-    return {
-        "seeds": [draw.seed for draw in draws],
-        "size": asdict(size),
-        "times": TIMES,
-        "heartbeat_ms": HEARTBEAT_MS,
-        "goal_percent": GOAL,
-        "schemes": {
-            scheme.name: {
-                "title": scheme.title,
-                "median_s": interval_of([median(_times_s(each, scheme.name)) for each in draws]).as_json(),
-                "mean_s": interval_of([mean(_times_s(each, scheme.name)) for each in draws]).as_json(),
-                "median_shorter": median_shorter(draws, scheme.name).as_json(),
-                "mean_shorter": mean_shorter(draws, scheme.name).as_json(),
-                **_beside_tetris(draws, scheme.name),
-                "gap_median": gap_median(draws, scheme.name),
-                "span_s": _span_s(draws, scheme.name).as_json(),
-                "by_draw": [
-                    shorter_percent(median(_times_s(each, scheme.name)), median(_times_s(each, STOCK)))
-                    for each in draws
-                ],
-                "planned": _planned(draws, scheme.name)[0],
-            }
-            for scheme in _schemes_played(draws)
-        },
-        "shortfalls": shortfalls(draws),
-        "draws": [
-            {
-                "seed": draw.seed,
-                "tasks": draw.tasks,
-                "runs": {scheme: run.as_json() for scheme, run in draw.runs.items()},
-            }
-            for draw in draws
-        ],
-    }
+def _unplanned(draws: Sequence[Draw], schemes: Sequence[TestbedScheme]) -> Iterator[str]:
+    """Yield which runs have jobs that had no plan, or should have none."""
+    for scheme, draw in product(schemes, draws):
+        if without := sum(job.planned != scheme.plans for job in draw.runs[scheme.name].jobs):
+            what = "had no plan" if scheme.plans else "had a plan"
+            yield f"seed {draw.seed}, {scheme.name}: {without} jobs {what}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,10 +18,10 @@ from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.policy.catalogue import register_parts
 from treadle.simulate import Run, Scenario, simulate
-from treadle.simulate.comparison import Interval, interval_of, interval_of_ratio
 from treadle.workload.clusters import DEFAULT_MODEL, swim_jobs
 from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle_lab.harness.runs import digest_of
+from treadle_lab.rows import Layout, Results, Row
 
 GROUPS: Final = {"n1": ("n1.1", "n1.2"), "n2": ("n2.1", "n2.2", "n2.3"), "n3": ("n3.1",)}
 """Figure 10."""
@@ -304,64 +305,60 @@ PAPER_GAIN: Final = (413, 3, -99, -22, 77, -72)
 PAPER_GAIN_STOCK: Final = (33, 254, 6, 16, 31, 10)
 """The same over the unchanged capacity scheduler."""
 
+TITLES: Final = {
+    "naive": "naive H-DRF (Pareto CS)",
+    HDRF: "H-DRF (as: paper)",
+    "repaired": "H-DRF, repaired",
+    "capacity": "capacity share",
+    "naive-headroom": "naive H-DRF, headroom",
+    "hdrf-headroom": "H-DRF (as: paper), headroom",
+}
+PAPER_NAMES: Final = {"naive": TITLES["naive"], HDRF: "H-DRF", "stock": "capacity scheduler of Hadoop 2.0.2"}
+"""What the paper's rows are of: its stock scheduler is an old one."""
+LAYOUTS: Final = {
+    "hdrf-tasks": Layout("Tasks that run at a time: median while leaves with large jobs have jobs", across="x"),
+    "hdrf-responses": Layout("Mean response time of jobs over that under H-DRF", across="x"),
+}
+
 Found = Mapping[tuple[str, int], dict[str, Any]]
 """What `run_scheme` returned, by scheme and seed."""
 
 
-class Comparison:
-    """Figures by scheme and leaf, each with its interval over seeds."""
+def rows_of(found: Found, titles: Mapping[str, str] = TITLES, beside: str = "") -> dict[str, list[Row]]:
+    """Return the rows of each table of `LAYOUTS`, without the paper's.
 
-    def __init__(self, runs: Sequence[tuple[str, int]], found: Sequence[dict[str, Any]]) -> None:
-        """Take runs, each a scheme and a seed, and their results."""
-        self._found: Found = dict(zip(runs, found, strict=True))
-        self.schemes = list(dict.fromkeys(scheme for scheme, _ in runs))
-        self.seeds = list(dict.fromkeys(seed for _, seed in runs))
+    Args:
+        found: the results of runs, those under H-DRF among them
+        titles: of schemes
+        beside: what is said of all of them
+    """
+    rows: dict[str, list[Row]] = {name: [] for name in LAYOUTS}
+    for ((scheme, seed), each), leaf in product(found.items(), LEAVES):
+        title = titles[scheme] + beside
+        tasks = each["median_tasks"][leaf]
+        rows["hdrf-tasks"].append(Row("tasks", title, leaf, seed, float("nan") if tasks is None else tasks, "1"))
+        if scheme != HDRF:
+            took_s, ours_s = each["response_s"][leaf], found[HDRF, seed]["response_s"][leaf]
+            rows["hdrf-responses"].append(Row("response", title, leaf, seed, took_s, "1", over=ours_s))
+    return rows
 
-    def of(self, seeds: Iterable[int]) -> Comparison:
-        """Return that of some of the seeds."""
-        chosen = set(seeds)
-        runs = [(scheme, seed) for scheme, seed in self._found if seed in chosen]
-        return Comparison(runs, [self._found[run] for run in runs])
 
-    def _values(self, scheme: str, figure: str, leaf: str) -> list[float]:
-        values = (self._found[scheme, seed][figure][leaf] for seed in self.seeds)
-        return [float("nan") if value is None else value for value in values]
+def papers_rows(figure: str, series: str, values: Sequence[float]) -> list[Row]:
+    """Return what the paper has for each leaf."""
+    return [Row(figure, series, leaf, 0, value, "1") for leaf, value in zip(LEAVES, values, strict=True)]
 
-    def median_tasks(self, scheme: str, leaf: str) -> Interval:
-        """Return how many tasks of a leaf run at a time."""
-        return interval_of(self._values(scheme, "median_tasks", leaf))
 
-    def response_ratio(self, scheme: str, leaf: str) -> Interval:
-        """Return the mean response time of a leaf's jobs over that under H-DRF."""
-        return interval_of_ratio(self._values(scheme, "response_s", leaf), self._values(HDRF, "response_s", leaf))
+def results_of(found: Found) -> Results:
+    """Return figures by scheme and leaf."""
+    rows = rows_of(found)
+    for name, values in (*PAPER_TASKS.items(), ("stock", PAPER_STOCK)):
+        rows["hdrf-tasks"] += papers_rows("tasks", f"paper, {PAPER_NAMES[name]}", values)
+    gain = f"paper, gain of H-DRF over {PAPER_NAMES['naive']} (%)"
+    rows["hdrf-responses"] += papers_rows("response", gain, PAPER_GAIN)
+    return Results(LAYOUTS, rows, {"section": "5.2", **facts_of(found)})
 
-    def as_json(self) -> dict[str, Any]:
-        """Return everything for `--json`."""
-        return {
-            "section": "5.2",
-            "seeds": self.seeds,
-            "schemes": self.by_scheme(),
-            "paper": {"median_tasks": {name: list(row) for name, row in (*PAPER_TASKS.items(), ("stock", PAPER_STOCK))}}
-            | {"gain_percent_over_naive": list(PAPER_GAIN)},
-            "runs": self.runs(),
-        }
 
-    def by_scheme(self) -> dict[str, Any]:
-        """Return each scheme's figures by leaf, as JSON takes them."""
-        return {
-            scheme: {
-                leaf: {
-                    "median_tasks": self.median_tasks(scheme, leaf).as_json(),
-                    "response_over_hdrf": self.response_ratio(scheme, leaf).as_json(),
-                }
-                for leaf in LEAVES
-            }
-            for scheme in self.schemes
-        }
-
-    def runs(self) -> list[dict[str, Any]]:
-        """Return what each run has shown."""
-        return [
-            {"scheme": scheme, "seed": seed} | {key: each[key] for key in ("median_tasks", "response_s", "end_s")}
-            for (scheme, seed), each in self._found.items()
-        ]
+def facts_of(found: Found) -> dict[str, Any]:
+    """Return seeds, and what each run has shown."""
+    runs = [{"scheme": scheme, "seed": seed, **each} for (scheme, seed), each in found.items()]
+    return {"seeds": list(dict.fromkeys(seed for _, seed in found)), "runs": runs}

@@ -18,6 +18,8 @@ from treadle_lab.harness.jobs import LONG_TIMEOUTS, START_TIMEOUT_S, Sleeper, no
 from treadle_lab.minicluster import ClusterSettings, MiniCluster, Scheduler
 from treadle_lab.minicluster.processes import Say
 from treadle_lab.minicluster.site import CS, Entries, write_site
+from treadle_lab.plots import Line, Panel, panels
+from treadle_lab.rows import Results, Table
 
 
 def queue_tree(groups: Mapping[str, Iterable[str]], weights: Mapping[str, int] = MappingProxyType({})) -> Entries:
@@ -384,56 +386,63 @@ def faults(test: HdrfTest, step: StepResult, expected: dict[str, float]) -> list
     return found
 
 
-def document(tests: list[HdrfTest], runs: list[Run]) -> dict[str, Any]:
-    """Return everything for `--json`."""
-    described = []
-    for test in tests:
-        own = [run for run in runs if run.test == test.name]
-        paper = test.shares("hdrf")
-        described.append(
-            {
-                "test": test.name,
-                "about": test.about,
-                "cluster": {"nodes": test.nodes, "cpu": test.capacity, "gpu": test.capacity},
-                "demands": test.demands,
-                "steps": [step.title for step in test.steps],
-                "expected": {"hdrf": paper, "drf-naive": test.shares("drf-naive")},
-                "runs": [
-                    {
-                        **asdict(run),
-                        "off": [off(step, tasks) for step, tasks in zip(run.steps, paper, strict=True)],
-                        "faults": [faults(test, step, tasks) for step, tasks in zip(run.steps, paper, strict=True)],
-                    }
-                    for run in own
-                ],
-            }
-        )
-    return {"tolerance": TOLERANCE, "tests": described}
+def missed(run: Run) -> list[str]:
+    """Say where Treadle is not within `TOLERANCE` of the paper; what the stock scheduler does is its own."""
+    steps = zip(run.steps, TESTS[run.test].shares("hdrf"), strict=True) if run.scheduler == "treadle" else ()
+    return [
+        f"Treadle is not within one container of the paper: test {run.test}, step {number}: {leaf} has {amount:+g}"
+        for number, (step, tasks) in enumerate(steps, 1)
+        for leaf, amount in off(step, tasks).items()
+    ]
+
+
+def results_of(runs: Sequence[Run]) -> Results:
+    """Return the containers of each leaf at the end of each step of each test, beside exact shares."""
+    tables = {f"hdrf-test-{name.lower()}": _table(test, runs) for name, test in TESTS.items() if _of(test, runs)}
+    shown = [
+        asdict(run) | {"faults": [faults(test, *each) for each in zip(run.steps, test.shares("hdrf"), strict=True)]}
+        for test in TESTS.values()
+        for run in _of(test, runs)
+    ]
+    return Results({}, {}, {"shortfalls": [text for run in runs for text in missed(run)], "runs": shown}, tables)
+
+
+def _of(test: HdrfTest, runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if run.test == test.name]
+
+
+def _table(test: HdrfTest, runs: Sequence[Run]) -> Table:
+    rows, own = [], _of(test, runs)
+    for number, (exact, naive) in enumerate(zip(test.shares("hdrf"), test.shares("drf-naive"), strict=True)):
+        for place, (leaf, expected) in enumerate(exact.items()):
+            title = test.steps[number].title if place == 0 else ""
+            reached = (_reached(run.steps[number], leaf) for run in own)
+            rows.append((title, leaf, f"{expected:g}", f"{naive[leaf]:g}", *reached))
+    heading = ("", "leaf", "H-DRF", "naive DRF", *(SCHEDULERS[run.scheduler] for run in own))
+    title = f"Test {test.name}: {test.about}; containers at the end of each step, beside exact shares"
+    return Table(title, heading, rows, 2)
+
+
+def _reached(step: StepResult, leaf: str) -> str:
+    least, most = step.least[leaf], step.most[leaf]
+    return f"{step.tasks[leaf]:g}" + (f" ({least} to {most})" if least != most else "")
 
 
 def plot_test(test: HdrfTest, runs: Sequence[Run], target: Path) -> None:
-    """Write one chart: what each leaf has, and dotted what the paper says that it should have."""
-    from matplotlib.figure import Figure  # only here: matplotlib is an extra
-
-    figure = Figure(figsize=(9, 3.2 * len(runs)), layout="constrained")
-    panels = figure.subplots(len(runs), 1, sharey=True, squeeze=False)[:, 0]
-    colors = {leaf: f"C{place}" for place, leaf in enumerate(test.demands)}
-    paper = test.shares("hdrf")
-    for panel, run in zip(panels, runs, strict=True):
-        for leaf, color in colors.items():
-            seconds = [sample.second for sample in run.samples]
-            tasks = [sample.tasks.get(leaf, 0) for sample in run.samples]
-            panel.step(seconds, tasks, where="post", color=color, label=leaf, linewidth=1.2)
-        for step, expected in zip(run.steps, paper, strict=True):
-            panel.axvline(step.start_s, color="0.7", linewidth=0.8)
-            panel.text(step.start_s, 1.01, step.title, transform=panel.get_xaxis_transform(), fontsize=7)
-            for leaf, share in expected.items():
-                panel.hlines(share, step.settling_s, step.end_s, colors=colors[leaf], linestyles=":", linewidth=1.2)
-        panel.set_title(SCHEDULERS[run.scheduler], fontsize=10, loc="left", pad=16)
-        panel.set_ylabel("containers of tasks")
-        panel.set_ylim(bottom=-0.3)
-    panels[-1].set_xlabel("seconds (dotted: the paper's shares)")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper", fontsize=8)
-    figure.suptitle(f"Test {test.name}")
-    figure.savefig(target, dpi=150)
+    """Draw what each leaf has over time, a panel a scheduler, and what the paper says that it should have."""
+    shown = []
+    for run in runs:
+        lines = {
+            leaf: Line([each.second for each in run.samples], [each.tasks.get(leaf, 0) for each in run.samples])
+            for leaf in test.demands
+        }
+        for leaf in test.demands:
+            spans = [
+                (at_s, expected[leaf])
+                for step, expected in zip(run.steps, test.shares("hdrf"), strict=True)
+                if leaf in expected
+                for at_s in (step.settling_s, step.end_s)
+            ]
+            lines[f"{leaf}, the paper's"] = Line(*zip(*spans, strict=True))
+        shown.append(Panel(lines, "seconds", "containers of tasks", SCHEDULERS[run.scheduler]))
+    panels(shown, target, f"Test {test.name}")

@@ -7,7 +7,7 @@ more memory than it has, all of them slow down by the cube of how many times as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,19 +15,22 @@ import numpy as np
 
 from treadle.errors import UserError
 from treadle.simulate import Scenario, simulate
-from treadle.simulate.comparison import Interval, interval_of, interval_of_ratio
 from treadle.workload.job import Workload
 from treadle_lab.harness.runs import digest_of
 from treadle_lab.papers.hdrf.facebook import (
     HDRF,
     NODES,
+    TITLES,
+    Found,
     SchemeRun,
     content_of,
+    facts_of,
     queues_of,
     schedule,
     settings_of,
     with_demands,
 )
+from treadle_lab.rows import Layout, Results, Row
 
 MEMORY: Final = "memory-mb"
 NODE: Final = {MEMORY: 6144, "vcores": 4, "gpu": 4}
@@ -95,54 +98,28 @@ def run_slots(wanted: SlotRun) -> dict[str, Any]:
     return {"tasks": tasks, "response_s": run.completion_s.tolist(), "end_s": end_s}
 
 
-class Slots:
-    """Figures by scheme, with intervals over seeds."""
-
-    def __init__(self, runs: Sequence[SlotRun], found: Sequence[dict[str, Any]]) -> None:
-        """Take runs and their results."""
-        self._found = {(run.scheme, run.seed): each for run, each in zip(runs, found, strict=True)}
-        self.seeds = list(dict.fromkeys(run.seed for run in runs))
-
-    def total_s(self, scheme: str) -> Interval:
-        """Return how long the job schedule takes."""
-        return interval_of([self._found[scheme, seed]["end_s"] for seed in self.seeds])
-
-    def total_over_hdrf(self, scheme: str) -> Interval:
-        """Return the same over that under H-DRF."""
-        ours = [self._found[HDRF, seed]["end_s"] for seed in self.seeds]
-        return interval_of_ratio([self._found[scheme, seed]["end_s"] for seed in self.seeds], ours)
-
-    def gain(self, scheme: str, size: str) -> Interval:
-        """Return by how many percent of those under H-DRF response times of jobs of a size are longer, in the mean."""
-        theirs, ours = ([self._mean_s(name, seed, size) for seed in self.seeds] for name in (scheme, HDRF))
-        return percent_longer(theirs, ours)
-
-    def _mean_s(self, scheme: str, seed: int, size: str) -> float:
-        found, (least, most) = self._found[scheme, seed], BINS[size]
-        tasks = np.array(found["tasks"])
-        own = np.array(found["response_s"])[(tasks >= least) & (tasks < most)]
-        return float(own.mean()) if len(own) else float("nan")
-
-    def as_json(self) -> dict[str, Any]:
-        """Return everything for ``--json``."""
-        return {
-            "section": "5.3",
-            "seeds": self.seeds,
-            "schemes": {
-                scheme: {
-                    "total_s": self.total_s(scheme).as_json(),
-                    "total_over_hdrf": self.total_over_hdrf(scheme).as_json(),
-                    "gain_percent": {}
-                    if scheme == HDRF
-                    else {size: self.gain(scheme, size).as_json() for size in BINS},
-                }
-                for scheme in SCHEMES
-            },
-            "paper": {"total_s": PAPER_S, "gain_percent": {name: list(row) for name, row in PAPER_GAIN.items()}},
-            "runs": [{"scheme": scheme, "seed": seed, **each} for (scheme, seed), each in self._found.items()],
-        }
+LAYOUTS: Final = {"hdrf-slots": Layout("H-DRF beside schedulers of slots")}
 
 
-def percent_longer(theirs: Sequence[float], ours: Sequence[float]) -> Interval:
-    """Return by how many percent of ours theirs are longer, in the mean."""
-    return Interval(*(100.0 * (bound - 1.0) for bound in interval_of_ratio(theirs, ours)))
+def results_of(found: Found) -> Results:
+    """Return figures by scheme: how long all jobs take, and by how many percent response times are longer."""
+    rows = []
+    for (scheme, seed), each in found.items():
+        ours, name = found[HDRF, seed], scheme.replace("slots-", "slots, ") if scheme != HDRF else TITLES[HDRF]
+        rows.append(Row("all jobs (s)", name, "", seed, each["end_s"], "s", PAPER_S[scheme]))
+        if scheme == HDRF:
+            continue
+        over = PAPER_S[scheme] / PAPER_S[HDRF]
+        rows.append(Row("over H-DRF's", name, "", seed, each["end_s"], "1", round(over, 2), ours["end_s"]))
+        for size, papers in zip(BINS, PAPER_GAIN[scheme], strict=True):
+            theirs_s, ours_s = (_mean_s(run, size) for run in (each, ours))
+            figure = f"gain of H-DRF, jobs of {size} tasks (%)"
+            rows.append(Row(figure, name, "", seed, 100.0 * (theirs_s - ours_s), "%", papers, ours_s))
+    return Results(LAYOUTS, {"hdrf-slots": rows}, {"section": "5.3", **facts_of(found)})
+
+
+def _mean_s(run: Mapping[str, Any], size: str) -> float:
+    """Return the mean response time of a run's jobs of a size."""
+    (least, most), tasks = BINS[size], np.array(run["tasks"])
+    own = np.array(run["response_s"])[(tasks >= least) & (tasks < most)]
+    return float(own.mean()) if len(own) else float("nan")

@@ -16,32 +16,41 @@ from treadle.shipped import ready_made
 from treadle_lab.papers.hdrf.facebook import (
     GROUPS,
     HDRF,
+    LAYOUTS,
     LEAVES,
     NODE,
     NODES,
     PAPER_GAIN,
     PAPER_GAIN_STOCK,
+    PAPER_NAMES,
     PAPER_STOCK,
     PAPER_TASKS,
-    Comparison,
+    TITLES,
+    Found,
     JobSpans,
     content_of,
     medians_of,
+    papers_rows,
     queue_of,
+    rows_of,
     schedule,
 )
+from treadle_lab.papers.hdrf.facebook import facts_of as found_facts
 from treadle_lab.papers.hdrf.paper_tests import queue_tree
+from treadle_lab.rows import Results
 from treadle_lab.sls.play import (
     SUCCEEDED,
     Cluster,
+    Draw,
     Played,
     Player,
     Scheduling,
     Script,
     ScriptedJob,
-    faults,
+    facts_of,
     in_turn,
     map_reduce,
+    pace_table,
 )
 
 TIMES: Final = 0.1
@@ -60,11 +69,9 @@ MASTERS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class ShownDraw(Draw):
     """A draw of jobs under each scheme."""
 
-    seed: int
-    runs: dict[str, Played]
     figures: dict[str, dict[str, Any]]
     """By scheme, as `treadle_lab.papers.hdrf.facebook.run_scheme` returns them, in uncompressed time."""
 
@@ -144,7 +151,7 @@ def figures_of(script: Script, played: Played, title: str) -> dict[str, Any]:
     }
 
 
-def run_draw(sample: Path, seed: int, turn: int, player: Player) -> Draw:
+def run_draw(sample: Path, seed: int, turn: int, player: Player) -> ShownDraw:
     """Play a draw under every scheme as far as that is not kept, beginning with another one in each turn.
 
     Raises:
@@ -157,49 +164,28 @@ def run_draw(sample: Path, seed: int, turn: int, player: Player) -> Draw:
         run = partial(player.play, chosen, script, cluster, seed)
         runs[scheme] = player.kept.get_or_play(run, scheme, chosen.policy, content_of(sample), seed)
     found = {scheme: figures_of(script, runs[scheme], f"seed {seed}, {scheme}") for scheme in SCHEMES}
-    return Draw(seed, {scheme: runs[scheme] for scheme in SCHEMES}, found)
+    return ShownDraw(seed, {scheme: runs[scheme] for scheme in SCHEMES}, found)
 
 
 SIMULATED: Final[Mapping[str, str]] = {HDRF: HDRF, NAIVE: NAIVE, STOCK: "capacity"}
 """The simulator's schemes beside those of the testbed. Its `capacity` orders queues alone (`facebook.SHARES`)."""
-_PAPER_TASKS: Final = {**PAPER_TASKS, STOCK: PAPER_STOCK}
-_PAPER_GAIN: Final = {NAIVE: PAPER_GAIN, STOCK: PAPER_GAIN_STOCK}
+_PAPER_GAIN: Final = {NAIVE: PAPER_GAIN, "stock": PAPER_GAIN_STOCK}
 
 
-class PlayedComparison:
-    """Figures by scheme and leaf on the testbed, and the simulator's for the same draws."""
-
-    def __init__(self, draws: Sequence[Draw], simulated: Comparison) -> None:
-        """Take draws and what the simulator makes of them."""
-        self._draws = draws
-        pairs = [(scheme, draw.seed) for draw in draws for scheme in SCHEMES]
-        self._played = Comparison(pairs, [draw.figures[scheme] for draw in draws for scheme in SCHEMES])
-        self._simulated = simulated
-
-    def as_json(self) -> dict[str, Any]:
-        """Return everything for ``--json``; times are uncompressed but those of the machine's pace."""
-        beside = self._simulated.by_scheme()
-        papers: dict[str, Mapping[str, tuple[int, ...]]] = {
-            "median_tasks": _PAPER_TASKS,
-            "gain_percent_over": _PAPER_GAIN,
-        }
-        return {
-            "section": "5.2",
-            "seeds": self._played.seeds,
-            "times": TIMES,
-            "heartbeat_ms": HEARTBEAT_MS,
-            "schemes": self._played.by_scheme() | {f"simulator-{name}": found for name, found in beside.items()},
-            "paper": {name: {scheme: list(row) for scheme, row in rows.items()} for name, rows in papers.items()},
-            "shortfalls": self.shortfalls(),
-            "runs": self._played.runs(),
-            "simulated_runs": self._simulated.runs(),
-            "played": [
-                {"seed": draw.seed, "scheme": scheme, **run.as_json()}
-                for draw in self._draws
-                for scheme, run in draw.runs.items()
-            ],
-        }
-
-    def shortfalls(self) -> list[str]:
-        """Say what is not as it should be: native placements, and a machine that was too slow."""
-        return faults({f"seed {each.seed}, {name}": run for each in self._draws for name, run in each.runs.items()})
+def results_of(draws: Sequence[ShownDraw], simulated: Found) -> Results:
+    """Return figures by scheme and leaf in uncompressed time, and the simulator's for the same draws beside them."""
+    played = {(scheme, draw.seed): each for draw in draws for scheme, each in draw.figures.items()}
+    seeds = {draw.seed for draw in draws}
+    own = {(scheme, seed): each for (scheme, seed), each in simulated.items() if seed in seeds}
+    rows, beside = (
+        rows_of(played, TITLES | {STOCK: "stock capacity scheduler"}),
+        rows_of(own, beside=", in the simulator"),
+    )
+    rows = {name: rows[name] + beside[name] for name in LAYOUTS}
+    for name, values in (*PAPER_TASKS.items(), ("stock", PAPER_STOCK)):
+        rows["hdrf-tasks"] += papers_rows("tasks", f"paper, {PAPER_NAMES[name]}", values)
+    for name, values in _PAPER_GAIN.items():
+        gain = f"paper, gain of H-DRF over {PAPER_NAMES[name]} (%)"
+        rows["hdrf-responses"] += papers_rows("response", gain, values)
+    facts = {"section": "5.2", "times": TIMES, "heartbeat_ms": HEARTBEAT_MS, **found_facts(played), **facts_of(draws)}
+    return Results(LAYOUTS, rows, facts, {"testbed-pace": pace_table(draws)})

@@ -66,20 +66,8 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """Return it as a row of a document."""
-        return {
-            **point_json(self.point),
-            "scheduler": self.scheduler,
-            "figure": self.figure,
-            "ours": self.ours.mean,
-            "theirs": self.theirs.mean,
-            "tolerance": self.tolerance,
-            "within": self.within,
-        }
-
-
-def point_json(point: Point) -> dict[str, Any]:
-    """Return a point's settings."""
-    return {name: getattr(point, name) for name in Point.__slots__}
+        facts = {"scheduler": self.scheduler, "figure": self.figure, "ours": self.ours.mean, "theirs": self.theirs.mean}
+        return asdict(self.point) | facts | {"tolerance": self.tolerance, "within": self.within}
 
 
 def read_reference(file: Path) -> dict[Key, list[Row]]:
@@ -139,23 +127,13 @@ SATURATED = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement of the paper, with what we found.
-
-    Attributes:
-        claim: in short.
-        paper: the paper's figure, or that it is a picture.
-        ours: our figures.
-        holds: whether they agree.
-    """
+    """A statement of the paper, with what we found."""
 
     claim: str
     paper: str
+    """The paper's figure, or that it is a picture."""
     ours: str
     holds: bool
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as a document."""
-        return asdict(self)
 
 
 Outcomes = Mapping[Point, list[Outcome]]

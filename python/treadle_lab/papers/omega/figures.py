@@ -1,11 +1,9 @@
-"""Omega's figures: their points, tables, JSON and plots."""
+"""Omega's figures: their points, rows and tables, and plots."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,26 +13,24 @@ from treadle.policy.mapreduce import WorkerPolicy
 from treadle_lab.models.cell import ARCHITECTURES, SAMPLE_S, JobKind, Outcome
 from treadle_lab.papers.omega.comparison import (
     TOLERANCES,
-    Claim,
     Comparison,
     Measure,
     Outcomes,
     busyness,
+    claims_of,
     conflicts,
     left,
     outcomes_of,
-    point_json,
-    rows_by_scheduler,
     service_conflicts,
-    spread_of,
 )
-from treadle_lab.papers.omega.points import ROW_COLUMNS, Point, Run
+from treadle_lab.papers.omega.points import Point, Run
 from treadle_lab.papers.omega.specialist import SETTINGS, Setting, SpecialistRun, pooled, summary
 from treadle_lab.plots import Line, Panel, panels, share_up_to
-from treadle_lab.rows import Table
+from treadle_lab.rows import SPLIT, Layout, Results, Row, Table
 
 _T_JOB_S = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _T_TASK_S = (0.001, 0.005, 0.02, 0.1, 0.5, 1.0)
+_PATHS = ("mono1", "mono2", "omega")
 _MODES = ("omega", "omega-seq", "omega-aon", "omega-seq-aon")
 _SHORT = (0.1, 1.0, 10.0, 100.0)
 _BATCH_S = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0, 30.0, 40.0)
@@ -45,77 +41,54 @@ _GROWING = (500, 1_000, 2_000, 5_000, 10_000, 20_000)
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure of the paper, or `GROWTH`.
-
-    Attributes:
-        number: of it.
-        title: what it shows.
-        points: what is run for it.
-        quick: what of it `--quick` runs.
-    """
+    """A figure of the paper, or `GROWTH`."""
 
     number: str
     title: str
     points: tuple[Point, ...]
     quick: tuple[Point, ...]
+    """What of it `--quick` runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sweeps:
-    """What the sweeps of a workload run on.
-
-    Attributes:
-        machines: of the cell.
-        large: machines of the cell of the sweeps of rates and of batch decisions, where much more has to have room.
-        factors: of the sweep of rates.
-    """
+    """What the sweeps of a workload run on."""
 
     machines: int
+    """Of the cell."""
     large: int
+    """Machines of the cell of the sweeps of rates and of batch decisions, where much more has to have room."""
     factors: tuple[int, ...] = _FACTORS
+    """Of the sweep of rates."""
 
     def figures(self) -> dict[str, Figure]:
         """Return the figures by number."""
-        paths = ("mono1", "mono2", "omega")
+        jobs, rates, surface, balanced = self._over_t_job, self._rates, self._surface, self._balanced
+        copies = (1, 2, 4, 8, 16, 32)
         made = (
-            Figure("5", "wait against t_job", self._over_t_job(paths, _T_JOB_S), self._over_t_job(paths, _SHORT)),
-            Figure("6", "busyness against t_job", self._over_t_job(paths, _T_JOB_S), self._over_t_job(paths, _SHORT)),
-            Figure(
-                "7",
-                "two levels (Mesos)",
-                self._over_t_job(("mesos",), _T_JOB_S),
-                self._over_t_job(("mesos",), _SHORT),
-            ),
+            Figure("5", "wait against t_job", jobs(_PATHS, _T_JOB_S), jobs(_PATHS, _SHORT)),
+            Figure("6", "busyness against t_job", jobs(_PATHS, _T_JOB_S), jobs(_PATHS, _SHORT)),
+            Figure("7", "two levels (Mesos)", jobs(("mesos",), _T_JOB_S), jobs(("mesos",), _SHORT)),
             Figure(
                 "8",
                 "rate of batch jobs, 1 to 32 batch schedulers",
-                self._rates((1, 2, 4, 8, 16, 32), self.factors),
-                self._rates((1, 4), (1, 4, 10)),
+                rates(copies, self.factors),
+                rates((1, 4), (1, 4, 10)),
             ),
             Figure(
                 "10",
                 "busyness against t_job and t_task",
-                self._surface(_T_JOB_S, _T_TASK_S),
-                self._surface((0.1, 10.0), (0.005, 0.5)),
+                surface(_T_JOB_S, _T_TASK_S),
+                surface((0.1, 10.0), (0.005, 0.5)),
             ),
             Figure(
                 "13",
                 "batch jobs dealt among three schedulers",
-                self._balanced(_BATCH_S),
-                self._balanced((4.0, 10.0, 20.0, 30.0)),
+                balanced(_BATCH_S),
+                balanced((4.0, 10.0, 20.0, 30.0)),
             ),
-            Figure(
-                "14",
-                "coarse conflicts, gang transactions",
-                self._over_t_job(_MODES, _T_JOB_S[:-2]),
-                self._over_t_job(_MODES, (10.0,)),
-            ),
-            Figure(
-                GROWTH,
-                "cost of a simulated day",
-                _growth(_GROWING, (1, 2, 5, 10)),
-                _growth((500, 5_000), (1,)),
-            ),
+            Figure("14", "coarse conflicts, gang transactions", jobs(_MODES, _T_JOB_S[:-2]), jobs(_MODES, (10.0,))),
+            Figure(GROWTH, "cost of a simulated day", _growth(_GROWING, (1, 2, 5, 10)), _growth((500, 5_000), (1,))),
         )
         return {one.number: one for one in made}
 
@@ -159,61 +132,68 @@ def figures_of(workload: str) -> dict[str, Figure]:
     return GOOGLE_FIGURES if workload == "google" else FIGURES
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Runs, and what they are compared with.
+LAYOUTS: Final = {
+    "omega-points": Layout(
+        "Means over seeds", ("architecture", "machines", "rate", "t_job", "t_task", "t_job of batch", "scheduler")
+    )
+}
+SPECIALIST: Final = {
+    "jobs": "jobs",
+    "can_gain": "can gain",
+    "gain": "gain",
+    "speedup_p50_of_those_that_can": "50 %",
+    "speedup_p80_of_those_that_can": "80 %",
+    "speedup_p80": "80 % of all",
+    "used_mean": "CPU",
+    "used_sd": "sd",
+    "used_max": "most",
+    "conflict_fraction": "conflicts",
+}
+"""The figures of `summary` that are shown, and their headings."""
 
-    Attributes:
-        runs: all of them.
-        comparisons: with the original simulator's runs, where it has the point.
-        claims: of the paper.
-        specialist: runs of figures 15 and 16.
-        wall_s: of all runs, as the user waited.
-    """
 
-    runs: list[Run]
-    comparisons: list[Comparison]
-    claims: list[Claim]
-    specialist: list[SpecialistRun]
-    wall_s: float
+def results_of(
+    runs: Sequence[Run], comparisons: Sequence[Comparison], specialist: Sequence[SpecialistRun], wall_s: float
+) -> Results:
+    """Return the results of points, beside the original simulator's and the paper's, and of figures 15 and 16."""
+    claims, taken, jobs = claims_of(runs), timing(runs), summary(specialist)
+    others = {
+        "omega-claims": Table(
+            "The paper's statements",
+            ("claim", "paper", "here", "holds"),
+            [(each.claim, each.paper, each.ours, "yes" if each.holds else "no") for each in claims],
+            4,
+        ),
+        "omega-specialist": Table(
+            "MapReduce jobs with workers by policy (figures 15 and 16)",
+            ("cluster", "policy", *SPECIALIST.values()),
+            [(row["cluster"], row["policy"], *(row[name] for name in SPECIALIST)) for row in jobs],
+            2,
+        ),
+        "omega-timing": Table(
+            "Processor time of a simulated day, one core",
+            tuple(taken[0]) if taken else (),
+            [tuple(row.values()) for row in taken],
+        ),
+    }
+    facts = {
+        "runs": [{"seed": run.seed, **asdict(run.point), **row} for run in runs for row in run.rows()],
+        "reference": [one.as_json() for one in comparisons],
+        "within": float(np.mean([one.within for one in comparisons])) if comparisons else 1.0,
+        "claims": [asdict(claim) for claim in claims],
+        "timing": {"wall_s": wall_s, "runs": taken},
+        "specialist": jobs,
+    }
+    return Results(LAYOUTS, {"omega-points": [row for run in runs for row in _rows(run)]}, facts, others)
 
-    @property
-    def within(self) -> float:
-        """The share of the reference's figures that are within their tolerance; 1 where there are none."""
-        return float(np.mean([one.within for one in self.comparisons])) if self.comparisons else 1.0
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the document of `--json`."""
-        return {
-            "runs": [{"seed": run.seed, **point_json(run.point), **row} for run in self.runs for row in run.rows()],
-            "points": [
-                {
-                    **point_json(point),
-                    "scheduler": scheduler,
-                    **{
-                        figure: {"mean": spread.mean, "sd": spread.sd, "n": spread.n}
-                        for figure in TOLERANCES
-                        for spread in (spread_of(rows, figure),)
-                    },
-                }
-                for (point, scheduler), rows in rows_by_scheduler(self.runs).items()
-            ],
-            "reference": [one.as_json() for one in self.comparisons],
-            "within": self.within,
-            "claims": [claim.as_json() for claim in self.claims],
-            "timing": {"wall_s": self.wall_s, "runs": timing(self.runs)},
-            "specialist": summary(self.specialist),
-        }
-
-    def as_csv(self) -> str:
-        """Return the document of `--csv`: a row for each scheduler of each run."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(ROW_COLUMNS)
-        for run in self.runs:
-            for row in run.rows():
-                writer.writerow([f"{value:.9g}" if isinstance(value, float) else value for value in row.values()])
-        return text.getvalue()
+def _rows(run: Run) -> Iterator[Row]:
+    settings = (value if isinstance(value, str) else f"{value:g}" for value in asdict(run.point).values())
+    x = SPLIT.join(settings)
+    for row in run.rows():
+        for figure in TOLERANCES:
+            unit = "s" if figure.endswith("_s") else "1"
+            yield Row(figure, str(row["scheduler"]), x, run.seed, float(row[figure]), unit)
 
 
 def timing(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -238,69 +218,15 @@ def timing(runs: Sequence[Run]) -> list[dict[str, Any]]:
     ]
 
 
-def tables(report: Report) -> Iterator[Table]:
-    """Yield the tables of what was run."""
-    if report.runs:
-        yield points_table(report.runs)
-    if report.claims:
-        rows = [(each.claim, each.paper, each.ours, "yes" if each.holds else "no") for each in report.claims]
-        yield Table("The paper's statements", ("claim", "paper", "here", "holds"), rows, names=4)
-    if report.specialist:
-        yield specialist_table(report.specialist)
-    if report.runs:
-        yield timing_table(report.runs)
-
-
-def points_table(runs: Sequence[Run]) -> Table:
-    """Return the mean of each figure by point and scheduler."""
-    rows = []
-    for (point, scheduler), found in rows_by_scheduler(runs).items():
-        t_job_s = point.t_job_batch_s if scheduler[0] == "B" else point.t_job_service_s
-        where = (f"{point.batch_rate_factor:g}", f"{t_job_s:g}", f"{point.t_task_service_s:g}")
-        means = (f"{spread_of(found, figure).mean:.4g}" for figure in TOLERANCES)
-        rows.append((point.architecture, scheduler, str(point.machines), *where, *means))
-    figures = ("wait batch (s)", "service (s)", "unscheduled", "service", "CPU", "busyness", "conflicts")
-    heading = ("architecture", "scheduler", "machines", "rate", "t_job", "t_task", *figures)
-    return Table("Means over seeds", heading, rows, names=2)
-
-
-def timing_table(runs: Sequence[Run]) -> Table:
-    """Return what a simulated day costs."""
-    rows = []
-    for row in timing(runs):
-        counts = (str(row["machines"]), f"{row['batch_rate_factor']:g}", str(row["jobs"]), str(row["runs"]))
-        rows.append((row["architecture"], *counts, f"{row['median_cpu_s']:.3f}", f"{row['max_cpu_s']:.3f}"))
-    heading = ("architecture", "machines", "rate", "jobs", "runs", "median (s)", "most (s)")
-    return Table("Processor time of a simulated day, one core", heading, rows)
-
-
-SPECIALIST: Final = {
-    "jobs": ("jobs", ""),
-    "can_gain": ("can gain", ".1%"),
-    "gain": ("gain", ".1%"),
-    "speedup_p50_of_those_that_can": ("50 %", ".2f"),
-    "speedup_p80_of_those_that_can": ("80 %", ".2f"),
-    "speedup_p80": ("80 % of all", ".2f"),
-    "used_mean": ("CPU", ".1%"),
-    "used_sd": ("sd", ".2%"),
-    "used_max": ("most", ".1%"),
-    "conflict_fraction": ("conflicts", ".3g"),
-}
-"""The figures of `summary`, with heading and format."""
-
-
-def specialist_table(runs: Sequence[SpecialistRun]) -> Table:
-    """Return what the scheduler for MapReduce jobs gains, by cell and policy."""
-    rows = [
-        (row["cluster"], row["policy"], *(format(row[name], form) for name, (_, form) in SPECIALIST.items()))
-        for row in summary(runs)
-    ]
-    heading = ("cluster", "policy", *(title for title, _ in SPECIALIST.values()))
-    return Table("MapReduce jobs with workers by policy (figures 15 and 16)", heading, rows, names=2)
-
-
 SLO_S: Final = 30.0
 """A usual objective for waits (section 4)."""
+
+
+def plot_all(
+    runs: Sequence[Run], specialist: Sequence[SpecialistRun], figures: Mapping[str, Figure], name: str, folder: Path
+) -> list[Path]:
+    """Draw the figures of which every point was run, and figures 15 and 16 if they were; return the files."""
+    return plot_omega(runs, figures, folder, name) + (plot_specialist(specialist, folder) if specialist else [])
 
 
 def plot_omega(runs: Sequence[Run], figures: Mapping[str, Figure], folder: Path, name: str = "omega") -> list[Path]:
@@ -317,7 +243,7 @@ def plot_omega(runs: Sequence[Run], figures: Mapping[str, Figure], folder: Path,
         jobs = ", a day like cluster C's" if name != "omega" else ""
         title = f"Omega, figure {number}: {figure.title}{jobs}"
         file, found = folder / f"{name}-figure-{number}.png", {point: outcomes[point] for point in points}
-        files.append(_grids(found, file, title) if number == "10" else panels(_PANELS[number](found), file, title))
+        files.append(panels(_PANELS[number](found), file, title))
     return files
 
 
@@ -400,42 +326,39 @@ def _two_levels(outcomes: Outcomes) -> list[Panel]:
     ]
 
 
+def _by_t_task(outcomes: Outcomes) -> list[Panel]:
+    """Return a panel for each architecture with a line for each t_task: busyness of the busiest, and jobs left."""
+    measures: dict[str, Measure] = {
+        "busyness": _busy("MSB"),
+        "unscheduled": lambda found: max(left(kind)(found) for kind in (JobKind.BATCH, JobKind.SERVICE)),
+    }
+    return [
+        Panel(
+            {
+                f"t_task {t_s:g} s": _line({at: own[at] for at in own if at.t_task_service_s == t_s}, measure, _T_JOB)
+                for t_s in sorted({point.t_task_service_s for point in own})
+            },
+            "t_job of service jobs (s)",
+            title,
+            name,
+            ("log", "linear"),
+            marker="o",
+        )
+        for title, measure in measures.items()
+        for name, own in _by_architecture(outcomes).items()
+    ]
+
+
+_T_JOB: Final = "t_job_service_s"
 _PANELS: Final[dict[str, Callable[[Outcomes], list[Panel]]]] = {
     "5": lambda found: _against_t_job(found, WAITS, "mean wait (s)"),
     "6": lambda found: _against_t_job(found, {"batch": _busy("MB"), "service": _busy("MS")}, "busyness"),
     "7": _two_levels,
     "8": lambda found: _architectures(found, BATCH, "batch_rate_factor", "rate of batch jobs, relative"),
+    "10": _by_t_task,
     "13": lambda found: _architectures(found, BATCH, "t_job_batch_s", "t_job of batch jobs (s)"),
     "14": lambda found: _architectures(found, SERVICE, "t_job_service_s", "t_job of service jobs (s)", "log"),
 }
-
-
-def _grids(outcomes: Outcomes, file: Path, title: str) -> Path:
-    """Draw a grid for each architecture: busyness of the busiest scheduler, and where jobs are left (figure 10)."""
-    from matplotlib.figure import Figure as Drawing  # only here: matplotlib is an extra
-
-    parts = _by_architecture(outcomes)
-    drawing = Drawing(figsize=(3.4 * len(parts), 3.4), layout="constrained")
-    shown = drawing.subplots(1, len(parts), squeeze=False)[0]
-    for axes, (name, own) in zip(shown, parts.items(), strict=True):
-        jobs = sorted({point.t_job_service_s for point in own})
-        tasks = sorted({point.t_task_service_s for point in own})
-        grid = np.zeros((len(tasks), len(jobs)))
-        for point, found in own.items():
-            x, y = jobs.index(point.t_job_service_s), tasks.index(point.t_task_service_s)
-            grid[y, x] = _busy("MSB")(found)
-            if max(left(kind)(found) for kind in JobKind) > 0.01:
-                axes.plot(x, y, "rx", markersize=5)
-        axes.imshow(grid, origin="lower", aspect="auto", vmin=0, vmax=1, cmap="viridis")
-        axes.set_xticks(range(len(jobs)), [f"{value:g}" for value in jobs], fontsize=6)
-        axes.set_yticks(range(len(tasks)), [f"{value:g}" for value in tasks], fontsize=6)
-        axes.set_title(name, fontsize=9)
-        axes.set_xlabel("t_job of service jobs (s)", fontsize=8)
-    shown[0].set_ylabel("t_task of service jobs (s)", fontsize=8)
-    drawing.colorbar(shown[-1].images[0], ax=shown, label="busyness; x: jobs left")
-    drawing.suptitle(title, fontsize=10)
-    drawing.savefig(file, dpi=120)
-    return file
 
 
 def plot_growth(runs: Sequence[Run], machines: Sequence[int], folder: Path, name: str = "omega") -> Path:

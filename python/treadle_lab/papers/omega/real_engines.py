@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from treadle.config.settings import Settings, default_settings, with_parts
 from treadle.dag import Dag, Stage
@@ -28,6 +28,7 @@ from treadle_lab.models.cell import (
     drawn,
     simulate_cell,
 )
+from treadle_lab.rows import Results, Table
 
 CONFLICTS_WITHIN: Final = 0.10
 BUSYNESS_WITHIN: Final = 0.03
@@ -150,27 +151,24 @@ def run_both(load: Load, seeds: Sequence[int], progress: Callable[[int], None]) 
     return compare(cell, engines)
 
 
-def as_json(load: Load, seeds: Sequence[int], agreements: Sequence[Agreement]) -> dict[str, Any]:
-    """Return all figures as JSON takes them."""
-    return {
-        "machines": load.machines,
-        "hours": load.hours,
-        "t_job_service_s": load.t_job_service_s,
-        "seeds": list(seeds),
-        "figures": [
-            {
-                "scheduler": each.scheduler,
-                "figure": each.figure,
-                "cell": each.cell,
-                "engines": each.engines,
-                "difference": each.difference,
-                "tolerance": each.tolerance,
-                "within": each.within,
-            }
-            for each in agreements
-        ],
-        "within": all(each.within for each in agreements),
-    }
+def results_of(load: Load, seeds: Sequence[int], agreements: Sequence[Agreement]) -> Results:
+    """Return the figures of both side by side."""
+    rows = [
+        (
+            each.scheduler,
+            each.figure,
+            each.cell,
+            each.engines,
+            f"{each.difference:+.2%}",
+            "-" if each.tolerance is None else f"{each.tolerance:.0%}",
+        )
+        for each in agreements
+    ]
+    heading = ("scheduler", "figure", "cell", "engines", "difference", "allowed")
+    table = Table("A cell and real engines under the same load", heading, rows, 2)
+    differ = [] if all(each.within for each in agreements) else ["the two do not agree: a difference is too large"]
+    facts = {"machines": load.machines, "hours": load.hours, "t_job_service_s": load.t_job_service_s}
+    return Results({}, {}, facts | {"seeds": list(seeds), "shortfalls": differ}, {"omega-engines": table})
 
 
 def _fraction(counts: Sequence[Counted]) -> float:

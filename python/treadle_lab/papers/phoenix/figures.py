@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.errors import UserError
-from treadle.simulate.comparison import Interval, interval_of
 from treadle_lab.papers.phoenix.central import CENTRAL
 from treadle_lab.papers.phoenix.constraints import KINDS
 from treadle_lab.papers.phoenix.experiment import CLASSES, Run, Setup
 from treadle_lab.plots import Line, Panel, panels, share_up_to
-from treadle_lab.rows import Table
+from treadle_lab.rows import RATIO, Layout, Results, Row, Table
 
 COLUMNS: Final = ("system", "slots", "class", "jobs", "mean_s", "p50_s", "p90_s", "p99_s")
 REFERENCE_FIGURES: Final = ("mean_s", "p50_s", "p90_s", "p99_s")
@@ -108,26 +107,24 @@ def compare(runs: Sequence[Run], originals: Figures) -> list[Comparison]:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A figure of one system over another's.
-
-    Attributes:
-        above: the system whose figure is divided.
-        under: the other.
-        kind: of jobs.
-        figure: a column of runs.
-        paper: what the paper says, or the range that it says; None if nothing.
-    """
+    """A figure of one system over another's."""
 
     above: str
     under: str
     kind: str
+    """Of jobs."""
     figure: str
-    paper: float | tuple[float, float] | None = None
+    """A column of runs."""
+    paper: float | None = None
+    """What the paper says; None if nothing."""
+    most: float | None = None
+    """The upper end, where it says a range."""
 
     @property
     def name(self) -> str:
         """As in results."""
-        return f"{self.above}/{self.under} {self.kind} {self.figure}"
+        upper = "" if self.most is None else f" (the paper's up to {self.most:g})"
+        return f"{self.above}/{self.under} {self.kind} {self.figure}{upper}"
 
 
 CLAIMS: Final = (
@@ -152,8 +149,8 @@ CLAIMS: Final = (
     *(Claim("central-srpt", "central-phoenix", kind, "p99_s") for kind in CLASSES),
     *(Claim("eagle-c", name, kind, "p99_s") for name in CENTRAL for kind in CLASSES),
     Claim("eagle-c", "eagle", "short", "p99_s", 1.7),
-    Claim("eagle-c", "eagle", "short", "queueing_p99_s", (2.0, 2.5)),
-    Claim("yacc-d-c", "dlwl", "short", "queueing_p99_s", (2.0, 2.5)),
+    Claim("eagle-c", "eagle", "short", "queueing_p99_s", 2.0, 2.5),
+    Claim("yacc-d-c", "dlwl", "short", "queueing_p99_s", 2.0, 2.5),
     Claim("hawk-c", "hawk", "short", "p99_s", 20.0),
     Claim("sparrow-c", "sparrow", "short", "p99_s", 20.0),
     *(
@@ -175,46 +172,16 @@ LOST: Final = (
 """What of the paper is not in any text that could be read; the values here are this project's."""
 
 
-def geometric(logarithms: Sequence[float]) -> Interval:
-    """Return the geometric mean over seeds and its 95 % interval, from logarithms."""
-    return Interval(*(float(np.exp(value)) for value in interval_of(logarithms)))
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """The geometric mean over seeds and its 95 % interval."""
-
-    claim: Claim
-    found: Interval
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it with what the paper says."""
-        paper, (value, low, high) = self.claim.paper, self.found
-        return {"value": value, "low": low, "high": high, "paper": list(paper) if isinstance(paper, tuple) else paper}
-
-
-def ratios_of(runs: Sequence[Run], claims: Sequence[Claim] = CLAIMS) -> list[Ratio]:
-    """Return the ratios of which both systems were run."""
-    by_system: dict[str, dict[int, Run]] = {}
-    for run in runs:
-        by_system.setdefault(run.system, {})[run.seed] = run
-    found = []
+def ratios_of(runs: Sequence[Run], claims: Sequence[Claim] = CLAIMS) -> Iterator[Row]:
+    """Yield the ratios of which both systems were run."""
+    by_run = {(run.system, run.seed): run for run in runs}
     for claim in claims:
-        pairs = _pairs(by_system, claim)
-        if pairs:
-            found.append(Ratio(claim, geometric([float(np.log(above / under)) for above, under in pairs])))
-    return found
-
-
-def _pairs(by_system: Mapping[str, Mapping[int, Run]], claim: Claim) -> list[tuple[float, float]]:
-    pairs = []
-    for seed, run in by_system.get(claim.above, {}).items():
-        other = by_system.get(claim.under, {}).get(seed)
-        above = run.figure(claim.kind, claim.figure)
-        under = None if other is None else other.figure(claim.kind, claim.figure)
-        if above and under:
-            pairs.append((above, under))
-    return pairs
+        for (system, seed), run in by_run.items():
+            other = by_run.get((claim.under, seed)) if system == claim.above else None
+            above = run.figure(claim.kind, claim.figure)
+            under = None if other is None else other.figure(claim.kind, claim.figure)
+            if above and under:
+                yield Row("here", claim.name, "", seed, above / under, RATIO, claim.paper)
 
 
 SYSTEM: Final = "eagle-c"
@@ -222,54 +189,21 @@ WITHOUT: Final = "eagle"
 PAPER: Final[Mapping[str, float]] = {kind.name: kind.slowdown for kind in KINDS}
 
 
-@dataclass(frozen=True, slots=True)
-class Slowdown:
-    """Of the jobs that have constraints of one kind alone.
+def slowdowns_of(runs: Sequence[Run], setup: Setup) -> list[Row]:
+    """Return the slowdown by kind of constraint, of jobs that have constraints of one kind alone.
 
-    Attributes:
-        kind: of constraint.
-        jobs: a seed, on average.
-        ratio: mean response time with constraints over that without; geometric mean over seeds.
-        paper: table II's; None for a kind that is not in it.
+    That is the mean response time with constraints over that without: none unless Eagle was run with and without.
     """
-
-    kind: str
-    jobs: float
-    ratio: Interval
-    paper: float | None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it for results."""
-        return {
-            "value": self.ratio.mean,
-            "low": self.ratio.low,
-            "high": self.ratio.high,
-            "paper": self.paper,
-            "jobs": self.jobs,
-        }
-
-
-def slowdowns_of(runs: Sequence[Run], setup: Setup) -> list[Slowdown]:
-    """Return the slowdown by kind of constraint; none unless Eagle was run with and without constraints."""
     response_s = {(run.system, run.seed): run.response_s for run in runs if run.system in (SYSTEM, WITHOUT)}
-    seeds = [seed for system, seed in response_s if system == SYSTEM and (WITHOUT, seed) in response_s]
-    logs: dict[str, list[float]] = {}
-    counts: dict[str, list[int]] = {}
-    for seed in seeds:
+    found = []
+    for seed in (seed for system, seed in response_s if system == SYSTEM and (WITHOUT, seed) in response_s):
         with_s, without_s = response_s[SYSTEM, seed], response_s[WITHOUT, seed]
         for kind, jobs in _jobs_by_kind(setup, seed).items():
-            logs.setdefault(kind, []).append(float(np.log(with_s[jobs].mean() / without_s[jobs].mean())))
-            counts.setdefault(kind, []).append(len(jobs))
-    order = [*(kind for kind in PAPER if kind in logs), *sorted(set(logs) - set(PAPER))]
-    return [
-        Slowdown(
-            kind,
-            float(np.mean(counts[kind])),
-            geometric(logs[kind]),
-            PAPER.get(kind),
-        )
-        for kind in order
-    ]
+            longer = float(with_s[jobs].mean() / without_s[jobs].mean())
+            found.append(Row("jobs", kind, "", seed, len(jobs), "1"))
+            found.append(Row("here", kind, "", seed, longer, RATIO, PAPER.get(kind)))
+    order = [*PAPER, *sorted({row.series for row in found} - set(PAPER))]
+    return sorted(found, key=lambda row: order.index(row.series))
 
 
 def _jobs_by_kind(setup: Setup, seed: int) -> dict[str, list[int]]:
@@ -285,106 +219,72 @@ def _jobs_by_kind(setup: Setup, seed: int) -> dict[str, list[int]]:
 FIGURES = ("mean_s", "p50_s", "p90_s", "p99_s", "queueing_p99_s")
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """All that a command found.
+SHOWN: Final = ("jobs", *FIGURES, "relaxed")
+"""Fields of runs that are shown."""
 
-    Attributes:
-        runs: by system, then seed.
-        ratios: beside the paper's.
-        comparisons: with the original simulator's runs.
-        calibration: how constraints were made; None if they were given or there are none.
-        notes: what else a reader has to know.
-        slowdowns: by kind of constraint.
+
+def results_of(
+    runs: Sequence[Run], comparisons: Sequence[Comparison], setup: Setup, calibration: object, notes: Sequence[str]
+) -> Results:
+    """Return all that was found; equal seeds give equal documents but for `cpu_s` of runs.
+
+    Args:
+        runs: by system, then seed
+        comparisons: with the original simulator's runs
+        setup: what was run
+        calibration: how constraints were made; None if they were given
+        notes: what else a reader has to know
     """
-
-    runs: Sequence[Run]
-    ratios: Sequence[Ratio]
-    comparisons: Sequence[Comparison]
-    calibration: Mapping[str, Any] | None
-    notes: Sequence[str] = ()
-    slowdowns: Sequence[Slowdown] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the document of `--json`; equal seeds give equal documents but for `cpu_s`."""
-        return {
-            "runs": [dict(row) for run in self.runs for row in run.rows],
-            "ratios": {ratio.claim.name: ratio.as_json() for ratio in self.ratios},
-            "calibration": self.calibration,
-            "lost": list(LOST),
-            "reference": [one.as_json() for one in self.comparisons],
-            "slowdowns": {one.kind: one.as_json() for one in self.slowdowns},
-            "notes": list(self.notes),
-        }
-
-
-def tables(report: Report) -> Iterator[Table]:
-    """Yield the tables of what was run."""
-    yield runs_table(report.runs)
-    if report.ratios:
-        ratios = [(each.claim.name, *_with_bounds(*each.found), _said(each.claim.paper)) for each in report.ratios]
-        title = "Ratios, geometric means over seeds with 95 % intervals"
-        yield Table(title, ("ratio", "here", "from", "to", "paper"), ratios)
-    if report.slowdowns:
-        kinds = [
-            (each.kind, f"{each.jobs:,.0f}", *_with_bounds(*each.ratio), _said(each.paper)) for each in report.slowdowns
-        ]
-        title = "Mean response time of jobs with one constraint, Eagle-C over Eagle, by its kind"
-        yield Table(title, ("kind", "jobs", "here", "from", "to", "table II"), kinds)
-    if report.comparisons:
-        yield comparison_table(report.comparisons)
-
-
-def runs_table(runs: Sequence[Run]) -> Table:
-    """Return the means over seeds."""
-    rows, names = [], ("jobs", *FIGURES, "relaxed", "cpu_s")
-    for system, kind in ((system, kind) for system in dict.fromkeys(run.system for run in runs) for kind in CLASSES):
-        own = [row for run in runs if run.system == system for row in run.rows if row["class"] == kind]
-        if own:
-            *means, cpu_s = (float(np.mean([float(row[name] or 0) for row in own])) for name in names)
-            rows.append((system, kind, *(f"{value:,.0f}" for value in means), f"{cpu_s:.2f}"))
-    row = runs[0].rows[0]
-    title = f"{row['trace']}, {row['slots']:,} workers, load {row['offered_load']:.0%}; means over seeds"
-    figures = ("mean s", "P50 s", "P90 s", "P99 s", "P99 queueing s", "relaxed", "CPU s")
-    return Table(title, ("system", "class", "jobs", *figures), rows, names=2)
-
-
-def _with_bounds(*values: float) -> tuple[str, ...]:
-    return tuple(f"{value:.3g}" for value in values)
-
-
-def _said(paper: float | tuple[float, float] | None) -> str:
-    if isinstance(paper, tuple):
-        return f"{paper[0]:g} to {paper[1]:g}"
-    return "" if paper is None else f"{paper:g}"
+    rows = [row for run in runs for row in run.rows]
+    first = rows[0]
+    of = f"{first['trace']}, {first['slots']:,} workers, load {first['offered_load']:.0%}"
+    layouts = {
+        "phoenix-runs": Layout(f"{of}; means over seeds", ("system", "class")),
+        "phoenix-ratios": Layout("Ratios, geometric means over seeds", ("ratio",)),
+        "phoenix-slowdowns": Layout(
+            "Mean response time of jobs with one constraint, Eagle-C over Eagle, by its kind", ("kind",)
+        ),
+    }
+    found = {
+        "phoenix-runs": [
+            Row(name, str(row["class"]), str(row["system"]), int(row["seed"] or 0), float(row[name] or 0), "s")
+            for row in rows
+            for name in SHOWN
+        ],
+        "phoenix-ratios": list(ratios_of(runs)),
+        "phoenix-slowdowns": slowdowns_of(runs, setup),
+    }
+    facts = {"runs": [dict(row) for row in rows], "calibration": calibration, "lost": list(LOST)}
+    facts |= {"reference": [one.as_json() for one in comparisons], "notes": list(notes)}
+    return Results(layouts, found, facts, {"phoenix-original": comparison_table(comparisons)})
 
 
 def comparison_table(comparisons: Sequence[Comparison]) -> Table:
     """Return the figures beside the original simulator's."""
     rows = []
     for one in comparisons:
-        figures = (f"{one.here:,.1f}", f"{one.original:,.1f}", f"{one.off:+.1%}", f"{one.tolerance:.0%}")
-        rows.append((one.system, one.kind, one.figure, *figures, "" if one.within else "OUTSIDE"))
+        allowed = (f"{one.off:+.1%}", f"{one.tolerance:.0%}", "" if one.within else "OUTSIDE")
+        rows.append((one.system, one.kind, one.figure, one.here, one.original, *allowed))
     heading = ("system", "class", "figure", "here", "original", "off", "allowed", "")
-    return Table("Beside the original simulator, means over seeds", heading, rows, names=3)
+    return Table("Beside the original simulator, means over seeds", heading, rows, 3)
 
 
 BUCKETS: Final = 200
 """Of time in figure 3."""
 
 
-def plot_phoenix(report: Report, setup: Setup, folder: Path) -> list[Path]:
+def plot_phoenix(runs: Sequence[Run], setup: Setup, folder: Path) -> list[Path]:
     """Draw what the runs allow; return the files."""
-    first = [run for run in report.runs if run.outcome is not None]
-    row = report.runs[0].rows[0]
+    first = [run for run in runs if run.outcome is not None]
+    row = runs[0].rows[0]
     where = f"{row['trace']}, {setup.slots:,} workers, load {row['offered_load']:.0%}"
     drawn = {
         "figure-2": ("Phoenix, figure 2: time that short tasks wait", [_queueing(first, setup)]),
         "figure-3": ("Phoenix, figure 3: waits over time", _over_time(first, setup)),
-        "figure-4": ("Phoenix, figure 4: P99 of response times", [_responses(report.runs, "p99_s", CLASSES)]),
+        "figure-4": ("Phoenix, figure 4: P99 of response times", [_responses(runs, "p99_s", CLASSES)]),
         "headline": (
             "Response times of short jobs",
-            [_responses(report.runs, figure, SHORT) for figure in ("p50_s", "p90_s", "p99_s")],
+            [_responses(runs, figure, SHORT) for figure in ("p50_s", "p90_s", "p99_s")],
         ),
     }
     return [

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from rich.box import SIMPLE
-from rich.table import Table
 
 from treadle.shipped import ready_made
-from treadle.simulate.comparison import Interval, interval_of
-from treadle.tables import empty_table
-from treadle_lab.minicluster import Scheduler
 from treadle_lab.papers.phoenix.blind import write_command
 from treadle_lab.plots import Panel, panels, share_up_to
-from treadle_lab.sls.play import SUCCEEDED, Cluster, Played, Player, Scheduling, Script, ScriptedJob, map_reduce
+from treadle_lab.rows import Layout, Results, Row
+from treadle_lab.sls.play import (
+    Cluster,
+    Draw,
+    Played,
+    Player,
+    Scheduling,
+    Script,
+    ScriptedJob,
+    facts_of,
+    in_turn,
+    map_reduce,
+)
 
 ALLOCATOR: Final = {
     "yarn.scheduler.app-placement-allocator.class": "io.treadle.shim.constraints.TreadlePlacementAllocator"
@@ -32,52 +40,11 @@ policy:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Scheme:
-    """A scheduler; ``policy`` is a treadle.yaml, empty under the stock one."""
-
-    name: str
-    scheduler: Scheduler
-    policy: str = ""
-
-
 SCHEMES: Final = ("stock", "blind", "srpt", "phoenix")
-
-
-def schemes() -> list[Scheme]:
-    """Return the schemes; phoenix only if this version has that policy."""
-    found = [
-        Scheme("stock", Scheduler.CAPACITY),
-        Scheme("blind", Scheduler.TREADLE, POLICY),
-        Scheme("srpt", Scheduler.TREADLE, POLICY),
-    ]
-    file = ready_made().get("phoenix")
-    return found if file is None else [*found, Scheme("phoenix", Scheduler.TREADLE, file.read_text("utf-8"))]
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The outcome of a job."""
-
-    name: str
-    short: bool
-    status: str
-    completion_ms: int
-    """From its submission to its end, by the ResourceManager's clock."""
-    misplaced: int
-    """Containers beside its master's on nodes that it does not allow."""
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """The jobs of a seed under one scheduler."""
-
-    seed: int
-    scheme: str
-    jobs: tuple[Ended, ...]
-    proposals: int
-    """Of the engine; 0 under the stock scheduler."""
-    constraint_rejections: int
+"""The stock scheduler, Treadle's engine that does not know which nodes asks may use, one that does, and Phoenix."""
+STOCK: Final = "stock"
+SHORT: Final = "short"
+"""What the names of short jobs begin with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +92,7 @@ def arrivals(seed: int, settings: Settings) -> list[Arrival]:
         for number in range(settings.long_jobs)
     ]
     drawn += [
-        Arrival(f"short-{number}", round(float(at)), settings.short_tasks, settings.short_ms, True)
+        Arrival(f"{SHORT}-{number}", round(float(at)), settings.short_tasks, settings.short_ms, True)
         for number, at in enumerate(times)
     ]
     return sorted(drawn, key=lambda one: (one.at_ms, one.name))
@@ -179,160 +146,114 @@ def _job(arrival: Arrival, chance: np.random.Generator) -> ScriptedJob:
     return ScriptedJob(arrival.name, arrival.at_ms, stages, master_mb=MASTER_MB, requires=requires)
 
 
-def scheduling(scheme: Scheme, folder: Path) -> Scheduling:
+def scheduling(scheme: str, folder: Path) -> Scheduling:
     """Return a scheme as the testbed runs it."""
-    if scheme.scheduler is not Scheduler.TREADLE:
-        return Scheduling(scheme.name, settings=ALLOCATOR)
-    blind = write_command(folder.with_name(f"{folder.name}-blind")) if scheme.name == "blind" else None
-    return Scheduling(scheme.name, scheme.policy, settings=ALLOCATOR, sidecar=blind)
+    if scheme == STOCK:
+        return Scheduling(scheme, settings=ALLOCATOR)
+    policy = ready_made()[scheme].read_text("utf-8") if scheme == OURS else POLICY
+    blind = write_command(folder.with_name(f"{folder.name}-blind")) if scheme == "blind" else None
+    return Scheduling(scheme, policy, settings=ALLOCATOR, sidecar=blind)
 
 
-def run_scheme(scheme: Scheme, seed: int, settings: Settings, size: Size, player: Player) -> Round:
-    """Play the jobs of a seed under a scheme, unless that is kept.
+def run_draw(seed: int, settings: Settings, size: Size, turn: int, player: Player) -> Draw:
+    """Play the jobs of a seed under all schemes as far as that is not kept, beginning with another one in each turn.
 
     Raises:
-        BenchError: the run gave no result.
+        BenchError: a run gave no result.
     """
-    script = script_of(seed, settings, size)
-    chosen = scheduling(scheme, player.folder / f"{seed}-{scheme.name}")
-    run = partial(player.play, chosen, script, size.cluster, seed)
-    return round_of(scheme.name, seed, script, player.kept.get_or_play(run, asdict(scheme), seed))
-
-
-def round_of(scheme: str, seed: int, script: Script, played: Played) -> Round:
-    """Return a run as the report takes it."""
-    ended = tuple(
-        Ended(job.name, bool(job.requires), found.status, found.completion_ms, found.misplaced)
-        for job, found in zip(script.jobs, played.jobs, strict=True)
-    )
-    proposals, rejected = (int(played.shim.get(key, 0)) for key in ("Proposals", "RejectedConstraint"))
-    return Round(seed, scheme, ended, proposals, rejected)
+    script, runs = script_of(seed, settings, size), {}
+    for scheme in in_turn(SCHEMES, turn):
+        chosen = scheduling(scheme, player.folder / f"{seed}-{scheme}")
+        run = partial(player.play, chosen, script, size.cluster, seed)
+        runs[scheme] = player.kept.get_or_play(run, scheme, chosen.policy, asdict(settings), size.nodes, seed)
+    return Draw(seed, {scheme: runs[scheme] for scheme in SCHEMES})
 
 
 OURS: Final = "phoenix"
-GOALS: Final = {("stock", "short_p90"): 0.7, ("srpt", "short_p90"): 1.05, ("srpt", "long_mean"): 1.05}
+P90: Final = "short jobs' P90"
+LONG: Final = "long jobs' mean"
+GOALS: Final = {("stock", P90): 0.7, ("srpt", P90): 1.05, ("srpt", LONG): 1.05}
 """Ours over another's at most: the 90th percentile of short jobs, and the mean of long ones."""
 REJECTIONS_MAX: Final = 0.01
 """Proposals for nodes that asks may not use, of all; an engine that knows makes next to none."""
 SHORT_JOBS: Final = 200
 """How many each scheduler must have had for an answer."""
-FIGURES: Final = ("short_p90", "short_p99", "long_mean")
-WORDS: Final = {"short_p90": "short jobs' P90", "short_p99": "short jobs' P99", "long_mean": "long jobs' mean"}
+LAYOUTS: Final = {
+    "phoenix-testbed": Layout("Completion times, containers on other nodes, and what was turned down", ("scheduler",)),
+    "phoenix-testbed-goals": Layout("Ours over others', round by round"),
+}
 
 
-def schemes_of(rounds: Sequence[Round]) -> list[str]:
-    """Return the schedulers that ran, in the order of `SCHEMES`."""
-    ran = {one.scheme for one in rounds}
-    return [name for name in SCHEMES if name in ran]
-
-
-def times(rounds: Sequence[Round], scheme: str, *, short: bool, seed: int | None = None) -> list[int]:
-    """Return the completion times of short or long jobs under a scheduler."""
-    return [
-        job.completion_ms
-        for one in rounds
-        if one.scheme == scheme and seed in (None, one.seed)
-        for job in one.jobs
-        if job.short == short
-    ]
-
-
-def figure(rounds: Sequence[Round], scheme: str, name: str, seed: int | None = None) -> float:
-    """Return one of `FIGURES` in milliseconds; NaN if there are no such jobs."""
-    found = times(rounds, scheme, short=name.startswith("short"), seed=seed)
-    if not found:
-        return float("nan")
-    return float(np.mean(found)) if name.endswith("mean") else float(np.percentile(found, float(name[-2:])))
-
-
-def ratio(rounds: Sequence[Round], scheme: str, over: str, name: str) -> Interval:
-    """Return a figure under a scheduler over that under another: the mean of the rounds' ratios, each round a pair."""
-    seeds = sorted({one.seed for one in rounds})
-    pairs = [(figure(rounds, scheme, name, seed), figure(rounds, over, name, seed)) for seed in seeds]
-    return interval_of([mine / theirs for mine, theirs in pairs if theirs > 0 and mine == mine])
-
-
-def table(rounds: Sequence[Round]) -> Table:
-    """Return each scheduler's times in seconds, what went to other nodes, and what was turned down for it."""
-    shown = empty_table(
-        "Completion times (s)",
-        ("scheduler",),
-        ("short jobs", *WORDS.values(), "on other nodes", "turned down"),
-        box=SIMPLE,
-    )
-    for scheme in schemes_of(rounds):
-        own = [one for one in rounds if one.scheme == scheme]
-        shown.add_row(
-            scheme,
-            str(len(times(rounds, scheme, short=True))),
-            *(f"{figure(rounds, scheme, name) / 1000:.1f}" for name in FIGURES),
-            str(sum(job.misplaced for one in own for job in one.jobs)),
-            f"{sum(one.constraint_rejections for one in own)} of {sum(one.proposals for one in own)}",
-        )
-    return shown
-
-
-def reached(rounds: Sequence[Round]) -> dict[str, Interval]:
-    """Return ours over others' for each goal whose schedulers ran."""
-    ran = schemes_of(rounds)
-    return {
-        f"{WORDS[name]}, {OURS} over {over}": ratio(rounds, OURS, over, name)
-        for over, name in GOALS
-        if OURS in ran and over in ran
+def results_of(draws: Sequence[Draw], settings: Settings) -> Results:
+    """Return everything; a draw is a pair of every two schedulers."""
+    rows = {
+        "phoenix-testbed": [row for draw in draws for scheme in draw.runs for row in _rows(draw, scheme)],
+        "phoenix-testbed-goals": [
+            Row(figure, f"{OURS} over {over}", "", draw.seed, ours / theirs, "1", GOALS.get((over, figure)))
+            for draw in draws
+            for over in SCHEMES[:-1]
+            for figure, ours in figures_s(draw.runs[OURS]).items()
+            if (theirs := figures_s(draw.runs[over]).get(figure))
+        ],
     }
-
-
-def shortfalls(rounds: Sequence[Round]) -> list[str]:
-    """Say what is not as it should be: jobs that failed, containers on other nodes, goals that are missed."""
-    found = [
-        f"seed {one.seed}, {one.scheme}: {job.name} ended as {job.status}"
-        for one in rounds
-        for job in one.jobs
-        if job.status != SUCCEEDED
-    ]
-    found += [
-        f"seed {one.seed}, {one.scheme}: {job.misplaced} containers of {job.name} ran on nodes that it does not allow"
-        for one in rounds
-        for job in one.jobs
-        if job.misplaced
-    ]
-    for scheme in ("srpt", OURS):
-        proposals = sum(one.proposals for one in rounds if one.scheme == scheme)
-        rejected = sum(one.constraint_rejections for one in rounds if one.scheme == scheme)
-        if rejected > REJECTIONS_MAX * proposals:
-            found.append(f"{scheme}: {rejected} of {proposals} proposals were for nodes that asks may not use")
-    ran = schemes_of(rounds)
-    if OURS not in ran:
-        found.append("phoenix did not run: this version has no policy of that name")
-    for (over, name), goal in GOALS.items():
-        if OURS in ran and over in ran and (got := ratio(rounds, OURS, over, name)).mean > goal:
-            found.append(f"{WORDS[name]}: {got} of {over}'s; the goal is {goal}")
-    fewest = min(len(times(rounds, scheme, short=True)) for scheme in ran)
-    if fewest < SHORT_JOBS:
-        found.append(f"{fewest} short jobs a scheduler: {SHORT_JOBS} are needed for an answer; raise --rounds")
+    found = Results(LAYOUTS, rows, facts_of(draws) | {"settings": asdict(settings)})
+    found.facts["shortfalls"] += [*_misplaced(draws), *_rejected(draws), *_missed(found)]
+    short = sum(job.name.startswith(SHORT) for draw in draws for job in draw.runs[OURS].jobs)
+    if short < SHORT_JOBS:
+        text = f"{short} short jobs a scheduler: {SHORT_JOBS} are needed for an answer; raise --rounds"
+        found.facts["shortfalls"].append(text)
     return found
 
 
-def document(rounds: Sequence[Round], settings: Settings) -> dict[str, Any]:
-    """Return everything for ``--json``."""
-    return {
-        "settings": asdict(settings),
-        "goals": {f"{OURS} over {over}, {name}": goal for (over, name), goal in GOALS.items()},
-        "reached": {text: got.as_json() for text, got in reached(rounds).items()},
-        "figures_ms": {
-            scheme: {name: figure(rounds, scheme, name) for name in FIGURES} for scheme in schemes_of(rounds)
-        },
-        "shortfalls": shortfalls(rounds),
-        "rounds": [asdict(one) for one in rounds],
-    }
+def times_s(run: Played, *, short: bool) -> list[float]:
+    """Return the completion times of short or long jobs."""
+    return [job.completion_ms / 1000 for job in run.jobs if job.name.startswith(SHORT) == short]
 
 
-def plot_completions(rounds: Sequence[Round], target: Path) -> None:
+def figures_s(run: Played) -> dict[str, float]:
+    """Return the figures of a run's jobs in seconds."""
+    p90, p99 = np.percentile(times_s(run, short=True), (90, 99)).tolist()
+    return {P90: p90, "short jobs' P99": p99, LONG: float(np.mean(times_s(run, short=False)))}
+
+
+def _rows(draw: Draw, scheme: str) -> Iterator[Row]:
+    run = draw.runs[scheme]
+    for figure, value in figures_s(run).items():
+        yield Row(f"{figure} (s)", scheme, "", draw.seed, value, "s")
+    yield Row("on other nodes", scheme, "", draw.seed, sum(job.misplaced for job in run.jobs), "1")
+    for figure, key in (("turned down", "RejectedConstraint"), ("of proposals", "Proposals")):
+        yield Row(figure, scheme, "", draw.seed, float(run.shim.get(key, 0)), "1")
+
+
+def _misplaced(draws: Sequence[Draw]) -> Iterator[str]:
+    for draw, scheme in product(draws, SCHEMES):
+        for job in (job for job in draw.runs[scheme].jobs if job.misplaced):
+            ran = f"{job.misplaced} containers of {job.name} ran on nodes that it does not allow"
+            yield f"seed {draw.seed}, {scheme}: {ran}"
+
+
+def _rejected(draws: Sequence[Draw]) -> Iterator[str]:
+    for scheme in ("srpt", OURS):
+        shims = [draw.runs[scheme].shim for draw in draws]
+        rejected, made = (sum(int(shim.get(key, 0)) for shim in shims) for key in ("RejectedConstraint", "Proposals"))
+        if rejected > REJECTIONS_MAX * made:
+            yield f"{scheme}: {rejected} of {made} proposals were for nodes that asks may not use"
+
+
+def _missed(found: Results) -> Iterator[str]:
+    for (over, figure), goal in GOALS.items():
+        reached = found.figure("phoenix-testbed-goals", figure, f"{OURS} over {over}")
+        if reached.mean > goal:
+            yield f"{figure}: {reached} of {over}'s; the goal is {goal}"
+
+
+def plot_completions(draws: Sequence[Draw], target: Path) -> Path:
     """Draw the share of short and of long jobs that has ended within a time."""
     shown = []
     for short in (True, False):
         ended = {
-            scheme: share_up_to(np.array(times(rounds, scheme, short=short)) / 1000) for scheme in schemes_of(rounds)
+            scheme: share_up_to([each for draw in draws for each in times_s(draw.runs[scheme], short=short)])
+            for scheme in SCHEMES
         }
         shown.append(Panel(ended, "completion time (s)", "share of jobs", "short jobs" if short else "long jobs"))
-    panels(shown, target)
+    return panels(shown, target)

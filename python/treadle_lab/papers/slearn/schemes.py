@@ -53,7 +53,7 @@ def slearn(name: str = "slearn", title: str = "SLearn", **gate: Any) -> Scheme:
     return Scheme(name, title, parts)
 
 
-def combined(name: str = "combined", title: str = "Pilots and history (ours)", hints: str = "history") -> Scheme:
+def combined(name: str = "combined", title: str = "pilots and history (ours)", hints: str = "history") -> Scheme:
     """Return ours, conf/policies/slearn-history.yaml: history has a say while pilots run, and pilots have the last.
 
     They are so much better than history here that weighing both by their uncertainty (estimate: combined) does worse.
@@ -68,8 +68,8 @@ def shipped() -> tuple[Scheme, Scheme]:
     The plain model knows neither. Of history the latter gets what the store of profiles says.
     """
     return (
-        _ready_made("shipped", "SLearn as it ships", "slearn", ""),
-        _ready_made("shipped-history", "SLearn with a store of profiles, as it ships", "slearn-history", "stored"),
+        _ready_made("shipped", "slearn", ""),
+        _ready_made("shipped-history", "slearn-history", "stored"),
     )
 
 
@@ -82,16 +82,16 @@ def shipped_apart() -> tuple[Scheme, ...]:
         return {**paper.parts, "gate": ("pilots", gate)}
 
     return (
-        Scheme("pilot-timeout", "SLearn, pilots that run for long are replaced", without("pilot_timeout_ms")),
-        Scheme("hold-timeout", "SLearn, jobs are held back for a time", without("hold_timeout_ms")),
+        Scheme("pilot-timeout", "SLearn, pilots are replaced after 10 min", without("pilot_timeout_ms")),
+        Scheme("hold-timeout", "SLearn, jobs are held back for 30 min at most", without("hold_timeout_ms")),
         Scheme("timeouts", "SLearn, both time-outs", without(*SAMPLED)),
         Scheme("packing", "SLearn, packing", {**paper.parts, "fit": "packing"}),
     )
 
 
-def _ready_made(name: str, title: str, policy_name: str, hints: str) -> Scheme:
+def _ready_made(name: str, policy_name: str, hints: str) -> Scheme:
     policy = yaml.safe_load(ready_made()[policy_name].read_text("utf-8"))["policy"]
-    return Scheme(name, title, {part: (chosen.pop("kind"), chosen) for part, chosen in policy.items()}, hints)
+    return Scheme(name, TITLES[name], {part: (chosen.pop("kind"), chosen) for part, chosen in policy.items()}, hints)
 
 
 def _from_history(name: str, title: str, hints: str) -> Scheme:
@@ -114,17 +114,17 @@ SCHEMES: Final = (
     _from_history("point", "Point-Est", "point"),
     _from_history("3sigma-paper", "3Sigma by the paper's letter", "3sigma-paper"),
     _from_history("point-paper", "Point-Est by the paper's letter", "point-paper"),
-    _from_history("drawn", "3Sigma with errors drawn as large as the paper's", "drawn"),
+    _from_history("drawn", "3Sigma with drawn errors as large as the paper's", "drawn"),
     Scheme("las", "LAS", {"order": ("mlfq", {"size": "attained"}), "fit": "first_fit"}),
     Scheme("fifo", "FIFO", {"order": "fifo", "fit": "first_fit"}),
     _from_history("oracle", "Oracle", "oracle"),
     Scheme(
         "exact",
-        "SLearn with pilots that tell the truth",
+        "SLearn whose pilots tell the truth",
         {"gate": ("pilots", SAMPLED), "order": BY_LEVELS, "estimate": "hints", "fit": "first_fit"},
         "oracle",
     ),
-    combined("combined-stored", "Pilots and the store of profiles (ours)", "stored"),
+    combined("combined-stored", "pilots and the store of profiles (ours)", "stored"),
 )
 """SLearn, ours, the paper's baselines, strengthened and by its letter, one as wrong as in it, SLearn without errors;
 ours with what the store of profiles says in place of history."""
@@ -150,6 +150,15 @@ DAG_SCHEMES: Final = (
     *(scheme for scheme in SCHEMES if scheme.name in OF_DAGS),
 )
 """SLearn-DAG, ours, and the baselines: a DAG's size is the sum of its stages'."""
+
+
+TITLES: Final = {each.name: each.title for each in (*SCHEMES, *shipped_apart())} | {
+    "shipped": "SLearn as it ships",
+    "shipped-history": "SLearn with a store of profiles, as it ships",
+    "pilots": "pilots",
+    "median": "median of earlier jobs",
+}
+"""What results call schemes and estimators."""
 
 
 THIN_LIMIT: Final = 3

@@ -8,35 +8,36 @@ those of the policy that ships.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from statistics import mean
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import yaml
 
 from treadle.shipped import ready_made
-from treadle.simulate.comparison import Interval, interval_of
+from treadle_lab.papers.slearn.schemes import TITLES as SCHEME_TITLES
 from treadle_lab.papers.slearn.trace import Trace
+from treadle_lab.rows import Layout, Results, Row
 from treadle_lab.sls.play import (
     Cluster,
-    Played,
+    Draw,
     Player,
     Scheduling,
     Script,
     ScriptedJob,
-    faults,
+    facts_of,
     in_turn,
     map_reduce,
+    pace_table,
 )
 
 TIMES: Final = 0.005
 """Durations in the testbed over those of the trace."""
-QUICK_JOBS: Final = 200
-"""Of a quick draw: too few for a queue to form, so that all schedulers perform about the same."""
 GOAL: Final = 1.3
 """3Sigma's mean completion time, by the paper's letter, over SLearn's."""
 OURS: Final = "slearn"
@@ -77,24 +78,10 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
-    """A draw of jobs: the results under each scheme."""
+class WideDraw(Draw):
+    """A draw of jobs, and which of them have three tasks or more."""
 
-    seed: int
     wide: tuple[bool, ...]
-    """Which of the jobs have three tasks or more."""
-    runs: dict[str, Played]
-
-    def mean_s(self, scheme: str, *, wide: bool = False) -> float:
-        """Return the mean completion time under a scheme, in seconds of the testbed."""
-        jobs = self.runs[scheme].jobs
-        return (
-            mean(job.completion_ms for job, is_wide in zip(jobs, self.wide, strict=True) if is_wide or not wide) / 1e3
-        )
-
-    def over_ours(self, scheme: str, *, wide: bool = False) -> float:
-        """Return the mean completion time under a scheme over that under SLearn."""
-        return self.mean_s(scheme, wide=wide) / self.mean_s(OURS, wide=wide)
 
 
 def cluster_of(nodes: int) -> Cluster:
@@ -146,7 +133,7 @@ def script_of(trace: Trace, estimator: str) -> Script:
     return Script(tuple(jobs))
 
 
-def run_draw(trace: Trace, nodes: int, names: Sequence[str], turn: int, player: Player) -> Draw:
+def run_draw(trace: Trace, nodes: int, names: Sequence[str], turn: int, player: Player) -> WideDraw:
     """Play a draw under schemes as far as that is not kept, beginning with another one in each turn.
 
     Raises:
@@ -161,44 +148,28 @@ def run_draw(trace: Trace, nodes: int, names: Sequence[str], turn: int, player: 
         about = scheme.name, policy, scheme.ordering, script.as_json(), nodes, trace.seed
         played = player.kept.get_or_play(partial(player.play, scheme, script, cluster, trace.seed), *about)
         runs[scheme.name] = played
-    return Draw(trace.seed, tuple(bool(each) for each in trace.wide), {each.name: runs[each.name] for each in schemes})
+    return WideDraw(trace.seed, {each.name: runs[each.name] for each in schemes}, tuple(trace.wide.tolist()))
 
 
-def over_ours(draws: Sequence[Draw], scheme: str, *, wide: bool = False) -> Interval:
-    """Return a scheme's mean completion time over SLearn's, one value a draw."""
-    return interval_of([draw.over_ours(scheme, wide=wide) for draw in draws])
+TITLES: Final = SCHEME_TITLES | {"fair": "stock, fair ordering", "fifo": "stock, FIFO"}
+LAYOUTS: Final = {"slearn-testbed": Layout("Mean completion times of jobs on the testbed over SLearn's")}
 
 
-def shortfalls(draws: Sequence[Draw]) -> list[str]:
-    """Say what is not as it should be (`faults`), and that the goal is missed."""
-    found = faults({f"seed {draw.seed}, {name}": run for draw in draws for name, run in draw.runs.items()})
-    if BASELINES[0] in draws[0].runs and (reached := over_ours(draws, BASELINES[0])).mean < GOAL:
-        found.append(f"{BASELINES[0]} over SLearn: {reached}; the goal is {GOAL}")
+def results_of(draws: Sequence[WideDraw], nodes: int) -> Results:
+    """Return everything."""
+    rows = [row for draw in draws for name in draw.runs if name != OURS for row in _rows(draw, name)]
+    facts = facts_of(draws) | {"nodes": nodes, "times": TIMES, "goal": {f"{BASELINES[0]} over {OURS}": GOAL}}
+    found = Results(LAYOUTS, {"slearn-testbed": rows}, facts, {"testbed-pace": pace_table(draws)})
+    reached = found.figure("slearn-testbed", "all jobs", TITLES[BASELINES[0]])
+    if reached.mean < GOAL:
+        found.facts["shortfalls"].append(f"{BASELINES[0]} over SLearn: {reached}; the goal is {GOAL}")
     return found
 
 
-def document(draws: Sequence[Draw], nodes: int) -> dict[str, Any]:
-    """Return everything for ``--json``."""
-    return {
-        "seeds": [draw.seed for draw in draws],
-        "nodes": nodes,
-        "jobs": len(draws[0].wide),
-        "times": TIMES,
-        "goal": {f"{BASELINES[0]} over {OURS}": GOAL},
-        "over_slearn": {
-            scheme: {
-                "all": over_ours(draws, scheme).as_json(),
-                "wide": over_ours(draws, scheme, wide=True).as_json(),
-                "by_draw": [draw.over_ours(scheme) for draw in draws],
-            }
-            for scheme in draws[0].runs
-        },
-        "shortfalls": shortfalls(draws),
-        "draws": [
-            {
-                "seed": draw.seed,
-                "runs": {scheme: run.as_json() for scheme, run in draw.runs.items()},
-            }
-            for draw in draws
-        ],
-    }
+def _rows(draw: WideDraw, name: str) -> Iterator[Row]:
+    for title, chosen in (("all jobs", [True] * len(draw.wide)), ("wide jobs alone", draw.wide)):
+        theirs, ours = (
+            list(compress((job.completion_ms for job in draw.runs[each].jobs), chosen)) for each in (name, OURS)
+        )
+        if ours:
+            yield Row(title, TITLES[name], "", draw.seed, mean(theirs) / mean(ours), "1")
