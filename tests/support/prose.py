@@ -83,8 +83,8 @@ ROOT: Final = Path(__file__).parents[2]
 
 
 def pages() -> dict[str, Path]:
-    """Return the pages of the docs and the README, by their path in the repository."""
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """Return README, CONTRIBUTING and the pages of the docs, by their path in the repository."""
+    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return {page.relative_to(ROOT).as_posix(): page for page in found}
 
 
