@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 from typing import Final
 
+from tests.support import distributed_shell
 from tests.support.browser import Visitor, chromium
 from tests.support.clusters import for_shell_jobs
 from tests.support.dashboards import TOKEN, dashboard
 
 from treadle.cli.dashboard import _explain, _held
-from treadle_lab.harness import jobs as distributed_shell
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
 from treadle_lab.minicluster.site import CS, write_site

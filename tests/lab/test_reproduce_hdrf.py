@@ -13,28 +13,37 @@ from treadle_lab.papers.hdrf.paper_tests import (
     TESTS,
     HdrfTest,
     Run,
-    Sample,
+    Settings,
     StepResult,
+    cluster_of,
     faults,
     missed,
     off,
     plot_test,
-    queues,
     results_of,
-    used_resources,
+    run_of,
+    scheduling,
+    script_of,
+    stays_of,
 )
+from treadle_lab.sls.play import Played, PlayedJob
+
+SETTINGS = Settings()
 
 
 def ended(test: HdrfTest, scheduler: str, algorithm: str) -> Run:
-    """A run that reached the shares of an algorithm, to a whole task."""
-    steps, samples = [], []
-    for number, (step, shares) in enumerate(zip(test.steps, test.shares(algorithm), strict=True)):
-        tasks = {leaf: round(count) for leaf, count in shares.items()}
-        start = 30.0 * number
-        samples += [Sample(start + 10, tasks), Sample(start + 29, tasks)]
-        reached = {leaf: float(count) for leaf, count in tasks.items()}
-        steps.append(StepResult(step.title, start, start + 5, start + 30, reached, tasks, tasks))
-    return Run(test.name, scheduler, samples, steps)
+    """A run that reached the shares of an algorithm, to a whole task, as soon as a step began."""
+    jobs, shares = [], test.shares(algorithm)
+    for leaf, came, gone in stays_of(test):
+        at_ms = SETTINGS.step_ms * came
+        spans = [
+            (SETTINGS.step_ms * number - at_ms, -1 if number + 1 == gone else SETTINGS.step_ms * (number + 1) - at_ms)
+            for number in range(came, gone)
+            for _ in range(round(shares[number][leaf]))
+        ]
+        took_ms = SETTINGS.step_ms * (gone - came)
+        jobs.append(PlayedJob(leaf, "SUCCEEDED", took_ms, submitted_ms=at_ms, tasks_ms=tuple(spans)))
+    return run_of(test, scheduler, SETTINGS, Played(tuple(jobs), 1, {}))
 
 
 @pytest.mark.parametrize(
@@ -56,10 +65,10 @@ def test_the_last_step_is_the_paper_s_example(name: str, shares: dict[str, tuple
 
 @pytest.mark.parametrize("name", TESTS)
 def test_siblings_are_owed_the_same_and_may_use_everything(name: str) -> None:
-    entries = queues(TESTS[name])
+    entries = cluster_of(TESTS[name]).queues("fifo")
     for group, below in TESTS[name].groups.items():
         owed = [
-            float(entries[f"yarn.scheduler.capacity.root.{group}.{leaf.replace('.', '_')}.capacity"]) for leaf in below
+            float(entries[f"yarn.scheduler.capacity.root.{group}.{leaf.replace('.', '-')}.capacity"]) for leaf in below
         ]
         assert sum(owed) == 100
         assert max(owed) - min(owed) < 0.05
@@ -73,7 +82,7 @@ def test_d_follows_weights_and_then_who_left() -> None:
     assert first == pytest.approx({"n1.1": 16, "n1.2": 20, "n2.1": 2, "n2.2": 2})
     assert second == pytest.approx({"n1.2": 20, "n2.1": 10, "n2.2": 10})
     assert last == pytest.approx({"n1.2": 20, "n2.1": 20})
-    entries = queues(TESTS["D"])
+    entries = cluster_of(TESTS["D"]).queues("fifo")
     owed = [entries[f"yarn.scheduler.capacity.root.{group}.capacity"] for group in ("n1", "n2")]
     assert owed == ["80", "20"]
 
@@ -87,7 +96,7 @@ def test_naive_drf_starves_a_leaf_in_tests_a_and_b() -> None:
 
 
 def test_one_container_more_or_less_is_as_the_paper() -> None:
-    step = StepResult("", 0, 1, 2, {"n1.1": 6, "n2.1": 4, "n2.2": 8}, {}, {})
+    step = StepResult("", {"n1.1": 6, "n2.1": 4, "n2.2": 8}, {}, {})
     expected = TESTS["A"].shares("hdrf")[-1]
     assert off(step, expected) == {"n2.2": -2}
     assert faults(TESTS["A"], step, expected) == ["2 gpu idle"]
@@ -105,21 +114,33 @@ def test_the_document_is_json_and_names_who_is_off() -> None:
 
 def test_a_plot_has_a_panel_for_each_scheduler(tmp_path: Path) -> None:
     test = TESTS["B"]
-    plot_test(test, [ended(test, "treadle", "hdrf"), ended(test, "capacity", "drf-naive")], tmp_path / "b.png")
+    runs = [ended(test, "treadle", "hdrf"), ended(test, "capacity", "drf-naive")]
+    plot_test(test, runs, SETTINGS, tmp_path / "b.png")
     assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_resources_are_read_whether_the_rm_writes_a_list_or_one_object() -> None:
-    gpu, cpu = {"name": "gpu", "value": 2}, {"name": "cpu", "value": 3}
+def test_a_leaf_has_a_job_for_each_of_its_stays() -> None:
+    test = TESTS["A"]
+    assert stays_of(test) == [("n1.1", 0, 4), ("n2.1", 1, 4), ("n2.2", 1, 2), ("n2.2", 3, 4)]
+    jobs = script_of(test, SETTINGS).jobs
+    stays_ms = [(job.at_ms, job.until_ms) for job in jobs]
+    assert stays_ms == [(0, 32_000), (8_000, 32_000), (8_000, 16_000), (24_000, 32_000)]
+    assert [job.queue for job in jobs] == ["n1-1", "n2-1", "n2-2", "n2-2"]
+    assert jobs[2].stages[0].resources == {"gpu": 1, "memory-mb": 8}
+    least, most = (edge(jobs[0].stages[0].durations_ms) for edge in (min, max))
+    assert 300 <= least < most <= 900
+    assert scheduling("capacity").policy is None
+    assert "hdrf" in str(scheduling("treadle").policy)
 
-    def application(partitions: object) -> dict[str, object]:
-        return {"resourceInfo": {"resourceUsagesByPartition": partitions}}
 
-    one = {"used": {"resourceInformations": {"resourceInformation": gpu}}}
-    two = {"used": {"resourceInformations": {"resourceInformation": [cpu, gpu]}}}
-    assert used_resources(application(one)) == {"gpu": 2}
-    assert used_resources(application([one, two])) == {"cpu": 3, "gpu": 4}
-    assert used_resources({"resourceInfo": None}) == {}
+def test_containers_are_counted_until_their_masters_leave() -> None:
+    run = ended(TESTS["A"], "treadle", "hdrf")
+    assert [step.tasks for step in run.steps] == [
+        {"n1.1": 10},
+        {"n1.1": 5, "n2.1": 5, "n2.2": 10},
+        {"n1.1": 5, "n2.1": 5},
+        {"n1.1": 5, "n2.1": 5, "n2.2": 10},
+    ]
 
 
 def test_a_test_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,6 +45,7 @@ def test_a_script_is_written_as_the_simulated_masters_read_it(tmp_path: Path) ->
     first, second = written["jobs"]
     assert first["tags"] == ["treadle:require=zone=special"]
     assert second["tags"] == []
+    assert (first["at_ms"], first["until_ms"]) == (5, 0)
     assert [(stage["priority"], stage["after"]) for stage in first["stages"]] == [(20, []), (10, [0])]
     assert first["stages"][0] == {
         "name": "",

@@ -9,12 +9,12 @@ from pathlib import Path
 import requests
 from tests.real_programs.account import Account, ProgramError
 from tests.real_programs.application import Application
+from tests.support import distributed_shell as jobs
 from tests.support.accounts import wait_adds_up
 from tests.support.clusters import QUEUES, for_shell_jobs
 from tests.support.files import written
 from tests.support.usage import ReportedUsage
 
-from treadle_lab.harness import jobs
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterError, ClusterSettings, NodeAttribute, build_folder
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
+from tests.support.distributed_shell import LONG_TIMEOUTS, START_TIMEOUT_S, Sleeper, node_environment, submit
 
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings
@@ -23,7 +24,6 @@ from treadle.simulator.cluster.tables import AppState
 from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import Simulation
 from treadle.workload.job import Framework, Job, Workload
-from treadle_lab.harness.jobs import LONG_TIMEOUTS, START_TIMEOUT_S, Sleeper, node_environment, submit
 from treadle_lab.minicluster import ClusterError, ClusterSettings, MiniCluster
 from treadle_lab.minicluster.processes import Say
 from treadle_lab.minicluster.site import CS, Entries, write_site

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.support.distributed_shell import node_environment
 from tests.support.files import written
 
-from treadle_lab.harness.jobs import node_environment
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
 

@@ -7,7 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from treadle_lab.harness import jobs
+from tests.support import distributed_shell as jobs
+
 from treadle_lab.minicluster.cluster import MiniCluster
 
 SLEEP_JOB = "org.apache.hadoop.mapreduce.SleepJob"

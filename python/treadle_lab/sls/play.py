@@ -188,6 +188,8 @@ class ScriptedJob:
     tags: tuple[str, ...] = ()
     requires: Mapping[str, str] = field(default_factory=dict)
     """What its tasks' nodes must be: attributes and their values. Said to the ResourceManager by a tag."""
+    until_ms: int = 0
+    """When it leaves, whatever of it is undone; 0: when its tasks have ended."""
 
     @property
     def work_ms(self) -> int:
@@ -252,6 +254,7 @@ def _written(job: ScriptedJob) -> dict[str, Any]:
         "queue": job.queue,
         "type": job.type,
         "at_ms": job.at_ms,
+        "until_ms": job.until_ms,
         "master_mb": job.master_mb,
         "tags": list(job.all_tags),
         "requires": dict(job.requires),

@@ -1,4 +1,4 @@
-"""`treadle reproduce hdrf`: the paper's tests on real ResourceManagers, and its comparison in the simulator."""
+"""`treadle reproduce hdrf`: the paper's tests on a real ResourceManager, and its comparison in the simulator."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from treadle.cli._options import check_results, write_json
 from treadle.errors import UserError
 from treadle_lab.cli._experiments import (
     CacheOption,
+    JsonFileOption,
+    LogsOption,
     Places,
     ProcessesOption,
     SimulatorKind,
-    isolate_if_possible,
     play_draws,
+    playing,
     publish,
     say_seeds,
     simulating,
 )
-from treadle_lab.minicluster.settings import build_folder
 
 if TYPE_CHECKING:
     from treadle_lab.harness.runs import Asked
@@ -35,8 +36,8 @@ app = typer.Typer()
 
 SEEDS = 10
 SEEDS_ON_SLS = 2
-STEP_S = 36.0
-TASK_S = 6.0
+STEP_S = 8.0
+TASK_S = 0.6
 
 
 class Section(StrEnum):
@@ -54,21 +55,18 @@ SIMULATED = "5.2 or 5.3"
 def hdrf(
     section: Annotated[
         Section,
-        typer.Option(help="5.1: tests on real clusters; in the simulator 5.2: naive H-DRF, 5.3: slots."),
+        typer.Option(help="5.1: tests on simulated nodes; in the simulator 5.2: naive H-DRF, 5.3: slots."),
     ] = Section.TESTS,
     test: Annotated[list[str] | None, typer.Option(help="A, B, C or D; may be repeated. Default: all.")] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
+    json_file: JsonFileOption = None,
     plot: Annotated[Path | None, typer.Option(help="5.1: a folder for plots over time.")] = None,
     step_s: Annotated[
-        float | None, typer.Option(min=6, help=f"5.1: seconds that shares settle after each step; {STEP_S:g}.")
+        float | None, typer.Option(min=2, help=f"5.1: seconds that shares settle after each step; {STEP_S:g}.")
     ] = None,
     task_s: Annotated[
-        float | None, typer.Option(min=0.2, help=f"5.1: mean duration of a sleeping task in seconds; {TASK_S:g}.")
+        float | None, typer.Option(min=0.1, help=f"5.1: mean duration of a task in seconds; {TASK_S:g}.")
     ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(help="5.1: the clusters' folder, on sls that of logs; default: build/reproduce-hdrf, -sls."),
-    ] = None,
+    folder: LogsOption = None,
     seeds: Annotated[
         int | None,
         typer.Option(min=1, max=1000, help=f"{SIMULATED}: draws of jobs; {SEEDS}, on sls {SEEDS_ON_SLS}."),
@@ -85,8 +83,9 @@ def hdrf(
 ) -> None:
     """H-DRF's tests on a real ResourceManager beside the stock scheduler, or its comparison with naive H-DRF.
 
-    5.1: tests A, B, C and D. 5.2: Facebook's job sizes on 50 simulated nodes; with --on sls a real ResourceManager
-    schedules these. 5.3: beside a scheduler of slots, on whose nodes memory is given out without a bound.
+    5.1: tests A, B, C and D, on two nodes of Hadoop's load simulator. 5.2: Facebook's job sizes on 50 simulated nodes;
+    with --on sls a real ResourceManager schedules these. 5.3: beside a scheduler of slots, on whose nodes memory is
+    given out without a bound.
     """
     if on is SimulatorKind.SLS:
         if section is not Section.COMPARISON:
@@ -104,8 +103,8 @@ def hdrf(
 
         _simulate(section, json_file, seeds or SEEDS, sample, Asked(cache, processes))
         return
-    _refuse(SIMULATED, seeds=seeds, sample=sample, cache=cache, processes=processes or None)
-    _run_tests(test, json_file, plot, step_s or STEP_S, task_s or TASK_S, folder)
+    _refuse(SIMULATED, seeds=seeds, sample=sample, processes=processes or None)
+    _run_tests(test, Places(folder, cache, json_file), plot, step_s or STEP_S, task_s or TASK_S)
 
 
 def _refuse(other: str, **options: object) -> None:
@@ -174,37 +173,26 @@ def _on_sls(seeds: int, sample: Path | None, places: Places) -> None:
     say_seeds(numbers, console)
 
 
-def _run_tests(
-    test: list[str] | None,
-    json_file: Path | None,
-    plot: Path | None,
-    step_s: float,
-    task_s: float,
-    folder: Path | None,
-) -> None:
-    """Run section 5.1."""
-    from treadle_lab.minicluster import Scheduler
-    from treadle_lab.minicluster.processes import saying, terminable
-    from treadle_lab.papers.hdrf.paper_tests import TESTS, Run, Settings, missed, plot_test, results_of, run_test
+def _run_tests(test: list[str] | None, places: Places, plot: Path | None, step_s: float, task_s: float) -> None:
+    """Play section 5.1."""
+    from treadle_lab.papers.hdrf import paper_tests
 
-    names = [name.upper() for name in test or TESTS]
+    names = [name.upper() for name in test or paper_tests.TESTS]
     for name in names:
-        if name not in TESTS:
-            raise UserError(f"--test {name}: there is none; choose of {', '.join(TESTS)}")
-    check_results(json_file, plot)
-    isolate_if_possible()
-    settings = Settings(task_s=task_s, step_s=step_s, window_s=step_s / 3)
-    place = (folder or build_folder() / "reproduce-hdrf").resolve()
+        if name not in paper_tests.TESTS:
+            raise UserError(f"--test {name}: there is none; choose of {', '.join(paper_tests.TESTS)}")
+    check_results(places.json_file, plot)
+    settings = paper_tests.Settings(round(1000 * task_s), round(1000 * step_s), round(1000 * step_s / 3))
     console = console_for_tables(140)
-    runs: list[Run] = []
-    with terminable(), saying(console) as say:
-        for one in (TESTS[name] for name in dict.fromkeys(names)):
-            own = [run_test(one, kind, settings, place, say) for kind in (Scheduler.TREADLE, Scheduler.CAPACITY)]
+    runs: list[paper_tests.Run] = []
+    with playing(console, "hdrf", places.logs, places.cache) as player:
+        for one in (paper_tests.TESTS[name] for name in dict.fromkeys(names)):
+            own = [paper_tests.run_test(one, each, settings, player) for each in paper_tests.SCHEDULERS]
             runs += own
-            publish(results_of(own), console, None)
+            publish(paper_tests.results_of(own), console, None)
             if plot is not None:
-                plot_test(one, own, plot / f"hdrf-test-{one.name.lower()}.png")
-            if json_file is not None:
-                write_json(json_file, results_of(runs).as_json())
-    if any(missed(run) for run in runs):
+                paper_tests.plot_test(one, own, settings, plot / f"hdrf-test-{one.name.lower()}.png")
+            if places.json_file is not None:
+                write_json(places.json_file, paper_tests.results_of(runs).as_json())
+    if any(paper_tests.missed(run) for run in runs):
         raise typer.Exit(1)

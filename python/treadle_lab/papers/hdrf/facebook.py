@@ -360,5 +360,9 @@ def results_of(found: Found) -> Results:
 
 def facts_of(found: Found) -> dict[str, Any]:
     """Return seeds, and what each run has shown."""
-    runs = [{"scheme": scheme, "seed": seed, **each} for (scheme, seed), each in found.items()]
+    kept = {"failure", "key"}
+    runs = [
+        {"scheme": scheme, "seed": seed} | {name: value for name, value in each.items() if name not in kept}
+        for (scheme, seed), each in found.items()
+    ]
     return {"seeds": list(dict.fromkeys(seed for _, seed in found)), "runs": runs}

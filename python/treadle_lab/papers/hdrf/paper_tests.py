@@ -1,25 +1,36 @@
-"""Tests A to D of section 5.1 on a mini cluster: what they are, how they run, and what they found."""
+"""Tests A to D of section 5.1 on simulated nodes of a real ResourceManager: what they are, runs, and results."""
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Final
+
+import numpy as np
 
 from treadle.fairness import Group, Leaf, Tree
 from treadle.shipped import ready_made
 from treadle_lab.fairness.algorithms import allocate_fluid
-from treadle_lab.harness.jobs import LONG_TIMEOUTS, START_TIMEOUT_S, Sleeper, node_environment, queue_of, start
-from treadle_lab.minicluster import ClusterSettings, MiniCluster, Scheduler
-from treadle_lab.minicluster.processes import Say
-from treadle_lab.minicluster.site import CS, Entries, write_site
+from treadle_lab.minicluster.site import CS, Entries
+from treadle_lab.papers.hdrf.facebook import queue_of
 from treadle_lab.plots import Line, Panel, panels
 from treadle_lab.rows import Results, Table
+from treadle_lab.sls.play import (
+    Cluster,
+    Draw,
+    Played,
+    Player,
+    Scheduling,
+    Script,
+    ScriptedJob,
+    facts_of,
+    map_reduce,
+    pace_table,
+)
 
 
 def queue_tree(groups: Mapping[str, Iterable[str]], weights: Mapping[str, int] = MappingProxyType({})) -> Entries:
@@ -172,33 +183,28 @@ TESTS: Mapping[str, HdrfTest] = MappingProxyType(
 """By name."""
 
 
-POLICY = "hdrf"
-PLENTY_MB = 1 << 20
-PLENTY_VCORES = 4096
-POLL_S = 0.5
+TREADLE: Final = "treadle"
+STOCK: Final = "capacity"
+SCHEDULERS: Final = {TREADLE: "Treadle, H-DRF (repaired)", STOCK: "stock CapacityScheduler"}
+HEARTBEAT_MS: Final = 100
+SAMPLE_MS: Final = 50
+TASKS: Final = 10_000
+"""Of each job: more than it can run before it leaves."""
+MASTER_MB: Final = 8
+PLENTY_MB: Final = 1 << 16
+PLENTY_VCORES: Final = 4096
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a test is run.
+    """How a test is played, in milliseconds of the testbed."""
 
-    Attributes:
-        task_s: mean duration of a sleeping task.
-        step_s: how long the shares settle after each step, counted from when the AMs of those who came run.
-        window_s: at the end of each step, what the reached shares are the medians of.
-    """
-
-    task_s: float = 6.0
-    step_s: float = 36.0
-    window_s: float = 12.0
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The containers of each leaf at a time: those of its tasks that the RM has allocated."""
-
-    second: float
-    tasks: dict[str, int]
+    task_ms: int = 600
+    """The mean duration of a task; it lies evenly between half and one and a half of it."""
+    step_ms: int = 8_000
+    """From one step to the next: how long shares settle."""
+    window_ms: int = 2_500
+    """At the end of each step, what the reached shares are the medians of."""
 
 
 @dataclass(frozen=True)
@@ -206,9 +212,6 @@ class StepResult:
     """The result of a step: `tasks` are medians of the window, `least` and `most` what was seen in it."""
 
     title: str
-    start_s: float
-    settling_s: float
-    end_s: float
     tasks: dict[str, float]
     least: dict[str, int]
     most: dict[str, int]
@@ -216,153 +219,105 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Run:
-    """A test under one scheduler.
-
-    `placed` counts the containers placed by `treadle` and by the stock scheduler (`native`) in its stead, of the
-    applications that the RM reports; empty under the stock scheduler, which counts none.
-    """
+    """A test under one scheduler."""
 
     test: str
     scheduler: str
-    samples: list[Sample]
+    samples: dict[str, list[int]]
+    """By leaf, how many of its tasks have a container, every `SAMPLE_MS`."""
     steps: list[StepResult]
-    placed: dict[str, int] = field(default_factory=dict)
+    played: Played
 
 
-def queues(test: HdrfTest) -> Entries:
-    """Return capacity-scheduler.xml: siblings by their weights, each may use whatever the others leave."""
-    entries = {
-        f"{CS}resource-calculator": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
-        f"{CS}maximum-am-resource-percent": "1",
-    }
+def cluster_of(test: HdrfTest) -> Cluster:
+    """Return the nodes of a test, and its queues: siblings by their weights, each may use whatever the others leave."""
     groups = {group: [queue_of(leaf) for leaf in leaves] for group, leaves in test.groups.items()}
-    return entries | queue_tree(groups, test.weights)
-
-
-def cluster_settings(test: HdrfTest, scheduler: Scheduler, folder: Path) -> ClusterSettings:
-    """Return the cluster of a test; its queues are written to a file beside `folder`."""
-    file = folder.with_name(f"{folder.name}-queues.xml")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_site(file, queues(test))
-    overrides = {
-        "yarn.nodemanager.admin-env": node_environment(str(folder.resolve())),
-        "yarn.nodemanager.container-monitor.enabled": "false",
-    }
-    if scheduler is Scheduler.TREADLE:
-        overrides |= LONG_TIMEOUTS
-    return ClusterSettings(
-        nodes=test.nodes,
-        memory_mb=PLENTY_MB,
-        vcores=PLENTY_VCORES,
+    return Cluster(
+        test.nodes,
+        PLENTY_MB,
+        PLENTY_VCORES,
+        heartbeat_ms=HEARTBEAT_MS,
+        least_mb=MASTER_MB,
+        masters_share=1.0,
         resources={"cpu": test.node, "gpu": test.node},
-        scheduler=scheduler,
-        queues=file,
-        policy=ready_made()[POLICY],
-        overrides=overrides,
-        start_timeout_s=START_TIMEOUT_S,
+        tree=queue_tree(groups, test.weights),
     )
 
 
-def run_test(test: HdrfTest, scheduler: Scheduler, settings: Settings, folder: Path, say: Say) -> Run:
-    """Start a cluster in `folder`, run a test on it, and stop it whatever happens.
+def stays_of(test: HdrfTest) -> list[tuple[str, int, int]]:
+    """Return each leaf with the steps at which it comes and leaves; one that stays leaves after the last."""
+    found, last = [], len(test.steps)
+    for number, step in enumerate(test.steps):
+        for leaf in step.join:
+            gone = next((at for at in range(number, last) if leaf in test.steps[at].leave), last)
+            found.append((leaf, number, gone))
+    return found
+
+
+def script_of(test: HdrfTest, settings: Settings) -> Script:
+    """Return a job for each stay of a leaf, whose tasks never run out."""
+    chance, jobs = np.random.default_rng(51), []
+    for leaf, came, gone in stays_of(test):
+        durations_ms = np.rint(settings.task_ms * chance.uniform(0.5, 1.5, TASKS)).astype(int).tolist()
+        asked = {name: amount for name, amount in test.demands[leaf].items() if amount} | {"memory-mb": MASTER_MB}
+        jobs.append(
+            ScriptedJob(
+                f"{leaf} {came}",
+                settings.step_ms * came,
+                map_reduce(durations_ms, asked),
+                queue=queue_of(leaf),
+                master_mb=MASTER_MB,
+                until_ms=settings.step_ms * gone,
+            )
+        )
+    return Script(tuple(jobs))
+
+
+def scheduling(scheduler: str) -> Scheduling:
+    """Return who schedules: the policy hdrf as it ships, or the stock scheduler."""
+    return Scheduling(scheduler, ready_made()["hdrf"].read_text("utf-8") if scheduler == TREADLE else None)
+
+
+def run_test(test: HdrfTest, scheduler: str, settings: Settings, player: Player) -> Run:
+    """Play a test under a scheduler, unless that is kept.
 
     Raises:
-        ClusterError: the cluster or one of its jobs does not start, or the RM does not answer.
+        BenchError: the run gave no result.
     """
-    with MiniCluster(cluster_settings(test, scheduler, folder), folder, say) as cluster, cluster.answering():
-        return _Experiment(cluster, test, scheduler, settings, say).run()
+    script, chosen = script_of(test, settings), scheduling(scheduler)
+    named = replace(chosen, name=f"test-{test.name.lower()}-{scheduler}")
+    run = partial(player.play, named, script, cluster_of(test), 1)
+    played = player.kept.get_or_play(run, test.name, chosen.policy, asdict(settings))
+    return run_of(test, scheduler, settings, played)
 
 
-class _Experiment:
-    """A test on a started cluster."""
-
-    def __init__(
-        self, cluster: MiniCluster, test: HdrfTest, scheduler: Scheduler, settings: Settings, say: Say
-    ) -> None:
-        self._cluster = cluster
-        self._test = test
-        self._scheduler = scheduler
-        self._settings = settings
-        self._say = say
-        self._present: dict[str, Sleeper] = {}
-        self._samples: list[Sample] = []
-        self._started = time.monotonic()
-        self._submitted = 0
-
-    def run(self) -> Run:
-        """Go through the steps."""
-        steps = [self._step(number) for number in range(len(self._test.steps))]
-        placed = self._cluster.rm.placed() if self._scheduler is Scheduler.TREADLE else {}
-        return Run(self._test.name, self._scheduler.value, self._samples, steps, placed)
-
-    def _step(self, number: int) -> StepResult:
-        step = self._test.steps[number]
-        who = f"test {self._test.name}, {self._scheduler.value}, step {number + 1} of {len(self._test.steps)}"
-        self._say(f"{who}: {step.title}")
-        start_s = self._second()
-        for leaf in step.leave:
-            self._present.pop(leaf).kill(self._cluster)
-        came = [self._submit(leaf) for leaf in step.join]
-        for sleeper in came:
-            sleeper.wait_running(self._cluster)
-            self._present[sleeper.leaf] = sleeper
-        settling_s = self._second()
-        while self._second() < settling_s + self._settings.step_s:
-            self._sample()
-            time.sleep(POLL_S)
-        end_s = self._second()
-        inside = [sample.tasks for sample in self._samples if sample.second >= end_s - self._settings.window_s]
-        counts = {leaf: [tasks[leaf] for tasks in inside] for leaf in self._present}
-        return StepResult(
-            step.title,
-            start_s,
-            settling_s,
-            end_s,
-            {leaf: statistics.median(seen) for leaf, seen in counts.items()},
-            {leaf: min(seen) for leaf, seen in counts.items()},
-            {leaf: max(seen) for leaf, seen in counts.items()},
+def run_of(test: HdrfTest, scheduler: str, settings: Settings, played: Played) -> Run:
+    """Return what a run has shown: how many tasks of each leaf have a container, at the end of each step too."""
+    times_ms = np.arange(0, settings.step_ms * len(test.steps), SAMPLE_MS)
+    counts = {leaf: np.zeros(len(times_ms), np.int64) for leaf in test.demands}
+    for (leaf, _, _), job in zip(stays_of(test), played.jobs, strict=True):
+        for start_ms, end_ms in job.tasks_ms:
+            # what still runs as its master leaves ends with it
+            until_ms = job.submitted_ms + (job.completion_ms if end_ms < 0 else end_ms)
+            counts[leaf] += (times_ms >= job.submitted_ms + start_ms) & (times_ms < until_ms)
+    steps = []
+    for number, step in enumerate(test.steps):
+        end_ms = settings.step_ms * (number + 1)
+        window = (times_ms >= end_ms - settings.window_ms) & (times_ms < end_ms)
+        seen = {leaf: counts[leaf][window] for leaf, came, gone in stays_of(test) if came <= number < gone}
+        steps.append(
+            StepResult(
+                step.title,
+                {leaf: float(np.median(each)) for leaf, each in seen.items()},
+                {leaf: int(each.min()) for leaf, each in seen.items()},
+                {leaf: int(each.max()) for leaf, each in seen.items()},
+            )
         )
-
-    def _submit(self, leaf: str) -> Sleeper:
-        self._submitted += 1
-        return start(self._cluster, leaf, self._submitted, self._test.demands[leaf], self._settings.task_s)
-
-    def _second(self) -> float:
-        return round(time.monotonic() - self._started, 3)
-
-    def _sample(self) -> None:
-        used = {application["id"]: used_resources(application) for application in self._cluster.rm.applications()}
-        tasks = {}
-        for leaf, sleeper in self._present.items():
-            demand = self._test.demands[leaf]
-            resource = max(demand, key=lambda name: demand[name])
-            tasks[leaf] = used.get(sleeper.application_id, {}).get(resource, 0) // demand[resource]
-        self._samples.append(Sample(self._second(), tasks))
-
-
-def used_resources(application: dict[str, Any]) -> dict[str, int]:
-    """Return what an application's containers hold, by resource type, from what the RM's REST page says of it."""
-    used: dict[str, int] = {}
-    for partition in _listed((application.get("resourceInfo") or {}).get("resourceUsagesByPartition")):
-        information = partition.get("used", {}).get("resourceInformations", {}).get("resourceInformation")
-        for resource in _listed(information):
-            used[resource["name"]] = used.get(resource["name"], 0) + int(resource["value"])
-    return used
-
-
-def _listed(value: Any) -> Iterable[dict[str, Any]]:
-    """Return a list that Jersey writes as a single object if it has one entry."""
-    if value is None:
-        return []
-    return value if isinstance(value, list) else [value]
+    return Run(test.name, scheduler, {leaf: each.tolist() for leaf, each in counts.items()}, steps, played)
 
 
 TOLERANCE = 1.0
 """How many containers a leaf may have more or fewer than the paper's share of it."""
-SCHEDULERS = {
-    "treadle": "Treadle, H-DRF (repaired)",
-    "capacity": "stock CapacityScheduler",
-}
 
 
 def off(step: StepResult, expected: dict[str, float]) -> dict[str, float]:
@@ -388,7 +343,7 @@ def faults(test: HdrfTest, step: StepResult, expected: dict[str, float]) -> list
 
 def missed(run: Run) -> list[str]:
     """Say where Treadle is not within `TOLERANCE` of the paper; what the stock scheduler does is its own."""
-    steps = zip(run.steps, TESTS[run.test].shares("hdrf"), strict=True) if run.scheduler == "treadle" else ()
+    steps = zip(run.steps, TESTS[run.test].shares("hdrf"), strict=True) if run.scheduler == TREADLE else ()
     return [
         f"Treadle is not within one container of the paper: test {run.test}, step {number}: {leaf} has {amount:+g}"
         for number, (step, tasks) in enumerate(steps, 1)
@@ -399,12 +354,21 @@ def missed(run: Run) -> list[str]:
 def results_of(runs: Sequence[Run]) -> Results:
     """Return the containers of each leaf at the end of each step of each test, beside exact shares."""
     tables = {f"hdrf-test-{name.lower()}": _table(test, runs) for name, test in TESTS.items() if _of(test, runs)}
+    draws = [Draw(1, {f"test {run.test}, {run.scheduler}": run.played}) for run in runs]
     shown = [
-        asdict(run) | {"faults": [faults(test, *each) for each in zip(run.steps, test.shares("hdrf"), strict=True)]}
+        {
+            "test": run.test,
+            "scheduler": run.scheduler,
+            "steps": [asdict(step) for step in run.steps],
+            "faults": [faults(test, *each) for each in zip(run.steps, test.shares("hdrf"), strict=True)],
+            "samples": run.samples,
+        }
         for test in TESTS.values()
         for run in _of(test, runs)
     ]
-    return Results({}, {}, {"shortfalls": [text for run in runs for text in missed(run)], "runs": shown}, tables)
+    facts = facts_of(draws)
+    facts["shortfalls"] += [text for run in runs for text in missed(run)]
+    return Results({}, {}, facts | {"runs": shown}, tables | {"testbed-pace": pace_table(draws)})
 
 
 def _of(test: HdrfTest, runs: Sequence[Run]) -> list[Run]:
@@ -428,21 +392,18 @@ def _reached(step: StepResult, leaf: str) -> str:
     return f"{step.tasks[leaf]:g}" + (f" ({least} to {most})" if least != most else "")
 
 
-def plot_test(test: HdrfTest, runs: Sequence[Run], target: Path) -> None:
+def plot_test(test: HdrfTest, runs: Sequence[Run], settings: Settings, target: Path) -> Path:
     """Draw what each leaf has over time, a panel a scheduler, and what the paper says that it should have."""
-    shown = []
+    shown, step_s = [], settings.step_ms / 1000
     for run in runs:
-        lines = {
-            leaf: Line([each.second for each in run.samples], [each.tasks.get(leaf, 0) for each in run.samples])
-            for leaf in test.demands
-        }
+        lines = {leaf: Line(np.arange(len(counts)) * SAMPLE_MS / 1000, counts) for leaf, counts in run.samples.items()}
         for leaf in test.demands:
             spans = [
-                (at_s, expected[leaf])
-                for step, expected in zip(run.steps, test.shares("hdrf"), strict=True)
+                (step_s * at, expected[leaf])
+                for number, expected in enumerate(test.shares("hdrf"))
                 if leaf in expected
-                for at_s in (step.settling_s, step.end_s)
+                for at in (number, number + 1)
             ]
             lines[f"{leaf}, the paper's"] = Line(*zip(*spans, strict=True))
         shown.append(Panel(lines, "seconds", "containers of tasks", SCHEDULERS[run.scheduler]))
-    panels(shown, target, f"Test {test.name}")
+    return panels(shown, target, f"Test {test.name}")

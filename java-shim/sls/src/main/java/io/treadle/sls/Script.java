@@ -83,6 +83,8 @@ final class Script {
     final String queue;
     final String type;
     final long atMs;
+    /** When it leaves, whatever of it is undone; 0: when its tasks have ended. */
+    final long untilMs;
     final long masterMb;
     final Set<String> tags = new LinkedHashSet<>();
     /** What a node's attributes must be for its tasks; said to the ResourceManager by tags alone. */
@@ -95,6 +97,7 @@ final class Script {
       queue = node.get("queue").asText();
       type = node.get("type").asText();
       atMs = node.get("at_ms").asLong();
+      untilMs = node.get("until_ms").asLong();
       masterMb = node.get("master_mb").asLong();
       node.get("tags").forEach(tag -> tags.add(tag.asText()));
       requires = texts(node.get("requires"));

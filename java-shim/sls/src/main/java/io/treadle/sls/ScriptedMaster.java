@@ -174,9 +174,13 @@ public class ScriptedMaster extends DirectMaster {
     for (Container container : response.getAllocatedContainers()) {
       start(container);
     }
-    if (tasks.isDone()) {
+    if (tasks.isDone() || leaves()) {
       finish();
     }
+  }
+
+  private boolean leaves() {
+    return job.untilMs > 0 && System.currentTimeMillis() - submittedMs >= job.untilMs - job.atMs;
   }
 
   private void start(Container container) {

@@ -27,7 +27,7 @@ import org.junit.jupiter.api.Timeout;
 class PlanAgentTest {
   private static final String JOB =
       "{\"name\": \"dag aa\", \"user\": \"ann\", \"queue\": \"default\", \"type\": \"%s\","
-      + " \"at_ms\": 0, \"master_mb\": 8, \"tags\": [], \"requires\": {}, \"stages\": ["
+      + " \"at_ms\": 0, \"until_ms\": 0, \"master_mb\": 8, \"tags\": [], \"requires\": {}, \"stages\": ["
       + "{\"name\": \"v0\", \"priority\": 8, \"resources\": {\"memory-mb\": 5},"
       + " \"durations_ms\": [7, 7], \"after\": []},"
       + "{\"name\": \"v1\", \"priority\": 11, \"resources\": {\"memory-mb\": 6},"

@@ -22,7 +22,8 @@ class ScriptTest {
   /** As tests/lab/test_testbed.py writes it. */
   private static final String WRITTEN = "{\"attributes\": {\"127.1.0.0\": {\"zone\": \"special\"}}, \"jobs\": ["
       + "{\"name\": \"a\", \"user\": \"ann\", \"queue\": \"default\", \"type\": \"MAPREDUCE\", \"at_ms\": 5,"
-      + " \"master_mb\": 256, \"tags\": [\"treadle:require=zone=special\"], \"requires\": {\"zone\": \"special\"},"
+      + " \"until_ms\": 0, \"master_mb\": 256, \"tags\": [\"treadle:require=zone=special\"],"
+      + " \"requires\": {\"zone\": \"special\"},"
       + " \"stages\": [{\"name\": \"\", \"priority\": 20, \"resources\": {\"memory-mb\": 1024, \"vcores\": 1},"
       + " \"durations_ms\": [10, 20], \"after\": []},"
       + " {\"name\": \"\", \"priority\": 10, \"resources\": {\"memory-mb\": 1024, \"vcores\": 1},"
@@ -50,6 +51,7 @@ class ScriptTest {
     Script.Job job = script.next();
     assertEquals("MAPREDUCE", job.type);
     assertEquals(5, job.atMs);
+    assertEquals(0, job.untilMs);
     assertEquals(256, job.masterMb);
     assertTrue(job.tags.contains("treadle:require=zone=special"));
     assertEquals(1024, job.stages.get(0).resource.getMemorySize());
