@@ -1,13 +1,12 @@
-"""Estimators of task durations from earlier runs, and how accurate they are."""
+"""Estimators of task durations from earlier runs."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from itertools import islice
-from math import ceil, exp, hypot, log, sqrt
+from math import exp, hypot, log, sqrt
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -82,14 +81,6 @@ def estimate_of(mean_ms: float, sigma: float, wide_sigma: float | None = None) -
     """Return the estimate of a mean above 0 with these deviations of its logarithm; a single one is used for both."""
     wide = min(sigma if wide_sigma is None else max(sigma, wide_sigma), SIGMA_MAX)
     return Estimate(mean_ms, mean_ms * exp(-Z90 * wide), mean_ms * exp(Z90 * wide), min(sigma, SIGMA_MAX))
-
-
-class Samples(Enum):
-    """Which of a job's tasks must have run before an estimator says anything."""
-
-    NONE = "none"
-    PILOTS = "pilots"
-    ALL = "all"
 
 
 WINDOWS: Final = (1, 8, 64, 256)
@@ -326,14 +317,10 @@ SIGMA_MIN: Final = 1e-3
 Estimator = Callable[[JobFeatures, History, Durations], Estimate | None]
 """Says how long a job's tasks run; it keeps no state: what it learned is in the history.
 
-It is given the job's features, a history of jobs that ended before it came, and durations of its tasks that have run
-(`NEEDS`), in milliseconds, shape (any,). It returns None if there is nothing to go by, or if the job needs none.
+It is given the job's features, a history of jobs that ended before it came, and durations of its tasks that have run,
+in milliseconds, shape (any,): pilots or, for the oracle, all; others look at none. It returns None if there is nothing
+to go by.
 """
-
-
-def no_estimate(_features: JobFeatures, _history: History, _samples: Durations) -> Estimate | None:
-    """Know nothing (LAS, FIFO)."""
-    return None
 
 
 def oracle(_features: JobFeatures, _history: History, samples: Durations) -> Estimate | None:
@@ -364,11 +351,6 @@ def pilots(features: JobFeatures, history: History, samples: Durations) -> Estim
 def three_sigma(features: JobFeatures, history: History, _samples: Durations) -> Estimate | None:
     """Return 3Sigma's: the distribution of the feature with the least past error, seen through 1 / runtime squared."""
     return _from_history(features, history, "utility")
-
-
-def three_sigma_tl(features: JobFeatures, history: History, samples: Durations) -> Estimate | None:
-    """Return 3Sigma's, with SLearn's way with thin jobs: they need none and go straight to the highest queue."""
-    return None if features.width < THIN_LIMIT else three_sigma(features, history, samples)
 
 
 def point_estimate(features: JobFeatures, history: History, _samples: Durations) -> Estimate | None:
@@ -420,21 +402,13 @@ def scaled_by_history(later: Estimate, sampled: Estimate, first: Estimate) -> Es
 
 
 ESTIMATORS: Final[dict[str, Estimator]] = {
-    "none": no_estimate,
     "oracle": oracle,
     "pilots": pilots,
     "3sigma": three_sigma,
-    "3sigma-tl": three_sigma_tl,
     "point": point_estimate,
     "median": earlier_median,
     "combined": pilots_and_history,
 }
-NEEDS: Final[dict[Estimator, Samples]] = {
-    oracle: Samples.ALL,
-    pilots: Samples.PILOTS,
-    pilots_and_history: Samples.PILOTS,
-}
-"""What ``samples`` must be; of the other estimators `Samples.NONE`."""
 
 
 def _from_history(features: JobFeatures, history: History, point: str) -> Estimate | None:
@@ -442,87 +416,6 @@ def _from_history(features: JobFeatures, history: History, point: str) -> Estima
     return None if found is None else estimate_of(found.mean_ms, max(SIGMA_MIN, found.sigma), found.wide_sigma)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Accuracy:
-    """The errors of an estimator."""
-
-    percent: npt.NDArray[np.float64]
-    """Of each job that it estimated: how far off its mean is, over the true mean, shape (estimated,)."""
-    within: float
-    """The share of them whose true mean lies in the interval; 0.9 would be as promised."""
-    silent: int
-    """Jobs for which it had no estimate."""
-
-    def quantile(self, share: float) -> float:
-        """Return the error that this share of the jobs does not exceed; NaN if there is none."""
-        return float(np.quantile(self.percent, share)) if len(self.percent) else float("nan")
-
-
 def pilots_wanted(width: int, ratio: float = 0.03) -> int:
     """Return how many tasks to sample: max(1, ratio * width), rounded down (section 4.3)."""
     return max(1, int(ratio * width))
-
-
-def measure(
-    estimators: Mapping[str, Estimator],
-    earlier: Sequence[JobRecord],
-    records: Sequence[JobRecord],
-    seed: int,
-    *,
-    ratio: float = 0.03,
-    tasks_max: int | None = None,
-    seen_share: float = 0.9,
-    in_order_of_end: bool = False,
-) -> dict[str, Accuracy]:
-    """Estimate each wide job from the jobs before it, and compare.
-
-    Args:
-        estimators: by name.
-        earlier: history before the first record, in order.
-        records: jobs in order of submission; those of three tasks or more of which ``seen_share`` were seen are
-            estimated, and all become history.
-        seed: of the draw of pilots, the same pilots for all estimators.
-        ratio: of pilots.
-        tasks_max: wider jobs are not estimated.
-        seen_share: of a job's tasks.
-        in_order_of_end: a job becomes history when it has ended, and one whose end is not known never; else when the
-            next job comes, as if it had ended at once, which is how the paper counts.
-    """
-    generator = np.random.default_rng(seed)
-    history = History()
-    for record in earlier:
-        history.add(record)
-    found: dict[str, list[tuple[float, bool] | None]] = {name: [] for name in estimators}
-    waiting: list[JobRecord] = []
-    for record in records:
-        if in_order_of_end:
-            ended = [job for job in waiting if job.end_ms is not None and job.end_ms <= record.features.submit_ms]
-            for job in sorted(ended, key=lambda job: (job.end_ms or 0, job.id)):
-                history.add(job)
-            waiting = [job for job in waiting if job.end_ms and job.end_ms > record.features.submit_ms]
-        width = record.features.width
-        if record.tasks >= max(THIN_LIMIT, ceil(seen_share * width)) and width <= (tasks_max or width):
-            drawn = generator.choice(record.durations_ms, pilots_wanted(record.tasks, ratio), replace=False)
-            for name, estimator in estimators.items():
-                found[name].append(_compare(estimator, record, history, drawn))
-        if in_order_of_end:
-            waiting.append(record)
-        else:
-            history.add(record)
-    return {name: _accuracy(results) for name, results in found.items()}
-
-
-def _compare(estimator: Estimator, record: JobRecord, history: History, drawn: Durations) -> tuple[float, bool] | None:
-    samples = {Samples.NONE: record.durations_ms[:0], Samples.PILOTS: drawn, Samples.ALL: record.durations_ms}
-    estimate = estimator(record.features, history, samples[NEEDS.get(estimator, Samples.NONE)])
-    if estimate is None:
-        return None
-    true_ms = record.mean_ms
-    return 100.0 * abs(estimate.mean_ms - true_ms) / true_ms, estimate.low_ms <= true_ms <= estimate.high_ms
-
-
-def _accuracy(results: Sequence[tuple[float, bool] | None]) -> Accuracy:
-    said = [result for result in results if result is not None]
-    percent = np.array([error for error, _ in said], np.float64)
-    within = sum(inside for _, inside in said) / len(said) if said else 0.0
-    return Accuracy(percent, within, len(results) - len(said))

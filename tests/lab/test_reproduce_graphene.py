@@ -11,7 +11,6 @@ import pytest
 from tests.support.tables import mean_of, rows_of
 from typer.testing import CliRunner
 
-from treadle.config.settings import default_settings
 from treadle.dag import Dag, Stage
 from treadle.errors import UserError
 from treadle.workload.job import Job, Workload, arranged
@@ -307,8 +306,6 @@ def test_schemes_can_be_chosen_and_varied() -> None:
     assert set(run(None, sizes).online["generated"]) == {"bfs", "cp"}
     assert GRAPHENE.varied(Variation(3.0)).settings(0).policy.fit.parameters.model_dump()["srpt_weight"] == 3.0
     assert BFS.varied(Variation(3.0)) == BFS
-    assert BFS.varied(Variation(hold_nodes=0)).settings(0).hold.nodes_max == 0
-    assert BFS.settings(0).hold == default_settings().hold == GRAPHENE.varied(Variation(3.0)).settings(0).hold
     with pytest.raises(UserError, match=r"--scheme: fifo is none here; give one of bfs, "):
         CliRunner().invoke(app, ["--scheme", "fifo"], catch_exceptions=False)
 

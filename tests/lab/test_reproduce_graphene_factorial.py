@@ -41,9 +41,6 @@ def test_schemes_without_a_perf_score_run_once_a_point() -> None:
     assert [scheme.name for _, scheme, _ in cells] == ["bfs", "bfs-cores", *["graphene"] * 4]
     assert [variation for *_, variation in cells[:2]] == [AS_IT_IS, AS_IT_IS]
     assert len({repr(scheme.settings(1)) for _, scheme, _ in cells[2:]}) == 4
-    held = replace(WANTED, hold_nodes=0).cells()
-    assert len(held) == len(cells)
-    assert {scheme.hold.nodes_max for _, scheme, _ in held} == {0}
 
 
 def test_overbooking_takes_resources_from_the_rms_count_and_bounds_them() -> None:

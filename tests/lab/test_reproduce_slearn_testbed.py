@@ -139,7 +139,7 @@ def test_what_the_testbed_cannot_do_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert treadle(["reproduce", "slearn", "--on", "sls", *wrong]) == 2
-    assert "leave out --dags, --shuffled, --model" in capsys.readouterr().err
+    assert "leave out --dags, --model" in capsys.readouterr().err
 
 
 def test_a_folder_of_logs_is_refused_where_there_are_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

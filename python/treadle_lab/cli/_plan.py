@@ -32,8 +32,6 @@ class Run:
 
     budget_ms: int
     budget_schedules: int | None
-    options: Options
-    workers: int
     seed: int
     plot: Path | None
     draw: Path | None
@@ -102,13 +100,11 @@ def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:
     objective = Objective.PLANNED if instance.unit is TimeUnit.PERIOD else Objective.EXECUTED
     placements = run.plot is not None
     if algorithm == "cpsat":
-        return planning.solve(*where, run.budget_ms, run.workers, placements=placements)
+        return planning.solve(*where, run.budget_ms, placements=placements)
     if algorithm in NAMES:
         return baseline(algorithm, *where, objective=objective, seed=run.seed, placements=placements)
-    options = Options(paper=True) if algorithm == "graphene-paper" else run.options
-    return plan_graphene(
-        *where, run.budget(), objective=objective, options=options, workers=run.workers, placements=placements
-    )
+    options = Options(paper=True) if algorithm == "graphene-paper" else Options(seed=run.seed)
+    return plan_graphene(*where, run.budget(), objective=objective, options=options, placements=placements)
 
 
 def _plot(found: Plan, instance: Instance, folder: Path, number: int) -> None:

@@ -44,10 +44,6 @@ def generate_dags(
     stages: Annotated[str, typer.Option(help="Stages of a DAG: a number or a range.")] = "20..50",
     tasks: Annotated[str, typer.Option(help="Tasks of a DAG, about: a number or a range.")] = "1000..3000",
     depth: Annotated[str, typer.Option(help="Layers of a DAG: a number or a range.")] = "5..9",
-    long_share: Annotated[float, typer.Option(help="Share of stages that are small and long.")] = _DEFAULT.long_share,
-    fragmenting_share: Annotated[
-        float, typer.Option(help="Share of stages that need 34 to 65 % of a machine in one resource.")
-    ] = _DEFAULT.fragmenting_share,
     output: OutputOption = None,
 ) -> None:
     """Write generated DAGs in the `dag` format, one a line; the same seed gives the same DAG."""
@@ -57,8 +53,6 @@ def generate_dags(
         stages=_range("--stages", stages),
         tasks=_range("--tasks", tasks),
         depth=_range("--depth", depth),
-        long_share=long_share,
-        fragmenting_share=fragmenting_share,
     )
     first, last = _range("--seed", seed, low=0)
     _write((generate(at, shape) for at in range(first, last + 1)), output)

@@ -38,9 +38,6 @@ def plan(
     budget_schedules: Annotated[
         int | None, typer.Option(min=1, help="Candidate schedules for each plan instead: the same on any machine.")
     ] = None,
-    improve: Annotated[bool, typer.Option(help="Improve each candidate forward and backward.")] = True,
-    population: Annotated[bool, typer.Option(help="Go on with a population of orders.")] = True,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Threads; a plan does not depend on their number.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Of the search, and of random.")] = 0,
     as_json: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for a plot of each plan.")] = None,
@@ -54,9 +51,7 @@ def plan(
     if machines is not None and file_format is Format.PSPLIB:
         raise UserError("--machines: psplib instances have one pool; leave it out")
     chosen = ALGORITHMS[:-1] if algorithm == "all" else (algorithm,)
-    from treadle.planner.graphene import Options
     from treadle_lab.cli import _plan  # only here: it imports numba
 
-    options = Options(improve=improve, population=population, seed=seed)
-    run = _plan.Run(budget_ms, budget_schedules, options, workers, seed, plot, draw)
+    run = _plan.Run(budget_ms, budget_schedules, seed, plot, draw)
     _plan.plan(files, file_format is Format.PSPLIB, chosen, machines, run, as_json)

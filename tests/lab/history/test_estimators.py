@@ -13,15 +13,12 @@ from tests.support.optional import present
 
 from treadle_lab.estimators import (
     ESTIMATORS,
-    NEEDS,
     History,
     JobFeatures,
     JobRecord,
-    Samples,
     combined,
     estimate_of,
     learned,
-    measure,
     median_point,
     pilots,
     pilots_and_history,
@@ -29,7 +26,6 @@ from treadle_lab.estimators import (
     point_estimate,
     scaled_by_history,
     three_sigma,
-    three_sigma_tl,
     utility_point,
 )
 
@@ -55,28 +51,14 @@ def test_points_of_a_distribution() -> None:
     assert median_point([9, 1, 4, 6]) == 5
 
 
-def test_what_each_needs() -> None:
-    assert {name: NEEDS.get(found, Samples.NONE) for name, found in ESTIMATORS.items()} == {
-        "none": Samples.NONE,
-        "oracle": Samples.ALL,
-        "pilots": Samples.PILOTS,
-        "3sigma": Samples.NONE,
-        "3sigma-tl": Samples.NONE,
-        "point": Samples.NONE,
-        "median": Samples.NONE,
-        "combined": Samples.PILOTS,
-    }
-
-
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_nothing_to_go_by_gives_no_estimate(name: str) -> None:
     assert ESTIMATORS[name](NOBODY, History(), NONE) is None
 
 
-def test_the_oracle_is_right_and_none_is_silent() -> None:
+def test_the_oracle_is_right() -> None:
     found = ESTIMATORS["oracle"](NOBODY, History(), samples(1000, 3000))
     assert found == (2000, 2000, 2000, 0)
-    assert ESTIMATORS["none"](NOBODY, History(), samples(1000)) is None
 
 
 def test_the_feature_with_the_least_past_error_speaks() -> None:
@@ -110,15 +92,13 @@ def test_the_median_of_earlier_jobs_is_of_the_application_else_the_user_else_all
     assert median(replace(NOBODY, width=1), history, NONE) is None
 
 
-def test_thin_jobs_learn_from_thin_ones_and_3sigma_tl_leaves_them_alone() -> None:
+def test_thin_jobs_learn_from_thin_ones() -> None:
     history = learned([record(at, (100, 7000)[at % 2], width=(2, 10)[at % 2]) for at in range(30)])
     thin = record(31, 1, width=2).features
     wide = record(31, 1, width=10).features
     for features, expected in ((thin, 100), (wide, 7000)):
         found = present(point_estimate(features, history, NONE))
         assert found.mean_ms == pytest.approx(expected)
-    assert three_sigma_tl(thin, history, NONE) is None
-    assert three_sigma_tl(wide, history, NONE) == three_sigma(wide, history, NONE)
 
 
 def test_more_pilots_are_surer_and_all_tasks_are_sure() -> None:
@@ -176,42 +156,38 @@ def trace(seed: int, between: float, within: float, jobs: int = 300) -> Sequence
     return records
 
 
+def measured(name: str, records: Sequence[JobRecord], seed: int, first: int = 0) -> tuple[list[float], float]:
+    """Return the errors in percent of jobs from ``first`` on, and the share of them within the interval."""
+    generator, history = np.random.default_rng(seed), History()
+    errors: list[float] = []
+    within: list[bool] = []
+    for number, job in enumerate(records):
+        drawn = generator.choice(job.durations_ms, pilots_wanted(job.tasks), replace=False)
+        if number >= first:
+            said = job.durations_ms if name == "oracle" else drawn
+            found = present(ESTIMATORS[name](job.features, history, said)) if len(history) else None
+            if found is not None:
+                errors.append(100.0 * abs(found.mean_ms - job.mean_ms) / job.mean_ms)
+                within.append(found.low_ms <= job.mean_ms <= found.high_ms)
+        history.add(job)
+    return errors, float(np.mean(within))
+
+
 @pytest.mark.parametrize(("between", "within"), [(0.05, 1.0), (1.0, 0.05), (0.4, 0.4)])
 def test_with_some_history_the_combination_is_as_good_as_the_better_of_the_two(between: float, within: float) -> None:
     errors = {"pilots": 0.0, "point": 0.0, "combined": 0.0}
     for seed in range(3):
         records = trace(seed, between, within)
-        found = measure({name: ESTIMATORS[name] for name in errors}, records[:60], records[60:], seed)
         for name in errors:
-            errors[name] += float(np.mean(np.minimum(200, found[name].percent)))
+            errors[name] += float(np.mean(np.minimum(200, measured(name, records, seed, 60)[0])))
     assert errors["combined"] <= 1.05 * min(errors["pilots"], errors["point"])
 
 
 def test_intervals_hold_what_they_promise() -> None:
-    found = measure(ESTIMATORS, [], trace(7, 0.4, 0.4, 600), 1)
+    records = trace(7, 0.4, 0.4, 600)
     for name in ("pilots", "3sigma", "point", "combined"):
-        assert 0.8 <= found[name].within <= 1.0, name
-    assert found["oracle"].quantile(1.0) == 0
-    assert found["none"].silent == 600
-
-
-def test_only_wide_jobs_that_were_seen_are_measured_and_pilots_are_drawn_by_seed() -> None:
-    records = [*trace(1, 0.2, 0.5, 50), record(60, 10, width=2), record(61, 10, width=500)]
-    half_seen = record(62, 10)
-    records.append(replace(half_seen, features=replace(half_seen.features, width=20)))
-    one, two, other = (measure({"p": pilots}, [], records, seed, tasks_max=150)["p"].percent for seed in (1, 1, 2))
-    assert len(one) == 50
-    assert one.tolist() == two.tolist() != other.tolist()
-
-
-def test_a_job_that_has_not_ended_is_no_history() -> None:
-    first, second = record(0, 120_000), record(1, 120_000)
-    assert measure({"p": point_estimate}, [], [first, second], 1)["p"].silent == 1
-    assert measure({"p": point_estimate}, [], [first, second], 1, in_order_of_end=True)["p"].silent == 2
-    third = record(5, 120_000)
-    assert measure({"p": point_estimate}, [], [first, second, third], 1, in_order_of_end=True)["p"].silent == 2
-    unknown = [replace(job, end_ms=None) for job in (first, second, third)]
-    assert measure({"p": point_estimate}, [], unknown, 1, in_order_of_end=True)["p"].silent == 3
+        assert 0.8 <= measured(name, records, 1)[1] <= 1.0, name
+    assert max(measured("oracle", records, 1)[0]) == 0
 
 
 @pytest.mark.parametrize(("width", "wanted"), [(1, 1), (3, 1), (33, 1), (67, 2), (100, 3), (150, 4)])

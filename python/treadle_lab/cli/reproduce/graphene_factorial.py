@@ -57,9 +57,6 @@ def graphene_factorial(
     scheme: Annotated[
         str, typer.Option(help="Of those of treadle reproduce graphene; several. bfs always runs.")
     ] = "bfs-cores,tetris,tetris-all,graphene",
-    hold_nodes: Annotated[
-        int | None, typer.Option(min=0, max=1000, help="Nodes held for large asks at the same time; else 4.")
-    ] = None,
     part: Annotated[
         str, typer.Option(help="online (Poisson arrivals), batch (all at once: throughput); several.")
     ] = "online,batch",
@@ -101,7 +98,6 @@ def graphene_factorial(
         online="online" in parts,
         batch="batch" in parts,
         tpch=given_or_found(tpch, TPCH, partial(say, console)) if "tpch" in levels.workloads else None,
-        hold_nodes=hold_nodes,
     )
     with simulating(console, cache, [GRAPHENE.settings(0)]) as progress:
         warm_up_planner()

@@ -56,10 +56,7 @@ def omega(
     first_seed: FirstSeedOption = 1,
     figure: Annotated[
         list[str] | None,
-        typer.Option(
-            help="5, 6, 7, 8, 10, 13, 14, 15, 16, or growth (what a simulated day costs); may be repeated. "
-            "Default: all but growth."
-        ),
+        typer.Option(help="5, 6, 7, 8, 10, 13, 14, 15 or 16; may be repeated. Default: all."),
     ] = None,
     workload: Annotated[
         WorkloadName,
@@ -114,7 +111,7 @@ def omega(
     found = results_of(runs, [] if compare is None else compare(runs), specialist, time.perf_counter() - began_s)
     name = "omega-google" if is_google else "omega"
     publish(found, console, json_file, plot, partial(plot_all, runs, specialist, figures_of(workload), name))
-    days = f"{len(runs) + len(specialist)} simulated days in {found.facts['timing']['wall_s']:.0f} s"
+    days = f"{len(runs) + len(specialist)} simulated days in {found.facts['wall_s']:.0f} s"
     of = len(found.facts["reference"])
     beside = f"; {found.facts['within']:.1%} of {of} figures of the original's are within their tolerance" if of else ""
     console.print(days + beside, highlight=False)
@@ -128,14 +125,14 @@ def _of_file(file: Path) -> Wanted:
 
 def _of_figures(figures: list[str] | None, workload: WorkloadName, *, quick: bool) -> Wanted:
     """Return the points of figures, each once."""
-    from treadle_lab.papers.omega.figures import NOT_BY_DEFAULT, figures_of
+    from treadle_lab.papers.omega.figures import figures_of
     from treadle_lab.papers.omega.specialist import FIGURES as OF_SPECIALIST
 
     known = figures_of(workload)
     for name in figures or ():
         if name not in known and name not in OF_SPECIALIST:
             raise UserError(f"--figure {name}: there is none here; choose of {', '.join((*known, *OF_SPECIALIST))}")
-    names = figures or [*(name for name in known if name not in NOT_BY_DEFAULT), *OF_SPECIALIST]
+    names = figures or [*known, *OF_SPECIALIST]
     swept = [known[name] for name in names if name in known]
     points = list(dict.fromkeys(point for one in swept for point in (one.quick if quick else one.points)))
     return Wanted(points, any(name in OF_SPECIALIST for name in names), named=bool(figures))

@@ -17,9 +17,6 @@ app = typer.Typer()
 def omega_engines(
     hours: Annotated[float, typer.Option(min=0.1, max=1000.0, help="Simulated, for each seed.")] = 8.0,
     machines: Annotated[int, typer.Option(min=1, max=100_000, help="Of 4 CPUs and 16 GB each.")] = 100,
-    t_job_service: Annotated[
-        float, typer.Option(min=0.0, max=1000.0, help="Seconds a decision on a service job.")
-    ] = 2.0,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws of jobs.")] = 2,
     first_seed: FirstSeedOption = 1,
     json_file: JsonFileOption = None,
@@ -29,7 +26,7 @@ def omega_engines(
 
     check_results(json_file, None)
     load, draws = (
-        Load(machines=machines, hours=hours, t_job_service_s=t_job_service),
+        Load(machines=machines, hours=hours),
         range(first_seed, first_seed + seeds),
     )
     with counted_progress("seeds") as bar:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -68,15 +68,6 @@ def phoenix(
         float,
         typer.Option(min=1.0, max=100.0, help="A task runs this many times as long where its soft constraints fail."),
     ] = RELAXED_SLOWDOWN,
-    supply: Annotated[
-        float | None,
-        typer.Option(
-            min=0.001, max=10.0, help="Made constraints: the share of machines that meet a kind, times its slowdown."
-        ),
-    ] = None,
-    constrained: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="Made constraints: the share of tasks that have one.")
-    ] = None,
     step: Annotated[
         int | None, typer.Option(min=1, max=10_000, help="Take every so manieth job, and as few workers.")
     ] = None,
@@ -98,11 +89,10 @@ def phoenix(
 
     names = _names(systems)
     asked = _asked(names, cache, processes)
-    making = _Making(supply, constrained, step or (QUICK_STEP if quick else 1))
     if (machines is None) != (constraints is None):
         raise UserError("--machines and --constraints: name both, or neither")
-    if machines is not None:
-        _check_not_made(supply=supply, constrained=constrained, step=step)
+    if machines is not None and step is not None:
+        raise UserError("--step: is for constraints that are made, and --machines gives them; leave it out")
     count = seeds or (2 if quick else SEEDS)
     check_results(json_file, plot)
     console = console_for_tables(150)
@@ -110,7 +100,7 @@ def phoenix(
     if machines is not None and constraints is not None:
         setup, calibration = _given(jobs, machines, constraints, slots, faster), None
     else:
-        setup, calibration = _made(jobs, slots or SLOTS, faster, making)
+        setup, calibration = _made(jobs, slots or SLOTS, faster, step or (QUICK_STEP if quick else 1))
     setup = replace(setup, relaxed_slowdown=relaxed_slowdown)
     seeds_ = range(first_seed, first_seed + count)
     with going_on(console, cache):
@@ -122,20 +112,6 @@ def phoenix(
     if comparisons:
         inside = f"{sum(one.within for one in comparisons)} of {len(comparisons)}"
         say(console, f"{inside} figures of the original simulator's are within their tolerance")
-
-
-class _Making(NamedTuple):
-    """How constraints are made, as far as the user says."""
-
-    supply: float | None
-    constrained: float | None
-    step: int
-
-
-def _check_not_made(**made: float | None) -> None:
-    for name, value in made.items():
-        if value is not None:
-            raise UserError(f"--{name}: is for constraints that are made, and --machines gives them; leave it out")
 
 
 def _names(systems: str) -> list[str]:
@@ -188,17 +164,15 @@ def _given(jobs: Trace, machines: Path, constraints: Path, slots: int | None, fa
     return Setup(jobs, have.slots, faster, lambda _: wanted)
 
 
-def _made(jobs: Trace, slots: int, faster: float, making: _Making) -> tuple[Setup, dict[str, object]]:
+def _made(jobs: Trace, slots: int, faster: float, step: int) -> tuple[Setup, dict[str, object]]:
     """Return what is run with constraints that are made."""
-    from treadle_lab.papers.phoenix.constraints import CONSTRAINED, made_for
+    from treadle_lab.papers.phoenix.constraints import made_for
     from treadle_lab.papers.phoenix.experiment import Setup, as_json, calibration_of
 
     calibration = calibration_of(jobs.name)
-    jobs, slots = jobs.every(making.step), max(1, slots // making.step)
-    supply = calibration.supply if making.supply is None else making.supply
-    constrained = CONSTRAINED if making.constrained is None else making.constrained
-    setup = Setup(jobs, slots, faster, lambda seed: made_for(jobs, slots, supply, seed, constrained))
-    return setup, as_json(calibration, supply, constrained)
+    jobs, slots = jobs.every(step), max(1, slots // step)
+    setup = Setup(jobs, slots, faster, lambda seed: made_for(jobs, slots, calibration.supply, seed))
+    return setup, as_json(calibration)
 
 
 def _asked(names: list[str], cache: Path | None, processes: int) -> Asked:

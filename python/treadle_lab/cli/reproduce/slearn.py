@@ -63,10 +63,6 @@ def slearn(
     nodes: Annotated[
         int, typer.Option(min=1, max=100_000, help="Of the cluster, each runs one task at a time.")
     ] = NODES,
-    cut: Annotated[float, typer.Option(min=0.05, max=0.95, help="Where in the trace history ends.")] = 0.5,
-    seen_share: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Of a job's tasks that must have been seen to finish.")
-    ] = 0.0,
     only_seen: Annotated[
         bool,
         typer.Option("--only-seen", help="Leave tasks out that were not seen to finish; else they end with their job."),
@@ -79,9 +75,6 @@ def slearn(
     ] = f"{LOAD:g}",
     dags: Annotated[
         bool, typer.Option("--dags", help="SLearn-DAG: jobs are chains of two to five stages, each a job of the trace.")
-    ] = False,
-    shuffled: Annotated[
-        bool, typer.Option("--shuffled", help="Any jobs of a name make a DAG, not those submitted one after another.")
     ] = False,
     model: Annotated[
         bool, typer.Option("--model", help="A plain model of the paper's scheduler in place of the engine: far faster.")
@@ -107,12 +100,12 @@ def slearn(
     wanted, console = range(first_seed, first_seed + (1 if quick else seeds)), console_for_tables(140)
     loads = levels_of("--load", load, partial(number_of, least=0.1, most=5.0))
     unseen: Unseen = "left_out" if only_seen else "job_end"
-    choices = {each: Choices(cut, seen_share, unseen, train_once, dags, shuffled, each) for each in loads}
+    choices = {each: Choices(unseen=unseen, train_once=train_once, dags=dags, load=each) for each in loads}
     if on is SimulatorKind.SLS:
-        if dags or shuffled or model or plot is not None or processes or len(loads) > 1:
+        if dags or model or plot is not None or processes or len(loads) > 1:
             raise UserError(
                 "--on sls plays jobs of one stage at one --load, one run after the other, without plots: "
-                "leave out --dags, --shuffled, --model, --plot and --processes"
+                "leave out --dags, --model, --plot and --processes"
             )
         folder = given_or_found(trace, GOOGLE, partial(say, console))
         source = Source(folder, jobs or (QUICK_JOBS if quick else JOBS), nodes, choices[loads[0]])

@@ -137,8 +137,6 @@ class Wanted:
     online: bool
     batch: bool
     tpch: Path | None
-    hold_nodes: int | None = None
-    """How many nodes may be held for large asks under all schemes; None: as the engine does by default."""
 
     def cells(self) -> list[tuple[Point, Scheme, Variation]]:
         """Return the rows of the result: a point, a scheme as it is set there, and how that differs."""
@@ -146,7 +144,7 @@ class Wanted:
         for point in self.levels.points():
             resources = _mix(point).resources
             for name in dict.fromkeys((BFS.name, *self.schemes)):
-                scheme = NAMED[name].varied(Variation(hold_nodes=self.hold_nodes))
+                scheme = NAMED[name]
                 for variation in self.levels.variations():
                     varied = scheme.varied(variation, resources)
                     if varied == scheme.varied(AS_IT_IS):

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.config.parts import PARTS
-from treadle.config.settings import Choice, Hold, Plans, Settings, default_settings, with_parts
+from treadle.config.settings import Choice, Plans, Settings, default_settings, with_parts
 from treadle.dag import Dag
 from treadle.policy.catalogue import register_parts
 from treadle.workload.clusters import read_tpch
@@ -154,8 +154,6 @@ class Variation:
 
     srpt_weight: float | None = None
     """Of the work left in perfScore."""
-    hold_nodes: int | None = None
-    """How many nodes may be held for large asks."""
     candidates: int | None = None
     """How many rows compete; 0: all."""
     overbook: float | None = None
@@ -176,14 +174,12 @@ class Scheme:
     plans: Mapping[str, Any] = field(default_factory=dict)
     uncounted: tuple[str, ...] = ()
     """Resources that the ResourceManager does not count: tasks that want more than there is slow each other down."""
-    hold: Hold = field(default_factory=Hold)
-    """Nodes held for large asks."""
 
     def settings(self, seed: int) -> Settings:
         """Return the engine's settings."""
         register_parts()
         settings = with_parts(default_settings(), self.parts)
-        return replace(settings, plans=Plans(**self.plans), hold=self.hold, seed=seed)
+        return replace(settings, plans=Plans(**self.plans), seed=seed)
 
     def varied(self, variation: Variation, resources: Sequence[str] = RESOURCES) -> Scheme:
         """Return the scheme with other settings; those of perfScore change nothing where there is none.
@@ -192,8 +188,6 @@ class Scheme:
             variation: the settings
             resources: what machines have
         """
-        held = {} if variation.hold_nodes is None else {"nodes_max": variation.hold_nodes}
-        scheme = replace(self, hold=self.hold.model_copy(update=held))
         given: dict[str, Any] = {"srpt_weight": variation.srpt_weight, "candidates": variation.candidates}
         if variation.overbook is not None:
             given["overbook"] = {each: variation.overbook for each in OVERBOOKABLE if each in resources}
@@ -202,9 +196,9 @@ class Scheme:
         kind, own = (fit, {}) if isinstance(fit, str) else fit
         register_parts()
         if not changed or "overbook" not in PARTS.kinds("fit")[kind].parameters.model_fields:
-            return scheme
+            return self
         uncounted = OVERBOOKABLE if "overbook" in changed else self.uncounted
-        return replace(scheme, uncounted=uncounted, parts={**self.parts, "fit": (kind, {**own, **changed})})
+        return replace(self, uncounted=uncounted, parts={**self.parts, "fit": (kind, {**own, **changed})})
 
 
 STOCK: Final = {"share": "capacity", "order": "fifo", "fit": "first_fit"}

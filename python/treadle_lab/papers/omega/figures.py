@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from treadle.policy.mapreduce import WorkerPolicy
-from treadle_lab.models.cell import ARCHITECTURES, SAMPLE_S, JobKind, Outcome
+from treadle_lab.models.cell import SAMPLE_S, JobKind, Outcome
 from treadle_lab.papers.omega.comparison import (
     TOLERANCES,
     Comparison,
@@ -35,13 +35,11 @@ _MODES = ("omega", "omega-seq", "omega-aon", "omega-seq-aon")
 _SHORT = (0.1, 1.0, 10.0, 100.0)
 _BATCH_S = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0, 30.0, 40.0)
 _FACTORS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
-GROWTH: Final = "growth"
-_GROWING = (500, 1_000, 2_000, 5_000, 10_000, 20_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure of the paper, or `GROWTH`."""
+    """A figure of the paper."""
 
     number: str
     title: str
@@ -88,7 +86,6 @@ class Sweeps:
                 balanced((4.0, 10.0, 20.0, 30.0)),
             ),
             Figure("14", "coarse conflicts, gang transactions", jobs(_MODES, _T_JOB_S[:-2]), jobs(_MODES, (10.0,))),
-            Figure(GROWTH, "cost of a simulated day", _growth(_GROWING, (1, 2, 5, 10)), _growth((500, 5_000), (1,))),
         )
         return {one.number: one for one in made}
 
@@ -108,13 +105,6 @@ class Sweeps:
         return tuple(Point(_omega(n), self.large, 1.0, 0.1, t_job_batch_s=t_s) for n in (1, 3) for t_s in t_job_s)
 
 
-def _growth(machines: Sequence[int], factors: Sequence[int]) -> tuple[Point, ...]:
-    """Return cells that grow, then in the largest of them jobs that become more."""
-    cells = [Point(name, count, 1.0, 1.0) for name in ARCHITECTURES for count in machines]
-    rates = [Point(name, machines[-1], float(factor), 1.0) for name in ARCHITECTURES for factor in factors[1:]]
-    return (*cells, *rates)
-
-
 def _omega(batch_schedulers: int) -> str:
     return "omega" if batch_schedulers == 1 else f"omega{batch_schedulers}"
 
@@ -124,7 +114,6 @@ REFERENCE_SWEEPS: Final = Sweeps(500, 5_000)
 GOOGLE_SWEEPS: Final = Sweeps(12_500, 12_500, (*_FACTORS, 16, 24, 32))
 FIGURES: Final = REFERENCE_SWEEPS.figures()
 GOOGLE_FIGURES: Final = GOOGLE_SWEEPS.figures()
-NOT_BY_DEFAULT: Final = frozenset({GROWTH})
 
 
 def figures_of(workload: str) -> dict[str, Figure]:
@@ -156,7 +145,7 @@ def results_of(
     runs: Sequence[Run], comparisons: Sequence[Comparison], specialist: Sequence[SpecialistRun], wall_s: float
 ) -> Results:
     """Return the results of points, beside the original simulator's and the paper's, and of figures 15 and 16."""
-    claims, taken, jobs = claims_of(runs), timing(runs), summary(specialist)
+    claims, jobs = claims_of(runs), summary(specialist)
     others = {
         "omega-claims": Table(
             "The paper's statements",
@@ -170,18 +159,13 @@ def results_of(
             [(row["cluster"], row["policy"], *(row[name] for name in SPECIALIST)) for row in jobs],
             2,
         ),
-        "omega-timing": Table(
-            "Processor time of a simulated day, one core",
-            tuple(taken[0]) if taken else (),
-            [tuple(row.values()) for row in taken],
-        ),
     }
     facts = {
         "runs": [{"seed": run.seed, **asdict(run.point), **row} for run in runs for row in run.rows()],
         "reference": [one.as_json() for one in comparisons],
         "within": float(np.mean([one.within for one in comparisons])) if comparisons else 1.0,
         "claims": [asdict(claim) for claim in claims],
-        "timing": {"wall_s": wall_s, "runs": taken},
+        "wall_s": wall_s,
         "specialist": jobs,
     }
     return Results(LAYOUTS, {"omega-points": [row for run in runs for row in _rows(run)]}, facts, others)
@@ -194,28 +178,6 @@ def _rows(run: Run) -> Iterator[Row]:
         for figure in TOLERANCES:
             unit = "s" if figure.endswith("_s") else "1"
             yield Row(figure, str(row["scheduler"]), x, run.seed, float(row[figure]), unit)
-
-
-def timing(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return how long runs took, by architecture, machines and rate of batch jobs: how cost grows."""
-    taken: dict[tuple[str, int, float], list[Run]] = {}
-    for run in runs:
-        key = run.point.architecture, run.point.machines, run.point.batch_rate_factor
-        taken.setdefault(key, []).append(run)
-    return [
-        {
-            "architecture": name,
-            "machines": machines,
-            "batch_rate_factor": factor,
-            "jobs": round(float(np.mean([run.jobs for run in found]))),
-            "runs": len(found),
-            "median_s": float(np.median([run.wall_s for run in found])),
-            "max_s": max(run.wall_s for run in found),
-            "median_cpu_s": float(np.median([run.cpu_s for run in found])),
-            "max_cpu_s": max(run.cpu_s for run in found),
-        }
-        for (name, machines, factor), found in taken.items()
-    ]
 
 
 SLO_S: Final = 30.0
@@ -235,10 +197,6 @@ def plot_omega(runs: Sequence[Run], figures: Mapping[str, Figure], folder: Path,
     for number, figure in figures.items():
         points = next((some for some in (figure.points, figure.quick) if set(some) <= set(outcomes)), None)
         if points is None:
-            continue
-        if number == GROWTH:
-            own = [run for run in runs if run.point in set(points)]
-            files.append(plot_growth(own, [point.machines for point in points], folder, name))
             continue
         jobs = ", a day like cluster C's" if name != "omega" else ""
         title = f"Omega, figure {number}: {figure.title}{jobs}"
@@ -359,30 +317,6 @@ _PANELS: Final[dict[str, Callable[[Outcomes], list[Panel]]]] = {
     "13": lambda found: _architectures(found, BATCH, "t_job_batch_s", "t_job of batch jobs (s)"),
     "14": lambda found: _architectures(found, SERVICE, "t_job_service_s", "t_job of service jobs (s)", "log"),
 }
-
-
-def plot_growth(runs: Sequence[Run], machines: Sequence[int], folder: Path, name: str = "omega") -> Path:
-    """Draw what a simulated day costs, by machines and by jobs; return the file."""
-    rows = timing(runs)
-
-    def lines(x: str, chosen: Callable[[dict[str, Any]], bool]) -> dict[str, Line]:
-        found = {}
-        for architecture in dict.fromkeys(row["architecture"] for row in rows):
-            own = sorted(
-                (row for row in rows if row["architecture"] == architecture and chosen(row)),
-                key=lambda row: int(row[x]),
-            )
-            found[architecture] = Line([row[x] for row in own], [row["median_cpu_s"] for row in own])
-        return found
-
-    most, y, scales = max(machines), "processor time of a day (s)", ("log", "log")
-    by_machines = lines("machines", lambda row: row["batch_rate_factor"] == 1.0)
-    by_jobs = lines("jobs", lambda row: row["machines"] == most)
-    shown = [
-        Panel(by_machines, "machines", y, scales=scales, marker="o"),
-        Panel(by_jobs, f"jobs a day, {most:,} machines", y, scales=scales, marker="o"),
-    ]
-    return panels(shown, folder / f"{name}-growth.png", "Cost of a simulated day")
 
 
 TITLES: Final = {

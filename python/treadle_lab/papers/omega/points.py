@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -203,17 +202,11 @@ class Run:
         point: what was run.
         seed: of the workload and of the choice of machines.
         outcome: its result.
-        jobs: how many the day has.
-        wall_s: how long the run took, without drawing the workload.
-        cpu_s: the processor time that it took.
     """
 
     point: Point
     seed: int
     outcome: Outcome
-    jobs: int
-    wall_s: float
-    cpu_s: float
 
     def rows(self) -> Iterator[Row]:
         """Yield a row for each scheduler."""
@@ -277,13 +270,11 @@ def _running(source: Source, seed: int, cell: Cell) -> RunningJobs:
 def _run(source: Source, point: Point, seed: int) -> Run:
     cell = Cell(point.machines)
     workload, running = _workload(source, seed, point.batch_rate_factor), _running(source, seed, cell)
-    began_s, began_cpu_s = time.perf_counter(), time.thread_time()
     try:
         outcome = simulate_cell(cell, point.built, workload, point.decision, running=running, seed=seed)
     except ValueError as error:
         raise UserError(f"{point.architecture}, {point.machines} machines: {error}; take more machines") from None
-    took_cpu_s = time.thread_time() - began_cpu_s
-    return Run(point, seed, outcome, len(workload), time.perf_counter() - began_s, took_cpu_s)
+    return Run(point, seed, outcome)
 
 
 MACHINES: Final = 12_500

@@ -164,8 +164,6 @@ class Choices:
     """History learns only from the first part of the trace; else also from each drawn job when the next one comes."""
     dags: bool = False
     """Jobs are DAGs of several stages (section 6)."""
-    shuffled: bool = False
-    """Any jobs of a name are stages of a DAG, else those submitted one after another."""
     load: float = LOAD
     """The mean over windows."""
     nodes: int = NODES
@@ -199,8 +197,7 @@ def google_slearn(
 
     A DAG (``choices.dags``) is a chain of two to five stages, evenly drawn, each of which is a whole job; all have the
     same user and job name. The paper does not say which jobs of a name become one DAG, nor whether stages form a chain:
-    here those of a name that were submitted one after another do, or any of its jobs (``choices.shuffled``). A DAG
-    comes when the first of its jobs was submitted.
+    here those of a name that were submitted one after another do. A DAG comes when the first of its jobs was submitted.
 
     How the extract's limits are treated: most wide jobs were killed by their users when a part of their tasks had
     finished, and long tasks go beyond the end of the extract. Tasks that were not seen to finish count as having run
@@ -221,7 +218,7 @@ def google_slearn(
     choices.check(seed, jobs)
     history, later = split_trace(path, choices, tail_ms)
     generator = np.random.default_rng((seed, 3) if choices.dags else seed)
-    made = _chains(later, generator, choices.shuffled) if choices.dags else [[job] for job in later]
+    made = _chains(later, generator) if choices.dags else [[job] for job in later]
     if len(made) < jobs:
         kind = "DAGs" if choices.dags else "jobs"
         raise wrong(path, "", f"{jobs} {kind} are to be drawn, but only {len(made)} are left after the cut")
@@ -297,14 +294,14 @@ STAGES: Final = (2, 5)
 """The fewest and the most that a DAG has."""
 
 
-def _chains(jobs: list[GoogleJob], generator: np.random.Generator, shuffled: bool) -> list[list[GoogleJob]]:
+def _chains(jobs: list[GoogleJob], generator: np.random.Generator) -> list[list[GoogleJob]]:
     """Return the jobs of each user and name, cut into DAGs; a job that is left over alone is in none."""
     alike: dict[tuple[str, str], list[GoogleJob]] = {}
     for job in jobs:
         alike.setdefault((job.user, job.job_name), []).append(job)
     made = []
     for same in alike.values():
-        left = [same[at] for at in generator.permutation(len(same))] if shuffled else same
+        left = same
         while len(left) >= STAGES[0]:
             count = int(generator.integers(STAGES[0], STAGES[1] + 1))
             made.append(left[:count])
