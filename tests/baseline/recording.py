@@ -17,8 +17,7 @@ import numpy as np
 from treadle import events
 from treadle.config.reader import read_settings
 from treadle.engine import Engine
-from treadle.explain.application import explain_application
-from treadle.explain.situation import Situation
+from treadle.explain import Explainer
 from treadle.proposals import Proposals
 from treadle.simulate import Scenario
 from treadle.simulator.scenario import jobs_of
@@ -95,10 +94,10 @@ def explanations(recording: str, policy: Path) -> str:
 
 def _explained(engine: Engine, recording: str) -> Iterator[str]:
     for number, _ in enumerate(_decides(engine, recording), 1):
-        situation = Situation.of(engine) if number % EXPLAINED_EVERY == 0 else None
-        if situation is not None:
-            for application in np.flatnonzero(situation.view.apps["state"] != 0).tolist():
-                yield json.dumps({"decide": number, **explain_application(situation, application).plain()})
+        if number % EXPLAINED_EVERY == 0 and engine.inside() is not None:
+            explainer = Explainer(engine)
+            for application in explainer.find(""):
+                yield json.dumps({"decide": number, **explainer.explain(application).plain()})
 
 
 def _written(event: events.Event) -> dict[str, Any]:

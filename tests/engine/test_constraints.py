@@ -15,9 +15,7 @@ from tests.support.optional import present
 from treadle.config.settings import Hold, Limits
 from treadle.engine import Engine
 from treadle.events import NodeState
-from treadle.explain.application import explain_application
-from treadle.explain.obstacles import Why
-from treadle.explain.situation import Situation
+from treadle.explain import Explainer, Why
 from treadle.model.classes import CLASSES_MAX, ROWS_AT_ONCE
 from treadle.policy.state import LOOKED
 
@@ -313,9 +311,9 @@ def test_no_ask_that_the_engine_could_not_place_is_said_to_have_nodes_that_would
     for at in range(3):
         round_of(rm, engine, 1_000 + 30_000 * at)
         engine.apply(rm.frame())
-        situation = present(Situation.of(engine))
+        explainer = Explainer(engine)
         for application in range(len(rm.applications)):
-            for ask in explain_application(situation.copied(), application).asks:
+            for ask in explainer.explain(application).asks:
                 said = [cause.text for cause in ask.causes if cause.why in (Why.TURN, Why.NEARER_NODE)]
                 assert not said, f"application {application}: {said}, nodes {ask.nodes}"
 

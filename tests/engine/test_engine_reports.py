@@ -21,9 +21,7 @@ from treadle.config.reader import read_settings
 from treadle.config.settings import Hold, Settings, default_settings
 from treadle.engine import Engine
 from treadle.events import ApplicationState, Fate
-from treadle.explain.application import explain_application
-from treadle.explain.obstacles import Explanation
-from treadle.explain.situation import Situation
+from treadle.explain import Explainer, Explanation
 from treadle.model import in_flight
 from treadle.model.in_flight import PROPOSAL, TurnedDown
 
@@ -167,7 +165,7 @@ class Research:
     def after(self, seconds: int, *, enforce: bool = False) -> list[str]:
         """Let the engine observe, or decide but place nothing; return what it says of starved queues."""
         self.engine.apply(self.rm.frame())
-        self.engine.decide(1000 * seconds, 0, sequence=self.rm.sequence, assume=enforce)
+        self.engine.decide(1000 * seconds, 0 if enforce else 1000, sequence=self.rm.sequence, assume=enforce)
         return list(self.engine.starved())
 
 
@@ -253,8 +251,7 @@ def test_a_given_tree_says_what_queues_are_entitled_to() -> None:
 
 
 def explained(engine: Engine, application: int) -> Explanation:
-    situation = present(Situation.of(engine))
-    return explain_application(situation.copied(), application)
+    return Explainer(engine).explain(application)
 
 
 def turn(engine: Engine, rm: FakeRM, fate: Fate) -> None:

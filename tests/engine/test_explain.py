@@ -17,14 +17,12 @@ from tests.engine.sleepers import Sleepers, sharing
 from tests.support.optional import present
 
 from treadle import events
-from treadle.config.settings import Hold, Settings, default_settings
+from treadle.config.settings import Hold
 from treadle.engine import Engine
 from treadle.engine.engine import TOO_LARGE_EVERY
 from treadle.engine.invented_cluster import Texts, rows
 from treadle.events import ApplicationState, ContainerEvent, Fate, NodeState
-from treadle.explain.application import explain_application
-from treadle.explain.obstacles import AskExplained, Explanation, Verdict, Why
-from treadle.explain.situation import Situation
+from treadle.explain import AskExplained, Explainer, Explanation, Verdict, Why
 
 NODE = (16384, 16)
 SEEDS = range(10)
@@ -75,10 +73,10 @@ class Planted:
             self.rm.commit(made, lambda _: self.reject or Fate.COMMITTED)
         engine.apply(self.rm.frame())
         engine.decide(1000 * self.rm.sequence, 256 if self.reject is None else 0, sequence=self.rm.sequence)
-        situation = present(Situation.of(engine))
-        before = {name: column.copy() for name, column in situation.view._asdict().items()}
-        found = explain_application(situation, self.app, node=node)
-        for name, column in situation.view._asdict().items():
+        view = present(engine.inside())[0].view()
+        before = {name: column.copy() for name, column in view._asdict().items()}
+        found = Explainer(engine).explain(self.app, node=node)
+        for name, column in view._asdict().items():
             assert np.array_equal(column, before[name]), f"{name} was changed"
         return found
 
@@ -303,8 +301,8 @@ def test_there_are_as_many_situations_as_promised() -> None:
 def test_what_no_node_has_is_told_with_what_there_is() -> None:
     _, ask = explained(larger_than_any_node, 1)
     assert ask.verdict == Verdict.NEVER
-    assert ask.causes[0].needed["memory-mb"] == NODE[0] + 1024
-    assert ask.causes[0].there_is["memory-mb"] == NODE[0]
+    assert ask.capability["memory-mb"] == NODE[0] + 1024
+    assert f"the most that any has is {NODE[0]} memory-mb" in ask.causes[0].text
 
 
 def test_the_node_that_nearly_fits_is_named_with_what_it_lacks() -> None:
@@ -350,12 +348,13 @@ def test_an_application_is_found_by_any_form_of_its_id() -> None:
     at = Planted(6)
     at.ask()
     engine = Engine(settings_with())
-    assert Situation.of(engine) is None
+    with pytest.raises(LookupError, match="has not heard of the cluster yet"):
+        Explainer(engine)
     engine.apply(at.rm.frame())
-    situation = present(Situation.of(engine))
+    explainer = Explainer(engine)
     for id_ in ("application_0_0001", "0_0001", "0001"):
-        assert situation.find(id_) == [0]
-    assert situation.find("application_0_0099") == []
+        assert explainer.find(id_) == [0]
+    assert explainer.find("application_0_0099") == []
 
 
 def told(at: Planted) -> dict[int, str]:
@@ -428,8 +427,7 @@ def test_what_waits_for_pilots_is_said_to_though_idle_machines_may_run_it() -> N
     for at in range(4):
         engine.apply(rm.frame())
         rm.commit(engine.decide(1_000 * (at + 1), 256, sequence=rm.sequence))
-    situation = present(Situation.of(engine))
-    (ask,) = explain_application(situation.copied(), app).asks
+    (ask,) = Explainer(engine).explain(app).asks
     assert [cause.why for cause in ask.causes] == [Why.GATE, Why.NODES_FULL]
     assert ask.causes[0].text == "the gate pilots lets no more of it run now: it waits for pilots"
 
@@ -440,8 +438,7 @@ def test_an_engine_that_only_observes_does_not_say_that_it_serves_others_first()
     engine = Engine(settings_with())
     engine.apply(at.rm.frame())
     engine.decide(1000, 256, sequence=at.rm.sequence, assume=False)
-    situation = present(Situation.of(engine))
-    (ask,) = explain_application(situation.copied(), at.app).asks
+    (ask,) = Explainer(engine).explain(at.app).asks
     (cause,) = ask.causes
     assert cause.text == "nodes would do; Treadle only observes, and the stock scheduler has not placed it"
 
@@ -455,8 +452,7 @@ def constrained(tree: dict[str, Any], count: int) -> tuple[Engine, AskExplained]
     for at in range(2):
         engine.apply(rm.frame())
         rm.commit(engine.decide(1_000 * (at + 1), 256, sequence=rm.sequence))
-    situation = present(Situation.of(engine))
-    (ask,) = explain_application(situation.copied(), app).asks
+    (ask,) = Explainer(engine).explain(app).asks
     return engine, ask
 
 
@@ -514,74 +510,51 @@ def test_a_requirement_that_no_node_meets_is_named(requirement: str, said: str) 
     engine = Engine(settings_with())
     engine.apply(rm.frame())
     engine.decide(1_000, 256, sequence=rm.sequence)
-    situation = present(Situation.of(engine))
-    (ask,) = explain_application(situation.copied(), app).asks
+    (ask,) = Explainer(engine).explain(app).asks
     assert ask.verdict == Verdict.MISCONFIGURED
     assert [cause.why for cause in ask.causes] == [Why.NO_NODE_MEETS]
     assert said in ask.causes[0].text
     assert not ask.ways, "nodes with a label do not meet it either"
 
 
-def test_who_is_not_active_hears_that_first_and_only_amounts_that_bind() -> None:
+def test_who_is_not_active_hears_that_first() -> None:
     at = Planted(8)
     queue_maximum(at)
     at.rm.applications[at.app].state = ApplicationState.WAITING
+    (ask,) = at.explained().asks
+    assert [cause.why for cause in ask.causes] == [Why.NOT_ACTIVE]
+
+
+def test_amounts_of_a_queue_are_those_that_bind() -> None:
+    at = Planted(8)
+    queue_maximum(at)
     at.rm.counted = (1, 0)
     (ask,) = at.explained().asks
-    assert [cause.why for cause in ask.causes][:1] == [Why.NOT_ACTIVE]
-    full = next(cause for cause in ask.causes if cause.why == Why.QUEUE_MAXIMUM)
+    (full,) = (cause for cause in ask.causes if cause.why == Why.QUEUE_MAXIMUM)
+    assert "memory-mb" in full.text
     assert "vcores" not in full.text
 
 
-# Which queue goes before that of an application, and why, by the share of the policy.
-
-TREE = {"prod:2": None, "research:1": {"gpu": None, "nlp": None}}
-
-
-def turn_of(settings: Settings, late: dict[str, int]) -> str:
-    """Fill a cluster with prod and gpu, let nlp ask late, end some tasks by leaf, and explain nlp's job."""
-    cluster = Sleepers(TREE, nodes=1, cpu=24, gpu=8, settings=settings)
-    cluster.join("gpu", 0, 4, tasks=1)
+def test_whom_the_latest_decision_served_is_said() -> None:
+    cluster = Sleepers({"prod:2": None, "research:1": None}, nodes=1, cpu=24, gpu=8, settings=sharing("hdrf"))
     cluster.begin({"prod": (1, 0)})
-    cluster.join("nlp", 1, 0)
-    for leaf, ends in late.items():
-        for _ in range(ends):
-            jobs = [application for application, *_ in cluster.rm.containers]
-            cluster.end(jobs.index(cluster.jobs[leaf]))
-    cluster.tick(limit=1)
-    situation = present(Situation.of(cluster.engine))
-    found: dict[str, Any] = explain_application(situation, cluster.jobs["nlp"]).plain()
-    return str(found["facts"]["turn"])
+    assert Explainer(cluster.engine).explain(cluster.jobs["prod"]).facts["served"] == {"q1": 24}
 
 
-def test_a_leaf_far_below_its_aim_goes_before_all_others() -> None:
-    text = turn_of(sharing("hdrf"), {"prod": 1})
-    assert text.startswith("q4 goes before all other queues: it has 4.2% of the ")
-    assert text.endswith("% that the share aims at")
-
-
-def test_who_has_less_of_its_aim_goes_first() -> None:
-    settings = sharing("hdrf")
-    cluster = Sleepers(TREE, nodes=1, cpu=24, gpu=8, settings=settings)
-    cluster.begin({"nlp": (1, 0)})
-    cluster.join("prod", 1, 0)
-    cluster.tick()
-    situation = present(Situation.of(cluster.engine))
-    text = explain_application(situation, cluster.jobs["nlp"]).plain()["facts"]["turn"]
-    assert text.startswith("q1 goes first: it has 0.0% of the ")
-    assert "% that the share aims at, q4 100.0% of " in text
-
-
-@pytest.mark.parametrize("settings", [sharing("hdrf", **{"as": "paper"}), default_settings()])
-def test_a_group_that_counts_for_what_a_sibling_holds_goes_last(settings: Settings) -> None:
-    counted = turn_of(settings, {"prod": 12})
-    assert counted.startswith("q1 goes first: it counts as ")
-    assert ", q2 as 50.0% of " in counted
-
-
-def test_without_queues_nothing_is_said_of_them() -> None:
-    assert turn_of(sharing("none"), {"prod": 1}) == ""
-    assert Situation.of(Engine(sharing("none"))) is None
+@pytest.mark.parametrize("age", [0, 1, 3])
+def test_what_a_full_answer_did_not_come_to_says_how_long_ago_that_was(age: int) -> None:
+    at = Planted(1)
+    at.fill((512, 16))
+    at.ask(capability=(1024, 1))
+    engine = Engine(settings_with())
+    engine.apply(at.rm.frame())
+    engine.decide(1000, 256, sequence=1)
+    for sequence in range(2, 2 + age):
+        at.rm.node(f"later{sequence}", NODE)  # else there is nothing to decide
+        engine.apply(at.rm.frame())
+        engine.decide(1000 * sequence, 0, sequence=sequence)
+    (ask,) = Explainer(engine).explain(at.app).asks
+    assert (ask.reason, ask.decisions_ago) == ("full", age)
 
 
 # What would let an ask start: whose containers must end, which labels have room. No time is promised.
@@ -609,8 +582,7 @@ class Running(Planted):
         engine.apply(self.rm.frame())
         engine.apply(self.events)
         engine.decide(100_000, 16, sequence=self.rm.sequence)
-        situation = present(Situation.of(engine))
-        return explain_application(situation.copied(), self.app)
+        return Explainer(engine).explain(self.app)
 
     def asked(self) -> AskExplained:
         """Return what is said of the one ask."""

@@ -240,7 +240,7 @@ def sidecar(config: Path, observation: Observation, several: bool) -> Iterator[s
         door: Any = HubDoor(folder / "explain.sock", config, cast(Hub, Has()))
         door.start()
     else:
-        door = open_door(folder, lambda action: None, list, observation)
+        door = open_door(folder, lambda action: None, observation)
     try:
         bean = {"Mode": "observe_only", "LeaseHeld": 1, "Schedules": 0}
         with served(FakeManager({"Treadle": bean}, {"yarn.scheduler.treadle.config.file": str(config)})) as manager:

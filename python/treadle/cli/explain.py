@@ -71,7 +71,7 @@ def explain(
     ca: CaOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say why an application waits: every reason for each of its asks, and what would let it start.
+    """Say why an application waits: the reasons for each of its asks, and what would let it start.
 
     Run it on the ResourceManager's host, as the sidecar's user or as root. The exit code is 1 if an ask is never served
     unless a setting changes, and 2 if no engine answers. Of an application that has ended it prints its end.
@@ -285,8 +285,9 @@ def _show(found: dict[str, Any], ask: int | None) -> None:
             f"the queue uses {facts['used_share']:.0%} of its partition, of {facts['guaranteed_share']:.0%} guaranteed"
         )
         say(console, f"{text} (share {facts['share']})")
-    if facts.get("turn"):
-        say(console, facts["turn"])
+    if facts.get("served"):
+        served = ", ".join(f"{count} to {queue}" for queue, count in facts["served"].items())
+        say(console, f"containers that the latest decision gave: {served}")
     if found["turned_down"]:
         reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in found["turned_down"].items())
         say(console, f"turned down by the ResourceManager so far: {reasons}")

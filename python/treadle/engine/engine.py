@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from treadle.compiled.array_types import U8
 from treadle.config.settings import Choice, Settings, default_settings, lost_queues, with_parts
 from treadle.constraints import GANG
 from treadle.engine.invented_cluster import small_cluster, small_events
@@ -223,8 +224,8 @@ class Engine:
         due = self._attempts is not None and self._attempts.begin(
             cluster, view, now_ms, self._settings.limits.proposals_max
         )
-        latest = self._policy.latest
-        self._starved.look(cluster, view, None if latest is None else latest.shares, now_ms, commits=assume)
+        latest = self._policy.latest if self._policy.knows(cluster) else None
+        self._starved.look(cluster, view, latest, now_ms, commits=assume)
         in_backoff = cluster.rejections.last_backoff >= cluster.decide
         if not (cluster.changed or read or expired or released or in_backoff or due or self._policy.waits(now_ms)):
             cluster.decide += 1
@@ -253,8 +254,15 @@ class Engine:
         return Proposals(application, key, node, divided.transaction)
 
     def inside(self) -> tuple[Cluster, Scratch | None] | None:
-        """Return the model, and what the latest decide has kept, to be read until the next event; None without one."""
-        return None if self._cluster is None else (self._cluster, self._policy.latest)
+        """Return the model, and what the latest decide on it has kept, to be read until the next event."""
+        if self._cluster is None:
+            return None
+        return self._cluster, self._policy.latest if self._policy.knows(self._cluster) else None
+
+    def node_reasons(self, row: int) -> U8:
+        """Return what is against each node for a request row (`NodeReason`); 0 before a decide on this model."""
+        assert self._cluster is not None
+        return self._policy.node_reasons(self._cluster, self._cluster.view(), row)
 
     def warm_up(self) -> int:
         """Compile every kernel, or read it from numba's cache, by scheduling a small invented cluster.
@@ -272,6 +280,7 @@ class Engine:
                 engine.apply(news)
             engine.apply(small_cluster())
             placed += len(engine.decide(10_000, 1_024, sequence=10))  # more than fits: what is held back may go
+            engine.node_reasons(0)
         return placed
 
     @classmethod

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from treadle.compiled.array_types import F64, I64, Records
-from treadle.compiled.pair_map import find
 from treadle.errors import STARVED
 from treadle.events import ApplicationState, NodeState
 from treadle.model.cluster import Cluster
-from treadle.model.tables import ASSUMED, FREE, GUARANTEED, LIMIT, MAX_PARTITIONS, MAXIMUM, TOTAL, USED, View
+from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAX_PARTITIONS, TOTAL, USED, View
+from treadle.policy.reasons import Reason, reasons
 from treadle.policy.shares.tree import FROM_QUEUE, Shares
+from treadle.policy.state import Scratch
 
 LASTS_MS: Final = 120_000
 """So long a queue is below before that is a condition."""
@@ -29,8 +30,12 @@ NAMED_MAX: Final = 4
 Mask = npt.NDArray[np.bool_]
 
 
+NOT_OTHERS: Final = (Reason.GATE, Reason.QUEUE_MAXIMUM, Reason.USER_LIMIT, Reason.TOO_LARGE)
+"""Why asks wait that would not be served if other queues had less."""
+
+
 class _Asks(NamedTuple):
-    """What a leaf asks for in a partition, as far as nodes, maxima and limits would let it have that."""
+    """What a leaf asks for in a partition, as far as it is others that keep it from that."""
 
     needs: Mask
     """Resources that its asks need."""
@@ -55,13 +60,13 @@ class Starved:
         """Return a line for each queue that is starved; it stays the same as long as the queue is."""
         return list(self._texts.values())[:NAMED_MAX]
 
-    def look(self, cluster: Cluster, view: View, shares: Shares | None, now_ms: int, *, commits: bool) -> None:
+    def look(self, cluster: Cluster, view: View, scratch: Scratch | None, now_ms: int, *, commits: bool) -> None:
         """Look for queues that are short, now and then.
 
         Args:
             cluster: the model
             view: its tables
-            shares: the tree that the policy shares by, if it has one
+            scratch: what the latest decide on this model has kept, if there was one
             now_ms: the RM's time
             commits: whether the policy places; without, the stock scheduler does
         """
@@ -69,7 +74,7 @@ class Starved:
             return
         self._looked_ms = now_ms
         since, texts = {}, {}
-        for key, text in _Look(cluster, view, shares, commits=commits).short():
+        for key, text in _Look(cluster, view, scratch, commits=commits).short():
             since[key] = min(self._since_ms.get(key, now_ms), now_ms)
             if now_ms - since[key] >= LASTS_MS:
                 texts[key] = self._texts.get(key, text)
@@ -79,8 +84,10 @@ class Starved:
 class _Look:
     """One look at a model."""
 
-    def __init__(self, cluster: Cluster, view: View, shares: Shares | None, *, commits: bool) -> None:
+    def __init__(self, cluster: Cluster, view: View, scratch: Scratch | None, *, commits: bool) -> None:
+        shares = None if scratch is None else scratch.shares
         self._view, self._shares = view, shares
+        self._why = np.zeros(len(view.rows), np.uint8) if scratch is None else reasons(view, scratch)["why"]
         self._goes_by_groups = not commits or shares is None or not len(shares.nodes) or _compares_groups(shares)
         self._names, self._types = cluster.names, cluster.types.names
         self._counted = view.counted == 1
@@ -138,12 +145,11 @@ class _Look:
         if not nodes.any() or not view.limit_known[leaf, partition]:
             return None
         largest = view.node_amounts[nodes, TOTAL].max(axis=0)
-        ask = view.capability[rows]
-        could = (ask <= np.minimum(largest, self._headroom(leaf, partition)))[:, counted].all(axis=1)
-        could &= ~np.isin(rows, [row for row in rows if self._is_limited(leaf, partition, int(row))])
-        rows, ask = rows[could], ask[could]
+        rows = rows[~np.isin(self._why[rows], NOT_OTHERS)]
+        rows = rows[(view.capability[rows] <= largest)[:, counted].all(axis=1)]
         if not len(rows):
             return None
+        ask = view.capability[rows]
         left = (view.rows["count"][rows] - view.rows["assumed"][rows])[:, None]
         free = (view.node_amounts[:, FREE] - view.node_amounts[:, ASSUMED])[nodes]
         least = ask[np.argmin((ask * rate).max(axis=1))]
@@ -153,25 +159,6 @@ class _Look:
             step=float((least * rate).max()),
             has_room=bool((free >= least)[:, counted].all(axis=1).any()),
         )
-
-    def _headroom(self, leaf: int, partition: int) -> F64:
-        """Return the least that any queue from the leaf to the root may still get."""
-        left = np.full(len(self._counted), np.inf)
-        for queue in self._up(leaf):
-            if self._view.limit_known[queue, partition]:
-                amounts = self._view.limit_amounts[queue, partition]
-                left = np.minimum(left, amounts[MAXIMUM] - amounts[USED] - amounts[ASSUMED])
-        return left
-
-    def _is_limited(self, leaf: int, partition: int, row: int) -> bool:
-        """Say whether the row's user has reached the limit of the leaf."""
-        view = self._view
-        name = int(view.apps["user"][view.rows["application"][row]])
-        user = int(find(view.user_index, ((leaf * MAX_PARTITIONS + partition) << 32) | name))
-        if user < 0:
-            return False
-        used = view.user_amounts[user, USED] + view.user_amounts[user, ASSUMED]
-        return bool((used >= view.user_amounts[user, LIMIT])[self._counted & (view.capability[row] > 0)].any())
 
     def _up(self, queue: int) -> Iterator[int]:
         while queue >= 0:

@@ -33,9 +33,6 @@ _WAITING_MAX: Final = 4
 _PART_BYTES: Final = 1 << 16
 _CREDENTIALS: Final = struct.Struct("3i")
 
-READY_AFTER_S: Final = 30.0
-"""The process that explains is started so long after the sidecar, whose own start is waited for, or with a question."""
-
 AGAIN_S: Final = 1.0
 """Until it is tried again to let somebody in, where the system had nothing left for that."""
 
@@ -73,7 +70,7 @@ class Door:
         Thread(target=self._serve, name="explain", daemon=True).start()
 
     def close(self) -> None:
-        """Answer no more. Whoever answers ends with the thread, when a question that it has is answered."""
+        """Answer no more. The thread ends when a question that it has is answered."""
         self._closed.set()
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)  # else who waits in accept() goes on doing so
@@ -82,8 +79,6 @@ class Door:
             self.path.unlink()
 
     def _serve(self) -> None:
-        with suppress(OSError):
-            self._listening.settimeout(READY_AFTER_S)
         why = ""
         while not self._closed.is_set():
             try:
@@ -94,18 +89,9 @@ class Door:
                     why = str(error)
                     _log.warning("nobody can ask why applications wait, which is tried again: %s", why)
                 self._closed.wait(AGAIN_S)
-        self.ended()
 
     def _next(self) -> None:
-        try:
-            connected, _ = self._listening.accept()
-        except TimeoutError:
-            self.prepare()
-            self._listening.settimeout(None)
-        else:
-            self._take(connected)
-
-    def _take(self, connected: socket.socket) -> None:
+        connected, _ = self._listening.accept()
         with connected:
             try:
                 self._answer(connected)
@@ -123,12 +109,6 @@ class Door:
     def answer_to(self, line: bytes) -> bytes:
         """Return the answer to a line; JSON."""
         raise NotImplementedError
-
-    def prepare(self) -> None:
-        """Get ready for questions."""
-
-    def ended(self) -> None:
-        """Take that there will be no question."""
 
 
 def _line(connected: socket.socket, bytes_max: int, until_s: float) -> bytes:

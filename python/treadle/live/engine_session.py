@@ -17,7 +17,7 @@ from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.engine.invented_cluster import small_cluster, small_events
 from treadle.live.door import Close
-from treadle.live.explain_server import held_nodes, open_door, shown
+from treadle.live.explain_server import open_door
 from treadle.live.handshake import LIMIT_MIN
 from treadle.live.observation_file import open_observation
 from treadle.live.policies import Beside, LivePolicies, without_file_parts
@@ -81,10 +81,5 @@ def open_session(config: Path | None, closing: list[Close], engine: str = "", be
     observation = open_observation(folder, closing) if folder is not None and not engine else None
     session = policies.session(settings, LIMIT_MIN, time.perf_counter_ns, observation)
     closing.append(policies.close)
-    open_door(
-        folder,
-        lambda action: session.look(lambda deciding: shown(deciding, action)),
-        lambda: session.look(held_nodes),
-        observation,
-    )
+    open_door(folder, session.look, observation)
     return session

@@ -93,6 +93,7 @@ def start_row(rows: Records, row: int, app: int, key: int) -> None:
     rows[row].hold_avoid = -1
     rows[row].hint = -1
     rows[row].group = -1
+    rows[row].met = 0
 
 
 @tables
@@ -327,6 +328,10 @@ REQUEST: Final = np.dtype(
         ("waiting_since_ms", "i8"),  # when a node was first passed over for locality's sake, or -1
         ("waiting_since_offers", "i8"),  # how many proposals there had been by then
         ("backoff_until", "i8"),  # no proposals before this decide
+        ("relax", "u1"),  # these four beside what a decide reads of each row
+        ("constrained", "u1"),
+        ("backoff_level", "u1"),
+        ("met", "u1"),  # a decide has come to it
         ("application", "i4"),  # -1: a free row
         ("key", "i4"),
         ("priority", "i4"),
@@ -342,9 +347,6 @@ REQUEST: Final = np.dtype(
         ("hold_avoid", "i4"),  # the node that was held for it in vain, or -1
         ("hint", "i4"),  # what are hints about its tasks, or -1
         ("group", "i4"),  # where the group of its tasks was found last, or -1
-        ("relax", "u1"),
-        ("constrained", "u1"),
-        ("backoff_level", "u1"),
     ],
     align=True,
 )

@@ -15,7 +15,8 @@ from treadle.compiled.array_types import F64, I64
 from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
 from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, USED, View
-from treadle.policy.state import BIG_COUNT, BIG_ROWS, LEAF_HEADROOM, PLACED, DecideParameters, Scratch
+from treadle.policy.reasons import Reason, close_row, tell
+from treadle.policy.state import BIG_COUNT, BIG_ROWS, LEAF_HEADROOM, LEAVES, PLACED, DecideParameters, Scratch
 
 NOT_KNOWN: Final = -1
 """Nothing is known of a user: headroom counts."""
@@ -40,6 +41,21 @@ def asks_here(view: View, scratch: Scratch, parameters: DecideParameters, row: i
     elif view.rows[row].partition != partition:
         return False
     return may_ask(view, scratch, parameters, row)
+
+
+@inner
+def note_refused(
+    view: View, scratch: Scratch, parameters: DecideParameters, row: int, partition: int, backs_off: bool
+) -> None:
+    """Write down why a row of the partition may not ask, as `may_ask` has it; ``backs_off``: its application does."""
+    if scratch.rows[row].done or parameters.lends or view.rows[row].partition != partition:
+        return
+    if view.rows[row].count <= view.rows[row].assumed:
+        tell(scratch, row, Reason.PLACED)
+    elif not scratch.rows[row].may or scratch.rows[row].quota <= 0:
+        tell(scratch, row, Reason.GATE)
+    elif backs_off or view.rows[row].backoff_until > parameters.decide:
+        tell(scratch, row, Reason.BACKOFF)
 
 
 @inner
@@ -97,21 +113,22 @@ def is_over_limit(view: View, totals: F64, user: int, leaf: int, partition: int)
 
 
 @inner
-def within_headroom(view: View, headroom: I64, app: int, row: int, user: int) -> bool:
-    """Say whether the ask stays within the queues' maxima, and, if nothing is known of the user, the headroom.
+def refused(view: View, headroom: I64, leaves: int, app: int, row: int, user: int) -> int:
+    """Say why the ask would exceed the queues' maxima or, if nothing is known of the user, the headroom; 0: it stays.
 
-    ``headroom`` is what the leaf may still get, as by `headroom_under_maxima`.
+    ``headroom`` is what the leaf may still get, ``leaves`` whether guarantees of others make it less
+    (`headroom_under_maxima`).
     """
     for r in range(len(view.counted)):
         if not view.counted[r]:
             continue
         ask = view.capability[row, r]
         if ask > headroom[r]:
-            return False
+            return Reason.GUARANTEED_TO_OTHERS if leaves else Reason.QUEUE_MAXIMUM
         app_headroom = view.app_amounts[app, HEADROOM, r] - view.app_amounts[app, ASSUMED, r]
         if user == NOT_KNOWN and view.apps[app].has_headroom and ask > app_headroom:
-            return False
-    return True
+            return Reason.USER_LIMIT
+    return 0
 
 
 @inner
@@ -130,16 +147,18 @@ def find_headroom(view: View, scratch: Scratch, parameters: DecideParameters, le
 
     Of a partition that is lent each may have all, as in YARN (AbstractCSQueue.getCurrentLimitResource).
     """
-    headroom_under_maxima(view, scratch.asks[LEAF_HEADROOM], -1 if parameters.lends else leaf, partition)
+    bounded = -1 if parameters.lends else leaf
+    scratch.counters[LEAVES] = headroom_under_maxima(view, scratch.asks[LEAF_HEADROOM], bounded, partition)
 
 
 @inner
-def headroom_under_maxima(view: View, headroom: I64, leaf: int, partition: int) -> None:
+def headroom_under_maxima(view: View, headroom: I64, leaf: int, partition: int) -> bool:
     """Set ``headroom`` to the least that any queue from the leaf to the root may still get; no bound if leaf is -1.
 
     Of what a queue may still get a child gets no more than is left when the others have what they are owed, unless
-    that is guaranteed to it.
+    that is guaranteed to it. Returns whether that leaves it less.
     """
+    leaves = False
     for r in range(len(headroom)):
         headroom[r] = 1 << 62
     queue, child = leaf, -1
@@ -154,9 +173,11 @@ def headroom_under_maxima(view: View, headroom: I64, leaf: int, partition: int) 
                         view.limit_amounts[child, partition, USED, r] + view.limit_amounts[child, partition, ASSUMED, r]
                     )
                     left = min(left, max(left - view.limit_amounts[child, partition, BESIDE, r], own))
+                    leaves = True
                 headroom[r] = min(headroom[r], left)
         child = queue
         queue = view.queues[queue].parent
+    return leaves
 
 
 @inner
@@ -187,23 +208,29 @@ def drop_saturated(view: View, scratch: Scratch, parameters: DecideParameters, p
         while row >= 0:
             mine = asks_here(view, scratch, parameters, row, partition)
             if mine and needs_saturated(view, scratch, row):
-                scratch.rows[row].done = 1
+                close_row(scratch, row, Reason.SATURATED)
                 drop_row(view, scratch, view.apps[app].queue, row)
             row = view.rows[row].next
 
 
 @inner
-def drop_application(view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int) -> None:
-    """Take off what an application still asks for."""
+def drop_application(
+    view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int, why: int
+) -> None:
+    """Take off what an application still asks for, and write down why; of a row that waits for a node that is known."""
     row = view.apps[app].first_row
     while row >= 0:
         if asks_here(view, scratch, parameters, row, partition):
             drop_row(view, scratch, view.apps[app].queue, row)
+            if scratch.rows[row].age > 0 or scratch.rows[row].why != Reason.NEARER_NODE:
+                tell(scratch, row, why)
         row = view.rows[row].next
 
 
 @inner
-def give_up_application(view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int) -> None:
+def give_up_application(
+    view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int, why: int
+) -> None:
     """Leave an application alone for the rest of the decide: nothing of it can be placed."""
-    drop_application(view, scratch, parameters, app, partition)
+    drop_application(view, scratch, parameters, app, partition, why)
     scratch.apps[app].done = 1

@@ -29,8 +29,8 @@ from treadle.policy.asks import (
     give_up_application,
     is_over_limit,
     note_big,
+    refused,
     user_of,
-    within_headroom,
 )
 from treadle.policy.node_search import (
     NO_NODE,
@@ -45,10 +45,12 @@ from treadle.policy.node_search import (
     level_of,
     locality_factor,
     place_of,
+    why_no_node,
 )
 from treadle.policy.open_asks import begin_resources, count_all_asks, survey_asks, survey_headroom, survey_nodes
 from treadle.policy.orders import application_after, least_ask, next_application, wants
 from treadle.policy.own_tags import count_proposed
+from treadle.policy.reasons import Reason, close_row, tell
 from treadle.policy.shares import capacity, rules
 from treadle.policy.shares.aims import STEPS
 from treadle.policy.shares.tree import AIMS_AT, BLOCKED, SATURATED, SERVED, Shares
@@ -58,6 +60,7 @@ from treadle.policy.state import (
     BUNDLE,
     CLUSTER,
     LEAF_HEADROOM,
+    LEAVES,
     LOOKED,
     NODE_LOCAL,
     NOT_THERE,
@@ -118,8 +121,9 @@ def add_candidates(
     row = view.apps[app].first_row
     while row >= 0 and candidates < most:
         if asks_here(view, scratch, parameters, row, partition):
-            if not within_headroom(view, scratch.asks[LEAF_HEADROOM], app, row, user):
-                scratch.rows[row].done = 1
+            why = refused(view, scratch.asks[LEAF_HEADROOM], scratch.counters[LEAVES], app, row, user)
+            if why:
+                close_row(scratch, row, why)
                 drop_row(view, scratch, leaf, row)
             elif (
                 first < 0
@@ -158,11 +162,12 @@ def gather_leaf(
         if scratch.apps[app].band != scratch.apps[first].band:
             continue
         user = user_of(view, parameters, app, leaf, partition)
-        before = candidates
-        if user < 0 or not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
+        before, over = candidates, user >= 0 and is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition)
+        if not over:
             candidates = add_candidates(view, scratch, parameters, app, user, leaf, partition, candidates, most)
         if candidates == before:
-            give_up_application(view, scratch, parameters, app, partition)
+            why = Reason.USER_LIMIT if over else Reason.BEHIND
+            give_up_application(view, scratch, parameters, app, partition, why)
     scratch.counters[LOOKED] += at
     return candidates
 
@@ -365,7 +370,7 @@ def note_placed(view: View, scratch: Scratch, parameters: DecideParameters, leaf
     app, at = view.rows[row].application, scratch.shares.leaf_node[leaf]
     scratch.shares.nodes[at].asks -= 1
     if view.apps[app].awaiting_am:
-        drop_application(view, scratch, parameters, app, partition)
+        drop_application(view, scratch, parameters, app, partition, Reason.PLACED)
     rules.note(view, scratch, parameters, leaf, row, partition)
     if parameters.compares_shares:
         note_served(scratch, at)
@@ -403,6 +408,9 @@ def propose(
     scratch.counters[PLACED] += 1
     scratch.counters[OFFERS] += 1
     scratch.rows[row].quota -= 1
+    scratch.queues[view.apps[app].queue].placed += 1
+    held_back = scratch.rows[row].quota <= 0 and view.rows[row].count > view.rows[row].assumed + 1
+    tell(scratch, row, Reason.GATE if held_back else Reason.PLACED)
     level = level_of(view, row, node)
     out[i].application = app
     out[i].key = view.rows[row].key
@@ -445,10 +453,11 @@ def choose_candidate(
     node = choose_node(view, scratch, parameters, first)
     if node < 0:
         if node == WAIT:
-            give_up_application(view, scratch, parameters, app, partition)
+            tell(scratch, first, Reason.NEARER_NODE)
+            give_up_application(view, scratch, parameters, app, partition, Reason.BEHIND)
         else:
             note_big(view, scratch, first)
-            scratch.rows[first].done = 1
+            close_row(scratch, first, why_no_node(view, scratch, first))
             drop_row(view, scratch, leaf, first)
         return -1
     scratch.counters[BUNDLE] = node
@@ -467,7 +476,7 @@ def propose_best(
     candidates = gather(view, scratch, parameters, leaf, partition)
     if candidates == 0:
         if not scratch.apps[app].done:
-            give_up_application(view, scratch, parameters, app, partition)
+            give_up_application(view, scratch, parameters, app, partition, Reason.BEHIND)
         return False
     row = choose_candidate(view, scratch, parameters, leaf, partition, candidates)
     if row < 0:
@@ -486,15 +495,18 @@ def serve_row(
 ) -> int:
     """Propose one container for an ask and return its node; `WAIT` if it waits, `NO_NODE` if it is given up."""
     app = view.rows[row].application
-    if within_headroom(view, scratch.asks[LEAF_HEADROOM], app, row, user):
+    why = refused(view, scratch.asks[LEAF_HEADROOM], scratch.counters[LEAVES], app, row, user)
+    if not why:
         node = choose_node(view, scratch, parameters, row)
         if node >= 0:
             propose(view, scratch, parameters, out, asked, app, row, node, user)
             return node
         if node == WAIT:
+            tell(scratch, row, Reason.NEARER_NODE)
             return WAIT
         note_big(view, scratch, row)
-    scratch.rows[row].done = 1
+        why = why_no_node(view, scratch, row)
+    close_row(scratch, row, why)
     drop_row(view, scratch, leaf, row)
     return NO_NODE
 
@@ -504,13 +516,15 @@ def serve_ask(
     view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, app: int, partition: int
 ) -> bool:
     """Propose one container for the application's ask with the least key; False if ask or application had its turn."""
-    leaf = view.apps[app].queue
+    leaf, why = view.apps[app].queue, Reason.BEHIND
     row, user = least_ask(view, scratch, parameters, app), user_of(view, parameters, app, leaf, partition)
-    if row >= 0 and (user < 0 or not is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition)):
+    if user >= 0 and is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
+        why = Reason.USER_LIMIT
+    elif row >= 0:
         node = serve_row(view, scratch, parameters, out, asked, row, leaf, user)
         if node != WAIT:
             return node >= 0
-    give_up_application(view, scratch, parameters, app, partition)
+    give_up_application(view, scratch, parameters, app, partition, why)
     return False
 
 
@@ -525,14 +539,18 @@ def serve_application(
     leaf = view.apps[app].queue
     user = user_of(view, parameters, app, leaf, partition)
     if user >= 0 and is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
+        give_up_application(view, scratch, parameters, app, partition, Reason.USER_LIMIT)
         return False
     row = view.apps[app].first_row
     while row >= 0:
         if asks_here(view, scratch, parameters, row, partition):
             node = serve_row(view, scratch, parameters, out, asked, row, leaf, user)
-            if node != NO_NODE:
-                return node >= 0
+            if node >= 0:
+                return True
+            if node == WAIT:
+                break
         row = view.rows[row].next
+    give_up_application(view, scratch, parameters, app, partition, Reason.BEHIND)
     return False
 
 
@@ -552,8 +570,6 @@ def serve_leaf(
             served = serve_ask(view, scratch, parameters, out, asked, app, partition)
         else:
             served = serve_application(view, scratch, parameters, out, asked, app, partition)
-            if not served:
-                give_up_application(view, scratch, parameters, app, partition)
         if served:
             last = out[scratch.counters[PLACED] - 1]
             note_placed(view, scratch, parameters, last.queue, last.row, last.node)

@@ -7,16 +7,18 @@ from typing import Final
 import numpy as np
 from pydantic import Field, field_validator
 
-from treadle.compiled.array_types import I64, Records
-from treadle.compiled.functions import inner
+from treadle.compiled.array_types import I64, U8, Records
+from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find, pair
 from treadle.config.parts import NoParameters, Parameters
-from treadle.model.tables import View
+from treadle.model.tables import TOTAL, View
 from treadle.policy.node_sets import counts_own, in_set, is_restricted, may_use, set_of
 from treadle.policy.parts import Fit
+from treadle.policy.reasons import NodeReason, Reason
 from treadle.policy.state import (
     CURSOR,
     DELAYED,
+    HELD_NODES,
     INFEASIBLE,
     INFEASIBLE_COUNT,
     INFEASIBLE_MAX,
@@ -29,6 +31,7 @@ from treadle.policy.state import (
     OFFERS,
     OPEN_NODES,
     RACK_LOCAL,
+    UNWANTED,
     DecideParameters,
     Scratch,
 )
@@ -267,19 +270,27 @@ def level_of(view: View, row: int, node: int) -> int:
 
 
 @inner
-def is_wanted(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
-    """May the row use the node? The application has not blacklisted it, nor was the row rejected on it recently."""
+def unwanted(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> int:
+    """Say why the row may not use the node (`NodeReason`), whatever is free there; 0 if it may."""
     if not may_use(scratch, row, node):
-        return False
+        chosen = set_of(scratch, row)
+        within = chosen < 0 or in_set(scratch.node_sets, chosen, node)
+        return NodeReason.OWN_TAGS if within else NodeReason.NOT_CHOSEN
     app = view.rows[row].application
     if view.apps[app].blacklisted > 0:
         if find(view.blacklist, pair(app, view.nodes[node].name)) >= 0:
-            return False
+            return NodeReason.BLACKLISTED
         if find(view.blacklist, pair(app, view.nodes[node].rack)) >= 0:
-            return False
-    if view.rows[row].exclusions > 0:
-        return find(view.excluded, pair(row, node)) <= parameters.decide
-    return True
+            return NodeReason.BLACKLISTED
+    if view.rows[row].exclusions > 0 and find(view.excluded, pair(row, node)) > parameters.decide:
+        return NodeReason.REJECTED
+    return 0
+
+
+@inner
+def is_wanted(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
+    """May the row use the node? The application has not blacklisted it, nor was the row rejected on it recently."""
+    return unwanted(view, scratch, parameters, row, node) == 0
 
 
 @inner
@@ -413,6 +424,7 @@ def scan(view: View, scratch: Scratch, parameters: DecideParameters, row: int, f
                 continue
             level = level_of(view, row, node)
             if level > farthest or not is_wanted(view, scratch, parameters, row, node):
+                scratch.counters[UNWANTED] |= farthest == OFF_SWITCH
                 continue
             spares = needed(scratch, node) > 0.0
             found += not spares
@@ -552,6 +564,29 @@ def off_switch_delay(view: View, parameters: DecideParameters, row: int) -> floa
     return min(float(parameters.cluster_nodes), asks * factor)
 
 
+HELD_LOOKED: Final = 16
+"""Nodes held for others that are looked at to say that an ask waits for them."""
+
+
+@inner
+def why_no_node(view: View, scratch: Scratch, row: int) -> int:
+    """Say why the latest search has found no node for an ask; where none was needed not whether it is too large."""
+    if scratch.counters[UNWANTED] < 0 and scratch.counters[HELD_NODES] == 0:
+        return Reason.CONSTRAINT if is_restricted(scratch, row) else Reason.FULL
+    for r in range(len(view.counted)):
+        rate = scratch.rates[LARGEST, r]
+        none = rate == 0.0 and view.counted[r] and view.capability[row, r] > 0
+        if none or (scratch.bound[r] and view.capability[row, r] * rate > 1.0 + 1e-12):
+            return Reason.TOO_LARGE
+    if scratch.counters[UNWANTED] > 0 or is_restricted(scratch, row):
+        return Reason.CONSTRAINT
+    last = len(scratch.open_nodes) - 1
+    for at in range(min(scratch.counters[HELD_NODES], HELD_LOOKED)):
+        if fits(view, scratch, row, scratch.open_nodes[last - at].node):
+            return Reason.HELD_FOR_ANOTHER
+    return Reason.FULL
+
+
 @inner
 def held_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> int:
     """Return the node held for the row if the ask fits there by now, else `NO_NODE`."""
@@ -606,10 +641,12 @@ def choose_node(view: View, scratch: Scratch, parameters: DecideParameters, row:
 
     Room only shrinks in a decide: where one search found no node near enough, no other is made for the row.
     """
+    scratch.counters[UNWANTED] = 0
     node = held_node(view, scratch, parameters, row)
     if node >= 0:
         return node
     if scratch.counters[OPEN_NODES] == 0 or fits_nowhere(view, scratch, row):
+        scratch.counters[UNWANTED] = -1
         return NO_NODE
     if parameters.remote_penalty >= 0.0 and view.rows[row].localities > 0:
         return choose_by_score(view, scratch, parameters, row)
@@ -633,3 +670,41 @@ def choose_node(view: View, scratch: Scratch, parameters: DecideParameters, row:
     if node < 0:
         remember_nowhere(view, scratch, row)
     return node
+
+
+@inner
+def fits_empty(view: View, row: int, node: int) -> bool:
+    """Could the node hold the ask if it were empty, in every resource that the RM counts?"""
+    for r in range(len(view.counted)):
+        if view.counted[r] and view.node_amounts[node, TOTAL, r] < view.capability[row, r]:
+            return False
+    return True
+
+
+@inner
+def node_reason(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> int:
+    """Say what is against a node of any partition for a row (`NodeReason`), as the latest decide left it."""
+    if not fits_empty(view, row, node):
+        return NodeReason.TOO_SMALL
+    if view.nodes[node].state != 1:
+        return NodeReason.UNUSABLE
+    if level_of(view, row, node) == NOT_THERE:
+        return NodeReason.NOT_NAMED
+    why = unwanted(view, scratch, parameters, row, node)
+    if why:
+        return why
+    if view.nodes[node].backoff_until > parameters.decide:
+        return NodeReason.REJECTED
+    if view.nodes[node].hold_row >= 0 and view.nodes[node].hold_row != row:
+        return NodeReason.RESERVED
+    for r in range(len(view.counted)):
+        if scratch.bound[r] and scratch.available[node, r] < view.capability[row, r]:
+            return NodeReason.FULL
+    return NodeReason.WOULD_DO if fits(view, scratch, row, node) else NodeReason.KEPT_FREE
+
+
+@kernel
+def node_reasons(view: View, scratch: Scratch, parameters: DecideParameters, row: int, out: U8) -> None:
+    """Say of each node that the latest decide knew what is against it for a row (`node_reason`)."""
+    for node in range(min(len(out), len(scratch.available))):
+        out[node] = node_reason(view, scratch, parameters, row, node)

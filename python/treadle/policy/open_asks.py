@@ -6,8 +6,6 @@ they keep something free for large asks.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from treadle.compiled.functions import inner
@@ -21,32 +19,39 @@ from treadle.policy.asks import (
     is_over_limit,
     needs_saturated,
     note_big,
+    note_refused,
+    refused,
     user_of,
-    within_headroom,
 )
 from treadle.policy.node_search import (
     fits,
+    fits_empty,
     fits_nowhere,
     headroom_needed,
     held_node,
     is_wanted,
     level_of,
     remember_nowhere,
+    why_no_node,
 )
 from treadle.policy.node_sets import is_restricted, set_of
 from treadle.policy.orders import begin_leaf
+from treadle.policy.reasons import FOUND_NO_NODE, Reason, close_row, meet, tell
 from treadle.policy.shares.capacity import add_live
 from treadle.policy.shares.tree import CHECKS_LEFT, WITNESS
 from treadle.policy.state import (
     CLUSTER,
+    HELD_NODES,
     INFEASIBLE_COUNT,
     LARGEST,
     LEAF_HEADROOM,
     LEAST,
+    LEAVES,
     NOT_THERE,
     OPEN_NODES,
     PARTITION,
     SERVES,
+    UNWANTED,
     DecideParameters,
     Scratch,
 )
@@ -111,6 +116,35 @@ def note_open(view: View, scratch: Scratch, app: int, row: int, at: int) -> None
 
 
 @inner
+def survey_application(
+    view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int, count: int
+) -> int:
+    """Find an application's asks for the partition and the smallest one; return how many have been written down."""
+    scratch.apps[app].done = 1
+    least = scratch.asks[LEAST]
+    if view.apps[app].pending <= view.apps[app].assumed_count:
+        return count
+    backs_off = view.apps[app].backoff_until > parameters.decide
+    starts = view.apps[app].awaiting_am and view.apps[app].assumed_count > 0
+    row = view.apps[app].first_row
+    while row >= 0:
+        meet(view, scratch, row)
+        if backs_off or not asks_here(view, scratch, parameters, row, partition):
+            note_refused(view, scratch, parameters, row, partition, backs_off)
+        else:
+            if starts:
+                tell(scratch, row, Reason.PLACED)
+            scratch.apps[app].done = 0
+            for r in range(len(least)):
+                least[r] = min(least[r], view.capability[row, r])
+            if not parameters.walks_queues:
+                note_open(view, scratch, app, row, count)
+                count += 1
+        row = view.rows[row].next
+    return count
+
+
+@inner
 def survey_asks(view: View, scratch: Scratch, parameters: DecideParameters, partition: int) -> bool:
     """Find the leaves with asks for the partition and the smallest ask in each resource; False if there is none."""
     least, any_ask, count = scratch.asks[LEAST], False, 0
@@ -127,23 +161,8 @@ def survey_asks(view: View, scratch: Scratch, parameters: DecideParameters, part
         live = False
         for at in range(scratch.queues[leaf].first, scratch.queues[leaf + 1].first):
             app = scratch.list[at].application
-            scratch.apps[app].done = 1
-            if (
-                view.apps[app].pending <= view.apps[app].assumed_count
-                or view.apps[app].backoff_until > parameters.decide
-            ):
-                continue
-            row = view.apps[app].first_row
-            while row >= 0:
-                if asks_here(view, scratch, parameters, row, partition):
-                    scratch.apps[app].done = 0
-                    live = True
-                    for r in range(len(least)):
-                        least[r] = min(least[r], view.capability[row, r])
-                    if not parameters.walks_queues:
-                        note_open(view, scratch, app, row, count)
-                        count += 1
-                row = view.rows[row].next
+            count = survey_application(view, scratch, parameters, app, partition, count)
+            live = live or not scratch.apps[app].done
         if live:
             begin_leaf(scratch, leaf)
             add_live(view, scratch, leaf, 1)
@@ -207,35 +226,37 @@ CHECKS_PER_LEAF = 64
 """How many nodes are looked at for asks that have no room where the last ask had: on average, beyond one each."""
 
 
-# What is said of an ask.
-COULD: Final = 0  # be placed
-MAY_NOT: Final = 1
-FITS_NOWHERE: Final = 2
-
-
 @inner
 def judge(view: View, scratch: Scratch, parameters: DecideParameters, app: int, like: int, user: int) -> int:
-    """Say whether an application's ask could be placed; ``like`` is a row that room is found for where it is for it."""
-    if not within_headroom(view, scratch.asks[LEAF_HEADROOM], app, like, user) or needs_saturated(view, scratch, like):
-        return MAY_NOT
-    return COULD if has_node(view, scratch, parameters, like) else FITS_NOWHERE
+    """Say why an ask cannot be placed, 0 if it can; ``like`` is a row that room is found for where it is for it."""
+    why = refused(view, scratch.asks[LEAF_HEADROOM], scratch.counters[LEAVES], app, like, user)
+    if why:
+        return why
+    if needs_saturated(view, scratch, like):
+        return Reason.SATURATED
+    return 0 if has_node(view, scratch, parameters, like) else why_no_node(view, scratch, like)
 
 
 @inner
 def takes(view: View, scratch: Scratch, parameters: DecideParameters, row: int, node: int) -> bool:
     """Would this node do for the ask?"""
-    if not fits(view, scratch, row, node) or level_of(view, row, node) == NOT_THERE:
+    if not fits(view, scratch, row, node):
         return False
-    return is_wanted(view, scratch, parameters, row, node)
+    if level_of(view, row, node) != NOT_THERE and is_wanted(view, scratch, parameters, row, node):
+        return True
+    scratch.counters[UNWANTED] = 1
+    return False
 
 
 @inner
 def has_node(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> bool:
     """Say whether some open node would do for the ask; taken for granted when too many have been looked at."""
     counters, count, chosen = scratch.shares.counters, scratch.counters[OPEN_NODES], set_of(scratch, row)
+    scratch.counters[UNWANTED] = 0
     if held_node(view, scratch, parameters, row) >= 0:
         return True
     if count == 0 or fits_nowhere(view, scratch, row):
+        scratch.counters[UNWANTED] = -1
         return False
     # asks of a class find room in other places than those of the class before
     of_set = 0 <= chosen < len(scratch.witness)
@@ -284,6 +305,7 @@ def count_asks(view: View, scratch: Scratch, parameters: DecideParameters, leaf:
             stuck = user >= 0 and is_stuck(view, scratch, user, leaf, partition)
         if stuck:
             scratch.apps[ask.application].done = 1
+            tell(scratch, ask.row, Reason.USER_LIMIT)
             continue
         size = ask.size
         by_size = size >= 0 and user != NOT_KNOWN and scratch.sizes[size].row == ask.like
@@ -294,12 +316,12 @@ def count_asks(view: View, scratch: Scratch, parameters: DecideParameters, leaf:
             if by_size:
                 scratch.sizes[size].judged_for = first
                 scratch.sizes[size].verdict = verdict
-        if verdict == COULD:
+        if verdict == 0:
             asks += ask.left
             continue
-        if verdict == FITS_NOWHERE:
+        if verdict >= FOUND_NO_NODE:
             note_big(view, scratch, ask.row)
-        scratch.rows[ask.row].done = 1
+        close_row(scratch, ask.row, verdict)
     return asks
 
 
@@ -313,15 +335,6 @@ def count_all_asks(view: View, scratch: Scratch, parameters: DecideParameters, p
             queue = shares.nodes[at].queue
             live = scratch.queues[queue].live > 0
             shares.nodes[at].asks = count_asks(view, scratch, parameters, queue, partition) if live else 0
-
-
-@inner
-def fits_empty(view: View, row: int, node: int) -> bool:
-    """Could the node hold the ask if it were empty, in every resource that the RM counts?"""
-    for r in range(len(view.counted)):
-        if view.counted[r] and view.node_amounts[node, TOTAL, r] < view.capability[row, r]:
-            return False
-    return True
 
 
 @inner
@@ -362,7 +375,7 @@ def survey_nodes(view: View, scratch: Scratch, parameters: DecideParameters, par
     resources = len(view.counted)
     for r in range(resources):
         scratch.rates[PARTITION, r] = scratch.rates[LARGEST, r] = 0.0
-    count = 0
+    count, held, last = 0, 0, len(scratch.open_nodes) - 1
     for node in range(len(view.nodes)):
         scratch.open_nodes[node].open = 0
         if view.nodes[node].state == 0 or view.nodes[node].partition != partition:
@@ -380,8 +393,12 @@ def survey_nodes(view: View, scratch: Scratch, parameters: DecideParameters, par
             scratch.open_nodes[count].node = node
             scratch.open_nodes[count].next = count
             count += 1
+        elif view.nodes[node].hold_row >= 0:
+            scratch.open_nodes[last - held].node = node
+            held += 1
     scratch.open_nodes[count].next = count
     scratch.counters[OPEN_NODES] = count
+    scratch.counters[HELD_NODES] = held
     scratch.counters[INFEASIBLE_COUNT] = 0
     scratch.nowhere[:] = -1
     scratch.witness[:] = 0

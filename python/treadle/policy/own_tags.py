@@ -87,28 +87,6 @@ def counts_allow(node_sets: U8, tags: OwnTags, row: int, node: int) -> bool:
         at += 1
 
 
-def nodes_allowed(node_sets: U8, tags: OwnTags, row: int, count: int) -> npt.NDArray[np.bool_]:
-    """Return for each of ``count`` nodes what `counts_allow` says of it; True for a row without bounds."""
-    at = int(tags.row_bounds[row]) if row < len(tags.row_bounds) else -1
-    allowed, holds = np.full(count, at < 0, bool), np.ones(count, bool)
-    known = min(count, len(tags.rack_of))
-    racks = tags.rack_of[:known]
-    while at >= 0:
-        bound = tags.bounds[at]
-        if bound["set"] >= 0:
-            bits = np.unpackbits(node_sets[bound["set"]], bitorder="little")[:count]
-            holds[: len(bits)] &= bits == 1
-            holds[len(bits) :] = False
-        for counter in tags.listed[bound["first"] : bound["first"] + bound["counters"]].tolist():
-            counts = np.zeros(count, np.int32)
-            counts[:known] = tags.at_rack[counter, racks] if bound["rack"] else tags.at_node[counter, :known]
-            holds &= (counts >= bound["least"]) & (counts <= bound["most"])
-        if bound["ends"] != GOES_ON:
-            allowed, holds = allowed | holds, np.ones(count, bool)
-        at = -1 if bound["ends"] == ENDS_ROW else at + 1
-    return allowed
-
-
 @inner
 def count_proposed(tags: OwnTags, row: int, node: int) -> None:
     """Count a container that was just proposed."""

@@ -22,7 +22,7 @@ from treadle.events import Event, Samples
 from treadle.model.carry import Carried
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, View
-from treadle.policy.asks import headroom_under_maxima, is_over_limit, within_headroom
+from treadle.policy.asks import headroom_under_maxima, is_over_limit, refused
 from treadle.policy.contention import Contention
 from treadle.policy.node_sets import NodeSets
 from treadle.policy.shares.tree import Shares, no_tree
@@ -233,7 +233,7 @@ def is_allowed(view: View, totals: F64, headroom: I64, app: int, row: int, decid
     if user >= 0 and is_over_limit(view, totals, user, leaf, partition):
         return False
     headroom_under_maxima(view, headroom, leaf, partition)
-    return within_headroom(view, headroom, app, row, user)
+    return refused(view, headroom, 0, app, row, user) == 0
 
 
 @inner

@@ -22,10 +22,12 @@ from treadle.model.tables import View
 from treadle.policy.contention import Contention
 from treadle.policy.loop import place
 from treadle.policy.node_search import RULES as FITS
+from treadle.policy.node_search import node_reasons
 from treadle.policy.node_sets import sets_for
 from treadle.policy.orders import RULES as ORDERS
 from treadle.policy.own_tags import own_tags
 from treadle.policy.parts import Fit, Gate, Keeper, NodeChooser, Order, Share, UsesKeeper, WeighsClasses
+from treadle.policy.reasons import Reason
 from treadle.policy.reserve import Holds, Uncommitted
 from treadle.policy.shares.rules import RULES as SHARES
 from treadle.policy.state import (
@@ -62,18 +64,19 @@ ALL_AT_ONCE: Final = 1 << 62
 
 
 class Opened(NamedTuple):
-    """The gate's word on each request row and the order's on each application, before what is held back is let through.
+    """What is said of each request row and the order's keys, before what is held back is let through.
 
     `put_back` restores them, so that whoever reads the decide's arrays finds why an ask was not served.
     """
 
-    may: U8
-    quota: I32
+    rows: Records
     key: F64
 
     def put_back(self, scratch: Scratch) -> None:
         """Restore them."""
-        scratch.rows["may"], scratch.rows["quota"], scratch.apps["key"] = self
+        for name in ("may", "quota", "why", "age"):
+            scratch.rows[name] = self.rows[name]
+        scratch.apps["key"] = self.key
 
 
 class Composition:
@@ -265,7 +268,7 @@ class Composition:
         Returns what that overwrites; None if nothing is let through.
         """
         rows, keys = scratch.rows, scratch.apps["key"]
-        before = Opened(rows["may"].copy(), rows["quota"].copy(), keys.copy())
+        before = Opened(rows.copy(), keys.copy())
         if not self._gate.open_for_idle(rows):
             return None
         keys[:] = 0.0
@@ -347,6 +350,7 @@ class Policy:
         self._contention: Contention | None = None
         self.holds = Holds()
         self._delayed = False
+        self._decided: tuple[Cluster, DecideParameters] | None = None
         try:
             self.configure(settings)
         except PartFailure as failure:
@@ -384,6 +388,22 @@ class Policy:
     def latest(self) -> Scratch | None:
         """What the latest decide has kept, None before the first; to be read only."""
         return self._scratch
+
+    def knows(self, cluster: Cluster) -> bool:
+        """Say whether the latest decide was made on this model; a snapshot brings another one."""
+        return self._decided is not None and self._decided[0] is cluster
+
+    def node_reasons(self, cluster: Cluster, view: View, row: int) -> U8:
+        """Return what is against each node for a request row (`NodeReason`), as the latest decide left it."""
+        found, scratch = np.zeros(len(view.nodes), np.uint8), self._scratch
+        if (
+            self._decided is not None
+            and self._decided[0] is cluster
+            and scratch is not None
+            and row < len(scratch.rows)
+        ):
+            node_reasons(view, scratch, self._decided[1], row, found)
+        return found
 
     @property
     def observes(self) -> bool:
@@ -459,6 +479,7 @@ class Policy:
                 placed = self._scratch.counters[PLACED]
                 self._scratch = self._parts.scratch(cluster, self._scratch)
                 self._scratch.counters[PLACED] = placed
+        self._decided = cluster, parameters
         self._delayed = bool(self._scratch.counters[DELAYED])
         placed = int(self._scratch.counters[PLACED])
         if before is None:
@@ -548,6 +569,12 @@ def _lend(
     cluster: Cluster, view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64
 ) -> None:
     """Give what is left idle on nodes of non-exclusive labels to the applications that the gate lets through."""
-    for partition in cluster.shared_partitions():
+    shared = cluster.shared_partitions()
+    before = scratch.rows[["why", "age"]].copy() if shared else None
+    for partition in shared:
         scratch.rows["done"] = scratch.rows["nearest"] = 0
         place(view, scratch, parameters._replace(lends=True), out, asked, partition, len(out))
+    if before is not None:  # who gets nothing there either waits for what stood in the way where it asks
+        waits = scratch.rows["why"] != Reason.PLACED
+        for name in ("why", "age"):
+            scratch.rows[name][waits] = before[name][waits]

@@ -11,14 +11,12 @@ node is chosen again, another one if the first still lacks as much.
 A reserved node idles in part, so only a share of the nodes may be reserved. Where the shares of a tree are compared
 there is no such bound, since the application that is served next is owed the node.
 
-Says which applications and nodes a policy holds back on purpose, by whatever part; explanations go by the same rules.
+Says which applications and nodes a policy holds back on purpose, by whatever part.
 
 Puts back what proposals have changed that nobody will commit (`observe_only`): they charge nobody.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +25,11 @@ from treadle.compiled.array_types import I32, I64, Records
 from treadle.compiled.functions import kernel
 from treadle.config.settings import Hold
 from treadle.model.cluster import Cluster
-from treadle.model.tables import ASSUMED, BESIDE, FREE, MAX_PARTITIONS, TOTAL, View
+from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, TOTAL, View
 from treadle.policy.node_search import is_wanted, level_of
+from treadle.policy.reasons import Reason, reasons
 from treadle.policy.state import BIG_COUNT, BUNDLE, CURSOR, NOT_THERE, OFFERS, SCORED, DecideParameters, Scratch
 from treadle.proposals import Held
-
-Mask = npt.NDArray[np.bool_]
 
 
 @kernel
@@ -172,38 +169,19 @@ class Uncommitted:
         view.rows["hold_node"] = self._holds
 
 
-def gate_holds(decided: Any) -> Any:
-    """Say of request rows (`treadle.policy.state.ROW`, one or an array) whether the gate lets no more of them run."""
-    return (decided["may"] == 0) | (decided["quota"] <= 0)
-
-
 def held_back(cluster: Cluster, view: View, scratch: Scratch) -> Held:
     """Return what is held back as of the latest decide, whose arrays ``scratch`` has."""
     size = min(len(view.rows), len(scratch.rows))
     rows = view.rows[:size]
     asks = (rows["application"] >= 0) & (rows["count"] > rows["assumed"])
-    waits = gate_holds(scratch.rows[:size])
+    waits = np.isin(reasons(view, scratch)["why"][:size], (Reason.GATE, Reason.GUARANTEED_TO_OTHERS))
     if len(scratch.row_nodes):
         of_constraints = len(cluster.classes.packed) if cluster.classes.active else 0
         known = min(size, len(scratch.row_nodes))
         waits[:known] |= scratch.row_nodes[:known] >= of_constraints
     applications = rows["application"][asks & waits]
-    left: Mask = np.asarray(view.limit_amounts[:, :, BESIDE].any(axis=(1, 2)), np.bool_)
-    if left.any():
-        others = rows["application"][asks]
-        applications = np.concatenate([applications, others[_is_below(view, left)[view.apps["queue"][others]]]])
     largest = view.capability[:size][asks].max(axis=0, initial=0)
     return Held(np.unique(applications).astype(np.int32), _nodes(view, scratch, largest))
-
-
-def _is_below(view: View, marked: Mask) -> Mask:
-    """Say which queues are marked or below one that is, and at the end that no queue is."""
-    found = np.append(marked, False)
-    queue = np.arange(len(marked))
-    while (queue >= 0).any():
-        found[:-1] |= found[queue]
-        queue = np.where(queue >= 0, view.queues["parent"][queue], -1)
-    return found
 
 
 def _nodes(view: View, scratch: Scratch, largest: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:

@@ -41,9 +41,12 @@ def begin_marks(apps: Records, which: I32, listed: I32) -> None:
         apps[listed[rank]].rank = rank
 
 
+AGE_MAX: Final = 65_535
+
+
 @kernel
 def begin_rows(rows: Records, quota: int) -> None:
-    """Begin the records of all rows (`ROW`): none may be served, each as far as ``quota``."""
+    """Begin the records of all rows (`ROW`): none may be served, each as far as ``quota``; why it waits stays."""
     for row in range(len(rows)):
         rows[row].quota = quota
         rows[row].may = 0
@@ -51,6 +54,8 @@ def begin_rows(rows: Records, quota: int) -> None:
         rows[row].nearest = 0
         rows[row].held = 0
         rows[row].random = 0
+        if rows[row].age < AGE_MAX:
+            rows[row].age += 1
 
 
 @kernel
@@ -87,7 +92,10 @@ LOOKED: Final = 7  # nodes looked at in this decide, and what competed for them:
 BUNDLE: Final = 8  # the node that tasks are bundled on, or -1; kept from decide to decide
 SCORED: Final = 9  # proposals in the averages; kept from decide to decide
 SERVES: Final = 10  # the partition whose nodes are given out
-COUNTERS: Final = 11
+UNWANTED: Final = 11  # 1: the latest search has passed a node with room that the ask may not use; -1: none was needed
+HELD_NODES: Final = 12  # nodes held for asks, of the partition being served; at the end of `Scratch.open_nodes`
+LEAVES: Final = 13  # 1 if what the leaf may still get is less by what is guaranteed to queues beside it
+COUNTERS: Final = 14
 
 # Places in `Scratch.averages`, over the latest proposals; they are kept from decide to decide.
 PACKED: Final = 0  # packing score
@@ -161,6 +169,8 @@ ROW: Final = np.dtype(
         ("nearest", "u1"),  # the nearest level on which a node may still be found in this decide
         ("held", "u1"),  # held back, but for machines that would be idle
         ("random", "u1"),  # its nodes are drawn, whatever the fit
+        ("why", "u1"),  # `treadle.policy.reasons.Reason`, kept from decide to decide
+        ("age", "u2"),  # how many decides ago that was, `AGE_MAX` at most
     ],
     align=True,
 )
@@ -203,6 +213,7 @@ QUEUE: Final = np.dtype(
         ("cursor", "i4"),
         ("heap_size", "i4"),  # -1: not made yet in this decide
         ("served", "i4"),  # the application served last by levels, or -1
+        ("placed", "i4"),  # containers proposed in this decide
         ("order", "u1"),
         ("sized", "u1"),
     ],
@@ -291,6 +302,15 @@ def _room(name: str, record: np.dtype[Any], count: int, old: Scratch | None) -> 
     return np.zeros(count, record) if before is None or (before.dtype, len(before)) != (record, count) else before
 
 
+def _rows(count: int, old: Scratch | None) -> Records:
+    """Return records of rows, with what the decide before has said of them."""
+    rows = _room("rows", ROW, count, old)
+    if old is not None and rows is not old.rows:
+        known = min(count, len(old.rows))
+        rows[:known] = old.rows[:known]
+    return rows
+
+
 def scratch_for(
     cluster: Cluster,
     shares: Shares,
@@ -325,7 +345,7 @@ def scratch_for(
         asks=np.zeros((INFEASIBLE + INFEASIBLE_MAX, resources), np.int64),
         headroom=np.zeros((len(nodes.at) if headroom else 0, resources), np.int64),
         open_nodes=np.zeros(len(nodes.at) + 1, OPEN_NODE),
-        rows=_room("rows", ROW, len(cluster.requests.at), old),
+        rows=_rows(len(cluster.requests.at), old),
         apps=_marks(cluster.apps, old),
         queues=queues,
         list=_listed(cluster),

@@ -32,8 +32,9 @@ from treadle.dashboard.collector import View, exposition
 from treadle.dashboard.history import Condition
 from treadle.dashboard.reading import Agreement, Decisions, Nodes, Queue
 from treadle.events import Fate
-from treadle.explain.obstacles import REASONS, WORDS, Cause, Verdict, Why
+from treadle.explain import WORDS, Cause, Verdict, Why
 from treadle.policy.catalogue import register_parts
+from treadle.policy.reasons import Reason
 from treadle_lab.rows import Table, markdown
 
 
@@ -268,8 +269,14 @@ Metrics are in the attribute `Status` of the bean `Hadoop:service=ResourceManage
 CAUSES: Final = """\
 ## Why an ask waits
 
-`treadle explain` lists every cause that holds for a request
-([Troubleshoot](../failures.md#why-an-application-waits)). The gravest is its verdict:
+When the policy's loop comes to a request, it records one of these reasons:
+
+"""
+
+SAID: Final = """\
+`treadle explain` ([Troubleshoot](../failures.md#why-an-application-waits)) shows this reason, and how many of the
+latest decisions have not come to the request. With amounts and the reasons of nodes it becomes a cause.
+The gravest cause is the verdict:
 
 """
 
@@ -283,7 +290,7 @@ Each node of the partition has one reason, the first of these that holds.
 
 def reasons_page() -> str:
     """Return the page in Markdown."""
-    verdicts, causes = meanings(Verdict), meanings(Why)
+    verdicts, causes, said = meanings(Verdict), meanings(Why), meanings(Reason)
     return "".join(
         [
             REASONS_HEAD,
@@ -291,12 +298,17 @@ def reasons_page() -> str:
             table(("code", "fate", "metric", "meaning"), _fates()),
             "\n",
             CAUSES,
+            table(("reason", "meaning"), ((code(one.name.lower()), said[one.name]) for one in Reason)),
+            "\n",
+            SAID,
             table(("verdict", "meaning"), ((code(one.value), verdicts[one.name]) for one in Verdict)),
             "\n",
             table(("cause", "verdict", "meaning"), _causes(causes)),
             "\n",
             NODES,
-            table(("reason", "meaning"), ((code(one), _sentence(WORDS[one])) for one in REASONS)),
+            table(
+                ("reason", "meaning"), ((code(one.name.lower()), _sentence(text)) for one, text in WORDS.items() if one)
+            ),
         ]
     )
 
