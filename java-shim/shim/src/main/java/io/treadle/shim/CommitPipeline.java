@@ -2,7 +2,6 @@
 package io.treadle.shim;
 
 import io.treadle.shim.commit.AskLocks;
-import io.treadle.shim.commit.CommitListener;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.CommitTime;
@@ -31,26 +30,20 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
  * limits of leaves and the rules for features. Runs on the engine's link thread, except where a method says otherwise.
  */
 final class CommitPipeline implements AnswerHandler {
-  /** How often nodes are searched for reservations: asynchronous scheduling may still make one after the switch. */
-  private static final long RESERVATIONS_EVERY_MS = 1000;
-  /** How often the rules for features are looked at. */
-  private static final long RULES_EVERY_MS = 1000;
+  /** How often reservations (asynchronous scheduling may still make one), limits of leaves and rules are looked at. */
+  private static final long UPKEEP_EVERY_MS = 1000;
 
   private final SchedulerPort port;
   private final ShimMetrics metrics;
   private final Committer committer;
   private final StarvationGuard guard;
   private final ContainerUpdates updates;
-  private final Reservations reservations;
-  private final LeafLimits limits;
   private final Headroom headroom;
   private final FeatureRules rules;
   private final AttemptDiagnostics diagnostics = new AttemptDiagnostics();
-  /** What an exception in a commit said last. */
-  private String commitError = "";
   private boolean overridesGuarantees;
   private boolean overridesOrder;
-  private long reservationsSoughtMs;
+  private long keptUpMs;
   private long rulesReadMs;
   private volatile boolean refreshed = true;
   /** The rule for a feature that forbids the engine to schedule, or null. */
@@ -59,22 +52,10 @@ final class CommitPipeline implements AnswerHandler {
   CommitPipeline(SchedulerPort port, ShimMetrics metrics, CommitSettings settings, AskLocks asks, EngineView view) {
     this.port = port;
     this.metrics = metrics;
-    this.committer = new Committer(port, settings, new CommitListener() {
-      @Override
-      public void internalError(Throwable error) {
-        commitError = error.toString();
-      }
-
-      @Override
-      public void transactionTakenBack() {
-        metrics.add(ShimMetrics.Counter.TRANSACTIONS_TAKEN_BACK, 1);
-      }
-    }, asks, view);
-    this.guard = new StarvationGuard(port, settings, view, committer,
+    this.committer = new Committer(port, settings, asks, view);
+    this.guard = new StarvationGuard(port, settings, committer,
         () -> metrics.add(ShimMetrics.Counter.PLACED_FOR_NEGLECTED, 1));
     this.updates = new ContainerUpdates(port, settings, view);
-    this.reservations = new Reservations(port);
-    this.limits = new LeafLimits(port);
     this.headroom = new Headroom(port);
     this.rules = new FeatureRules(port);
   }
@@ -107,7 +88,7 @@ final class CommitPipeline implements AnswerHandler {
   @Override
   public String refusal() {
     long nowMs = Time.monotonicNow();
-    if (refreshed || nowMs - rulesReadMs >= RULES_EVERY_MS) {
+    if (refreshed || nowMs - rulesReadMs >= UPKEEP_EVERY_MS) {
       // before the rules are read: a refresh meanwhile is looked at in the next tick
       refreshed = false;
       rulesReadMs = nowMs;
@@ -139,7 +120,7 @@ final class CommitPipeline implements AnswerHandler {
         attempts.put(attempt, AttemptDiagnostics.SPEAKER + text);
       }
     });
-    diagnostics.show(port.rmContext(), attempts);
+    diagnostics.show(port.scheduler().getRMContext(), attempts);
   }
 
   @Override
@@ -149,14 +130,14 @@ final class CommitPipeline implements AnswerHandler {
 
   @Override
   public void entered() {
-    limits.refreshNow(Time.monotonicNow());
-    releaseReservations();
+    keepUp();
     updates.markAll();
   }
 
-  private void releaseReservations() {
-    reservationsSoughtMs = Time.monotonicNow();
-    reservations.releaseAll();
+  private void keepUp() {
+    keptUpMs = Time.monotonicNow();
+    Reservations.releaseAll(port);
+    LeafLimits.refresh(port);
   }
 
   @Override
@@ -164,9 +145,10 @@ final class CommitPipeline implements AnswerHandler {
       CommitTime time) {
     beforeCommit(mayCommit);
     CommitResult result = committer.commit(answer, directory, limit, mayCommit, time);
+    metrics.add(ShimMetrics.Counter.TRANSACTIONS_TAKEN_BACK, result.takenBack());
     report(answer, result, directory);
     guard.answered(answer, directory, result.count(Fate.COMMITTED), mayCommit, time);
-    return result.size() > 0 && result.count(Fate.INTERNAL_ERROR) == result.size() ? commitError : null;
+    return result.size() > 0 && result.count(Fate.INTERNAL_ERROR) == result.size() ? result.error() : null;
   }
 
   /** Does nothing where the right to commit has been lost: what the stock scheduler reserves is its own then. */
@@ -174,11 +156,9 @@ final class CommitPipeline implements AnswerHandler {
     if (!mayCommit.getAsBoolean()) {
       return;
     }
-    long nowMs = Time.monotonicNow();
-    if (nowMs - reservationsSoughtMs >= RESERVATIONS_EVERY_MS) {
-      releaseReservations();
+    if (Time.monotonicNow() - keptUpMs >= UPKEEP_EVERY_MS) {
+      keepUp();
     }
-    limits.refresh(nowMs);
     updates.place(mayCommit);
   }
 

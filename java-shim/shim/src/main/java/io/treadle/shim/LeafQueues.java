@@ -9,6 +9,7 @@ import java.util.Collection;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import org.apache.hadoop.thirdparty.com.google.common.base.Throwables;
 import org.apache.hadoop.yarn.api.records.Resource;
@@ -84,22 +85,20 @@ public final class LeafQueues {
     return orderingPolicy(leaf).getSchedulableEntities();
   }
 
-  /** Whether a leaf offers the nodes of all partitions to all its {@link #active} applications. */
-  public static boolean offersAll(CSQueue leaf) {
-    Class<?> policy = orderingPolicy(leaf).getClass();
-    return policy == FifoOrderingPolicy.class || policy == FairOrderingPolicy.class;
-  }
-
   /**
    * The applications that the stock scheduler would look at for a node of a partition: {@code fifo-with-partitions}
-   * leaves out those of other partitions.
+   * leaves out those of other partitions. Empty for all that are {@link #active}.
    */
-  public static Set<FiCaSchedulerApp> offered(CSQueue leaf, String partition) {
+  public static Optional<Set<FiCaSchedulerApp>> offered(CSQueue leaf, String partition) {
+    OrderingPolicy<FiCaSchedulerApp> policy = orderingPolicy(leaf);
+    if (policy.getClass() == FifoOrderingPolicy.class || policy.getClass() == FairOrderingPolicy.class) {
+      return Optional.empty();
+    }
     IteratorSelector selector = new IteratorSelector();
     selector.setPartition(partition);
     Set<FiCaSchedulerApp> offered = Collections.newSetFromMap(new IdentityHashMap<>());
-    orderingPolicy(leaf).getAssignmentIterator(selector).forEachRemaining(offered::add);
-    return offered;
+    policy.getAssignmentIterator(selector).forEachRemaining(offered::add);
+    return Optional.of(offered);
   }
 
   /** The limit of an active user of a leaf in a partition, the one that a commit is checked against. */

@@ -2,16 +2,12 @@
 package io.treadle.shim;
 
 import java.util.concurrent.locks.Lock;
-import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 
 /** What the shim needs of the scheduler beyond its public methods. Implemented by TreadleScheduler, and by tests. */
 public interface SchedulerPort {
   /** The scheduler itself, which owns the state. */
   CapacityScheduler scheduler();
-
-  /** The ResourceManager's context, null before it is set. */
-  RMContext rmContext();
 
   /** The scheduler's own read lock. */
   Lock readLock();

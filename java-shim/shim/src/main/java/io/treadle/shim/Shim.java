@@ -277,7 +277,7 @@ public class Shim {
 
   /** Of what an AM asks for what the scheduler can judge; the scheduler has not seen it yet. */
   public List<SchedulingRequest> judgeable(ApplicationAttemptId attempt, List<SchedulingRequest> asked) {
-    return unjudgeable.without(port.rmContext(), attempt, asked);
+    return unjudgeable.without(port.scheduler().getRMContext(), attempt, asked);
   }
 
   /** An answer to an AM with the headroom that it really has. */

@@ -62,6 +62,8 @@ class AttemptDiagnosticsTest {
     MockAM am = new MockAM(cluster.rm().getRMContext(), cluster.rm().getApplicationMasterService(),
         job.getCurrentAppAttempt().getAppAttemptId());
     am.registerAppAttempt();
+    // it clears the diagnostics
+    cluster.rm().drainEvents();
     assertShownAndTakenBack(job);
   }
 

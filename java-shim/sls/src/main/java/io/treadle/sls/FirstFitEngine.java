@@ -31,7 +31,6 @@ public final class FirstFitEngine implements Engine {
 
   @Override
   public byte[] decide(byte[] bytes) throws IOException {
-    long startNanos = System.nanoTime();
     FrameReader frame = new FrameReader(bytes);
     boolean snapshot = frame.has(FrameReader.FLAG_SNAPSHOT);
     boolean gap = !snapshot && (frame.epoch() != epoch || frame.sequence() != lastSequence + 1);
@@ -44,7 +43,8 @@ public final class FirstFitEngine implements Engine {
         decide(frame);
       }
     }
-    return answer(frame, gap, (System.nanoTime() - startNanos) / 1000);
+    return ProposalFrame.encode(gap ? ProposalFrame.FLAG_RESEND : 0, frame.epoch(), frame.sequence(),
+        proposals.toArray(new int[0][]));
   }
 
   @Override
@@ -122,10 +122,5 @@ public final class FirstFitEngine implements Engine {
       size.add(amount);
     }
     return size;
-  }
-
-  private byte[] answer(FrameReader frame, boolean resend, long micros) {
-    return ProposalFrame.encode(resend ? ProposalFrame.FLAG_RESEND : 0, frame.epoch(), frame.sequence(),
-        micros, "", proposals.toArray(new int[0][]));
   }
 }

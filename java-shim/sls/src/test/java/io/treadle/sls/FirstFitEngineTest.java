@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.treadle.shim.wire.FrameHeader;
 import io.treadle.shim.wire.FrameWriter;
 import io.treadle.shim.wire.ProposalFrame;
 import io.treadle.shim.wire.Section;
@@ -136,7 +135,7 @@ class FirstFitEngineTest {
     application(0, true, false);
     request(0, 20, 500);
     assertEquals(LIMIT, decide(true).size());
-    assertEquals(1, answer(new FrameHeader(EPOCH, false, true, 0, 0, LIMIT)).size());
+    assertEquals(1, answer(FrameWriter.FLAG_OBSERVE).size());
   }
 
   @Test
@@ -197,11 +196,11 @@ class FirstFitEngineTest {
   }
 
   private ProposalFrame decide(boolean snapshot) throws Exception {
-    return answer(new FrameHeader(EPOCH, snapshot, false, 0, 0, LIMIT));
+    return answer(snapshot ? FrameWriter.FLAG_SNAPSHOT : 0);
   }
 
-  private ProposalFrame answer(FrameHeader header) throws Exception {
+  private ProposalFrame answer(int flags) throws Exception {
     sequence++;
-    return ProposalFrame.parse(engine.decide(writer.frames(header, sequence).get(0)), LIMIT);
+    return ProposalFrame.parse(engine.decide(writer.frames(EPOCH, sequence, 0, flags, 0, LIMIT).get(0)), LIMIT);
   }
 }

@@ -33,7 +33,7 @@ public final class StubEngine implements Engine {
     int limit = header.getInt(LIMIT_AT);
     boolean mayPropose = (flags & (FLAG_MORE | FLAG_OBSERVE)) == 0 && limit > 0;
     int[][] proposals = mayPropose ? StubbedScheduler.ofThisLink().wishes() : new int[0][];
-    return ProposalFrame.encode(0, header.getLong(EPOCH_AT), sequence, 0, "", proposals);
+    return ProposalFrame.encode(0, header.getLong(EPOCH_AT), sequence, proposals);
   }
 
   @Override

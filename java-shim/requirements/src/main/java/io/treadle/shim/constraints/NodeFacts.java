@@ -3,11 +3,9 @@ package io.treadle.shim.constraints;
 
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.ConcurrentModificationException;
 import java.util.List;
 import java.util.Locale;
 import java.util.Set;
-import java.util.TreeMap;
 import org.apache.hadoop.yarn.api.records.NodeAttribute;
 import org.apache.hadoop.yarn.api.records.NodeAttributeKey;
 import org.apache.hadoop.yarn.api.records.ResourceInformation;
@@ -17,8 +15,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
 final class NodeFacts {
   /** How requirements name the partition of nodes without a label. */
   private static final String DEFAULT_PARTITION = "default";
-  /** The scheduler's set is a view of a map that other threads change: it may fail while it is read. */
-  private static final int TRIES = 4;
 
   private final SchedulerNode node;
 
@@ -30,14 +26,16 @@ final class NodeFacts {
    * What the node has under a name in lower case: {@code rack}, {@code host}, {@code partition}, the total of a
    * resource type, else an attribute; without a prefix those of that name under any prefix.
    *
-   * @throws ConcurrentModificationException if the attributes changed each time that they were read
+   * @throws java.util.ConcurrentModificationException if the attributes changed meanwhile: the scheduler's set is a
+   *     view of a map that other threads change
    */
   List<String> values(String name) {
     switch (name) {
       case "rack":
         return Collections.singletonList(node.getRackName());
       case "host":
-        return Collections.singletonList(withoutPort(node.getNodeName()));
+        // the scheduler's name of a node may end in its port
+        return Collections.singletonList(node.getNodeName().replaceFirst(":[0-9]+$", ""));
       case "partition":
         String partition = node.getPartition();
         return Collections.singletonList(partition == null || partition.isEmpty() ? DEFAULT_PARTITION : partition);
@@ -58,37 +56,17 @@ final class NodeFacts {
   }
 
   private List<String> attributes(String name) {
-    for (int left = TRIES;; left--) {
-      try {
-        return read(name);
-      } catch (ConcurrentModificationException e) {
-        if (left == 1) {
-          throw e;
-        }
-      }
-    }
-  }
-
-  private List<String> read(String name) {
     Set<NodeAttribute> attributes = node.getNodeAttributes();
-    if (attributes == null || attributes.isEmpty()) {
-      return Collections.emptyList();
-    }
     boolean full = name.indexOf('/') >= 0;
-    TreeMap<String, String> found = new TreeMap<>();
-    for (NodeAttribute attribute : attributes) {
+    List<String> found = new ArrayList<>(1);
+    for (NodeAttribute attribute : attributes == null ? Collections.<NodeAttribute>emptySet() : attributes) {
       NodeAttributeKey key = attribute.getAttributeKey();
       String whole = key.getAttributePrefix() + "/" + key.getAttributeName();
       String lower = (full ? whole : key.getAttributeName()).toLowerCase(Locale.ROOT);
       if (lower.equals(name)) {
-        found.put(whole, String.valueOf(attribute.getAttributeValue()));
+        found.add(String.valueOf(attribute.getAttributeValue()));
       }
     }
-    return new ArrayList<>(found.values());
-  }
-
-  /** The scheduler's name of a node may end in its port. */
-  static String withoutPort(String nodeName) {
-    return nodeName.replaceFirst(":[0-9]+$", "");
+    return found;
   }
 }

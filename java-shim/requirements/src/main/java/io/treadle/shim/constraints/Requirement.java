@@ -6,49 +6,43 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Pattern;
 import org.apache.hadoop.thirdparty.com.google.common.cache.Cache;
 import org.apache.hadoop.thirdparty.com.google.common.cache.CacheBuilder;
 import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerNode;
 
 /**
- * What an application requires of the nodes of its containers, except its application master's. It says so in tags,
- * {@code treadle:require=...}, or, in the environment of its master, as {@code TREADLE_REQUIRE}. Immutable.
+ * What an application requires of the nodes of its containers, except its application master's: conditions joined by
+ * {@code ;}. It says so in tags, {@code treadle:require=...}, or, in the environment of its master, as
+ * {@code TREADLE_REQUIRE}. Immutable.
  */
 final class Requirement {
-  /** Any node will do. */
-  static final Requirement NONE = new Requirement(Collections.emptyList(), null);
   /** A longer variable is not given to the engine either: it cannot be met by any node. */
   static final int MAX_VARIABLE_CHARS = 900;
 
+  private static final int MAX_CHARS = 1000;
+  private static final int SHOWN_CHARS = 120;
+  private static final Pattern PRINTABLE = Pattern.compile("[ -~]*");
   private static final String TAG = "treadle:require=";
   private static final String VARIABLE = "TREADLE_REQUIRE";
-  /** A text has at most 1,000 characters. */
-  private static final int READ_MAX = 1024;
-  /** Texts that were read lately: all asks of an application, and all applications like it, share one. */
-  private static final Cache<String, Expression> READ = CacheBuilder.newBuilder().maximumSize(READ_MAX).build();
 
-  private final List<Expression> expressions;
-  private final String error;
+  /** Those made lately: all asks of an application, and all applications like it, share one. */
+  private static final Cache<List<String>, Requirement> MADE = CacheBuilder.newBuilder().maximumSize(1024).build();
 
-  private Requirement(List<Expression> expressions, String error) {
-    this.expressions = expressions;
-    this.error = error;
-  }
+  private final List<Condition> conditions = new ArrayList<>(0);
+  private String error;
 
   /** What an application requires; null, an application that has gone, requires nothing. */
   static Requirement of(RMApp app) {
-    if (app == null) {
-      return NONE;
-    }
     List<String> texts = new ArrayList<>(0);
-    Set<String> tags = app.getApplicationTags();
+    Set<String> tags = app == null ? null : app.getApplicationTags();
     for (String tag : tags == null ? Collections.<String>emptySet() : tags) {
       if (tag.startsWith(TAG)) {
         texts.add(tag.substring(TAG.length()));
       }
     }
-    Map<String, String> environment = app.getApplicationSchedulingEnvs();
+    Map<String, String> environment = app == null ? null : app.getApplicationSchedulingEnvs();
     String variable = environment == null ? null : environment.get(VARIABLE);
     if (variable != null) {
       texts.add(variable.length() <= MAX_VARIABLE_CHARS ? variable : "");
@@ -58,38 +52,34 @@ final class Requirement {
 
   /** What all of some texts require; where one of them cannot be read, no node will do. */
   static Requirement of(List<String> texts) {
-    if (texts.isEmpty()) {
-      return NONE;
-    }
-    List<Expression> read = new ArrayList<>(texts.size());
+    return MADE.asMap().computeIfAbsent(texts, Requirement::new);
+  }
+
+  /** How many are shared; for tests. */
+  static long remembered() {
+    return MADE.size();
+  }
+
+  private Requirement(List<String> texts) {
     for (String text : texts) {
-      try {
-        read.add(read(text));
-      } catch (ExpressionException e) {
-        return new Requirement(Collections.emptyList(), "no containers but the application master's: treadle:require "
-            + e.getMessage());
+      boolean readable = text.length() <= MAX_CHARS && PRINTABLE.matcher(text).matches();
+      for (String part : readable ? text.split(";", -1) : new String[] {text}) {
+        Condition condition = readable ? Condition.read(part) : null;
+        conditions.add(condition);
+        if (condition == null) {
+          // users choose the text, and logs and terminals show it
+          error = "no containers but the application master's: treadle:require has '"
+              + part.substring(0, Math.min(SHOWN_CHARS, part.length())).replaceAll("[^ -~]", " ")
+              + "', which is not name op value, as in zone=a or kernel>=4.18, with = != >= > <= or < (at most "
+              + MAX_CHARS + " characters of ASCII, one dotted number after < or >)";
+        }
       }
     }
-    return new Requirement(read, null);
-  }
-
-  private static Expression read(String text) throws ExpressionException {
-    Expression known = READ.getIfPresent(text);
-    if (known == null) {
-      known = Expression.parse(text);
-      READ.put(text, known);
-    }
-    return known;
-  }
-
-  /** How many texts are remembered; for tests. */
-  static long remembered() {
-    return READ.size();
   }
 
   /** Whether any node will do. */
   boolean isNone() {
-    return error == null && expressions.isEmpty();
+    return conditions.isEmpty();
   }
 
   /** Why it cannot be met by any node and how to put it right, or null. */
@@ -100,13 +90,10 @@ final class Requirement {
   /**
    * Whether a node will do.
    *
-   * @throws java.util.ConcurrentModificationException if the node's attributes changed each time that they were read
+   * @throws java.util.ConcurrentModificationException if the node's attributes changed while they were read
    */
   boolean admits(SchedulerNode node) {
-    if (isNone()) {
-      return true;
-    }
     NodeFacts facts = new NodeFacts(node);
-    return error == null && expressions.stream().allMatch(expression -> expression.admits(facts));
+    return error == null && conditions.stream().allMatch(condition -> condition.holds(facts));
   }
 }

@@ -57,16 +57,15 @@ public class TreadlePlacementAllocator<N extends SchedulerNode> extends Locality
   }
 
   private Requirement requirement() {
-    Requirement known = requirement;
-    if (known != null) {
-      return known;
-    }
-    RMApp app = app();
-    Requirement found = Requirement.of(app);
-    if (app != null) {
+    if (requirement == null) {
+      RMApp app = app();
+      Requirement found = Requirement.of(app);
+      if (app == null) {
+        return found;
+      }
       requirement = found;
     }
-    return found;
+    return requirement;
   }
 
   private RMApp app() {

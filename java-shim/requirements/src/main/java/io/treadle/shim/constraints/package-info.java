@@ -2,7 +2,6 @@
 /**
  * What applications require of nodes, {@code treadle:require=...}: the language, in which {@code
  * python/treadle/constraints} is written too, and the allocator that holds placements to it. Threads of the
- * ResourceManager call the allocator: it throws nothing. Its one monitor is held for a look into a map; no lock of
- * the scheduler is taken.
+ * ResourceManager call the allocator: it throws nothing and takes no lock.
  */
 package io.treadle.shim.constraints;

@@ -7,7 +7,6 @@ import io.treadle.shim.NodeCondition;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import java.io.IOException;
-import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
@@ -30,93 +29,69 @@ import org.apache.hadoop.yarn.util.resource.Resources;
 
 /**
  * Every check of a proposal that {@code tryCommit} leaves out, because the stock scheduler has done it before it gets
- * there. What is the same for all proposals of a batch is found out once a batch: the caller holds a lock of the
- * scheduler from {@link #begin} to {@link #end}.
+ * there. Of one batch: what is the same for all its proposals is found out once, and the caller holds a lock of the
+ * scheduler for as long as it has the object.
  */
 final class Checks {
   private final CapacityScheduler scheduler;
   private final CommitSettings settings;
   private final EngineView view;
-  private final IndexCache<Application> applications = new IndexCache<>();
-  private final IndexCache<Node> nodes = new IndexCache<>();
+  private final Directory directory;
+  private final Map<Integer, Found<FiCaSchedulerApp>> applications = new HashMap<>();
+  private final Map<Integer, Found<FiCaSchedulerNode>> nodes = new HashMap<>();
   private final Map<CSQueue, Collection<FiCaSchedulerApp>> active = new IdentityHashMap<>();
-  private final Map<CSQueue, Boolean> offersAll = new IdentityHashMap<>();
-  /** Of leaves that do not offer all nodes to all applications, by partition. */
-  private final Map<CSQueue, Map<String, Set<FiCaSchedulerApp>>> offered = new IdentityHashMap<>();
-  private Directory directory;
+  /** What leaves offer the nodes of a partition to. */
+  private final Map<CSQueue, Map<String, Optional<Set<FiCaSchedulerApp>>>> offered = new IdentityHashMap<>();
 
-  Checks(CapacityScheduler scheduler, CommitSettings settings, EngineView view) {
+  /** Checks of proposals whose indices mean what a directory says. */
+  Checks(CapacityScheduler scheduler, CommitSettings settings, EngineView view, Directory directory) {
     this.scheduler = scheduler;
     this.settings = settings;
     this.view = view;
-  }
-
-  void begin(Directory names) {
-    directory = names;
-  }
-
-  void end() {
-    directory = null;
-    applications.clear();
-    nodes.clear();
-    active.clear();
-    offersAll.clear();
-    offered.clear();
+    this.directory = directory;
   }
 
   /**
-   * Checks one proposal, and fills the placement in.
+   * Checks one proposal, and fills a new placement in.
    *
+   * @param assumed earlier proposals that are assumed to be committed
    * @return the reason against it, or null if it may be handed to {@code tryCommit}
    */
-  Fate check(int application, int key, int node, Placement placement) {
-    return check(application, key, node, placement, Assumptions.NONE);
-  }
-
-  /** The same, of one proposal after others that are assumed to be committed. */
   Fate check(int application, int key, int node, Placement placement, Assumptions assumed) {
-    placement.clear();
     if (application < 0 || key < 0 || node < 0) {
       return Fate.NEGATIVE;
     }
     if (application >= directory.applications() || node >= directory.nodes()) {
       return Fate.OUT_OF_RANGE;
     }
-    Application found = applications.get(application);
-    if (found == null) {
-      found = lookUpApplication(directory.application(application));
-      applications.put(application, found);
-    }
+    Found<FiCaSchedulerApp> found = applications.computeIfAbsent(application, this::lookUpApplication);
     if (found.refusal != null) {
       return found.refusal;
     }
-    placement.app = found.app;
-    placement.leaf = found.leaf;
+    placement.app = found.what;
+    placement.leaf = (CSQueue) found.what.getQueue();
     Fate refusal = checkRequest(application, key, placement, assumed);
     return refusal != null ? refusal : checkNode(node, placement, assumed);
   }
 
-  private Application lookUpApplication(ApplicationAttemptId attempt) {
+  private Found<FiCaSchedulerApp> lookUpApplication(int index) {
+    ApplicationAttemptId attempt = directory.application(index);
     FiCaSchedulerApp app = attempt == null ? null : scheduler.getApplicationAttempt(attempt);
     if (app == null) {
-      return new Application(Fate.UNKNOWN_APPLICATION);
+      return new Found<>(app, Fate.UNKNOWN_APPLICATION);
     }
     if (!app.getApplicationAttemptId().equals(attempt)) {
-      return new Application(Fate.FINISHED_ATTEMPT);
+      return new Found<>(app, Fate.FINISHED_ATTEMPT);
     }
     if (app.isStopped()) {
-      return new Application(Fate.STOPPED_ATTEMPT);
+      return new Found<>(app, Fate.STOPPED_ATTEMPT);
     }
-    CSQueue leaf = (CSQueue) app.getQueue();
-    return isActive(app, leaf) ? new Application(app, leaf) : new Application(Fate.INACTIVE_APPLICATION);
+    return new Found<>(app, isActive(app, (CSQueue) app.getQueue()) ? null : Fate.INACTIVE_APPLICATION);
   }
 
   /** Activation is where the AM limits and the limits on parallel applications bind. */
   boolean isActive(FiCaSchedulerApp app, CSQueue leaf) {
-    if (!LeafQueues.isLeaf(leaf)) {
-      return false;
-    }
-    return active.computeIfAbsent(leaf, LeafQueues::active).contains(app);
+    return LeafQueues.isLeaf(leaf) && active.computeIfAbsent(leaf, LeafQueues::active).contains(app);
   }
 
   private Fate checkRequest(int application, int key, Placement placement, Assumptions assumed) {
@@ -141,26 +116,20 @@ final class Checks {
   }
 
   private Fate checkNode(int index, Placement placement, Assumptions assumed) {
-    Node found = nodes.get(index);
-    if (found == null) {
-      found = lookUpNode(directory.node(index));
-      nodes.put(index, found);
-    }
-    placement.node = found.node;
-    if (found.refusal != null) {
-      return found.refusal;
-    }
-    return checkPlace(placement, assumed);
+    Found<FiCaSchedulerNode> found = nodes.computeIfAbsent(index, this::lookUpNode);
+    placement.node = found.what;
+    return found.refusal != null ? found.refusal : checkPlace(placement, assumed);
   }
 
-  private Node lookUpNode(NodeId id) {
+  private Found<FiCaSchedulerNode> lookUpNode(int index) {
+    NodeId id = directory.node(index);
     FiCaSchedulerNode node = id == null ? null : scheduler.getNode(id);
     if (node == null) {
-      return new Node(null, Fate.UNKNOWN_NODE);
+      return new Found<>(node, Fate.UNKNOWN_NODE);
     }
     // as of the frame that the engine decided on. The stock scheduler too looks before it decides, not at a commit.
     // Otherwise all nodes would be refused after a pause of the whole RM, in which nobody could hear them
-    return new Node(node, refusal(NodeCondition.of(node, directory.baseMs(), settings.nodeStaleMs)));
+    return new Found<>(node, refusal(NodeCondition.of(node, directory.baseMs(), settings.nodeStaleMs)));
   }
 
   private static Fate refusal(NodeCondition condition) {
@@ -228,10 +197,9 @@ final class Checks {
 
   /** An ordering policy may keep the nodes of a partition for applications of that partition. */
   private boolean isOffered(Placement placement, String partition) {
-    CSQueue leaf = placement.leaf;
-    return offersAll.computeIfAbsent(leaf, LeafQueues::offersAll)
-        || offered.computeIfAbsent(leaf, key -> new HashMap<>())
-        .computeIfAbsent(partition, key -> LeafQueues.offered(leaf, key)).contains(placement.app);
+    Optional<Set<FiCaSchedulerApp>> some = offered.computeIfAbsent(placement.leaf, leaf -> new HashMap<>())
+        .computeIfAbsent(partition, name -> LeafQueues.offered(placement.leaf, name));
+    return !some.isPresent() || some.get().contains(placement.app);
   }
 
   private static boolean satisfiesConstraint(Placement placement) {
@@ -285,67 +253,14 @@ final class Checks {
     return ask.getCount() > 0 ? null : Fate.NO_PENDING_ASK;
   }
 
-  /** What is the same for all proposals of an application in a batch. */
-  private static final class Application {
-    final FiCaSchedulerApp app;
-    final CSQueue leaf;
+  /** An application or a node, and what is against all proposals for it, or null. */
+  private static final class Found<T> {
+    final T what;
     final Fate refusal;
 
-    Application(FiCaSchedulerApp app, CSQueue leaf) {
-      this.app = app;
-      this.leaf = leaf;
-      this.refusal = null;
-    }
-
-    Application(Fate refusal) {
-      this.app = null;
-      this.leaf = null;
+    Found(T what, Fate refusal) {
+      this.what = what;
       this.refusal = refusal;
-    }
-  }
-
-  /** What is the same for all proposals on a node in a batch. */
-  private static final class Node {
-    final FiCaSchedulerNode node;
-    final Fate refusal;
-
-    Node(FiCaSchedulerNode node, Fate refusal) {
-      this.node = node;
-      this.refusal = refusal;
-    }
-  }
-
-  /**
-   * A map from small indices to what was found out about them, emptied after each batch. Neither boxes nor keeps
-   * anything alive between batches.
-   */
-  private static final class IndexCache<T> {
-    private Object[] values = new Object[64];
-    private int[] filled = new int[64];
-    private int size;
-
-    @SuppressWarnings("unchecked")
-    T get(int index) {
-      return index < values.length ? (T) values[index] : null;
-    }
-
-    /** Keeps a value for an index that has none; indices are bounded by what the frames gave out. */
-    void put(int index, T value) {
-      if (index >= values.length) {
-        values = Arrays.copyOf(values, Math.max(index + 1, values.length * 2));
-      }
-      if (size == filled.length) {
-        filled = Arrays.copyOf(filled, size * 2);
-      }
-      values[index] = value;
-      filled[size++] = index;
-    }
-
-    void clear() {
-      for (int i = 0; i < size; i++) {
-        values[filled[i]] = null;
-      }
-      size = 0;
     }
   }
 }

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.commit;
 
+import io.treadle.shim.Log;
 import io.treadle.shim.wire.Fate;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 
-/** The fate of each proposal of one answer. */
+/** The fate of each proposal of one answer, and what its commits met besides. */
 public final class CommitResult {
+  private static final Log LOG = new Log(Committer.class);
   private static final int FATES = Fate.values().length;
 
   private final Fate[] fates;
   private final ContainerId[] containers;
   private final int[] counts = new int[FATES];
+  private int takenBack;
+  private String error;
 
   CommitResult(int size) {
     this.fates = new Fate[size];
@@ -35,6 +39,25 @@ public final class CommitResult {
   /** How many proposals had this fate. */
   public int count(Fate fate) {
     return counts[fate.ordinal()];
+  }
+
+  /** How many transactions were committed in part and taken back before their AM heard of it. */
+  public int takenBack() {
+    return takenBack;
+  }
+
+  /** What the last exception said that became {@link Fate#INTERNAL_ERROR}, null if none did; it is in the log. */
+  public String error() {
+    return error;
+  }
+
+  void countTakenBack() {
+    takenBack++;
+  }
+
+  void failed(String doing, Throwable thrown) {
+    LOG.failure(doing, thrown);
+    error = thrown.toString();
   }
 
   /** Decides on a proposal, for good or until it is taken back. */

@@ -3,7 +3,6 @@ package io.treadle.shim.commit;
 
 import io.treadle.shim.EngineView;
 import io.treadle.shim.LeafQueues;
-import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
@@ -21,7 +20,6 @@ import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 
 /**
  * Turns proposals into containers, one {@code tryCommit} each, or into the reason why not (optimistic concurrency as in
@@ -30,7 +28,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
  * reason. Used by one thread, the link's; the scheduler's lock is held for a batch at a time.
  */
 public final class Committer {
-  private static final Log LOG = new Log(Committer.class);
   private static final BooleanSupplier ALWAYS = () -> true;
 
   /**
@@ -41,30 +38,23 @@ public final class Committer {
 
   private final SchedulerPort port;
   private final CommitSettings settings;
-  private final CommitListener listener;
-  private final Reservations reservations;
-  private final Checks checks;
-  private final Diagnosis diagnosis;
-  private final Placement placement = new Placement();
+  private final EngineView view;
+  final Diagnosis diagnosis;
   private final Gangs gangs;
   private final AskLocks asks;
 
   /**
    * Makes a committer.
    *
-   * @param listener called with errors and limits, with the lock held
    * @param asks keep AMs from changing their asks
    * @param view what is held on nodes stays free
    */
-  public Committer(SchedulerPort port, CommitSettings settings, CommitListener listener, AskLocks asks,
-      EngineView view) {
+  public Committer(SchedulerPort port, CommitSettings settings, AskLocks asks, EngineView view) {
     this.port = port;
     this.settings = settings;
-    this.listener = listener;
-    this.reservations = new Reservations(port);
-    this.checks = new Checks(port.scheduler(), settings, view);
+    this.view = view;
     this.diagnosis = new Diagnosis(port.scheduler());
-    this.gangs = new Gangs(port.scheduler(), checks, diagnosis, listener);
+    this.gangs = new Gangs(port.scheduler(), diagnosis);
     this.asks = asks;
   }
 
@@ -81,10 +71,7 @@ public final class Committer {
    */
   public CommitResult commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit,
       CommitTime time) {
-    CommitResult result = new CommitResult(answer.size());
-    Run run = new Run(answer, directory, result, null);
-    inBatches(run, limit, port.writeLock(), mayCommit, time);
-    return result;
+    return inBatches(new Run(answer, directory, mayCommit, null), limit, port.writeLock(), time);
   }
 
   /**
@@ -94,32 +81,23 @@ public final class Committer {
    * @return for each proposal {@link Fate#OBSERVED} or the reason against it
    */
   public CommitResult judge(ProposalFrame answer, Directory directory, int limit) {
-    CommitResult result = new CommitResult(answer.size());
-    Run run = new Run(answer, directory, result, new Assumptions());
-    inBatches(run, limit, port.readLock(), ALWAYS, new CommitTime(System::nanoTime, Long.MAX_VALUE / 2));
-    return result;
+    return inBatches(new Run(answer, directory, ALWAYS, new Assumptions()), limit, port.readLock(),
+        new CommitTime(System::nanoTime, Long.MAX_VALUE / 2));
   }
 
-  private void inBatches(Run run, int limit, Lock lock, BooleanSupplier mayGoOn, CommitTime time) {
-    int size = run.answer.size();
+  private CommitResult inBatches(Run run, int limit, Lock lock, CommitTime time) {
     int end = run.answer.endWithin(limit);
-    run.result.setAll(end, size, Fate.OVER_BATCH);
-    for (int from = 0; from < end; ) {
-      if (from > 0 && time.isOver()) {
-        run.result.setAll(from, end, Fate.OVER_BATCH);
-        time.leaveOver(end - from);
-        return;
-      }
-      int next = batchOrGang(run, from, end, lock, mayGoOn);
-      if (next < 0) {
-        run.result.setAll(from, end, Fate.LEASE_LOST);
-        return;
-      }
-      from = next;
-      if (from < end) {
+    run.result.setAll(end, run.answer.size(), Fate.OVER_BATCH);
+    int from = 0;
+    while (from < end && !run.stopped && (from == 0 || !time.isOver())) {
+      if (from > 0) {
         letOthersIn();
       }
+      from = batchOrGang(run, from, end, lock);
     }
+    run.result.setAll(from, end, run.stopped ? Fate.LEASE_LOST : Fate.OVER_BATCH);
+    time.leaveOver(run.stopped ? 0 : end - from);
+    return run.result;
   }
 
   /** The scheduler's lock is not fair: without a pause this thread would take it again before any that waits. */
@@ -127,71 +105,61 @@ public final class Committer {
     LockSupport.parkNanos(1);
   }
 
-  /** A batch or a transaction; answers where to go on, -1 if nothing may be committed. */
-  private int batchOrGang(Run run, int from, int end, Lock lock, BooleanSupplier mayGoOn) {
+  /** A batch or a transaction; answers where to go on, or, if the run was stopped, from where on nothing is left. */
+  private int batchOrGang(Run run, int from, int end, Lock lock) {
     int most = Math.min(end, from + settings.batchSize);
     int to = run.answer.endOfTransaction(from);
     if (to == from + 1) {
       while (to < most && run.answer.endOfTransaction(to) == to + 1) {
         to++;
       }
-      return lockedBatch(run, from, to, lock, mayGoOn, false);
+      return lockedBatch(run, from, to, lock, false);
     }
     ApplicationAttemptId attempt = to - from > ProposalFrame.TRANSACTION_MAX ? null : run.onlyAttempt(from, to);
     if (attempt == null) {
       run.result.setAll(from, to, Fate.TRANSACTION);
-      return to;
+    } else if (run.assumptions != null) {
+      judgeGang(run, from, to, run.assumptions);
+    } else {
+      Lock am = asks.of(attempt);
+      am.lock();
+      try {
+        gang(run, from, to);
+      } finally {
+        am.unlock();
+      }
     }
-    if (run.assumptions != null) {
-      return judgeGang(run, from, to, run.assumptions, mayGoOn) < 0 ? -1 : to;
-    }
-    Lock am = asks.of(attempt);
-    am.lock();
-    try {
-      return gang(run, from, to, mayGoOn);
-    } finally {
-      am.unlock();
-    }
+    return run.stopped ? from : to;
   }
 
   /**
    * A transaction, with its AM kept out: it is judged first, and then committed in batches, between which others get
    * the scheduler's lock. What they do there may be in the way of the rest: then all of it is taken back.
    */
-  private int gang(Run run, int from, int to, BooleanSupplier mayGoOn) {
-    int judged = judgeGang(run, from, to, new Assumptions(), mayGoOn);
-    if (judged <= 0) {
-      return judged < 0 ? -1 : to;
-    }
-    int at = from;
-    while (at >= 0 && at < to) {
+  private void gang(Run run, int from, int to) {
+    boolean good = judgeGang(run, from, to, new Assumptions());
+    for (int at = from; good && at < to; ) {
       letOthersIn();
-      int next = lockedBatch(run, at, Math.min(to, at + settings.batchSize), port.writeLock(), mayGoOn, true);
-      if (next < 0 || run.result.fate(next - 1) != Fate.COMMITTED) {
+      at = lockedBatch(run, at, Math.min(to, at + settings.batchSize), port.writeLock(), true);
+      good = !run.stopped && run.result.fate(at - 1) == Fate.COMMITTED;
+      if (!good) {
         gangs.takeBack(run.result, from, to);
-        return next < 0 ? -1 : to;
       }
-      at = next;
     }
-    return to;
   }
 
-  /** Judges a transaction under the read lock: 1 if it may be committed, 0 if not, -1 if nothing may be. */
-  private int judgeGang(Run run, int from, int to, Assumptions assumptions, BooleanSupplier mayGoOn) {
-    boolean[] good = new boolean[1];
-    int next = locked(run, from, to, port.readLock(), mayGoOn, () -> {
-      good[0] = gangs.judge(run.answer, from, to, run.result, run.cluster, assumptions);
+  /** Judges a transaction under the read lock; answers whether it may be committed. */
+  private boolean judgeGang(Run run, int from, int to, Assumptions assumptions) {
+    locked(run, from, to, port.readLock(), () -> {
+      gangs.judge(run.answer, from, to, run.result, run.checks, assumptions);
       return to;
     });
-    if (next < 0) {
-      return -1;
-    }
-    return good[0] ? 1 : 0;
+    return run.result.fate(from) == Fate.OBSERVED;
   }
 
   /** Goes on until {@code to}, until a heartbeat waits, or, of a transaction, until one cannot be committed. */
-  private int lockedBatch(Run run, int from, int to, Lock lock, BooleanSupplier mayGoOn, boolean transaction) {
-    return locked(run, from, to, lock, mayGoOn, () -> {
+  private int lockedBatch(Run run, int from, int to, Lock lock, boolean transaction) {
+    return locked(run, from, to, lock, () -> {
       int position = from;
       long least = System.nanoTime() + LEAST_HOLD_NANOS;
       do {
@@ -203,31 +171,34 @@ public final class Committer {
     });
   }
 
-  /** Does work under a lock; answers where to go on, which the work says, -1 if nothing may be committed. */
-  private int locked(Run run, int from, int to, Lock lock, BooleanSupplier mayGoOn, IntSupplier work) {
+  /** Does work under a lock; answers where to go on, which the work says, {@code from} if the run was stopped. */
+  private int locked(Run run, int from, int to, Lock lock, IntSupplier work) {
     lock.lock();
     try {
-      if (!mayGoOn.getAsBoolean()) {
-        return -1;
+      run.stopped = !run.mayGoOn.getAsBoolean();
+      if (run.stopped) {
+        return from;
       }
       if (!isReady()) {
         run.result.setAll(from, to, Fate.NOT_READY);
         return to;
       }
-      run.begin();
+      run.cluster = port.scheduler().getClusterResource();
+      run.checks = checks(run.directory);
       return work.getAsInt();
     } finally {
-      try {
-        run.end();
-      } finally {
-        lock.unlock();
-      }
+      lock.unlock();
     }
+  }
+
+  /** Checks of one batch. */
+  Checks checks(Directory directory) {
+    return new Checks(port.scheduler(), settings, view, directory);
   }
 
   /** The gate that the stock scheduler keeps closed for a while after a restart, until nodes have come back. */
   public boolean isReady() {
-    RMContext context = port.rmContext();
+    RMContext context = port.scheduler().getRMContext();
     return !context.isWorkPreservingRecoveryEnabled() || context.isSchedulerReadyForAllocatingContainers();
   }
 
@@ -235,50 +206,51 @@ public final class Committer {
   private final class Run {
     private final ProposalFrame answer;
     private final Directory directory;
-    private final CommitResult result;
+    private final BooleanSupplier mayGoOn;
     private final Assumptions assumptions;
-    private final CapacityScheduler scheduler = port.scheduler();
+    private final CommitResult result;
     /** The proposals before {@link #takenUpTo} that were taken; looked up, and so filled, only for repeated ones. */
     private final Set<List<Integer>> taken = new HashSet<>();
     private int takenUpTo;
+    /** Nothing may be committed any more. */
+    private boolean stopped;
+    /** Of the batch. */
     private Resource cluster;
+    private Checks checks;
 
-    Run(ProposalFrame answer, Directory directory, CommitResult result, Assumptions assumptions) {
+    Run(ProposalFrame answer, Directory directory, BooleanSupplier mayGoOn, Assumptions assumptions) {
       this.answer = answer;
       this.directory = directory;
-      this.result = result;
+      this.mayGoOn = mayGoOn;
       this.assumptions = assumptions;
-    }
-
-    void begin() {
-      cluster = scheduler.getClusterResource();
-      checks.begin(directory);
-    }
-
-    void end() {
-      checks.end();
-      placement.clear();
+      this.result = new CommitResult(answer.size());
     }
 
     void next(int position) {
       ContainerId container = null;
       Fate fate;
       try {
-        fate = checks.check(
-            answer.application(position), answer.requestKey(position), answer.node(position), placement);
+        Placement placement = new Placement();
+        fate = checks.check(answer.application(position), answer.requestKey(position), answer.node(position), placement,
+            Assumptions.NONE);
+        if (fate == null && assumptions == null) {
+          container = TreadleCommitRequest.tryCommit(port.scheduler(), cluster, placement);
+        }
+        if (fate == null && container == null) {
+          fate = diagnosis.reasonAgainst(placement, assumptions == null ? Assumptions.NONE : assumptions);
+        }
         if (fate != null) {
-          fate = afterCheck(fate, position);
+          fate = refused(fate, position, placement);
         } else if (assumptions != null) {
-          fate = judged(position);
+          assumptions.add(placement, LeafQueues.user(placement.leaf, placement.app.getUser()));
+          fate = Fate.OBSERVED;
         } else {
-          container = ContainerCommit.tryCommit(scheduler, cluster, placement);
-          fate = container == null ? diagnosed(position) : Fate.COMMITTED;
+          fate = container == null ? Fate.STALE_STATE : Fate.COMMITTED;
         }
       } catch (Throwable e) {
         container = null;
         fate = Fate.INTERNAL_ERROR;
-        LOG.failure("a proposal", e);
-        listener.internalError(e);
+        result.failed("a proposal", e);
       }
       result.set(position, fate, container);
     }
@@ -294,31 +266,11 @@ public final class Committer {
       return directory.applicationOrNull(application);
     }
 
-    private Fate afterCheck(Fate fate, int position) {
+    private Fate refused(Fate fate, int position, Placement placement) {
       if (fate == Fate.NODE_RESERVED && assumptions == null) {
-        reservations.releaseLocked(placement.node);
+        Reservations.releaseLocked(port.scheduler(), placement.node);
       }
       return fate == Fate.NO_PENDING_ASK && isRepeated(position) ? Fate.DUPLICATE : fate;
-    }
-
-    private Fate judged(int position) {
-      Fate reason = diagnosis.reasonAgainst(placement, cluster, assumptions);
-      if (reason == null) {
-        assumptions.add(placement, LeafQueues.user(placement.leaf, placement.app.getUser()));
-        return Fate.OBSERVED;
-      }
-      return afterCheck(reason, position);
-    }
-
-    private Fate diagnosed(int position) {
-      Fate reason = diagnosis.reasonAgainst(placement, cluster, Assumptions.NONE);
-      if (reason == null) {
-        return Fate.STALE_STATE;
-      }
-      if (diagnosis.queue() != null) {
-        listener.limitReached(reason, diagnosis.queue());
-      }
-      return afterCheck(reason, position);
     }
 
     /** Whether an identical proposal of this answer was taken before. Only asked when no ask is left. */

@@ -44,16 +44,13 @@ public final class ContainerUpdates {
   /** Who has updates that wait, and from when on they are looked at. */
   private final Map<ApplicationAttemptId, Long> marked = new LinkedHashMap<>();
   private final EngineView view;
-  private final Checks checks;
   private final IncreaseHolds holds;
-  private final Placement placement = new Placement();
 
   /** Updates of one scheduler's containers. */
   public ContainerUpdates(SchedulerPort port, CommitSettings settings, EngineView view) {
     this.port = port;
     this.settings = settings;
     this.view = view;
-    this.checks = new Checks(port.scheduler(), settings, view);
     this.holds = new IncreaseHolds(port, view);
   }
 
@@ -185,12 +182,11 @@ public final class ContainerUpdates {
         Lock lock = port.readLock();
         lock.lock();
         try {
-          if (prepare(app, key, container)) {
+          Placement placement = prepare(app, key, container);
+          if (placement != null) {
             holds.hold(placement, container, nowMs);
           }
         } finally {
-          checks.end();
-          placement.clear();
           lock.unlock();
         }
       }
@@ -213,12 +209,7 @@ public final class ContainerUpdates {
         }
       }
     } finally {
-      try {
-        checks.end();
-        placement.clear();
-      } finally {
-        lock.unlock();
-      }
+      lock.unlock();
     }
     return placed;
   }
@@ -231,17 +222,19 @@ public final class ContainerUpdates {
         withdraw(app, key);
         return false;
       }
-      return prepare(app, key, container)
-          && ContainerCommit.tryCommit(scheduler, scheduler.getClusterResource(), placement) != null;
+      Placement placement = prepare(app, key, container);
+      return placement != null
+          && TreadleCommitRequest.tryCommit(scheduler, scheduler.getClusterResource(), placement) != null;
     } catch (Throwable e) {
       LOG.failure("a container update", e);
       return false;
     }
   }
 
-  /** Fills the placement in; false if the update has to wait. */
-  private boolean prepare(FiCaSchedulerApp app, SchedulerRequestKey key, RMContainer container) {
-    placement.clear();
+  /** What would serve an update; null if it has to wait. */
+  private Placement prepare(FiCaSchedulerApp app, SchedulerRequestKey key, RMContainer container) {
+    Checks checks = new Checks(port.scheduler(), settings, view, null);
+    Placement placement = new Placement();
     placement.app = app;
     placement.leaf = (CSQueue) app.getQueue();
     placement.key = key;
@@ -250,7 +243,7 @@ public final class ContainerUpdates {
     if (placement.asks == null || placement.node == null || app.isStopped()
         || !checks.isActive(app, placement.leaf) || checks.checkCondition(placement.node) != null
         || checks.checkPartition(placement) != null) {
-      return false;
+      return null;
     }
     PendingAsk ask = placement.asks.getPendingAsk(ResourceRequest.ANY);
     placement.capability = ask.getPerAllocationResource();
@@ -258,7 +251,7 @@ public final class ContainerUpdates {
     placement.locality = placement.asks.getOutstandingAsksCount(placement.node.getNodeName()) > 0
         ? NodeType.NODE_LOCAL : NodeType.RACK_LOCAL;
     placement.requestLocality = NodeType.NODE_LOCAL;
-    return ask.getCount() > 0;
+    return ask.getCount() > 0 ? placement : null;
   }
 
   /**

@@ -21,15 +21,9 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  */
 final class Diagnosis {
   private final CapacityScheduler scheduler;
-  private String queue;
 
   Diagnosis(CapacityScheduler scheduler) {
     this.scheduler = scheduler;
-  }
-
-  /** The path of the queue whose limit was the last reason found; null if it was no limit of a queue. */
-  String queue() {
-    return queue;
   }
 
   /**
@@ -38,8 +32,7 @@ final class Diagnosis {
    * @param assumptions what to count as taken besides what the RM counts
    * @return the reason, or null if none is seen now
    */
-  Fate reasonAgainst(Placement placement, Resource cluster, Assumptions assumptions) {
-    queue = null;
+  Fate reasonAgainst(Placement placement, Assumptions assumptions) {
     if (placement.app.isStopped()) {
       return Fate.STOPPED_ATTEMPT;
     }
@@ -50,21 +43,15 @@ final class Diagnosis {
       return placement.asks.getSchedulingRequest() == null ? Fate.STALE_STATE : Fate.CONSTRAINT;
     }
     Fate againstNode = againstNode(placement, assumptions);
-    if (againstNode != null) {
-      return againstNode;
-    }
-    return limitAgainst(placement, cluster, assumptions);
+    return againstNode != null ? againstNode : limitAgainst(placement, assumptions);
   }
 
   /** The limit of a user or a queue against a placement, wherever it is; null if none is. */
-  Fate limitAgainst(Placement placement, Resource cluster, Assumptions assumptions) {
-    queue = null;
-    if (overUserLimit(placement, cluster, assumptions)) {
-      queue = placement.leaf.getQueuePath();
+  Fate limitAgainst(Placement placement, Assumptions assumptions) {
+    if (overUserLimit(placement, assumptions)) {
       return Fate.USER_LIMIT;
     }
-    queue = queueOverMaximum(placement, cluster, assumptions);
-    return queue == null ? null : Fate.QUEUE_MAXIMUM;
+    return overQueueMaximum(placement, assumptions) ? Fate.QUEUE_MAXIMUM : null;
   }
 
   private Fate againstNode(Placement placement, Assumptions assumptions) {
@@ -82,7 +69,8 @@ final class Diagnosis {
     return Resources.fitsIn(scheduler.getResourceCalculator(), placement.capability, free) ? null : Fate.NODE_FULL;
   }
 
-  private boolean overUserLimit(Placement placement, Resource cluster, Assumptions assumptions) {
+  private boolean overUserLimit(Placement placement, Assumptions assumptions) {
+    Resource cluster = scheduler.getClusterResource();
     String partition = placement.node.getPartition();
     String name = placement.app.getUser();
     UsersManager.User user = LeafQueues.user(placement.leaf, name);
@@ -112,21 +100,21 @@ final class Diagnosis {
         : Resources.componentwiseMin(raised, Resources.componentwiseMax(limit, Resources.multiply(capacity, factor)));
   }
 
-  private String queueOverMaximum(Placement placement, Resource cluster, Assumptions assumptions) {
+  private boolean overQueueMaximum(Placement placement, Assumptions assumptions) {
     ResourceCalculator calculator = scheduler.getResourceCalculator();
     String partition = placement.node.getPartition();
     RMNodeLabelsManager labels = scheduler.getRMContext().getNodeLabelManager();
     for (CSQueue ancestor = placement.leaf; ancestor != null; ancestor = ancestor.getParent()) {
       Resource maximum = placement.mode == SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY
           ? ancestor.getEffectiveMaxCapacity(partition)
-          : labels.getResourceByLabel(partition, cluster);
+          : labels.getResourceByLabel(partition, scheduler.getClusterResource());
       Resource used = plus(
           ancestor.getQueueResourceUsage().getUsed(partition), assumptions.used(ancestor, partition));
       if (!Resources.fitsIn(calculator, Resources.add(used, placement.capability), maximum)) {
-        return ancestor.getQueuePath();
+        return true;
       }
     }
-    return null;
+    return false;
   }
 
   private static Resource plus(Resource used, Resource assumed) {

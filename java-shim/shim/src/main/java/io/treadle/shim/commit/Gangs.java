@@ -2,13 +2,11 @@
 package io.treadle.shim.commit;
 
 import io.treadle.shim.LeafQueues;
-import io.treadle.shim.Log;
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.yarn.api.records.ContainerId;
-import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerEventType;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerUtils;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
@@ -20,19 +18,14 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.Capacity
  * constraint is about other containers of the transaction.
  */
 final class Gangs {
-  private static final Log LOG = new Log(Gangs.class);
   private static final String TAKEN_BACK = "another container of the transaction could not be placed";
 
   private final CapacityScheduler scheduler;
-  private final Checks checks;
   private final Diagnosis diagnosis;
-  private final CommitListener listener;
 
-  Gangs(CapacityScheduler scheduler, Checks checks, Diagnosis diagnosis, CommitListener listener) {
+  Gangs(CapacityScheduler scheduler, Diagnosis diagnosis) {
     this.scheduler = scheduler;
-    this.checks = checks;
     this.diagnosis = diagnosis;
-    this.listener = listener;
   }
 
   /**
@@ -40,37 +33,30 @@ final class Gangs {
    * none is refused. The caller holds a lock of the scheduler.
    *
    * @param assumptions what earlier rows would have taken; gets what these would, if none is refused
-   * @return whether none is
    */
-  boolean judge(ProposalFrame answer, int from, int to, CommitResult result, Resource cluster,
-      Assumptions assumptions) {
+  void judge(ProposalFrame answer, int from, int to, CommitResult result, Checks checks, Assumptions assumptions) {
     List<Placement> placements = new ArrayList<>();
     for (int position = from; position < to; position++) {
       Placement placement = new Placement();
-      Fate fate = reason(answer, position, placement, cluster, assumptions);
+      Fate fate;
+      try {
+        fate = checks.check(answer.application(position), answer.requestKey(position), answer.node(position),
+            placement, assumptions);
+        fate = fate == null ? diagnosis.reasonAgainst(placement, assumptions) : fate;
+      } catch (Throwable e) {
+        result.failed("a transaction", e);
+        fate = Fate.INTERNAL_ERROR;
+      }
       if (fate == null) {
         assumptions.add(placement, LeafQueues.user(placement.leaf, placement.app.getUser()));
         placements.add(placement);
       }
       result.set(position, fate == null ? Fate.OBSERVED : fate, null);
     }
-    boolean good = placements.size() == to - from;
-    if (!good) {
+    if (placements.size() < to - from) {
       placements.forEach(
           placement -> assumptions.remove(placement, LeafQueues.user(placement.leaf, placement.app.getUser())));
       refuse(result, from, to, Fate.OBSERVED);
-    }
-    return good;
-  }
-
-  private Fate reason(ProposalFrame answer, int position, Placement placement, Resource cluster, Assumptions assumed) {
-    try {
-      Fate fate = checks.check(answer.application(position), answer.requestKey(position), answer.node(position),
-          placement, assumed);
-      return fate == null ? diagnosis.reasonAgainst(placement, cluster, assumed) : fate;
-    } catch (Throwable e) {
-      failed(e);
-      return Fate.INTERNAL_ERROR;
     }
   }
 
@@ -88,7 +74,7 @@ final class Gangs {
    * lock, so that it has not heard of it.
    */
   void takeBack(CommitResult result, int from, int to) {
-    listener.transactionTakenBack();
+    result.countTakenBack();
     for (int position = to - 1; position >= from; position--) {
       ContainerId container = result.container(position);
       try {
@@ -97,15 +83,10 @@ final class Gangs {
               SchedulerUtils.createKilledContainerStatus(container, TAKEN_BACK), RMContainerEventType.KILL);
         }
       } catch (Throwable e) {
-        failed(e);
+        result.failed("a transaction", e);
       }
     }
     refuse(result, from, to, Fate.COMMITTED);
     refuse(result, from, to, Fate.OBSERVED);
-  }
-
-  private void failed(Throwable e) {
-    LOG.failure("a transaction", e);
-    listener.internalError(e);
   }
 }

@@ -120,10 +120,10 @@ final class IncreaseHolds {
         || isOverLimit(placement, container)) {
       return;
     }
-    Hold hold = new Hold(placement.copy(), LeafQueues.user(placement.leaf, placement.app.getUser()), nowMs);
+    Hold hold = new Hold(placement, LeafQueues.user(placement.leaf, placement.app.getUser()), nowMs);
     holds.put(node, hold);
-    taken.add(hold.placement, hold.user);
-    view.hold(node, hold.placement.capability);
+    taken.add(placement, hold.user);
+    view.hold(node, placement.capability);
   }
 
   /** The room comes from other containers that end here: what they use counts no more against their queues then. */
@@ -132,7 +132,7 @@ final class IncreaseHolds {
     others.remove(container);
     others.forEach(other -> count(other, placement, -1));
     try {
-      return diagnosis.limitAgainst(placement, port.scheduler().getClusterResource(), taken) != null;
+      return diagnosis.limitAgainst(placement, taken) != null;
     } finally {
       others.forEach(other -> count(other, placement, 1));
     }

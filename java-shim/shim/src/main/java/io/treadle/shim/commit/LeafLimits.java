@@ -4,8 +4,10 @@ package io.treadle.shim.commit;
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.SchedulerPort;
 import java.util.ArrayList;
+import java.util.IdentityHashMap;
 import java.util.List;
-import java.util.concurrent.locks.Lock;
+import java.util.Map;
+import org.apache.hadoop.thirdparty.com.google.common.collect.Lists;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.nodelabels.CommonNodeLabelsManager;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
@@ -20,114 +22,74 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  * would, and set where it is another.
  */
 public final class LeafLimits {
-  /** How often the limits of all leaves are looked at. */
-  private static final long REFRESH_MS = 1000;
   /** How many leaves get another limit before a heartbeat that waits is let in. */
   private static final int LEAVES_A_LOCK = 64;
 
-  private final SchedulerPort port;
-  private boolean refreshed;
-  private long refreshedMs;
+  private final CapacityScheduler scheduler;
+  private final ResourceCalculator calculator;
+  private final Resource cluster;
+  /** Leaves, and the limits that they do not have yet. */
+  private final Map<CSQueue, Resource> changes = new IdentityHashMap<>();
 
-  /** Limits of one scheduler's leaves. */
-  public LeafLimits(SchedulerPort port) {
-    this.port = port;
+  private LeafLimits(CapacityScheduler scheduler) {
+    this.scheduler = scheduler;
+    this.calculator = scheduler.getResourceCalculator();
+    this.cluster = scheduler.getClusterResource();
   }
 
   /**
-   * Has every leaf follow what is left for it, if the last time was a second ago or longer. Called by the link thread
-   * each tick while an engine schedules. Takes the scheduler's read lock, and its write lock only if a limit changed.
+   * Has every leaf follow what is left for it. Takes the scheduler's read lock, and its write lock only if a limit
+   * changed.
    *
-   * @param nowMs any clock that goes forward, milliseconds
    * @return how many leaves have got another limit
    */
-  public int refresh(long nowMs) {
-    if (refreshed && nowMs - refreshedMs < REFRESH_MS) {
-      return 0;
-    }
-    return refreshNow(nowMs);
-  }
-
-  /** The same at once. Called when an engine takes over. */
-  public int refreshNow(long nowMs) {
-    refreshed = true;
-    refreshedMs = nowMs;
-    List<Change> changes = changes();
-    for (int from = 0; from < changes.size(); from += LEAVES_A_LOCK) {
-      set(changes.subList(from, Math.min(from + LEAVES_A_LOCK, changes.size())));
-    }
-    return changes.size();
-  }
-
-  private List<Change> changes() {
-    Lock lock = port.readLock();
-    lock.lock();
+  public static int refresh(SchedulerPort port) {
+    LeafLimits limits = new LeafLimits(port.scheduler());
+    port.readLock().lock();
     try {
-      List<Change> changes = new ArrayList<>();
-      CapacityScheduler scheduler = port.scheduler();
-      Resource cluster = scheduler.getClusterResource();
-      if (!Resources.isNone(cluster)) {
-        Resource partition = port.rmContext().getNodeLabelManager()
-            .getResourceByLabel(CommonNodeLabelsManager.NO_LABEL, cluster);
-        collect(scheduler.getRootQueue(), partition, changes);
-      }
-      return changes;
+      limits.collect();
     } finally {
-      lock.unlock();
+      port.readLock().unlock();
+    }
+    for (List<CSQueue> some : Lists.partition(new ArrayList<>(limits.changes.keySet()), LEAVES_A_LOCK)) {
+      port.writeLock().lock();
+      try {
+        some.forEach(leaf -> LeafQueues.setLimit(leaf, limits.cluster, limits.changes.get(leaf)));
+      } finally {
+        port.writeLock().unlock();
+      }
+    }
+    return limits.changes.size();
+  }
+
+  private void collect() {
+    if (!Resources.isNone(cluster)) {
+      collect(scheduler.getRootQueue(), scheduler.getRMContext().getNodeLabelManager()
+          .getResourceByLabel(CommonNodeLabelsManager.NO_LABEL, cluster));
     }
   }
 
   /** Like {@code getResourceLimitsOfChild}, which is private before Hadoop 3.4. */
-  private void collect(CSQueue queue, Resource limit, List<Change> changes) {
-    CapacityScheduler scheduler = port.scheduler();
-    ResourceCalculator calculator = scheduler.getResourceCalculator();
-    Resource cluster = scheduler.getClusterResource();
+  private void collect(CSQueue queue, Resource limit) {
     Resource least = scheduler.getMinimumResourceCapability();
     if (LeafQueues.isLeaf(queue)) {
       Resource capped = Resources.min(calculator, cluster,
           queue.getEffectiveMaxCapacityDown(CommonNodeLabelsManager.NO_LABEL, least), limit);
       if (!capped.equals(LeafQueues.limit(queue))) {
-        changes.add(new Change(queue, capped));
+        changes.put(queue, capped);
       }
-      return;
-    }
-    if (queue.getChildQueues() == null) {
-      return;
-    }
-    Resource capped = Resources.min(calculator, cluster, limit,
-        queue.getEffectiveMaxCapacity(CommonNodeLabelsManager.NO_LABEL));
-    // nothing of it is killable: lazy preemption, which marks containers so, is refused (FeatureRules)
-    Resource left = Resources.subtract(capped, used(queue));
-    for (CSQueue child : queue.getChildQueues()) {
-      collect(child, Resources.roundDown(calculator, Resources.add(left, used(child)), least), changes);
+    } else if (queue.getChildQueues() != null) {
+      Resource capped = Resources.min(calculator, cluster, limit,
+          queue.getEffectiveMaxCapacity(CommonNodeLabelsManager.NO_LABEL));
+      // nothing of it is killable: lazy preemption, which marks containers so, is refused (FeatureRules)
+      Resource left = Resources.subtract(capped, used(queue));
+      for (CSQueue child : queue.getChildQueues()) {
+        collect(child, Resources.roundDown(calculator, Resources.add(left, used(child)), least));
+      }
     }
   }
 
   private static Resource used(CSQueue queue) {
     return queue.getQueueResourceUsage().getUsed(CommonNodeLabelsManager.NO_LABEL);
-  }
-
-  private void set(List<Change> changes) {
-    Lock lock = port.writeLock();
-    lock.lock();
-    try {
-      Resource cluster = port.scheduler().getClusterResource();
-      for (Change change : changes) {
-        LeafQueues.setLimit(change.leaf, cluster, change.limit);
-      }
-    } finally {
-      lock.unlock();
-    }
-  }
-
-  /** A leaf and the limit that it does not have yet. */
-  private static final class Change {
-    private final CSQueue leaf;
-    private final Resource limit;
-
-    Change(CSQueue leaf, Resource limit) {
-      this.leaf = leaf;
-      this.limit = limit;
-    }
   }
 }

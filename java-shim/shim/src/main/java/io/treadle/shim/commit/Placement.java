@@ -11,8 +11,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.placement.AppPlac
 import org.apache.hadoop.yarn.server.scheduler.SchedulerRequestKey;
 
 /**
- * One container about to be placed: the objects of the RM behind a proposal, filled in step by step by the checks. One
- * object is used again and again, under the scheduler's lock.
+ * One container about to be placed: the objects of the RM behind a proposal, filled in step by step by the checks,
+ * under the scheduler's lock.
  */
 final class Placement {
   FiCaSchedulerApp app;
@@ -26,30 +26,4 @@ final class Placement {
   /** The best locality that the application asked for on this node. */
   NodeType requestLocality;
   Resource capability;
-
-  Placement copy() {
-    Placement copy = new Placement();
-    copy.app = app;
-    copy.leaf = leaf;
-    copy.key = key;
-    copy.asks = asks;
-    copy.node = node;
-    copy.mode = mode;
-    copy.locality = locality;
-    copy.requestLocality = requestLocality;
-    copy.capability = capability;
-    return copy;
-  }
-
-  void clear() {
-    app = null;
-    leaf = null;
-    key = null;
-    asks = null;
-    node = null;
-    mode = null;
-    locality = null;
-    requestLocality = null;
-    capability = null;
-  }
 }

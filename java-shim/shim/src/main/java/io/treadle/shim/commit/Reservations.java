@@ -4,6 +4,7 @@ package io.treadle.shim.commit;
 import io.treadle.shim.SchedulerPort;
 import java.util.concurrent.locks.Lock;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 
 /**
@@ -11,12 +12,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
  * fill one: a node reserved before the switch would stay empty. The engine holds nodes back by itself.
  */
 public final class Reservations {
-  private final SchedulerPort port;
-
-  /** Reservations of one scheduler. */
-  public Reservations(SchedulerPort port) {
-    this.port = port;
-  }
+  private Reservations() { }
 
   /**
    * Releases every reservation there is. Called when an engine takes over, and once in a while after that. Takes the
@@ -24,33 +20,29 @@ public final class Reservations {
    *
    * @return how many were released
    */
-  public int releaseAll() {
+  public static int releaseAll(SchedulerPort port) {
     int released = 0;
+    Lock lock = port.writeLock();
     for (FiCaSchedulerNode node : port.scheduler().getAllNodes()) {
-      if (node.getReservedContainer() != null && release(node)) {
-        released++;
+      if (node.getReservedContainer() != null) {
+        lock.lock();
+        try {
+          released += releaseLocked(port.scheduler(), node) ? 1 : 0;
+        } finally {
+          lock.unlock();
+        }
       }
     }
     return released;
   }
 
-  private boolean release(FiCaSchedulerNode node) {
-    Lock lock = port.writeLock();
-    lock.lock();
-    try {
-      return releaseLocked(node);
-    } finally {
-      lock.unlock();
-    }
-  }
-
-  /** The same for a caller that holds the scheduler's write lock. */
-  boolean releaseLocked(FiCaSchedulerNode node) {
+  /** The same of one node, for a caller that holds the scheduler's write lock. */
+  static boolean releaseLocked(CapacityScheduler scheduler, FiCaSchedulerNode node) {
     RMContainer reserved = node.getReservedContainer();
     if (reserved == null) {
       return false;
     }
-    port.scheduler().killReservedContainer(reserved);
+    scheduler.killReservedContainer(reserved);
     return node.getReservedContainer() == null;
   }
 }

@@ -2,7 +2,6 @@
 package io.treadle.shim.commit;
 
 import io.treadle.shim.ApplicationTags;
-import io.treadle.shim.EngineView;
 import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.config.ShimConfig;
@@ -20,6 +19,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BooleanSupplier;
 import java.util.stream.Collectors;
+import org.apache.hadoop.thirdparty.com.google.common.collect.Maps;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.NodeId;
@@ -48,11 +48,10 @@ public final class StarvationGuard {
 
   private final SchedulerPort port;
   private final Committer committer;
-  private final Checks checks;
-  private final Diagnosis diagnosis;
+  private Checks checks;
   private final CommitSettings settings;
   private final Runnable counted;
-  private final Map<Ask, Watch> watches = new ConcurrentHashMap<>();
+  private final Map<Map.Entry<ApplicationAttemptId, SchedulerRequestKey>, Watch> watches = new ConcurrentHashMap<>();
   /** When a look first named an attempt or a node as held on purpose; until a container comes. */
   private final Map<Object, Long> heldSince = new ConcurrentHashMap<>();
   /** The least room after a commit since the latest look began, by node; and between the look before and that. */
@@ -63,7 +62,7 @@ public final class StarvationGuard {
   private volatile long lookedMs = Long.MIN_VALUE / 2;
   private volatile String suspension;
   private volatile long suspendedUntilMs;
-  private final Placement placement = new Placement();
+  private Placement placement;
   private int look;
   private int steps;
   private int engineLastPlacedAt;
@@ -79,13 +78,10 @@ public final class StarvationGuard {
   private int served;
 
   /** A guard that has seen nothing; {@code counted} is called for each container that it places. */
-  public StarvationGuard(SchedulerPort port, CommitSettings settings, EngineView view, Committer committer,
-      Runnable counted) {
+  public StarvationGuard(SchedulerPort port, CommitSettings settings, Committer committer, Runnable counted) {
     this.port = port;
     this.committer = committer;
     this.counted = counted;
-    this.checks = new Checks(port.scheduler(), settings, view);
-    this.diagnosis = new Diagnosis(port.scheduler());
     this.settings = settings;
   }
 
@@ -111,7 +107,7 @@ public final class StarvationGuard {
       if (before == null || !Resources.fitsIn(before, room)) {
         least.merge(node.getNodeID(), Resources.clone(room), Resources::componentwiseMin);
       }
-      watches.remove(new Ask(attempt, placed.getSchedulerRequestKey()));
+      watches.remove(Maps.immutableEntry(attempt, placed.getSchedulerRequestKey()));
       heldSince.remove(attempt);
       heldSince.remove(node.getNodeID());
     }
@@ -149,7 +145,7 @@ public final class StarvationGuard {
     lookedMs = nowMs;
     served = 0;
     for (int index = 0; index < directory.applications(); index++) {
-      if (directory.application(index) != null) {
+      if (directory.application(index) != null && directory.isWhole(index)) {
         notLookedAt.add(directory.application(index));
       }
     }
@@ -188,35 +184,35 @@ public final class StarvationGuard {
     for (; key < directory.requestKeys(index) && steps < end; Committer.letOthersIn()) {
       port.readLock().lock();
       try {
-        checks.begin(directory);
+        checks = committer.checks(directory);
         for (int pause = steps + STEPS; steps < pause && key < directory.requestKeys(index); key++, steps++) {
           SchedulerRequestKey asked = followed < COMMITS ? directory.requestKey(index, key) : null;
-          followed += asked != null && look(new Ask(attempt, asked), index, key) ? 1 : 0;
+          followed += asked != null && look(Maps.immutableEntry(attempt, asked), index, key) ? 1 : 0;
         }
       } catch (RuntimeException e) {
         LOG.failure("a look for neglected requests", e);
         return;
       } finally {
-        checks.end();
-        placement.clear();
+        checks = null;
+        placement = null;
         port.readLock().unlock();
       }
     }
   }
 
   /** Looks at a key; answers whether it could be served. */
-  private boolean look(Ask ask, int index, int key) {
+  private boolean look(Map.Entry<ApplicationAttemptId, SchedulerRequestKey> ask, int index, int key) {
     Watch watch = watches.remove(ask);
     if (watch == null || reasonAgainst(index, key, watch.node) != null
         || !fits(least.get(watch.node)) || !fits(leastBefore.get(watch.node))) {
-      NodeId node = find(ask, index, key);
+      NodeId node = find(ask.getKey(), ask.getValue(), index, key);
       // only the engine knows what applications with such tags need
       if (node == null || !placement.app.isWaitingForAMContainer() && ApplicationTags.areForEngine(
-          port.rmContext().getRMApps().get(ask.attempt.getApplicationId()))) {
+          port.scheduler().getRMContext().getRMApps().get(ask.getKey().getApplicationId()))) {
         return false;
       }
       watch = new Watch();
-      watch.ask = ask;
+      watch.attempt = ask.getKey();
       watch.node = node;
       watch.first = look;
     }
@@ -231,18 +227,19 @@ public final class StarvationGuard {
 
   private Fate reasonAgainst(int index, int key, NodeId node) {
     Integer at = indices.get(node);
-    Fate reason = at == null ? Fate.UNKNOWN_NODE : checks.check(index, key, at, placement);
-    return reason != null ? reason
-        : diagnosis.reasonAgainst(placement, port.scheduler().getClusterResource(), Assumptions.NONE);
+    placement = new Placement();
+    Fate reason = at == null ? Fate.UNKNOWN_NODE : checks.check(index, key, at, placement, Assumptions.NONE);
+    return reason != null ? reason : committer.diagnosis.reasonAgainst(placement, Assumptions.NONE);
   }
 
   /** A node on which an ask passes every check; null if none of those that are tried will do. */
-  private NodeId find(Ask ask, int index, int key) {
-    FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(ask.attempt);
-    AppPlacementAllocator<?> asks = app == null ? null : app.getAppPlacementAllocator(ask.key);
+  private NodeId find(ApplicationAttemptId attempt, SchedulerRequestKey asked, int index, int key) {
+    FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(attempt);
+    AppPlacementAllocator<?> asks = app == null ? null : app.getAppPlacementAllocator(asked);
     if (asks == null || asks.getOutstandingAsksCount(ResourceRequest.ANY) <= 0) {
       return null;
     }
+    placement = new Placement();
     placement.capability = asks.getPendingAsk(ResourceRequest.ANY).getPerAllocationResource();
     List<FiCaSchedulerNode> nodes = fitting.get(placement.capability);
     if (nodes == null) {
@@ -269,16 +266,16 @@ public final class StarvationGuard {
 
   private void commit(ProposalFrame answer, Directory directory, BooleanSupplier mayCommit, CommitTime time) {
     int[][] rows = neglected.stream().map(watch -> new int[] {
-        indices.get(watch.ask.attempt), watch.key, indices.get(watch.node)}).toArray(int[][]::new);
+        indices.get(watch.attempt), watch.key, indices.get(watch.node)}).toArray(int[][]::new);
     CommitResult result = committer.commit(ProposalFrame.of(answer, rows), directory, rows.length, mayCommit, time);
     for (int row = 0; row < rows.length; row++) {
       if (result.fate(row) == Fate.COMMITTED) {
-        Watch watch = neglected.get(row);
+        ApplicationAttemptId attempt = neglected.get(row).attempt;
         served++;
         counted.run();
-        LOG.warn("Placed a container for {}: the engine left it beside idle room for {} ms", watch.ask, starvationMs);
-        if (watch.first > engineLastPlacedAt) {
-          unserved.add(watch.ask.attempt.getApplicationId());
+        LOG.warn("Placed a container for {}: the engine left it beside idle room for {} ms", attempt, starvationMs);
+        if (neglected.get(row).first > engineLastPlacedAt) {
+          unserved.add(attempt.getApplicationId());
         }
       }
     }
@@ -291,7 +288,7 @@ public final class StarvationGuard {
   }
 
   private static final class Watch {
-    private Ask ask;
+    private ApplicationAttemptId attempt;
     private NodeId node;
     private int first;
     private int last;

@@ -2,14 +2,53 @@
 package io.treadle.shim.commit;
 
 import java.util.Collections;
+import org.apache.hadoop.yarn.api.records.Container;
+import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ContainerAllocationProposal;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.SchedulerContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
+import org.apache.hadoop.yarn.server.utils.BuilderUtils;
 
 /** One container that Treadle places: its class is how {@code tryCommit} distinguishes ours from native commits. */
 public final class TreadleCommitRequest extends ResourceCommitRequest<FiCaSchedulerApp, FiCaSchedulerNode> {
-  TreadleCommitRequest(ContainerAllocationProposal<FiCaSchedulerApp, FiCaSchedulerNode> container) {
+  private TreadleCommitRequest(ContainerAllocationProposal<FiCaSchedulerApp, FiCaSchedulerNode> container) {
     super(Collections.singletonList(container), null, null);
+  }
+
+  /**
+   * Commits one container, as the stock scheduler commits what it decided by itself. The caller holds its write lock.
+   *
+   * @return the id of the new container, or null if the RM said no; then nothing has changed
+   */
+  static ContainerId tryCommit(CapacityScheduler scheduler, Resource cluster, Placement placement) {
+    FiCaSchedulerApp app = placement.app;
+    FiCaSchedulerNode node = placement.node;
+    // without an id: apply() gives one, so that a refusal costs none
+    Container container = BuilderUtils.newContainer(null, node.getNodeID(), node.getHttpAddress(),
+        placement.capability, placement.key.getPriority(), null, placement.key.getAllocationRequestId());
+    RMContainer rmContainer = app.allocate(node, placement.key, container);
+    if (rmContainer == null) {
+      return null;
+    }
+    TreadleCommitRequest request = new TreadleCommitRequest(new ContainerAllocationProposal<>(
+        new SchedulerContainer<>(app, node, rmContainer, node.getPartition(), true), null, null,
+        placement.locality, placement.requestLocality, placement.mode, placement.capability));
+    // tryCommit takes this off again, whether it accepts or not
+    app.incUnconfirmedRes(placement.capability);
+    boolean answered = false;
+    try {
+      boolean committed = scheduler.tryCommit(cluster, request, true);
+      answered = true;
+      return committed ? rmContainer.getContainerId() : null;
+    } finally {
+      if (!answered) {
+        app.decUnconfirmedRes(placement.capability);
+      }
+    }
   }
 }

@@ -3,7 +3,6 @@ package io.treadle.shim.mirror;
 
 import io.treadle.shim.Printable;
 import io.treadle.shim.SchedulerPort;
-import io.treadle.shim.wire.FrameHeader;
 import io.treadle.shim.wire.FrameWriter;
 import io.treadle.shim.wire.Section;
 import io.treadle.shim.wire.SectionWriter;
@@ -40,7 +39,7 @@ final class Draft {
   Draft(SchedulerPort port, MirrorSettings settings) {
     writer = new FrameWriter(ResourceUtils.getNumberOfKnownResourceTypes(), settings.frameMaxBytes);
     scheduler = port.scheduler();
-    context = port.rmContext();
+    context = port.scheduler().getRMContext();
     this.settings = settings;
     name("");
   }
@@ -60,8 +59,8 @@ final class Draft {
 
   /** Ends the frame; returns its parts, of which the first one has this sequence number. */
   List<byte[]> end(long epoch, long sequence) {
-    return writer.frames(new FrameHeader(epoch, snapshot, options.observe, rmTimeMs, options.configuration,
-        options.limit), sequence);
+    int flags = (snapshot ? FrameWriter.FLAG_SNAPSHOT : 0) | (options.observe ? FrameWriter.FLAG_OBSERVE : 0);
+    return writer.frames(epoch, sequence, rmTimeMs, flags, options.configuration, options.limit);
   }
 
   SectionWriter section(Section section) {

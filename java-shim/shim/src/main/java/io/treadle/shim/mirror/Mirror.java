@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
+import io.treadle.shim.Cap;
 import io.treadle.shim.EngineView;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.wire.Directory;
@@ -308,6 +309,12 @@ public final class Mirror implements Directory {
   public ApplicationAttemptId application(int index) {
     ApplicationSection.Row row = applications.row(index);
     return row == null ? null : row.app.getApplicationAttemptId();
+  }
+
+  @Override
+  public boolean isWhole(int application) {
+    ApplicationSection.Row row = applications.row(application);
+    return row == null || !row.exceeded.contains(Cap.LOCALITIES);
   }
 
   @Override

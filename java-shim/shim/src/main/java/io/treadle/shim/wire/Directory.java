@@ -24,6 +24,11 @@ public interface Directory {
     return number < 0 || number >= applications() ? null : application(number);
   }
 
+  /** Whether the frames have all nodes and racks that the requests of an application name, rather than a part. */
+  default boolean isWhole(int application) {
+    return true;
+  }
+
   /** How many request-key indices an application has been given. */
   int requestKeys(int application);
 

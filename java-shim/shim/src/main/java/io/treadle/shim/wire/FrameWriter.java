@@ -21,9 +21,11 @@ public final class FrameWriter {
   /** Version of frames and of proposal frames; the sidecar must have the same. */
   public static final int VERSION = WireSchema.version();
 
-  private static final int FLAG_SNAPSHOT = 1;
+  /** The engine forgets everything first. */
+  public static final int FLAG_SNAPSHOT = 1;
+  /** Nothing of the answer will be committed. */
+  public static final int FLAG_OBSERVE = 4;
   private static final int FLAG_MORE = 2;
-  private static final int FLAG_OBSERVE = 4;
 
   private final int resources;
   private final int maxBytes;
@@ -75,18 +77,26 @@ public final class FrameWriter {
    * Makes frames of the rows collected, at least one, and forgets the rows. A section that replaces all its earlier
    * rows is never split.
    *
-   * @param header the fields that all parts share
+   * @param epoch one per scheduler instance and engine connection
    * @param firstSequence the sequence number of the first part; the others count on
+   * @param rmTimeMs the RM's clock, milliseconds since 1970
+   * @param flags of all parts; {@link #FLAG_SNAPSHOT} is the first part's alone
+   * @param configuration raised by each -refreshQueues
+   * @param limit the most proposals that the answer may hold
    * @throws FrameTooSmallException if a section that must not be split does not fit in a frame
    */
-  public List<byte[]> frames(FrameHeader header, long firstSequence) {
+  public List<byte[]> frames(long epoch, long firstSequence, long rmTimeMs, int flags, int configuration, int limit) {
     try {
       List<Part> parts = split();
       List<byte[]> frames = new ArrayList<>(parts.size());
       for (int i = 0; i < parts.size(); i++) {
-        int flags = (header.snapshot && i == 0 ? FLAG_SNAPSHOT : 0) | (i < parts.size() - 1 ? FLAG_MORE : 0)
-            | (header.observe ? FLAG_OBSERVE : 0);
-        frames.add(encode(parts.get(i), header, flags, firstSequence + i));
+        int its = flags & (i == 0 ? ~0 : ~FLAG_SNAPSHOT) | (i < parts.size() - 1 ? FLAG_MORE : 0);
+        ByteBuffer frame = ByteBuffer.allocate(parts.get(i).bytes).order(ByteOrder.LITTLE_ENDIAN);
+        frame.putInt(MAGIC).putShort((short) VERSION).putShort((short) its);
+        frame.putLong(epoch).putLong(firstSequence + i).putLong(rmTimeMs).putInt(configuration).putInt(limit);
+        frame.putShort((short) resources).putShort((short) parts.get(i).sections.size()).putInt(parts.get(i).bytes);
+        parts.get(i).sections.forEach(section -> section.accept(frame));
+        frames.add(frame.array());
       }
       return frames;
     } finally {
@@ -118,17 +128,6 @@ public final class FrameWriter {
       }
     }
     return parts;
-  }
-
-  private byte[] encode(Part part, FrameHeader header, int flags, long sequence) {
-    byte[] frame = new byte[part.bytes];
-    ByteBuffer buffer = ByteBuffer.wrap(frame).order(ByteOrder.LITTLE_ENDIAN);
-    buffer.putInt(MAGIC).putShort((short) VERSION).putShort((short) flags);
-    buffer.putLong(header.epoch).putLong(sequence).putLong(header.rmTimeMs);
-    buffer.putInt(header.configuration).putInt(header.limit);
-    buffer.putShort((short) resources).putShort((short) part.sections.size()).putInt(part.bytes);
-    part.sections.forEach(section -> section.accept(buffer));
-    return frame;
   }
 
   /** What goes into one frame. */

@@ -67,42 +67,18 @@ public final class ProposalFrame {
     return limit == 0 ? 0 : (int) Math.min(Integer.MAX_VALUE, limit + (long) TRANSACTION_MAX - 1);
   }
 
-  /**
-   * Encodes an answer; nothing of it is checked. Parameters are in the order of the header.
-   *
-   * @param flags the flags of the header
-   * @param epoch the epoch of the frame that is answered
-   * @param sequence the sequence number of that frame
-   * @param micros time spent in the engine, microseconds
-   * @param status a JSON object, or empty
-   * @param rows each {application, request key, node}, and the transaction if the flags have it
-   */
-  public static byte[] encode(
-      int flags, long epoch, long sequence, long micros, String status, int[]... rows) {
-    return encode(flags, epoch, sequence, micros, status, new BitSet(), new BitSet(), rows);
-  }
-
-  /** The same with what is held back on purpose: applications and nodes, by their indices. */
-  public static byte[] encode(int flags, long epoch, long sequence, long micros, String status,
-      BitSet heldApplications, BitSet heldNodes, int[]... rows) {
-    byte[] text = status.getBytes(StandardCharsets.UTF_8);
-    int columns = columns(flags);
-    byte[] applications = heldApplications.toByteArray();
-    byte[] nodes = heldNodes.toByteArray();
-    int held = (flags & FLAG_HELD) == 0 ? 0 : 2 * Integer.BYTES + applications.length + nodes.length;
-    ByteBuffer bytes = ByteBuffer.allocate(HEADER_BYTES + Integer.BYTES * columns * rows.length + held + text.length)
+  /** The bytes of an answer with rows of {application, request key, node} and nothing else; they are not checked. */
+  public static byte[] encode(int flags, long epoch, long sequence, int[]... rows) {
+    ByteBuffer bytes = ByteBuffer.allocate(HEADER_BYTES + Integer.BYTES * COLUMNS * rows.length)
         .order(ByteOrder.LITTLE_ENDIAN);
     bytes.putInt(MAGIC).putShort((short) FrameWriter.VERSION).putShort((short) flags);
-    bytes.putLong(epoch).putLong(sequence).putLong(micros).putInt(rows.length).putInt(text.length);
-    for (int column = 0; column < columns; column++) {
+    bytes.putLong(epoch).putLong(sequence).putLong(0).putInt(rows.length).putInt(0);
+    for (int column = 0; column < COLUMNS; column++) {
       for (int[] row : rows) {
         bytes.putInt(row[column]);
       }
     }
-    if (held > 0) {
-      bytes.putInt(applications.length).putInt(nodes.length).put(applications).put(nodes);
-    }
-    return bytes.put(text).array();
+    return bytes.array();
   }
 
   private static int flags(ByteBuffer bytes) {
@@ -172,7 +148,7 @@ public final class ProposalFrame {
   /** Proposals of the shim's own about the frame that an answer is to: rows of {application, request key, node}. */
   public static ProposalFrame of(ProposalFrame answer, int[]... rows) {
     try {
-      return parse(encode(0, answer.epoch(), answer.sequence(), 0, "", rows), rows.length);
+      return parse(encode(0, answer.epoch(), answer.sequence(), rows), rows.length);
     } catch (IOException e) {
       throw new IllegalStateException("an answer that was just written", e);
     }

@@ -16,6 +16,7 @@ public class NamedIndices implements Directory {
   private final List<List<SchedulerRequestKey>> keys = new ArrayList<>();
   private final List<NodeId> nodes = new ArrayList<>();
   private long baseLaterMs;
+  private boolean partial;
 
   /** The index of an attempt; null gets a new index of something that has gone. */
   public int of(ApplicationAttemptId attempt) {
@@ -50,6 +51,16 @@ public class NamedIndices implements Directory {
   /** Pretends that the engine's last frame was some milliseconds after now. */
   public void baseLater(long ms) {
     baseLaterMs = ms;
+  }
+
+  /** Pretends that no application's names of nodes and racks were all sent. */
+  public void partial() {
+    partial = true;
+  }
+
+  @Override
+  public boolean isWhole(int application) {
+    return !partial;
   }
 
   @Override

@@ -3,7 +3,6 @@ package io.treadle.shim.cluster;
 
 import io.treadle.shim.EngineView;
 import io.treadle.shim.commit.AskLocks;
-import io.treadle.shim.commit.CommitListener;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.CommitTime;
@@ -39,13 +38,13 @@ public final class Proposer {
 
   /** Proposes to one cluster, with batches of 48. */
   public Proposer(ClusterFixture cluster) {
-    this(cluster, new CommitSettings(48, NODE_STALE_MS, 64, Time::monotonicNow), CommitListener.NONE);
+    this(cluster, new CommitSettings(48, NODE_STALE_MS, 64, Time::monotonicNow));
   }
 
   /** Proposes to one cluster. */
-  public Proposer(ClusterFixture cluster, CommitSettings settings, CommitListener listener) {
+  public Proposer(ClusterFixture cluster, CommitSettings settings) {
     asks = new AskLocks(cluster.scheduler());
-    committer = new Committer(cluster.scheduler(), settings, listener, asks, view);
+    committer = new Committer(cluster.scheduler(), settings, asks, view);
   }
 
   /** The committer. */

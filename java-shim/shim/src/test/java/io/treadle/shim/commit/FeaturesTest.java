@@ -246,9 +246,8 @@ class FeaturesTest {
     makeReservation();
     long reserved = cluster.scheduler().getAllNodes().stream().filter(n -> n.getReservedContainer() != null).count();
     assertTrue(reserved > 0, "the stock scheduler made a reservation");
-    Reservations reservations = new Reservations(cluster.scheduler());
-    assertEquals(reserved, reservations.releaseAll());
-    assertEquals(0, reservations.releaseAll());
+    assertEquals(reserved, Reservations.releaseAll(cluster.scheduler()));
+    assertEquals(0, Reservations.releaseAll(cluster.scheduler()));
     assertEquals(0, cluster.scheduler().getRootQueue().getQueueResourceUsage().getReserved().getMemorySize());
     assertEquals("", new Accounting(cluster.scheduler()).mistakes());
   }

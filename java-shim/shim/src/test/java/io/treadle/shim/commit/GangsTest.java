@@ -35,7 +35,6 @@ class GangsTest {
   private static final int BATCH = 2;
   private static final int GANG = 5;
 
-  private final AtomicInteger takenBack = new AtomicInteger();
   private ClusterFixture cluster;
   private Proposer proposer;
   private MockNM node;
@@ -50,13 +49,7 @@ class GangsTest {
     am = cluster.startAm(app, node);
     cluster.scheduler().setClosed(true);
     am.allocate("*", 1024, GANG, Collections.emptyList());
-    proposer = new Proposer(cluster, new CommitSettings(BATCH, Proposer.NODE_STALE_MS, 64, Time::monotonicNow),
-        new CommitListener() {
-          @Override
-          public void transactionTakenBack() {
-            takenBack.incrementAndGet();
-          }
-        });
+    proposer = new Proposer(cluster, new CommitSettings(BATCH, Proposer.NODE_STALE_MS, 64, Time::monotonicNow));
   }
 
   @AfterEach
@@ -100,7 +93,7 @@ class GangsTest {
     assertEquals(GANG, result.count(Fate.COMMITTED));
     assertEquals("[0 kept out read, 0 kept out write, 2 kept out write, 4 kept out write]", seen.toString());
     assertFalse(isKeptOut());
-    assertEquals(0, takenBack.get());
+    assertEquals(0, result.takenBack());
   }
 
   @Test
@@ -133,7 +126,7 @@ class GangsTest {
     assertEquals(GANG - 1, result.count(Fate.TRANSACTION));
     assertEquals(Fate.STALE_STATE, result.fate(BATCH));
     assertEquals(0, result.count(Fate.COMMITTED) + result.count(Fate.OBSERVED));
-    assertEquals(1, takenBack.get());
+    assertEquals(1, result.takenBack());
     cluster.rm().drainEvents();
     assertEquals(0, containers());
     assertEquals(GANG, asked(), "it is asked for again");
@@ -150,7 +143,7 @@ class GangsTest {
     assertEquals(GANG, result.count(Fate.LEASE_LOST));
     cluster.rm().drainEvents();
     assertEquals(0, containers());
-    assertEquals(1, takenBack.get());
+    assertEquals(1, result.takenBack());
   }
 
   @Test
@@ -160,7 +153,7 @@ class GangsTest {
     assertEquals(1, result.count(Fate.NO_PENDING_ASK));
     assertEquals(GANG, result.count(Fate.TRANSACTION));
     assertEquals(before, cluster.scheduler().commits());
-    assertEquals(0, takenBack.get());
+    assertEquals(0, result.takenBack());
   }
 
   @Test

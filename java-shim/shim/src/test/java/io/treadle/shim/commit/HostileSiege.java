@@ -53,7 +53,6 @@ final class HostileSiege implements AutoCloseable {
   private MockAM cat;
   private final ClusterFixture cluster;
   private final Proposer proposer;
-  private final Reservations reservations;
   private int round;
 
   /** A cluster with limits of all kinds, started. */
@@ -79,7 +78,6 @@ final class HostileSiege implements AutoCloseable {
     }
     cluster.scheduler().setClosed(true);
     proposer = new Proposer(cluster);
-    reservations = new Reservations(cluster.scheduler());
     for (int i = 0; i < 3; i++) {
       ams.add(cluster.startAm(cluster.submit("a", "ann" + i, 1024), nodes.get(i)));
     }
@@ -214,7 +212,7 @@ final class HostileSiege implements AutoCloseable {
       counted += result.count(fate);
     }
     assertEquals(proposals, counted, "fates counted");
-    reservations.releaseAll();
+    Reservations.releaseAll(cluster.scheduler());
     assertEquals("", new Accounting(cluster.scheduler()).mistakes(), "round " + round);
     assertQueuesWithinLimits(cluster.scheduler().getRootQueue());
     assertUsersWithinLimits(CONTAINER_MB);

@@ -35,7 +35,6 @@ class LeafLimitsTest {
 
   private final Map<String, MockAM> masters = new LinkedHashMap<>();
   private ClusterFixture cluster;
-  private LeafLimits limits;
   private MockNM node;
 
   @AfterEach
@@ -55,8 +54,7 @@ class LeafLimitsTest {
       masters.put(leaf, cluster.startAm(cluster.submit(leaf, "ann", GB), node));
     }
     cluster.scheduler().setClosed(true);
-    limits = new LeafLimits(cluster.scheduler());
-    limits.refreshNow(0);
+    LeafLimits.refresh(cluster.scheduler());
   }
 
   private FiCaSchedulerApp app(String leaf) {
@@ -103,7 +101,7 @@ class LeafLimitsTest {
     use("a", 7);
     use("x", 30);
     use("y", 20);
-    limits.refreshNow(0);
+    LeafLimits.refresh(cluster.scheduler());
     Map<String, Long> ours = limitsGb();
     assertEquals(gb(48, 59, 49), ours);
     for (String leaf : LEAVES) {
@@ -128,7 +126,7 @@ class LeafLimitsTest {
     assertEquals(gb(98, 79, 79), limitsGb());
     assertEquals(10, amLimitGb("a"));
     use("x", 77);
-    assertEquals(2, limits.refreshNow(0));
+    assertEquals(2, LeafLimits.refresh(cluster.scheduler()));
     assertEquals(gb(21, 79, 2), limitsGb());
     assertEquals(3, amLimitGb("a"), "10 % of 21 GB, in whole GB");
     assertEquals(4, amLimitGb("y"), "10 % of its guarantee");
@@ -138,24 +136,22 @@ class LeafLimitsTest {
     }
     assertEquals(3, LeafQueues.active(cluster.scheduler().getQueue("a")).size());
     release("x");
-    limits.refreshNow(0);
+    LeafLimits.refresh(cluster.scheduler());
     assertEquals(10, amLimitGb("a"));
     assertEquals(4, LeafQueues.active(cluster.scheduler().getQueue("a")).size(), "who waited is activated");
   }
 
   @ParameterizedTest
   @ValueSource(booleans = {true})
-  void leavesAreLookedAtOnceASecondAndTouchedOnlyIfTheirsChanged(boolean legacy) throws Exception {
+  void leavesAreTouchedOnlyIfTheirsChanged(boolean legacy) throws Exception {
     start(legacy);
-    assertEquals(0, limits.refreshNow(0), "nothing has changed");
+    assertEquals(0, LeafLimits.refresh(cluster.scheduler()), "nothing has changed");
     use("a", 10);
-    assertEquals(0, limits.refresh(999));
-    assertEquals(98, limitsGb().get("a"));
-    assertEquals(0, limits.refresh(1000),
+    assertEquals(0, LeafLimits.refresh(cluster.scheduler()),
         "a container of its own leaves its limit as it is; the others end at p's maximum");
     use("y", 40);
-    assertEquals(2, limits.refresh(2000));
+    assertEquals(2, LeafLimits.refresh(cluster.scheduler()));
     assertNotEquals(98, limitsGb().get("a"));
-    assertEquals(0, limits.refresh(3000));
+    assertEquals(0, LeafLimits.refresh(cluster.scheduler()));
   }
 }

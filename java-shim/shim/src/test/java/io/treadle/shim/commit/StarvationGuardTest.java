@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.shim.cluster.Answers;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.NamedIndices;
 import io.treadle.shim.cluster.Proposer;
@@ -96,9 +97,9 @@ class StarvationGuardTest {
     node = cluster.node("one", size.get());
     indices.of(node.getNodeId());
     CommitSettings settings = new CommitSettings(48, Proposer.NODE_STALE_MS, 64, () -> nowMs);
-    Proposer proposer = new Proposer(cluster, settings, CommitListener.NONE);
+    Proposer proposer = new Proposer(cluster, settings);
     committer = proposer.committer();
-    guard = new StarvationGuard(cluster.scheduler(), settings, proposer.view(), committer, () -> placed++);
+    guard = new StarvationGuard(cluster.scheduler(), settings, committer, () -> placed++);
     guard.configure(STARVATION_MS, holdS * 1000);
     cluster.scheduler().setClosed(true);
   }
@@ -137,7 +138,7 @@ class StarvationGuardTest {
   /** The engine's answer, a step after the last one; answers how many of its proposals were committed. */
   private int answer(BitSet heldApplications, BitSet heldNodes, int[]... rows) throws Exception {
     nowMs += STEP_S * 1000;
-    ProposalFrame frame = ProposalFrame.parse(ProposalFrame.encode(
+    ProposalFrame frame = ProposalFrame.parse(Answers.encode(
         flags, 1, 1, 0, "", heldApplications, heldNodes, rows), rows.length);
     CommitTime time = new CommitTime(System::nanoTime, Long.MAX_VALUE / 2);
     int count = committer.commit(frame, indices, rows.length, () -> true, time).count(Fate.COMMITTED);
@@ -320,6 +321,14 @@ class StarvationGuardTest {
     assertEquals(DAY_S, secondsUntilPlaced(DAY_S, NOTHING, NOTHING));
   }
 
+  @Test
+  void whoNamesMorePlacesThanAreSentIsLeftToTheEngine() throws Exception {
+    start(16 << 10, HOUR_S);
+    asks(app("ann"), 1024, 4);
+    indices.partial();
+    assertEquals(DAY_S, secondsUntilPlaced(DAY_S, NOTHING, NOTHING));
+  }
+
   /** A million keys of applications that can get nothing do not make a tick long, nor hide the one that could. */
   @Test
   void aMillionKeysAreLookedAtInTurns() throws Exception {
@@ -353,7 +362,7 @@ class StarvationGuardTest {
       }
     };
     many.of(node.getNodeId());
-    ProposalFrame empty = ProposalFrame.parse(ProposalFrame.encode(0, 1, 1, 0, ""), 0);
+    ProposalFrame empty = ProposalFrame.parse(Answers.encode(0, 1, 1, 0, ""), 0);
     CommitTime time = new CommitTime(System::nanoTime, Long.MAX_VALUE / 2);
     int ticks = 0;
     for (; placed == 0 && ticks < 5000; ticks++) {

@@ -169,7 +169,7 @@ class RequirementsTest {
     ask(am, 1);
     assertEquals(Collections.emptySet(), placesAfter(am, 3));
     String said = job.getDiagnostics().toString();
-    assertTrue(said.contains("'zone', character 5: expected one of = != >= > <= < after the name"), said);
+    assertTrue(said.contains("has 'zone', which is not name op value, as in zone=a"), said);
     cluster.scheduler().setClosed(true);
     assertEquals(Fate.CONSTRAINT,
         new Proposer(cluster).add(cluster.attempt(job), PRIORITY, special).commit().fate(0));
@@ -184,7 +184,7 @@ class RequirementsTest {
     }
     RMApp job = Submitter.submit(cluster.rm(), "a", 1024, Collections.emptySet(), "TREADLE_REQUIRE", text.toString());
     assertFalse(Requirement.of(job).admits(cluster.schedulerNode(special)));
-    assertTrue(Requirement.of(job).error().contains("expected a name"), Requirement.of(job).error());
+    assertTrue(Requirement.of(job).error().contains("has ''"), Requirement.of(job).error());
   }
 
   /** Whatever users write, no more than a bounded number of texts is kept. */

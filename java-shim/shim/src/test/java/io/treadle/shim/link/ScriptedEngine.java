@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.link;
 
-import io.treadle.shim.wire.ProposalFrame;
+import io.treadle.shim.cluster.Answers;
 import java.io.IOException;
 import java.io.InterruptedIOException;
 import java.nio.ByteBuffer;
@@ -133,12 +133,12 @@ public final class ScriptedEngine implements Engine {
     for (int row = 0; row < rows.length; row++) {
       rows[row] = Arrays.copyOfRange(proposals, 3 * row, 3 * row + 3);
     }
-    return ProposalFrame.encode(flags, epoch, sequence, 1, status, rows);
+    return Answers.encode(flags, epoch, sequence, 1, status, rows);
   }
 
   /** An answer with rows of {application, request key, node, transaction}. */
   public static byte[] inTransactions(Frame frame, int[]... rows) {
-    return ProposalFrame.encode(4, frame.epoch(), frame.sequence(), 1, "", rows);
+    return Answers.encode(4, frame.epoch(), frame.sequence(), 1, "", rows);
   }
 
   @Override

@@ -19,7 +19,6 @@ import java.io.IOException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.Lock;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -122,11 +121,6 @@ class WhoseFailureTest {
     @Override
     public CapacityScheduler scheduler() {
       throw fault;
-    }
-
-    @Override
-    public RMContext rmContext() {
-      return null;
     }
 
     @Override

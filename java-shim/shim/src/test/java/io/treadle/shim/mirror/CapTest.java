@@ -202,6 +202,27 @@ class CapTest {
     assertEquals(Collections.singleton(other), known().blacklist);
   }
 
+  @Test
+  void whetherAllNamesOfRequestsAreSentIsKnown() throws Exception {
+    cluster.close();
+    MirrorSettings settings = Cluster.settings(1 << 20);
+    settings.ofUser = 50;
+    start(settings);
+    assertTrue(cluster.mirror.isWhole(0));
+    List<ResourceRequest> asks = new ArrayList<>();
+    for (int i = 0; i < 100; i++) {
+      asks.add(ResourceRequest.newInstance(Priority.newInstance(7), "host-" + i, Resource.newInstance(1024, 1), 1));
+    }
+    asks.add(ResourceRequest.newInstance(Priority.newInstance(7), "*", Resource.newInstance(1024, 1), 100));
+    am.allocate(asks, Collections.emptyList());
+    settle();
+    assertFalse(cluster.mirror.isWhole(0));
+    asks.forEach(ask -> ask.setNumContainers(0));
+    am.allocate(asks, Collections.emptyList());
+    settle();
+    assertTrue(cluster.mirror.isWhole(0));
+  }
+
   /** Two applications have what a user may have: the third waits, and gets what another one leaves. */
   @Test
   void theApplicationsOfAUserHaveOneBoundTogether() throws Exception {

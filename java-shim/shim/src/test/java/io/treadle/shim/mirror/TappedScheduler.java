@@ -17,7 +17,6 @@ import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
 import org.apache.hadoop.yarn.exceptions.YarnException;
-import org.apache.hadoop.yarn.server.resourcemanager.RMContext;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerEventType;
 import org.apache.hadoop.yarn.server.resourcemanager.rmnode.RMNode;
@@ -109,11 +108,6 @@ public final class TappedScheduler extends CapacityScheduler implements Schedule
   @Override
   public CapacityScheduler scheduler() {
     return this;
-  }
-
-  @Override
-  public RMContext rmContext() {
-    return rmContext;
   }
 
   @Override

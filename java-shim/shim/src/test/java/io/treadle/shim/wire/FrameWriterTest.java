@@ -11,11 +11,9 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 
 class FrameWriterTest {
-  private static final FrameHeader SNAPSHOT = new FrameHeader(1, true, false, 2, 3, 4);
-
   @Test
   void anEmptyFrameIsItsHeader() throws Exception {
-    List<byte[]> frames = new FrameWriter(2, 4096).frames(new FrameHeader(9, false, true, 2, 3, 4), 17);
+    List<byte[]> frames = new FrameWriter(2, 4096).frames(9, 17, 2, FrameWriter.FLAG_OBSERVE, 3, 4);
     assertEquals(1, frames.size());
     FrameReader frame = new FrameReader(frames.get(0));
     assertEquals(48, frames.get(0).length);
@@ -34,7 +32,7 @@ class FrameWriterTest {
       writer.section(Section.TAGS).i32(i).name(i % 7).end();
       writer.section(Section.FATES).i64(-i).i32(i).i32(1).u8(i % 28).end();
     }
-    List<byte[]> frames = writer.frames(SNAPSHOT, 5);
+    List<byte[]> frames = writer.frames(1, 5, 2, FrameWriter.FLAG_SNAPSHOT, 3, 4);
     assertTrue(frames.size() > 3, "" + frames.size());
     List<String> texts = new ArrayList<>();
     List<Long> fates = new ArrayList<>();
@@ -64,8 +62,8 @@ class FrameWriterTest {
   void aWriterIsEmptyAgainAfterItsFrames() throws Exception {
     FrameWriter writer = new FrameWriter(2, 4096);
     writer.section(Section.TAGS).i32(1).name(0).end();
-    assertTrue(writer.frames(SNAPSHOT, 1).get(0).length > 48);
-    assertEquals(48, writer.frames(SNAPSHOT, 2).get(0).length);
+    assertTrue(writer.frames(1, 1, 2, FrameWriter.FLAG_SNAPSHOT, 3, 4).get(0).length > 48);
+    assertEquals(48, writer.frames(1, 2, 2, FrameWriter.FLAG_SNAPSHOT, 3, 4).get(0).length);
   }
 
   @Test
@@ -76,7 +74,7 @@ class FrameWriterTest {
       queue(writer, i);
     }
     int seen = 0;
-    for (byte[] bytes : writer.frames(SNAPSHOT, 1)) {
+    for (byte[] bytes : writer.frames(1, 1, 2, FrameWriter.FLAG_SNAPSHOT, 3, 4)) {
       int rows = new FrameReader(bytes).table(Section.QUEUES).rows();
       assertTrue(rows == 0 || rows == 150, "" + rows);
       seen += rows;
@@ -85,7 +83,8 @@ class FrameWriterTest {
     for (int i = 0; i < 200; i++) {
       queue(writer, i);
     }
-    FrameTooSmallException e = assertThrows(FrameTooSmallException.class, () -> writer.frames(SNAPSHOT, 1));
+    FrameTooSmallException e = assertThrows(FrameTooSmallException.class,
+        () -> writer.frames(1, 1, 2, FrameWriter.FLAG_SNAPSHOT, 3, 4));
     assertTrue(e.getMessage().contains("yarn.scheduler.treadle.frame.max-bytes"), e.getMessage());
   }
 

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.treadle.shim.cluster.Answers;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -36,10 +37,9 @@ class GoldenFilesTest {
         fill(writer.section(section), section, json.get("sections").get(section.name()));
       }
     }
-    int flags = header.get("flags").asInt();
-    FrameHeader same = new FrameHeader(header.get("epoch").asLong(), (flags & 1) != 0, (flags & 4) != 0,
-        header.get("rm_time_ms").asLong(), header.get("configuration").asInt(), header.get("limit").asInt());
-    List<byte[]> frames = writer.frames(same, header.get("sequence").asLong());
+    List<byte[]> frames = writer.frames(header.get("epoch").asLong(), header.get("sequence").asLong(),
+        header.get("rm_time_ms").asLong(), header.get("flags").asInt(), header.get("configuration").asInt(),
+        header.get("limit").asInt());
     assertEquals(1, frames.size());
     assertArrayEquals(bytes("frame-snapshot.bin"), frames.get(0));
   }
@@ -97,7 +97,7 @@ class GoldenFilesTest {
       rows[i] = new int[] {json.get("application").get(i).asInt(), json.get("key").get(i).asInt(),
           json.get("node").get(i).asInt(), json.get("transaction").get(i).asInt()};
     }
-    assertArrayEquals(bytes("proposals.bin"), ProposalFrame.encode(json.get("flags").asInt(),
+    assertArrayEquals(bytes("proposals.bin"), Answers.encode(json.get("flags").asInt(),
         json.get("epoch").asLong(), json.get("sequence").asLong(),
         json.get("decide_us").asLong(), json.get("status").asText(),
         bits(json.get("held_applications")), bits(json.get("held_nodes")), rows));

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.shim.cluster.Answers;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -22,7 +23,7 @@ class ProposalFrameTest {
     for (int row = 0; row < rows; row++) {
       proposals[row] = new int[] {row, rows + row, 2 * rows + row};
     }
-    return ProposalFrame.encode(0, 5, 6, 7, "{}", proposals);
+    return Answers.encode(0, 5, 6, 7, "{}", proposals);
   }
 
   @Test
@@ -38,7 +39,7 @@ class ProposalFrameTest {
   }
 
   private static byte[] held(BitSet applications, BitSet nodes) {
-    return ProposalFrame.encode(16, 5, 6, 7, "{}", applications, nodes, new int[] {1, 2, 3});
+    return Answers.encode(16, 5, 6, 7, "{}", applications, nodes, new int[] {1, 2, 3});
   }
 
   @Test
@@ -91,7 +92,7 @@ class ProposalFrameTest {
   private static byte[] withStatus(int bytes) {
     char[] text = new char[bytes];
     Arrays.fill(text, ' ');
-    return ProposalFrame.encode(0, 5, 6, 7, new String(text));
+    return Answers.encode(0, 5, 6, 7, new String(text));
   }
 
   private static byte[] changed(int position, int value) {
@@ -135,7 +136,7 @@ class ProposalFrameTest {
     for (int row = 0; row < rows.length; row++) {
       rows[row] = new int[] {row, row, row, numbers[row]};
     }
-    return ProposalFrame.encode(4, 5, 6, 7, "", rows);
+    return Answers.encode(4, 5, 6, 7, "", rows);
   }
 
   @Test

@@ -221,11 +221,6 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
   }
 
   @Override
-  public RMContext rmContext() {
-    return rmContext;
-  }
-
-  @Override
   public Lock readLock() {
     return readLock;
   }

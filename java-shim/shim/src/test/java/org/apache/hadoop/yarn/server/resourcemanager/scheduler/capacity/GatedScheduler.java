@@ -100,7 +100,7 @@ public class GatedScheduler extends CapacityScheduler implements SchedulerPort {
   }
 
   @Override
-  public RMContext rmContext() {
+  public RMContext getRMContext() {
     return pretended == null ? rmContext : pretended;
   }
 

@@ -96,7 +96,7 @@ class RequirementsInRmTest {
     MockAM am = TestRms.launch(rm, app, node);
     ask(am, 1);
     TestRms.heartbeatUntil(node, "it is reported", () -> app.getDiagnostics().toString()
-        .contains(required.replaceAll("[^ -~]", " ") + "', character "));
+        .contains(required.replaceAll("[^ -~]", " ") + "', which is not name op value"));
     String shown = app.getDiagnostics().toString();
     assertFalse(shown.contains("\n") || shown.contains("\u001b"), shown);
   }

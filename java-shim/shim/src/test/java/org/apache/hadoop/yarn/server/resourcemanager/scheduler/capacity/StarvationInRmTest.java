@@ -4,10 +4,10 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.treadle.shim.Await;
+import io.treadle.shim.cluster.Answers;
 import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.ScriptedEngine;
 import io.treadle.shim.link.ScriptedEngine.Frame;
-import io.treadle.shim.wire.ProposalFrame;
 import java.util.BitSet;
 import java.util.Collections;
 import java.util.concurrent.Callable;
@@ -66,7 +66,7 @@ class StarvationInRmTest {
   private static byte[] holding(Frame frame) {
     BitSet first = new BitSet();
     first.set(0);
-    return ProposalFrame.encode(16, frame.epoch(), frame.sequence(), 1, "", first, new BitSet());
+    return Answers.encode(16, frame.epoch(), frame.sequence(), 1, "", first, new BitSet());
   }
 
   private void frames(int more) throws Exception {

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+package io.treadle.shim.constraints;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import org.apache.hadoop.util.ComparableVersion;
+
+/**
+ * What must hold of one value of a node: {@code name op value[|value]}, case ignored. {@code treadle.constraints} is
+ * the same in Python, and says at which character a text goes wrong; {@code tests/golden/expressions.json} holds both
+ * to one meaning.
+ */
+final class Condition {
+  private static final Pattern DOTTED = Pattern.compile("[0-9]++(\\.[0-9]++)*+");
+  private static final String WORD = "[a-z0-9_][a-z0-9_.-]*+";
+  private static final String VALUE = " *+[^!<>=|;& ][^!<>=|;&]*+";
+  /** Operators of two characters first: the longest that stands there is meant. */
+  private static final Pattern FORM = Pattern.compile(
+      " *(" + WORD + "(?:/" + WORD + ")?) *(!=|>=|<=|=|>|<)(" + VALUE + "(?:\\|" + VALUE + ")*+)");
+
+  private final String name;
+  private final String op;
+  private final List<String> values;
+
+  private Condition(Matcher form) {
+    name = form.group(1);
+    op = form.group(2);
+    values = Arrays.stream(form.group(3).split("\\|")).map(String::trim).collect(Collectors.toList());
+  }
+
+  /** Reads printable ASCII; null if it is not of the form. */
+  static Condition read(String text) {
+    Matcher form = FORM.matcher(text.toLowerCase(Locale.ROOT));
+    Condition read = form.matches() ? new Condition(form) : null;
+    return read == null || read.compares() && (read.values.size() > 1 || !isDotted(read.values.get(0))) ? null : read;
+  }
+
+  /** Whether it compares dotted numbers. */
+  private boolean compares() {
+    return op.charAt(0) == '<' || op.charAt(0) == '>';
+  }
+
+  /** Whether it holds of a node; where there is no such value only {@code !=} does. */
+  boolean holds(NodeFacts node) {
+    return node.values(name).stream().anyMatch(this::admits) != "!=".equals(op);
+  }
+
+  private boolean admits(String value) {
+    if (!compares()) {
+      String lower = value.toLowerCase(Locale.ROOT);
+      return values.stream().anyMatch(wanted -> wanted.equals(lower)
+          || isDotted(lower) && isDotted(wanted) && order(lower, wanted) == 0);
+    }
+    int order = isDotted(value) ? order(value, values.get(0)) : 0;
+    boolean strictly = op.charAt(0) == '>' ? order > 0 : order < 0;
+    return isDotted(value) && (strictly || order == 0 && op.length() == 2);
+  }
+
+  /** Whether a text is a dotted number, as in {@code 4.18}; parts that are missing are 0. */
+  private static boolean isDotted(String text) {
+    return DOTTED.matcher(text).matches();
+  }
+
+  private static int order(String left, String right) {
+    return new ComparableVersion(left).compareTo(new ComparableVersion(right));
+  }
+}
