@@ -2,6 +2,7 @@
 package io.treadle.shim;
 
 import java.util.Collections;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
@@ -23,18 +24,14 @@ public final class ApplicationTags {
   public static Set<String> of(RMApp app) {
     Set<String> own = app.getApplicationTags() == null ? Collections.emptySet() : app.getApplicationTags();
     Map<String, String> environment = app.getApplicationSchedulingEnvs();
-    String require = environment == null ? null : environment.get("TREADLE_REQUIRE");
-    String prefer = environment == null ? null : environment.get("TREADLE_PREFER");
-    if (require == null && prefer == null) {
-      return own;
-    }
     TreeSet<String> all = new TreeSet<>();
     own.stream().limit(MAX_TAGS).forEach(all::add);
-    if (require != null) {
-      all.add("treadle:require=" + bounded(require));
-    }
-    if (prefer != null) {
-      all.add("treadle:prefer=" + bounded(prefer));
+    for (String use : environment == null ? new String[0] : new String[] {"require", "prefer"}) {
+      String variable = environment.get("TREADLE_" + use.toUpperCase(Locale.ROOT));
+      if (variable != null) {
+        // one that is too long must not be cut off to another that can be read: what follows the sign does not show it
+        all.add("treadle:" + use + "=" + (variable.length() <= MAX_VARIABLE_CHARS ? variable : ""));
+      }
     }
     return all;
   }
@@ -43,10 +40,5 @@ public final class ApplicationTags {
   public static boolean areForEngine(RMApp app) {
     return app != null
         && of(app).stream().anyMatch(tag -> tag.startsWith("treadle:require=") || tag.startsWith("treadle:gang="));
-  }
-
-  /** One that is too long must not be cut off to another that can be read: what follows the sign does not show it. */
-  private static String bounded(String variable) {
-    return variable.length() <= MAX_VARIABLE_CHARS ? variable : "";
   }
 }

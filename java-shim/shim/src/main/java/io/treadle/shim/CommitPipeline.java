@@ -8,7 +8,6 @@ import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.commit.Committer;
 import io.treadle.shim.commit.ContainerUpdates;
 import io.treadle.shim.commit.FeatureRules;
-import io.treadle.shim.commit.Headroom;
 import io.treadle.shim.commit.LeafLimits;
 import io.treadle.shim.commit.Reservations;
 import io.treadle.shim.commit.StarvationGuard;
@@ -22,7 +21,6 @@ import java.util.Map;
 import java.util.function.BooleanSupplier;
 import org.apache.hadoop.util.Time;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.Allocation;
 
 /**
  * Handles the engine's answers: commits, or in {@code observe_only} only judges, the guard against starvation, and
@@ -38,8 +36,6 @@ final class CommitPipeline implements AnswerHandler {
   private final Committer committer;
   private final StarvationGuard guard;
   private final ContainerUpdates updates;
-  private final Headroom headroom;
-  private final FeatureRules rules;
   private final AttemptDiagnostics diagnostics = new AttemptDiagnostics();
   private boolean overridesGuarantees;
   private boolean overridesOrder;
@@ -56,18 +52,11 @@ final class CommitPipeline implements AnswerHandler {
     this.guard = new StarvationGuard(port, settings, committer,
         () -> metrics.add(ShimMetrics.Counter.PLACED_FOR_NEGLECTED, 1));
     this.updates = new ContainerUpdates(port, settings, view);
-    this.headroom = new Headroom(port);
-    this.rules = new FeatureRules(port);
   }
 
   /** Who bounds how long a request waits beside idle room. */
   StarvationGuard guard() {
     return guard;
-  }
-
-  /** An answer to an AM with the headroom that it really has. The AM's thread. */
-  Allocation correctHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
-    return headroom.correct(allocation, attempt);
   }
 
   /** An AM asked for an increase or a promotion of containers. The AM's thread. */
@@ -99,7 +88,7 @@ final class CommitPipeline implements AnswerHandler {
   }
 
   private void readRules() {
-    featureRefusal = rules.refusal(overridesGuarantees, overridesOrder);
+    featureRefusal = FeatureRules.refusal(port.scheduler(), overridesGuarantees, overridesOrder);
   }
 
   /** Any thread. */

@@ -13,6 +13,7 @@ import org.apache.hadoop.yarn.api.records.impl.pb.SchedulingRequestPBImpl;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.AbstractConstraint;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.And;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraint.CompositeConstraint;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.Or;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.SingleConstraint;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.TargetExpression;
@@ -113,27 +114,20 @@ public final class ConstraintText {
     if (++parts > MAX_PARTS || depth > MAX_DEPTH) {
       return null;
     }
-    if (constraint instanceof And) {
-      return composite("and", ((And) constraint).getChildren(), depth);
-    }
-    if (constraint instanceof Or) {
-      return composite("or", ((Or) constraint).getChildren(), depth);
+    if (constraint instanceof And || constraint instanceof Or) {
+      ArrayNode nodes = JSON.arrayNode();
+      for (Object child : ((CompositeConstraint<?>) constraint).getChildren()) {
+        ObjectNode node = node((AbstractConstraint) child, depth + 1);
+        if (node == null) {
+          return null;
+        }
+        nodes.add(node);
+      }
+      return JSON.objectNode().set(constraint instanceof And ? "and" : "or", nodes);
     }
     AbstractConstraint single = constraint instanceof SingleConstraint ? constraint
         : new SingleConstraintTransformer(constraint.build()).transform().getConstraintExpr();
     return single instanceof SingleConstraint ? single((SingleConstraint) single) : null;
-  }
-
-  private ObjectNode composite(String name, Iterable<AbstractConstraint> children, int depth) {
-    ArrayNode nodes = JSON.arrayNode();
-    for (AbstractConstraint child : children) {
-      ObjectNode node = node(child, depth + 1);
-      if (node == null) {
-        return null;
-      }
-      nodes.add(node);
-    }
-    return JSON.objectNode().set(name, nodes);
   }
 
   private ObjectNode single(SingleConstraint single) {

@@ -5,12 +5,11 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
+import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
-import java.util.function.Predicate;
 import java.util.stream.Collectors;
 
 /**
@@ -24,6 +23,7 @@ public final class SelfCheck {
       "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.TreadleScheduler";
   private static final String LIST = "hadoop-references";
   private static final int MISSING_SHOWN = 10;
+  private static final MethodHandles.Lookup LOOKUP = MethodHandles.lookup();
 
   private SelfCheck() {
   }
@@ -111,38 +111,19 @@ public final class SelfCheck {
     try {
       Class<?> type = load(owner, loader);
       if (!descriptor.startsWith("(")) {
-        return hasField(type, name, MethodType.fromMethodDescriptorString("()" + descriptor, loader).returnType());
+        LOOKUP.findGetter(type, name, MethodType.fromMethodDescriptorString("()" + descriptor, loader).returnType());
+      } else if ("<init>".equals(name)) {
+        LOOKUP.findConstructor(type, MethodType.fromMethodDescriptorString(descriptor, loader));
+      } else {
+        LOOKUP.findVirtual(type, name, MethodType.fromMethodDescriptorString(descriptor, loader));
       }
-      MethodType method = MethodType.fromMethodDescriptorString(descriptor, loader);
-      if ("<init>".equals(name)) {
-        type.getDeclaredConstructor(method.parameterArray());
-        return true;
-      }
-      return hasMethod(type, name, method) || type.isInterface() && hasMethod(Object.class, name, method);
-    } catch (NoSuchMethodException | ClassNotFoundException | TypeNotPresentException e) {
+      return true;
+    } catch (IllegalAccessException e) {
+      return true; // it is there, static or not for this class
+    } catch (ReflectiveOperationException | TypeNotPresentException e) {
       return false;
     } catch (LinkageError e) {
-      // reflection wants every class that the owner's members mention, also optional ones that are not there: no proof
-      // of anything
-      return true;
+      return true; // another class that its members mention is not there: no proof of anything
     }
-  }
-
-  private static boolean hasField(Class<?> owner, String name, Class<?> type) {
-    return inherits(owner, each -> Arrays.stream(each.getDeclaredFields())
-        .anyMatch(field -> field.getName().equals(name) && field.getType() == type));
-  }
-
-  /** With the return type, which reflection's own look-up leaves out and the JVM does not. */
-  private static boolean hasMethod(Class<?> owner, String name, MethodType type) {
-    return inherits(owner, each -> Arrays.stream(each.getDeclaredMethods())
-        .anyMatch(method -> method.getName().equals(name) && method.getReturnType() == type.returnType()
-            && Arrays.equals(method.getParameterTypes(), type.parameterArray())));
-  }
-
-  /** Whether a class, or one that it extends or implements, declares something. */
-  private static boolean inherits(Class<?> owner, Predicate<Class<?>> declares) {
-    return owner != null && (declares.test(owner) || inherits(owner.getSuperclass(), declares)
-        || Arrays.stream(owner.getInterfaces()).anyMatch(implemented -> inherits(implemented, declares)));
   }
 }

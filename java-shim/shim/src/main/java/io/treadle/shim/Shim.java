@@ -3,6 +3,7 @@ package io.treadle.shim;
 
 import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitSettings;
+import io.treadle.shim.commit.Headroom;
 import io.treadle.shim.commit.TreadleCommitRequest;
 import io.treadle.shim.commit.Unjudgeable;
 import io.treadle.shim.config.BadSettingException;
@@ -282,7 +283,7 @@ public class Shim {
 
   /** An answer to an AM with the headroom that it really has. */
   public Allocation correctHeadroom(Allocation allocation, ApplicationAttemptId attempt) {
-    return schedules() ? pipeline.correctHeadroom(allocation, attempt) : allocation;
+    return schedules() ? Headroom.correct(port.scheduler(), allocation, attempt) : allocation;
   }
 
   /** A commit succeeded, ours or a native one; {@code am}: for the container of an ApplicationMaster. */

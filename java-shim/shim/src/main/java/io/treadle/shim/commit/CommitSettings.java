@@ -19,10 +19,6 @@ public final class CommitSettings {
    * @param monotonicMs the clock that heartbeats are measured by ({@code Time::monotonicNow}), milliseconds
    */
   public CommitSettings(int batchSize, long nodeStaleMs, int updatesPerTick, LongSupplier monotonicMs) {
-    if (batchSize < 1 || updatesPerTick < 1) {
-      throw new IllegalArgumentException(
-          "a batch of " + batchSize + " proposals, " + updatesPerTick + " updates in a tick: both must be 1 or more");
-    }
     this.batchSize = batchSize;
     this.nodeStaleMs = nodeStaleMs;
     this.updatesPerTick = updatesPerTick;

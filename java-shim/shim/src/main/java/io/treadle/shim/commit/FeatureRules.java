@@ -2,7 +2,6 @@
 package io.treadle.shim.commit;
 
 import io.treadle.shim.LeafQueues;
-import io.treadle.shim.SchedulerPort;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
@@ -10,6 +9,7 @@ import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler;
 
 /**
  * Features of the CapacityScheduler that enforce cannot serve: they are refused aloud, never silently lost. What
@@ -39,12 +39,7 @@ public final class FeatureRules {
 
   private static final List<String> QUEUE_ORDERS = Arrays.asList("utilization", "priority-utilization");
 
-  private final SchedulerPort port;
-
-  /** Rules for one scheduler. */
-  public FeatureRules(SchedulerPort port) {
-    this.port = port;
-  }
+  private FeatureRules() { }
 
   /**
    * Why proposals must not be committed on this site, as it is configured now.
@@ -53,16 +48,16 @@ public final class FeatureRules {
    * @param overridesOrder whether it serves a queue's applications otherwise than the queue says
    * @return a sentence for the administrator that names the key to change, or null if nothing is against it
    */
-  public String refusal(boolean overridesGuarantees, boolean overridesOrder) {
+  public static String refusal(CapacityScheduler scheduler, boolean overridesGuarantees, boolean overridesOrder) {
     if (!LeafQueues.missingLimits().isEmpty()) {
       return "this Hadoop lacks what Treadle needs to set the limits of AMs: "
           + String.join(", ", LeafQueues.missingLimits()) + ": use a release that Treadle supports";
     }
-    Configuration conf = port.scheduler().getConfiguration();
+    Configuration conf = scheduler.getConfiguration();
     String refusal = conf.getBoolean(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, false)
         ? ofMonitors(conf, overridesGuarantees, overridesOrder) : null;
     refusal = refusal == null ? ofPlacements(conf) : refusal;
-    return refusal == null ? ofOrders(conf, port.scheduler().getRootQueue()) : refusal;
+    return refusal == null ? ofOrders(conf, scheduler.getRootQueue()) : refusal;
   }
 
   private static String ofMonitors(Configuration conf, boolean overridesGuarantees, boolean overridesOrder) {

@@ -4,7 +4,6 @@ package io.treadle.shim.commit;
 import io.treadle.shim.CountedResources;
 import io.treadle.shim.LeafQueues;
 import io.treadle.shim.Log;
-import io.treadle.shim.SchedulerPort;
 import java.util.Collection;
 import java.util.Collections;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
@@ -30,12 +29,7 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  */
 public final class Headroom {
   private static final Log LOG = new Log(Headroom.class);
-  private final SchedulerPort port;
-
-  /** Headroom of one scheduler's applications. */
-  public Headroom(SchedulerPort port) {
-    this.port = port;
-  }
+  private Headroom() { }
 
   /**
    * Gives an AM what its user and its queues have left now. Called on the AM's IPC thread; takes no lock but that
@@ -43,13 +37,13 @@ public final class Headroom {
    *
    * @return the allocation given
    */
-  public Allocation correct(Allocation allocation, ApplicationAttemptId attempt) {
+  public static Allocation correct(CapacityScheduler scheduler, Allocation allocation, ApplicationAttemptId attempt) {
     try {
-      FiCaSchedulerApp app = port.scheduler().getApplicationAttempt(attempt);
+      FiCaSchedulerApp app = scheduler.getApplicationAttempt(attempt);
       // an answer to an attempt that has ended is one object that all share; only a real one has a set of preemptions
       if (app != null && !app.isStopped() && app.getApplicationAttemptId().equals(attempt)
           && allocation.getContainerPreemptions() != null && allocation.getResourceLimit() != null) {
-        allocation.setResourceLimit(left(allocation.getResourceLimit(), app));
+        allocation.setResourceLimit(left(scheduler, allocation.getResourceLimit(), app));
       }
     } catch (RuntimeException e) {
       LOG.failure("headroom", e);
@@ -57,8 +51,7 @@ public final class Headroom {
     return allocation;
   }
 
-  private Resource left(Resource stock, FiCaSchedulerApp app) {
-    CapacityScheduler scheduler = port.scheduler();
+  private static Resource left(CapacityScheduler scheduler, Resource stock, FiCaSchedulerApp app) {
     CSQueue leaf = (CSQueue) app.getQueue();
     UsersManager.User user = LeafQueues.user(leaf, app.getUser());
     if (user == null) {

@@ -4,6 +4,8 @@ package io.treadle.shim.commit;
 import io.treadle.shim.AttemptDiagnostics;
 import io.treadle.shim.Log;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
 import java.util.List;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.RejectedSchedulingRequest;
@@ -98,21 +100,14 @@ public final class Unjudgeable {
       }
       return found;
     }
-    Iterable<TargetExpression> targets = null;
+    Collection<TargetExpression> targets = Collections.emptySet();
     if (constraint instanceof SingleConstraint) {
       targets = ((SingleConstraint) constraint).getTargetExpressions();
     } else if (constraint instanceof TargetConstraint) {
       targets = ((TargetConstraint) constraint).getTargetExpressions();
     }
-    if (targets != null) {
-      for (TargetExpression target : targets) {
-        if (target.getTargetType() == TargetExpression.TargetType.NODE_ATTRIBUTE
-            && (target.getTargetValues() == null || target.getTargetValues().isEmpty())) {
-          return Flaw.NOTHING_COMPARED;
-        }
-      }
-    }
-    return null;
+    return targets.stream().anyMatch(target -> target.getTargetType() == TargetExpression.TargetType.NODE_ATTRIBUTE
+        && (target.getTargetValues() == null || target.getTargetValues().isEmpty())) ? Flaw.NOTHING_COMPARED : null;
   }
 
   /** What is wrong and how to put it right. */

@@ -10,8 +10,8 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
-import java.util.StringJoiner;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 
@@ -62,9 +62,6 @@ public final class ShimConfig {
   /** Those that {@code -refreshQueues} takes over. */
   private static final List<String> REFRESHED =
       Collections.unmodifiableList(Arrays.asList(MODE, LEASE_MS, TICK_MS, STARVATION_MS, STARVATION_HOLD_MS));
-  private static final List<String> AT_START = Collections.unmodifiableList(Arrays.asList(SIDECAR, PYTHON_COMMAND,
-      CONFIG_FILE, SIDECAR_LOG_FILE, SIDECAR_START_TIMEOUT_MS, CONNECTION_FILE, SIDECAR_USER, FRAME_MAX_BYTES,
-      PROPOSALS_MAX, BATCH_SIZE, NODE_STALE_MS, ENGINE_CLASS));
 
   /** Not constants of YarnConfiguration in Hadoop 3.3. */
   private static final String SKIP_NODE_MULTIPLIER = "yarn.scheduler.skip.node.multiplier";
@@ -77,23 +74,15 @@ public final class ShimConfig {
   public final Mode mode;
   public final int leaseMs;
   public final int tickMs;
-  /** How long a request may wait beside idle room, milliseconds; 0: for ever. */
   public final int starvationMs;
-  /** How long the engine may hold a request back on purpose, milliseconds. */
   public final int starvationHoldMs;
   /** Whether somebody else (systemd, a container) starts the sidecar; the shim connects to it. */
   public final boolean external;
-  /** The executable of a managed sidecar. */
   public final String pythonCommand;
-  /** The path of treadle.yaml for a managed sidecar, empty for its defaults. */
   public final String configFile;
-  /** Where a managed sidecar's standard error goes. */
   public final File logFile;
-  /** How long a managed sidecar may take to become ready, milliseconds. */
   public final int startTimeoutMs;
-  /** Where an external sidecar writes how to connect; empty in managed mode. */
   public final String connectionFile;
-  /** The user that an external sidecar runs as; empty if it is the RM's. */
   public final String sidecarUser;
   public final int frameMaxBytes;
   /** The longest answer, bytes: no other has so many proposals and so long a status. */
@@ -101,14 +90,15 @@ public final class ShimConfig {
   public final int proposalsMax;
   public final int batchSize;
   private final int nodeStaleMs;
-  /** Treadle's keys as they were set when the scheduler was made. */
-  private final Configuration atStart;
-  /** The name of an engine's class in this JVM, empty for a sidecar. */
   public final String engineClass;
+  /** Treadle's keys as they were set when the scheduler was made; and those that there are. */
+  private final Configuration atStart;
+  private final TreeSet<String> known;
 
   private ShimConfig(Configuration own, Configuration atStart) throws BadSettingException {
     this.atStart = atStart;
     Reader settings = new Reader(own);
+    known = settings.keys;
     mode = settings.oneOf(MODE, Mode.class, Mode.OBSERVE_ONLY);
     leaseMs = settings.number(LEASE_MS, 2000, 100, 600_000);
     tickMs = settings.number(TICK_MS, Math.min(10, leaseMs / 4), 1, leaseMs / 4,
@@ -175,7 +165,7 @@ public final class ShimConfig {
    */
   public ShimConfig refreshed(Configuration conf) throws BadSettingException {
     Configuration own = own(conf);
-    AT_START.forEach(key -> own.set(key, atStart.get(key, "")));
+    known.stream().filter(key -> !REFRESHED.contains(key)).forEach(key -> own.set(key, atStart.get(key, "")));
     return new ShimConfig(own, atStart);
   }
 
@@ -185,18 +175,16 @@ public final class ShimConfig {
    */
   public List<String> ignored(Configuration conf) {
     List<String> sentences = new ArrayList<>();
-    TreeSet<String> known = new TreeSet<>(AT_START);
-    known.addAll(REFRESHED);
     for (String suffix : new TreeSet<>(conf.getPropsWithPrefix(PREFIX).keySet())) {
       if (!known.contains(PREFIX + suffix)) {
         sentences.add(PREFIX + suffix + " is no key of Treadle's and does nothing: correct it in yarn-site.xml; there"
             + " are " + String.join(", ", known).replace(PREFIX, ""));
       }
     }
-    for (String key : new TreeSet<>(AT_START)) {
+    for (String key : known) {
       String now = conf.getTrimmed(key, "");
       String before = atStart.getTrimmed(key, "");
-      if (!now.equals(before)) {
+      if (!REFRESHED.contains(key) && !now.equals(before)) {
         sentences.add(key + " is now '" + now + "', but the ResourceManager goes on with '" + before
             + "': restart it to take that over");
       }
@@ -257,12 +245,14 @@ public final class ShimConfig {
     private static final String REMEDY = ". Correct it in yarn-site.xml, or remove it to use the default, ";
 
     private final Configuration conf;
+    private final TreeSet<String> keys = new TreeSet<>();
 
     Reader(Configuration conf) {
       this.conf = conf;
     }
 
     String text(String key, String standard) {
+      keys.add(key);
       String value = conf.getTrimmed(key, "");
       return value.isEmpty() ? standard : value;
     }
@@ -285,22 +275,27 @@ public final class ShimConfig {
       } catch (NumberFormatException e) {
         // said below, with what is allowed
       }
-      throw new BadSettingException(key + " is '" + value + "'; allowed are whole numbers from " + least + " to "
-          + most + (mostIs == null ? "" : " (" + mostIs + ")") + REMEDY + standard);
+      throw bad(key, value, "whole numbers from " + least + " to " + most
+          + (mostIs == null ? "" : " (" + mostIs + ")"), standard);
     }
 
     <E extends Enum<E>> E oneOf(String key, Class<E> type, E standard) throws BadSettingException {
-      String value = text(key, standard.name().toLowerCase(Locale.ROOT));
-      StringJoiner allowed = new StringJoiner(", ");
+      String value = text(key, text(standard));
       for (E constant : type.getEnumConstants()) {
-        String text = constant.name().toLowerCase(Locale.ROOT);
-        if (value.equals(text)) {
+        if (value.equals(text(constant))) {
           return constant;
         }
-        allowed.add(text);
       }
-      throw new BadSettingException(key + " is '" + value + "'; allowed are " + allowed + REMEDY
-          + standard.name().toLowerCase(Locale.ROOT));
+      throw bad(key, value, Arrays.stream(type.getEnumConstants()).map(Reader::text).collect(Collectors.joining(", ")),
+          text(standard));
+    }
+
+    private static String text(Enum<?> constant) {
+      return constant.name().toLowerCase(Locale.ROOT);
+    }
+
+    private static BadSettingException bad(String key, String value, String allowed, Object standard) {
+      return new BadSettingException(key + " is '" + value + "'; allowed are " + allowed + REMEDY + standard);
     }
   }
 }

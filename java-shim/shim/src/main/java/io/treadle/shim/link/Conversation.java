@@ -287,7 +287,8 @@ final class Conversation {
     String failure = handler.commit(answer, mirror, limit, mayCommit, time);
     long wallNanos = System.nanoTime() - wall;
     answerLimit.committed(answer.size() - time.leftOver(), wallNanos);
-    metrics.committed(wallNanos, THREADS.getCurrentThreadCpuTime() - cpu);
+    metrics.add(ShimMetrics.Counter.COMMIT_WALL_NANOS, wallNanos);
+    metrics.add(ShimMetrics.Counter.COMMIT_CPU_NANOS, THREADS.getCurrentThreadCpuTime() - cpu);
     if (failure != null) {
       throw new OwnFailureException("every proposal of an answer ended in an exception: " + failure);
     }

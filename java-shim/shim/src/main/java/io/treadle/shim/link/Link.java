@@ -8,7 +8,7 @@ import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.Mirror;
-import io.treadle.shim.wire.FrameTooSmallException;
+import io.treadle.shim.wire.FrameWriter.FrameTooSmallException;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;

@@ -249,12 +249,6 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
     placements.add(application, byTreadle);
   }
 
-  /** Notes how long it took to commit or turn down an answer's proposals, nanoseconds. */
-  public void committed(long wallNanos, long cpuNanos) {
-    add(Counter.COMMIT_WALL_NANOS, wallNanos);
-    add(Counter.COMMIT_CPU_NANOS, cpuNanos);
-  }
-
   /** Talking to the engine failed. */
   public void linkFailed(String reason) {
     add(Counter.LINK_FAILURES, 1);

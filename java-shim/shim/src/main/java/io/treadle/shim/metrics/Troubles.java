@@ -3,9 +3,10 @@ package io.treadle.shim.metrics;
 
 import io.treadle.shim.Printable;
 import java.time.Instant;
-import java.util.EnumMap;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.function.LongSupplier;
+import org.apache.hadoop.thirdparty.com.google.common.collect.Iterables;
 
 /** Current problems, one text a kind; each stays until it is reported as mended. Any thread. */
 public final class Troubles {
@@ -22,7 +23,9 @@ public final class Troubles {
   }
 
   private final LongSupplier clockMs;
-  private final Map<Kind, Trouble> troubles = new EnumMap<>(Kind.class);
+  /** The latest last; and when each came. */
+  private final Map<Kind, String> texts = new LinkedHashMap<>();
+  private final Map<Kind, Instant> times = new LinkedHashMap<>();
 
   /** Nothing is wrong yet; {@code clockMs} gives milliseconds since 1970. */
   Troubles(LongSupplier clockMs) {
@@ -31,50 +34,28 @@ public final class Troubles {
 
   /** Notes what went wrong just now, in place of an earlier text of the kind; an empty text mends it. */
   public synchronized void note(Kind kind, String text) {
-    if (text.isEmpty()) {
-      troubles.remove(kind);
-    } else {
-      troubles.put(kind, new Trouble(Printable.brief(text), clockMs.getAsLong()));
+    texts.remove(kind);
+    times.remove(kind);
+    if (!text.isEmpty()) {
+      texts.put(kind, Printable.brief(text));
+      times.put(kind, Instant.ofEpochMilli(clockMs.getAsLong()));
     }
   }
 
   /** The same of something that goes on: a text that is there already keeps its time. */
   public synchronized void goesOn(Kind kind, String text) {
-    Trouble known = troubles.get(kind);
-    if (known == null || !known.text.equals(Printable.brief(text))) {
+    if (!Printable.brief(text).equals(texts.get(kind))) {
       note(kind, text);
     }
   }
 
   /** The latest of what is not mended, empty if all is well. */
   synchronized String text() {
-    Trouble latest = latest();
-    return latest == null ? "" : latest.text;
+    return Iterables.getLast(texts.values(), "");
   }
 
   /** When that was, as {@code 2026-01-31T12:00:00Z}; empty if all is well. */
   synchronized String time() {
-    Trouble latest = latest();
-    return latest == null ? "" : Instant.ofEpochMilli(latest.timeMs).toString();
-  }
-
-  private Trouble latest() {
-    Trouble latest = null;
-    for (Trouble trouble : troubles.values()) {
-      if (latest == null || trouble.timeMs >= latest.timeMs) {
-        latest = trouble;
-      }
-    }
-    return latest;
-  }
-
-  private static final class Trouble {
-    final String text;
-    final long timeMs;
-
-    Trouble(String text, long timeMs) {
-      this.text = text;
-      this.timeMs = timeMs;
-    }
+    return times.isEmpty() ? "" : Iterables.getLast(times.values()).toString();
   }
 }

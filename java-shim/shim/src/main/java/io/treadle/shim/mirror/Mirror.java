@@ -112,7 +112,7 @@ public final class Mirror implements Directory {
    *
    * @param rmTimeMs the RM's clock, milliseconds since 1970
    * @param monotonicMs {@code Time.monotonicNow()}, milliseconds
-   * @throws io.treadle.shim.wire.FrameTooSmallException if the queue tree alone does not fit in a frame
+   * @throws io.treadle.shim.wire.FrameWriter.FrameTooSmallException if the queue tree alone does not fit in a frame
    */
   public List<byte[]> frames(long rmTimeMs, long monotonicMs, FrameOptions options) {
     if (indices() - indicesAtSnapshot > Math.max(settings.indexLimit, indicesAtSnapshot)

@@ -130,6 +130,18 @@ public final class FrameWriter {
     return parts;
   }
 
+  /** The cluster does not fit on the wire: a section that cannot be split is longer than a frame may be. */
+  public static final class FrameTooSmallException extends IllegalStateException {
+    private static final long serialVersionUID = 1L;
+
+    /** With what does not fit. */
+    public FrameTooSmallException(Section section, long bytes, int maxBytes) {
+      super("the section " + section + " needs a frame of more than " + bytes
+          + " bytes; raise yarn.scheduler.treadle.frame.max-bytes, which is " + maxBytes
+          + ", and restart the ResourceManager");
+    }
+  }
+
   /** What goes into one frame. */
   private static final class Part {
     /** What copies some rows of a section each. */

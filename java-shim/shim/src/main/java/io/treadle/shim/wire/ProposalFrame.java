@@ -6,13 +6,12 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
 import java.util.BitSet;
 
 /**
  * An engine's answer: docs/wire-format.md, "A proposal frame". Reading checks the form only; what it proposes is
- * checked at commit time. Columns stay in the bytes of the answer, so a frame costs no memory of its own but for the
- * status text. Engines in the ResourceManager's JVM, as those of the benchmark and of tests, encode their answers here.
+ * checked at commit time. Engines in the ResourceManager's JVM, as those of the benchmark and of tests, encode their
+ * answers here.
  */
 public final class ProposalFrame {
   /** Bytes before the columns. */
@@ -38,28 +37,88 @@ public final class ProposalFrame {
   private static final int FLAG_HELD = WireSchema.flag("HELD");
   private static final int FLAGS = FLAG_RESEND | FLAG_AGAIN | FLAG_TRANSACTIONS | FLAG_UNSERVED | FLAG_HELD;
   private static final int COLUMNS = 3;
+  /** Bytes of the sizes of both columns of what is held back. */
+  private static final int HELD_SIZES = 2 * Integer.BYTES;
 
-  private final ByteBuffer bytes;
-  private final int rows;
-  private final String status;
+  private final int flags;
+  private final long epoch;
+  private final long sequence;
+  private final int[][] columns;
   private final BitSet heldApplications;
   private final BitSet heldNodes;
+  private final String status;
 
-  private ProposalFrame(ByteBuffer bytes, int rows, int statusBytes) throws IOException {
-    this.bytes = bytes;
-    this.rows = rows;
-    int at = HEADER_BYTES + Integer.BYTES * columns(flags(bytes)) * rows;
-    int end = bytes.capacity() - statusBytes;
-    int sizes = heldBytes(bytes, at) == 0 ? 0 : 2 * Integer.BYTES;
-    int applications = sizes == 0 ? 0 : bytes.getInt(at);
-    heldApplications = BitSet.valueOf(Arrays.copyOfRange(bytes.array(), at + sizes, at + sizes + applications));
-    heldNodes = BitSet.valueOf(Arrays.copyOfRange(bytes.array(), at + sizes + applications, end));
-    status = text(bytes.array(), end, statusBytes);
+  private ProposalFrame(ByteBuffer bytes, int limit) throws IOException {
+    flags = bytes.getShort(6) & 0xffff;
+    if ((flags & ~FLAGS) != 0) {
+      throw new IOException("unknown flags in an answer: " + flags);
+    }
+    epoch = bytes.getLong(8);
+    sequence = bytes.getLong(16);
+    if (bytes.getLong(24) < 0) {
+      throw new IOException("an answer that took " + bytes.getLong(24) + " microseconds");
+    }
+    int rows = bytes.getInt(32);
+    if (rows < 0 || rows > (hasTransactions() ? rowsMax(limit) : limit)) {
+      throw new IOException("an answer with " + rows + " proposals, allowed are 0 to " + limit);
+    }
+    int statusBytes = bytes.getInt(36);
+    int count = hasTransactions() ? COLUMNS + 1 : COLUMNS;
+    long held = bytes.capacity() - HEADER_BYTES - (long) Integer.BYTES * count * rows - statusBytes;
+    boolean holds = (flags & FLAG_HELD) != 0;
+    if (statusBytes < 0 || held < 0 || held > 0 && !holds) {
+      throw new IOException("an answer of " + bytes.capacity() + " bytes for " + rows + " proposals and a status of "
+          + statusBytes + " bytes");
+    }
+    if (statusBytes > STATUS_BYTES_MAX) {
+      throw new IOException("an answer with a status of " + statusBytes + " bytes; at most " + STATUS_BYTES_MAX
+          + " are taken");
+    }
+    columns = new int[count][rows];
+    bytes.position(HEADER_BYTES);
+    for (int[] column : columns) {
+      bytes.asIntBuffer().get(column);
+      bytes.position(bytes.position() + Integer.BYTES * rows);
+    }
+    checkTransactions(limit);
+    int applications = held < HELD_SIZES ? -1 : bytes.getInt();
+    int nodes = held < HELD_SIZES ? -1 : bytes.getInt();
+    if (holds && (Math.min(applications, nodes) < 0 || Math.max(applications, nodes) > HELD_BYTES_MAX
+        || HELD_SIZES + applications + nodes != held)) {
+      throw new IOException(
+          "an answer of " + bytes.capacity() + " bytes whose columns of what is held back do not fit");
+    }
+    heldApplications = bits(bytes, applications);
+    heldNodes = bits(bytes, nodes);
+    try {
+      status = StandardCharsets.UTF_8.newDecoder().decode(bytes).toString();
+    } catch (CharacterCodingException e) {
+      throw new IOException("an answer whose status is not UTF-8");
+    }
+  }
+
+  private static BitSet bits(ByteBuffer bytes, int length) {
+    byte[] some = new byte[Math.max(0, length)];
+    bytes.get(some);
+    return BitSet.valueOf(some);
+  }
+
+  private void checkTransactions(int limit) throws IOException {
+    int last = 0;
+    for (int row = 0; hasTransactions() && row < size(); row++) {
+      if (transaction(row) < last) {
+        throw new IOException("an answer with transaction " + transaction(row) + " after " + last);
+      }
+      if (row >= limit && transaction(row) > last) {
+        throw new IOException("an answer in which a transaction begins beyond its limit of " + limit + " proposals");
+      }
+      last = transaction(row);
+    }
   }
 
   /** The length of the longest answer to a frame with such a limit, bytes. */
   public static int bytesMax(int limit) {
-    return HEADER_BYTES + 4 * (COLUMNS + 1) * rowsMax(limit) + 2 * (Integer.BYTES + HELD_BYTES_MAX) + STATUS_BYTES_MAX;
+    return HEADER_BYTES + 4 * (COLUMNS + 1) * rowsMax(limit) + HELD_SIZES + 2 * HELD_BYTES_MAX + STATUS_BYTES_MAX;
   }
 
   /** The most proposals in an answer: its limit bounds where transactions begin, not where they end. */
@@ -81,32 +140,10 @@ public final class ProposalFrame {
     return bytes.array();
   }
 
-  private static int flags(ByteBuffer bytes) {
-    return bytes.getShort(6) & 0xffff;
-  }
-
-  /** How many bytes say what is held back, sizes included; -1 if that is not possible. */
-  private static long heldBytes(ByteBuffer bytes, long at) {
-    if ((flags(bytes) & FLAG_HELD) == 0) {
-      return 0;
-    }
-    if (at > bytes.capacity() - 2 * Integer.BYTES) {
-      return -1;
-    }
-    int applications = bytes.getInt((int) at);
-    int nodes = bytes.getInt((int) at + Integer.BYTES);
-    boolean possible = applications >= 0 && applications <= HELD_BYTES_MAX && nodes >= 0 && nodes <= HELD_BYTES_MAX;
-    return possible ? 2L * Integer.BYTES + applications + nodes : -1;
-  }
-
-  private static int columns(int flags) {
-    return (flags & FLAG_TRANSACTIONS) != 0 ? COLUMNS + 1 : COLUMNS;
-  }
-
   /**
    * Decodes an answer.
    *
-   * @param bytes the whole answer; not to be changed afterwards
+   * @param bytes the whole answer
    * @param limit the most proposals that are taken, at least 0, but for the end of the last transaction
    * @throws IOException if the bytes are not exactly one proposal frame, or hold more than that
    */
@@ -116,33 +153,7 @@ public final class ProposalFrame {
     if (buffer.capacity() < HEADER_BYTES) {
       throw new IOException("an answer of " + buffer.capacity() + " bytes, shorter than its header");
     }
-    int flags = flags(buffer);
-    if ((flags & ~FLAGS) != 0) {
-      throw new IOException("unknown flags in an answer: " + flags);
-    }
-    int rows = buffer.getInt(32);
-    int statusBytes = buffer.getInt(36);
-    int columns = columns(flags);
-    if (rows < 0 || rows > (columns == COLUMNS ? limit : rowsMax(limit))) {
-      throw new IOException("an answer with " + rows + " proposals, allowed are 0 to " + limit);
-    }
-    long held = heldBytes(buffer, HEADER_BYTES + 4L * columns * rows);
-    if (held < 0) {
-      throw new IOException("an answer of " + bytes.length + " bytes whose columns of what is held back do not fit");
-    }
-    if (statusBytes < 0 || HEADER_BYTES + 4L * columns * rows + held + statusBytes != bytes.length) {
-      throw new IOException("an answer of " + bytes.length + " bytes for " + rows + " proposals and a status of "
-          + statusBytes + " bytes");
-    }
-    if (statusBytes > STATUS_BYTES_MAX) {
-      throw new IOException("an answer with a status of " + statusBytes + " bytes; at most " + STATUS_BYTES_MAX
-          + " are taken");
-    }
-    if (buffer.getLong(24) < 0) {
-      throw new IOException("an answer that took " + buffer.getLong(24) + " microseconds");
-    }
-    checkTransactions(buffer, columns, rows, limit);
-    return new ProposalFrame(buffer, rows, statusBytes);
+    return new ProposalFrame(buffer, limit);
   }
 
   /** Proposals of the shim's own about the frame that an answer is to: rows of {application, request key, node}. */
@@ -169,65 +180,40 @@ public final class ProposalFrame {
     }
   }
 
-  private static void checkTransactions(ByteBuffer buffer, int columns, int rows, int limit) throws IOException {
-    int last = 0;
-    for (int row = 0; columns > COLUMNS && row < rows; row++) {
-      int transaction = buffer.getInt(HEADER_BYTES + 4 * (COLUMNS * rows + row));
-      if (transaction < last) {
-        throw new IOException("an answer with transaction " + transaction + " after " + last);
-      }
-      if (row >= limit && transaction > last) {
-        throw new IOException("an answer in which a transaction begins beyond its limit of " + limit + " proposals");
-      }
-      last = transaction;
-    }
-  }
-
-  private static String text(byte[] bytes, int from, int length) throws IOException {
-    try {
-      return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes, from, length)).toString();
-    } catch (CharacterCodingException e) {
-      throw new IOException("an answer whose status is not UTF-8");
-    }
-  }
-
   /** The epoch of the frame that is answered. */
   public long epoch() {
-    return bytes.getLong(8);
+    return epoch;
   }
 
   /** The sequence number of the frame that is answered. */
   public long sequence() {
-    return bytes.getLong(16);
+    return sequence;
   }
 
   /** Whether there is more to come: the engine is to be asked again after a tick. */
   public boolean again() {
-    return (flags(bytes) & FLAG_AGAIN) != 0;
+    return (flags & FLAG_AGAIN) != 0;
   }
 
   /** Whether an application that asks has no living engine, or none shows life: the answer does not renew the lease. */
   public boolean unserved() {
-    return (flags(bytes) & FLAG_UNSERVED) != 0;
+    return (flags & FLAG_UNSERVED) != 0;
   }
 
   /** Whether each proposal has a {@link #transaction}. */
   public boolean hasTransactions() {
-    return (flags(bytes) & FLAG_TRANSACTIONS) != 0;
+    return (flags & FLAG_TRANSACTIONS) != 0;
   }
 
   /** The transaction of a proposal in [0, size()), which never falls; if there are transactions. */
   public int transaction(int position) {
-    if (!hasTransactions()) {
-      throw new IllegalStateException("an answer without transactions");
-    }
-    return column(COLUMNS, position);
+    return columns[COLUMNS][position];
   }
 
   /** Where the transaction of a proposal ends: the first position after it that is another's; without any, the next. */
   public int endOfTransaction(int position) {
     int end = position + 1;
-    while (hasTransactions() && end < rows && transaction(end) == transaction(position)) {
+    while (hasTransactions() && end < size() && transaction(end) == transaction(position)) {
       end++;
     }
     return end;
@@ -238,39 +224,32 @@ public final class ProposalFrame {
     if (limit <= 0) {
       return 0;
     }
-    return limit >= rows ? rows : endOfTransaction(limit - 1);
+    return limit >= size() ? size() : endOfTransaction(limit - 1);
   }
 
   /** Whether the engine lost track and asks for a snapshot. */
   public boolean resend() {
-    return (flags(bytes) & FLAG_RESEND) != 0;
+    return (flags & FLAG_RESEND) != 0;
   }
 
   /** The number of proposals. */
   public int size() {
-    return rows;
+    return columns[0].length;
   }
 
   /** The application index of a proposal in [0, size()); any value at all. */
   public int application(int position) {
-    return column(0, position);
+    return columns[0][position];
   }
 
   /** The request-key index of a proposal in [0, size()); any value at all. */
   public int requestKey(int position) {
-    return column(1, position);
+    return columns[1][position];
   }
 
   /** The node index of a proposal in [0, size()); any value at all. */
   public int node(int position) {
-    return column(2, position);
-  }
-
-  private int column(int column, int position) {
-    if (position < 0 || position >= rows) {
-      throw new IndexOutOfBoundsException("proposal " + position + " of " + rows);
-    }
-    return bytes.getInt(HEADER_BYTES + 4 * (column * rows + position));
+    return columns[2][position];
   }
 
   /** The indices of applications with an ask that waits for the policy alone; not to be changed. */

@@ -88,9 +88,7 @@ public final class SectionWriter {
 
   /** Ends a row; returns its values. */
   public long[] end() {
-    long[] row = row();
-    write(row);
-    return row;
+    return endIfOther(null);
   }
 
   /**
@@ -108,28 +106,23 @@ public final class SectionWriter {
     return row;
   }
 
-  /** Ends a row, which is left out; returns its values, for {@link #write}, null if they are those of another one. */
-  public long[] rowIfOther(long[] before) {
-    endOfRow();
-    return Arrays.equals(values, before) ? null : values.clone();
-  }
-
   /** Ends a row, which is left out; returns its values, for {@link #write}. */
   public long[] row() {
-    endOfRow();
-    return values.clone();
+    return rowIfOther(null);
+  }
+
+  /** Ends a row, which is left out; returns its values, for {@link #write}, null if they are those of another one. */
+  public long[] rowIfOther(long[] before) {
+    if (cursor != values.length) {
+      throw new IllegalStateException(section + " has " + values.length + " columns, a row had " + cursor + " values");
+    }
+    cursor = 0;
+    return Arrays.equals(values, before) ? null : values.clone();
   }
 
   /** Adds a row of these values. */
   public void write(long[] row) {
     rows.add(row);
-  }
-
-  private void endOfRow() {
-    if (cursor != values.length) {
-      throw new IllegalStateException(section + " has " + values.length + " columns, a row had " + cursor + " values");
-    }
-    cursor = 0;
   }
 
   /** Rows collected. */

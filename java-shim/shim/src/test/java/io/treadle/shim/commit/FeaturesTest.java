@@ -264,42 +264,42 @@ class FeaturesTest {
 
   @Test
   void refusalsNameTheKey() throws Exception {
-    assertNull(new FeatureRules(cluster.scheduler()).refusal(false, false));
+    assertNull(FeatureRules.refusal(cluster.scheduler(), false, false));
     cluster.close();
     start(ClusterFixture.cluster().site(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, "true")
         .set("lazy-preemption-enabled", "true"));
-    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false, false).contains(FeatureRules.LAZY_PREEMPTION));
+    assertTrue(FeatureRules.refusal(cluster.scheduler(), false, false).contains(FeatureRules.LAZY_PREEMPTION));
     cluster.close();
     cluster = ClusterFixture.cluster().set("multi-node-placement-enabled", "true").start();
-    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false, false).contains(FeatureRules.MULTI_NODE_PLACEMENT));
+    assertTrue(FeatureRules.refusal(cluster.scheduler(), false, false).contains(FeatureRules.MULTI_NODE_PLACEMENT));
   }
 
   @Test
   void sharesThatOverrideGuaranteesAreRefusedBesideThePreemptionMonitor() throws Exception {
-    assertNull(new FeatureRules(cluster.scheduler()).refusal(true, false));
+    assertNull(FeatureRules.refusal(cluster.scheduler(), true, false));
     assertNull(refusal("true", MONITORS + "QueueConfigurationAutoRefreshPolicy", "false"));
     assertNull(refusal("true", PREEMPTION, "true"));
     for (String monitors : new String[] {PREEMPTION, MONITORS + "QueueConfigurationAutoRefreshPolicy," + PREEMPTION}) {
       String refusal = refusal("true", monitors, "false");
       assertTrue(refusal.contains("set " + YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS + " to false"));
       assertTrue(refusal.contains("policy.share.kind"));
-      assertNull(new FeatureRules(cluster.scheduler()).refusal(false, false));
+      assertNull(FeatureRules.refusal(cluster.scheduler(), false, false));
     }
   }
 
   @Test
   void ordersOfTheirOwnAreRefusedBesidePreemptionInsideQueues() throws Exception {
-    assertNull(new FeatureRules(cluster.scheduler()).refusal(false, true));
+    assertNull(FeatureRules.refusal(cluster.scheduler(), false, true));
     cluster.close();
     start(ClusterFixture.cluster().site(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, "true")
         .site(YarnConfiguration.RM_SCHEDULER_MONITOR_POLICIES, PREEMPTION));
-    assertNull(new FeatureRules(cluster.scheduler()).refusal(false, true));
+    assertNull(FeatureRules.refusal(cluster.scheduler(), false, true));
     cluster.close();
     start(ClusterFixture.cluster().site(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, "true")
         .site(YarnConfiguration.RM_SCHEDULER_MONITOR_POLICIES, PREEMPTION)
         .site(FeatureRules.INTRA_QUEUE_PREEMPTION, "true"));
-    assertNull(new FeatureRules(cluster.scheduler()).refusal(false, false));
-    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false, true)
+    assertNull(FeatureRules.refusal(cluster.scheduler(), false, false));
+    assertTrue(FeatureRules.refusal(cluster.scheduler(), false, true)
         .contains(FeatureRules.INTRA_QUEUE_PREEMPTION));
   }
 
@@ -307,7 +307,7 @@ class FeaturesTest {
   void mastersOnLentNodesAreRefused() throws Exception {
     cluster.close();
     start(ClusterFixture.cluster().site(FeatureRules.MASTERS_ON_LENT_NODES, "true"));
-    assertTrue(new FeatureRules(cluster.scheduler()).refusal(false, false)
+    assertTrue(FeatureRules.refusal(cluster.scheduler(), false, false)
         .contains(FeatureRules.MASTERS_ON_LENT_NODES));
   }
 
@@ -320,11 +320,11 @@ class FeaturesTest {
     for (String key : keys) {
       cluster.close();
       start(ClusterFixture.cluster().site(key, "true"));
-      assertNull(new FeatureRules(cluster.scheduler()).refusal(false, false), "nothing preempts");
+      assertNull(FeatureRules.refusal(cluster.scheduler(), false, false), "nothing preempts");
       cluster.close();
       start(ClusterFixture.cluster().site(key, "true").site(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, "true")
           .site(YarnConfiguration.RM_SCHEDULER_MONITOR_POLICIES, PREEMPTION));
-      String refusal = new FeatureRules(cluster.scheduler()).refusal(false, false);
+      String refusal = FeatureRules.refusal(cluster.scheduler(), false, false);
       assertTrue(refusal.contains("set " + key + " to false"), refusal);
     }
   }
@@ -346,19 +346,19 @@ class FeaturesTest {
     for (String known : new String[] {"fifo", "fair", "fifo-with-partitions"}) {
       cluster.close();
       start(ClusterFixture.cluster().set("root.b.ordering-policy", known));
-      assertNull(new FeatureRules(cluster.scheduler()).refusal(false, false), known);
+      assertNull(FeatureRules.refusal(cluster.scheduler(), false, false), known);
     }
     cluster.close();
     start(ClusterFixture.cluster().set("root.b.ordering-policy", OwnOrder.class.getName()));
-    String refusal = new FeatureRules(cluster.scheduler()).refusal(false, false);
+    String refusal = FeatureRules.refusal(cluster.scheduler(), false, false);
     assertTrue(refusal.contains(OwnOrder.class.getName()), refusal);
     assertTrue(refusal.contains("set yarn.scheduler.capacity.root.b.ordering-policy to fifo"), refusal);
     cluster.close();
     start(ClusterFixture.cluster().set("root.ordering-policy", "priority-utilization"));
-    assertNull(new FeatureRules(cluster.scheduler()).refusal(false, false));
+    assertNull(FeatureRules.refusal(cluster.scheduler(), false, false));
     cluster.close();
     start(ClusterFixture.cluster().set("root.ordering-policy", OwnQueueOrder.class.getName()));
-    refusal = new FeatureRules(cluster.scheduler()).refusal(false, false);
+    refusal = FeatureRules.refusal(cluster.scheduler(), false, false);
     assertTrue(refusal.contains(OwnQueueOrder.class.getName()), refusal);
     assertTrue(refusal.contains("set yarn.scheduler.capacity.root.ordering-policy to utilization"), refusal);
   }
@@ -368,6 +368,6 @@ class FeaturesTest {
     cluster = ClusterFixture.cluster().site(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, enabled)
         .site(YarnConfiguration.RM_SCHEDULER_MONITOR_POLICIES, monitors)
         .site(FeatureRules.PREEMPTION_OBSERVE_ONLY, observeOnly).start();
-    return new FeatureRules(cluster.scheduler()).refusal(true, false);
+    return FeatureRules.refusal(cluster.scheduler(), true, false);
   }
 }

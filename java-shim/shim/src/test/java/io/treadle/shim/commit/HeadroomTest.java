@@ -29,7 +29,6 @@ class HeadroomTest {
   private static final int PRIORITY = 1;
 
   private ClusterFixture cluster;
-  private Headroom headroom;
   private MockNM node;
 
   @AfterEach
@@ -41,13 +40,12 @@ class HeadroomTest {
     cluster = description.site(YarnConfiguration.RM_SCHEDULER_MAXIMUM_ALLOCATION_MB, "20480")
         .set("legacy-queue-mode.enabled", Boolean.toString(legacy)).start();
     node = cluster.node("one", 20 * 1024, 20);
-    headroom = new Headroom(cluster.scheduler());
   }
 
   private Resource corrected(FiCaSchedulerApp app) {
     Allocation allocation = cluster.scheduler().allocate(app.getApplicationAttemptId(), Collections.emptyList(),
         Collections.emptyList(), Collections.emptyList(), null, null, new ContainerUpdates());
-    assertSame(allocation, headroom.correct(allocation, app.getApplicationAttemptId()));
+    assertSame(allocation, Headroom.correct(cluster.scheduler(), allocation, app.getApplicationAttemptId()));
     return allocation.getResourceLimit();
   }
 
@@ -140,7 +138,7 @@ class HeadroomTest {
         Collections.emptyList(), Collections.emptyList(), null, null, new ContainerUpdates());
     Resource before = shared.getResourceLimit();
     assertNotNull(before);
-    headroom.correct(shared, app.getApplicationAttemptId());
+    Headroom.correct(cluster.scheduler(), shared, app.getApplicationAttemptId());
     assertSame(before, shared.getResourceLimit());
   }
 }

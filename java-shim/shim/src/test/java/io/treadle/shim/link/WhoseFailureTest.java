@@ -13,7 +13,7 @@ import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.mirror.Journal;
 import io.treadle.shim.mirror.Mirror;
 import io.treadle.shim.mirror.MirrorSettings;
-import io.treadle.shim.wire.FrameTooSmallException;
+import io.treadle.shim.wire.FrameWriter.FrameTooSmallException;
 import io.treadle.shim.wire.Section;
 import java.io.IOException;
 import java.util.concurrent.atomic.AtomicInteger;

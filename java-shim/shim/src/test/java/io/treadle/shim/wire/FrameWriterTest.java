@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.shim.wire.FrameWriter.FrameTooSmallException;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;

@@ -115,7 +115,7 @@ class ProposalFrameTest {
     refused("transaction 1 after 2", withTransactions(0, 2, 1));
     refused("transaction -1 after 0", withTransactions(-1, 0, 0));
     ProposalFrame without = ProposalFrame.parse(answer(1), LIMIT);
-    assertThrows(IllegalStateException.class, () -> without.transaction(0));
+    assertThrows(IndexOutOfBoundsException.class, () -> without.transaction(0));
   }
 
   @Test
