@@ -94,9 +94,10 @@ def explanations(recording: str, policy: Path) -> str:
 
 def _explained(engine: Engine, recording: str) -> Iterator[str]:
     for number, _ in enumerate(_decides(engine, recording), 1):
-        if number % EXPLAINED_EVERY == 0 and engine.inside() is not None:
+        inside = engine.inside()
+        if number % EXPLAINED_EVERY == 0 and inside is not None:
             explainer = Explainer(engine)
-            for application in explainer.find(""):
+            for application in np.flatnonzero(inside[0].apps.at["state"] != 0).tolist():
                 yield json.dumps({"decide": number, **explainer.explain(application).plain()})
 
 
