@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.campaign.ledger import Ledger, quantile
+from tests.campaign.ledger import Ledger
 from tests.campaign.page import PAGE, figures
 from tests.campaign.slices import Slice
 from tests.campaign.stock import EXCLUDED, REVIEWED, is_listed, judge_list, listed, tallied
@@ -44,10 +44,6 @@ def test_counts_accumulate_over_slices_and_findings_keep_their_seed(tmp_path: Pa
     assert entry["samples"] == {"lease_back_s": [1, 2]}
     assert entry["state"] == {"next": 2}
     assert entry["findings"] == [{"seed": 2, "what": "a leak"}]
-
-
-def test_quantiles() -> None:
-    assert [quantile([3, 1, 2, 4], share) for share in (0.5, 0.99)] == [2, 4]
 
 
 def test_a_leak_grows_and_jitter_does_not() -> None:
