@@ -205,7 +205,7 @@ def _example() -> View:
         decisions=Decisions("", {}, {}, {"NODE_FULL": 0}, engines),
         nodes=Nodes(name=["node1"], state=["RUNNING"]),
         queues=[queue],
-        observed={"": Agreement(0, 0, 0), "root": Agreement(0, 0, 0)},
+        observed={None: Agreement(0, 0, 0), "root": Agreement(0, 0, 0)},
         conditions=(Condition("wrong", "warning", "", 1.0),),
     )
 
