@@ -207,7 +207,7 @@ def commands() -> Iterator[tuple[str, ...]]:
                 yield from ((name, inner) for inner in main.commands(group))
             else:
                 app = import_module(f"{package}.{name.replace('-', '_')}").app
-                inner = [] if len(app.registered_commands) == 1 else app.registered_commands
+                inner = app.registered_commands if app.registered_callback or len(app.registered_commands) > 1 else []
                 yield from ((name, each.name or each.callback.__name__.replace("_", "-")) for each in inner)
 
 

@@ -210,6 +210,20 @@ def test_what_only_preemption_gives_is_said_with_it() -> None:
     assert line.endswith("no node has room now, and until containers end only preemption could give it more")
 
 
+@pytest.mark.parametrize("enforce", [False, True])
+def test_a_queue_starves_beside_one_that_has_the_whole_cluster(*, enforce: bool) -> None:
+    full = Research(Engine(default_settings()))
+    for queue in full.rm.queues:
+        queue.maximum = (100, 40, 8)
+    full.run(0, 1)
+    full.after(0, enforce=enforce)
+    (line,) = full.after(130, enforce=enforce)
+    assert line.startswith("starved: queue q4 has 0.0% of the ")
+    full.rm.queues[4].maximum = (0, 0, 0)
+    full.after(140, enforce=enforce)
+    assert full.after(150, enforce=enforce) == []
+
+
 def test_a_queue_that_gets_its_part_is_not_starved_any_more() -> None:
     cluster = Research(Engine(default_settings()))
     cluster.after(0)

@@ -125,7 +125,6 @@ def test_a_comparison_has_ratios_of_means() -> None:
         (["--section=5.2", "--test=A"], "--test: is of --section 5.1"),
         (["--section=5.2", "--step-s=9"], "--step-s: is of --section 5.1"),
         (["--seeds=3"], "--seeds: is of --section 5.2"),
-        (["--cache=kept"], "--cache: is of --section 5.2"),
         (["--section=5.2", "--sample=nowhere.tsv"], "nowhere.tsv: No such file or directory; check the path"),
     ],
 )

@@ -13,7 +13,7 @@ from treadle.compiled.array_types import F64, I64, Records
 from treadle.errors import STARVED
 from treadle.events import ApplicationState, NodeState
 from treadle.model.cluster import Cluster
-from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAX_PARTITIONS, TOTAL, USED, View
+from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAX_PARTITIONS, MAXIMUM, TOTAL, USED, View
 from treadle.policy.reasons import Reason, reasons
 from treadle.policy.shares.tree import FROM_QUEUE, Shares
 from treadle.policy.state import Scratch
@@ -30,7 +30,7 @@ NAMED_MAX: Final = 4
 Mask = npt.NDArray[np.bool_]
 
 
-NOT_OTHERS: Final = (Reason.GATE, Reason.QUEUE_MAXIMUM, Reason.USER_LIMIT, Reason.TOO_LARGE)
+NOT_OTHERS: Final = (Reason.GATE, Reason.USER_LIMIT, Reason.TOO_LARGE)
 """Why asks wait that would not be served if other queues had less."""
 
 
@@ -144,18 +144,21 @@ class _Look:
         nodes = (view.nodes["partition"] == partition) & (view.nodes["state"] == NodeState.USABLE)
         if not nodes.any() or not view.limit_known[leaf, partition]:
             return None
-        largest = view.node_amounts[nodes, TOTAL].max(axis=0)
+        amounts = view.limit_amounts[leaf, partition]
+        # of a queue above the leaf others have what is not left
+        left = amounts[MAXIMUM] - amounts[USED] - amounts[ASSUMED]
+        most = np.minimum(view.node_amounts[nodes, TOTAL].max(axis=0), left)
         rows = rows[~np.isin(self._why[rows], NOT_OTHERS)]
-        rows = rows[(view.capability[rows] <= largest)[:, counted].all(axis=1)]
+        rows = rows[(view.capability[rows] <= most)[:, counted].all(axis=1)]
         if not len(rows):
             return None
         ask = view.capability[rows]
-        left = (view.rows["count"][rows] - view.rows["assumed"][rows])[:, None]
+        count = (view.rows["count"][rows] - view.rows["assumed"][rows])[:, None]
         free = (view.node_amounts[:, FREE] - view.node_amounts[:, ASSUMED])[nodes]
         least = ask[np.argmin((ask * rate).max(axis=1))]
         return _Asks(
             needs=((ask > 0) & counted).any(axis=0),
-            wants=(left * ask * rate).sum(axis=0),
+            wants=(count * ask * rate).sum(axis=0),
             step=float((least * rate).max()),
             has_room=bool((free >= least)[:, counted].all(axis=1).any()),
         )
