@@ -242,7 +242,8 @@ def test_of_many_that_no_node_can_serve_some_are_told_and_all_are_counted(monkey
     engine = engine_with()
     decided(rm, engine, 1_000)
     assert [app for app, _ in engine.diagnostics()] == list(range(UNMET_NAMED_MAX))
-    assert any(f"and {2 * UNMET_NAMED_MAX - 1} more applications" in warning for warning in engine.warnings())
+    (warning,) = (text for text in engine.warnings() if f"and {2 * UNMET_NAMED_MAX - 1} more applications" in text)
+    assert warning.startswith("application_")
     assert len(looked) == 1, "once for both"
     rm.special(2, zone="z9")
     decided(rm, engine, 2_000)

@@ -39,6 +39,7 @@ from treadle.policy.reserve import held_back
 from treadle.policy.state import Scratch
 from treadle.policy.user_parts import PartFailure, Watch, unwatched
 from treadle.proposals import NOTHING_HELD, Held, Proposals
+from treadle.yarn.codes import application_id
 
 register_parts()  # who has an engine can read what it is to follow
 
@@ -446,7 +447,9 @@ def _of_constraints(cluster: Cluster, unmet: Unmet) -> list[str]:
         application, why = waiting[0]
         others = len(waiting) - 1 + unmet.applications - len(unmet.told)
         more = f" (and {others} more applications)" if others else ""
-        found.append(f"application {texts[cluster.apps.at['name'][application]]!r} waits: {why}{more}")
+        row = cluster.apps.at[application]
+        name = f"{application_id(int(row['cluster_timestamp']), int(row['id']))} ({texts[row['name']]!r})"
+        found.append(f"{name} waits: {why}{more}")
     if classes.left_out:
         found.append(
             f"there are more than {CLASSES_MAX} different constraints: asks of {len(classes.left_out)} applications "
