@@ -95,6 +95,8 @@ class Traits:
     """Of a gate: maintains the table that it keeps beside the model (`treadle.policy.parts.Keeper`)."""
     uses_keeper: bool = False
     """Of a gate or an estimate: it goes by the table that the policy's gate keeps."""
+    counts_tasks: bool = False
+    """Of an order or an estimate: it goes by how far tasks are (`treadle.policy.fair_finish.Progress`)."""
     weighs_classes: bool = False
     """Of a gate or an order: it goes by how contended classes of nodes are (`treadle.policy.contention`)."""
     estimates: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ from treadle.config.parts import (
     PartRegistry,
     Traits,
 )
+from treadle.policy.fair_finish import FairFinishOrder, TimeOnTestEstimate, TimeOnTestParameters
 from treadle.policy.mapreduce import WorkersGate, WorkersParameters
 from treadle.policy.node_search import (
     FirstFit,
@@ -85,6 +86,11 @@ SAMPLES: Final = (
 RATIO: Final = Kept("AdaptiveRatio", "nothing: it is one for all")
 SERVICE: Final = Kept("service_ms, share", "application")
 TIME: Final = Kept("container_ms, charged", "application")
+PROGRESS: Final = (
+    Kept("Progress.jobs", "application attempt"),
+    Kept("Progress.ghost_ms", "queue"),
+    Kept("Progress.logs, counts, known", "nothing: they are of all jobs"),
+)
 DEFICITS: Final = Kept("Shares.deficits", "queue and partition")
 CURSOR: Final = Kept("CURSOR", "node")
 SCORES: Final = (CURSOR, Kept("BUNDLE", "node"), Kept("Scratch.averages, SCORED", "nothing: they are one for all"))
@@ -119,6 +125,12 @@ OWN: Final = (
     Own("share", "file", FileShare, KeyedFilePart, Traits(steps="capacity", walks_queues=True, keeps=(MEMORY,))),
     Own("share", "hdrf", HdrfShare, HdrfParameters, Traits(steps="hdrf", compares_shares=True)),
     Own("share", "none", NoShare, traits=Traits(steps="none")),
+    Own(
+        "order",
+        "fair_finish",
+        FairFinishOrder,
+        traits=Traits(steps="finish", counts_tasks=True, estimates=(DURATIONS,), keeps=PROGRESS),
+    ),
     Own("order", "fair", FairOrder, FairParameters, Traits(steps="fair")),
     Own("order", "fifo", FifoOrder, traits=Traits(compares_priorities=True)),
     Own("order", "file", FileOrder, KeyedFilePart, _BY_HAND),
@@ -143,6 +155,9 @@ OWN: Final = (
     Own("estimate", "none", NoEstimate, traits=Traits(knows_durations=False)),
     Own("estimate", "observed", ObservedEstimate, ObservedParameters, Traits(keeps=(ENDED,))),
     Own("estimate", "pilots", PilotsEstimate, PilotsEstimateParameters, Traits(uses_keeper=True, keeps=(ENDED, HINTS))),
+    Own(
+        "estimate", "time_on_test", TimeOnTestEstimate, TimeOnTestParameters, Traits(counts_tasks=True, keeps=PROGRESS)
+    ),
     Own("estimate", "hints", HintsEstimate, HintsParameters, Traits(estimates=(TASK_ESTIMATES,), keeps=(HINTS,))),
 )
 """All of them."""

@@ -20,7 +20,7 @@ from treadle.model.queues import FAIR
 from treadle.model.tables import ASSUMED, USED, View
 from treadle.policy.asks import asks_here
 from treadle.policy.parts import Order
-from treadle.policy.state import ASKS, CLUSTER, FIFO, LEVELS, SERVES, DecideParameters, Scratch
+from treadle.policy.state import ASKS, CLUSTER, FIFO, FINISH, LEVELS, SERVES, DecideParameters, Scratch
 from treadle.policy.work import Jobs
 
 
@@ -76,20 +76,32 @@ class SrptOrder(Order):
         key[here] = jobs.work()[here] * jobs.part()[here]
 
 
-RULES: Final = {"fair": FAIR}
+RULES: Final = {"fair": FAIR, "finish": FINISH}
 """The number of each order whose keys follow what is used as containers are placed."""
 
 
 @inner
 def follows_use(order: int) -> bool:
     """Say whether keys follow what is used as containers are placed: `key` has them."""
-    return order == FAIR
+    return order in (FAIR, FINISH)
+
+
+BEFORE_ALL: Final = 1e15
+"""More than any key."""
 
 
 @inner
 def key(view: View, scratch: Scratch, leaf: int, app: int) -> float:
-    """Return memory used; with size-based weight over log2(1 + used and asked for) (YARN's FairOrderingPolicy)."""
+    """Return memory used; with size-based weight over log2(1 + used and asked for) (YARN's FairOrderingPolicy).
+
+    Of the order `FINISH` the key that is set, or memory used less or more than any such key.
+    """
     magnitude = float(view.app_amounts[app, USED, 0] + view.app_amounts[app, ASSUMED, 0])
+    if scratch.queues[leaf].order == FINISH:
+        up_to = scratch.apps[app].fair_up_to
+        if up_to == 0.0:
+            return scratch.apps[app].key
+        return magnitude - BEFORE_ALL if magnitude < up_to else magnitude + BEFORE_ALL
     if scratch.queues[leaf].sized and magnitude != 0.0:
         pending = max(view.apps[app].demand - view.app_amounts[app, ASSUMED, 0], 0)
         magnitude /= log1p(magnitude + pending) / log(2.0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -68,6 +68,13 @@ class WeighsClasses(Protocol):
 
     def weigh(self, contention: Contention) -> None:
         """Take what knows, before anything else; it is brought up to date when a decide begins."""
+
+
+class CountsTasks(Protocol):
+    """An order or an estimate that goes by how far tasks are (`Traits.counts_tasks`)."""
+
+    def count(self, progress: Any) -> None:
+        """Take the counts (`treadle.policy.fair_finish.Progress`), before anything else."""
 
 
 class Gate:

@@ -20,13 +20,14 @@ from treadle.model.cluster import Cluster
 from treadle.model.in_flight import PROPOSAL, Batch
 from treadle.model.tables import View
 from treadle.policy.contention import Contention
+from treadle.policy.fair_finish import Progress
 from treadle.policy.loop import place
 from treadle.policy.node_search import RULES as FITS
 from treadle.policy.node_search import node_reasons
 from treadle.policy.node_sets import sets_for
 from treadle.policy.orders import RULES as ORDERS
 from treadle.policy.own_tags import own_tags
-from treadle.policy.parts import Fit, Gate, Keeper, NodeChooser, Order, Share, UsesKeeper, WeighsClasses
+from treadle.policy.parts import CountsTasks, Fit, Gate, Keeper, NodeChooser, Order, Share, UsesKeeper, WeighsClasses
 from treadle.policy.reasons import Reason
 from treadle.policy.reserve import Holds, Uncommitted
 from treadle.policy.shares.rules import RULES as SHARES
@@ -83,11 +84,17 @@ class Composition:
     """Five parts; any goes with any."""
 
     def __init__(
-        self, settings: Settings, calls: Calls, keeper: Keeper | None = None, contention: Contention | None = None
+        self,
+        settings: Settings,
+        calls: Calls,
+        keeper: Keeper | None = None,
+        contention: Contention | None = None,
+        progress: Progress | None = None,
     ) -> None:
         """Make the parts; a gate of the kind that ``keeper`` is of goes on with what that has kept.
 
-        So do parts that go by how contended classes of nodes are with what ``contention`` knows.
+        So do parts that go by how contended classes of nodes are with what ``contention`` knows, and those that count
+        tasks with ``progress``.
 
         Raises:
             PartFailure: one from a file cannot be made.
@@ -113,6 +120,7 @@ class Composition:
             if self.traits[part].chooses_nodes and not self.traits[part].weighs_classes
         ]
         self.contention = self._weigh(settings, contention)
+        self.progress = self._count(progress)
         self._restricts = False
         self._not_overbooked: tuple[str, ...] = ()
         self._overbooks: Mapping[int, float] = {}
@@ -147,6 +155,17 @@ class Composition:
         for part in weighing:
             cast(WeighsClasses, part).weigh(contention)
         return contention
+
+    def _count(self, old: Progress | None) -> Progress | None:
+        """Return the counts of tasks, if a part goes by them, and let parts use them."""
+        made = {"order": self.order, "estimate": self._estimate}
+        counting = [cast(CountsTasks, made[part]) for part in made if self.traits[part].counts_tasks]
+        if not counting:
+            return None
+        progress = old or Progress()
+        for part in counting:
+            part.count(progress)
+        return progress
 
     def _make(self, part: Part) -> Any:
         return part.make(self._calls) if isinstance(part.parameters, FilePart) else part.make()
@@ -205,6 +224,8 @@ class Composition:
             floor_claims(view, scratch.ended, cluster.hints.size, now_ms, default_ms, self._claims_part)
         self._gate.mark(cluster, scratch.apps)
         self._jobs = Jobs(cluster, view, self._estimate, scratch, now_ms, self._overbooks)
+        if self.progress is not None:
+            self.progress.update(cluster, view, self._jobs.given_out(), now_ms)
         if isinstance(self._estimate, FileEstimate):
             self._durations_ms = np.full(cluster.requests.size, np.nan)
             self._estimate.ask(self._cluster_view(cluster, now_ms, 0))
@@ -348,6 +369,7 @@ class Policy:
         self._calls = Calls(watch)
         self._keeper: Keeper | None = None
         self._contention: Contention | None = None
+        self._progress: Progress | None = None
         self.holds = Holds()
         self._delayed = False
         self._decided: tuple[Cluster, DecideParameters] | None = None
@@ -364,11 +386,13 @@ class Policy:
         Raises:
             PartFailure: one of them cannot be made; those of before stay.
         """
-        self._parts = Composition(settings, self._calls, self._keeper, self._contention)
+        self._parts = Composition(settings, self._calls, self._keeper, self._contention, self._progress)
         if self._parts.keeper is not None or not self._parts.may_fail:  # else that of before may be wanted again
             self._keeper = self._parts.keeper
         if self._parts.contention is not None or not self._parts.may_fail:
             self._contention = self._parts.contention
+        if self._parts.progress is not None or not self._parts.may_fail:
+            self._progress = self._parts.progress
         self._settings = settings
 
     def warnings(self) -> Sequence[str]:
@@ -439,6 +463,8 @@ class Policy:
             self._keeper.follow(old, cluster, carried)
         if self._contention is not None:
             self._contention.follow(old, cluster, carried)
+        if self._progress is not None:
+            self._progress.follow(old, cluster, carried)
         self.holds.follow(cluster, nodes)
         if self._scratch is not None:
             counters = self._scratch.counters

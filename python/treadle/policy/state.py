@@ -30,6 +30,7 @@ def begin_marks(apps: Records, which: I32, listed: I32) -> None:
     for app in which:
         apps[app].key = 0.0
         apps[app].work = 0.0
+        apps[app].fair_up_to = 0.0
         apps[app].share = 0.0
         apps[app].part = 1.0
         apps[app].level = -1
@@ -122,6 +123,7 @@ KEYED: Final = 255
 
 # How the applications of a leaf are ordered besides `KEYED`; the first two are those of `treadle.model.queues`.
 LEVELS: Final = 3  # levels that share the leaf by weights, first in, first out within one
+FINISH: Final = 5  # first those that share fairly, by memory used, then by `apps.key`
 ASKS: Final = 4  # the ask with the least of `Scratch.ask_keys` first, whose ever it is
 
 
@@ -184,6 +186,7 @@ APPLICATION: Final = np.dtype(
     [
         ("key", "f8"),  # for the leaf's order
         ("work", "f8"),  # what is left of it, if rows compete
+        ("fair_up_to", "f8"),  # up to this memory it shares fairly before all others; 0: it has a key
         ("share", "f8"),  # dominant share of the cluster, as it stood when its level was served last
         ("part", "f8"),  # what part of its tasks it may run now, by the gate; 1: all
         ("level", "i4"),  # its level until it has a size, by the gate; -1: that of its size

@@ -365,22 +365,23 @@ class Jobs:
         """
         self.cluster = cluster
         self.now_ms = now_ms
+        self.view = view
         self._overbooked = overbooked
-        self._view, self._estimate, self._scratch = view, estimate, scratch
+        self._estimate, self._scratch = estimate, scratch
         self._work: tuple[F64, F64] | None = None
 
     def durations(self) -> Durations:
         """Return how long tasks take by the estimate."""
-        rows_ms, groups_ms = np.full(len(self._view.rows), np.nan), np.full(len(self._view.groups), np.nan)
-        said_ms = self._view.hints["duration_ms"]
+        rows_ms, groups_ms = np.full(len(self.view.rows), np.nan), np.full(len(self.view.groups), np.nan)
+        said_ms = self.view.hints["duration_ms"]
         found = Durations(rows_ms, groups_ms, np.where(said_ms < 0, np.nan, said_ms))
-        self._estimate.durations(self.cluster, self._view, self._scratch.ended, *found)
+        self._estimate.durations(self.cluster, self.view, self._scratch.ended, *found)
         return found
 
     def row_ms(self) -> F64:
         """Return how long a container of each request row runs, the default where that is not known."""
         rows_ms = self.durations().rows_ms
-        return np.where(np.isnan(rows_ms), float(self._estimate.default_ms), rows_ms)
+        return np.where(np.isnan(rows_ms), self.default_ms, rows_ms)
 
     def work(self) -> F64:
         """Return the work left: over the remaining tasks the sum of duration x demands, shares of the cluster x ms.
@@ -395,25 +396,37 @@ class Jobs:
 
     def service_ms(self) -> F64:
         """Return the service attained: dominant share of the cluster x ms."""
-        return self._view.apps["service_ms"]
+        return self.view.apps["service_ms"]
 
     def container_ms(self) -> F64:
         """Return the time that all containers have had."""
-        return self._view.apps["container_ms"]
+        return self.view.apps["container_ms"]
 
     def whole_ms(self) -> F64:
         """Return what all tasks that are asked for, run or have ended well take together, by the estimate.
 
         Stages with hints that are not asked for yet are in it.
         """
-        whole_ms = np.zeros(len(self._view.apps))
-        default_ms = float(self._estimate.default_ms)
-        add_whole(self._view, self._scratch.ended, *self._sizes(), self.durations(), default_ms, whole_ms)
+        whole_ms = np.zeros(len(self.view.apps))
+        default_ms = self.default_ms
+        add_whole(self.view, self._scratch.ended, *self._sizes(), self.durations(), default_ms, whole_ms)
         return whole_ms
 
     def level(self) -> I32:
         """Return the level of each application until it has a size, as the gate says; -1: that of its size."""
         return self._scratch.apps["level"]
+
+    @property
+    def default_ms(self) -> float:
+        """Return how long a task is taken to run of which nothing is known."""
+        return float(self._estimate.default_ms)
+
+    def fair_up_to(self) -> F64:
+        """Return up to how much memory each application shares fairly, before all that have keys; 0: it has a key.
+
+        Beyond that it comes after all that have keys.
+        """
+        return self._scratch.apps["fair_up_to"]
 
     def part(self) -> F64:
         """Return what part of its tasks each application may run now, as the gate says."""
@@ -421,14 +434,14 @@ class Jobs:
 
     def _both(self) -> tuple[F64, F64]:
         if self._work is None:
-            work, left_ms = np.zeros(len(self._view.apps)), np.zeros(len(self._view.apps))
+            work, left_ms = np.zeros(len(self.view.apps)), np.zeros(len(self.view.apps))
             add_work(
-                self._view,
+                self.view,
                 self._scratch.apps,
                 *self._sizes(),
                 self.durations(),
-                float(self._estimate.default_ms),
-                self._given_out(),
+                self.default_ms,
+                self.given_out(),
                 self.now_ms,
                 work,
                 left_ms,
@@ -436,10 +449,10 @@ class Jobs:
             self._work = work, left_ms
         return self._work
 
-    def _given_out(self) -> F64:
+    def given_out(self) -> F64:
         """Return how much of each resource may be given out; 0 of those that nodes do not bound."""
         there = self._scratch.rates[CLUSTER]
-        found = np.where(self._view.counted == 1, there, 0.0)
+        found = np.where(self.view.counted == 1, there, 0.0)
         for resource, factor in self._overbooked.items():
             found[resource] = factor * there[resource]
         return found

@@ -31,6 +31,7 @@ READY_MADE: Final = (
     "capacity",
     "drf",
     "fair",
+    "fair-finish",
     "fifo",
     "graphene",
     "hdrf",

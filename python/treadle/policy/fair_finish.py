@@ -1,0 +1,411 @@
+"""Fair-finish: jobs in the order in which fair sharing would end them, sizes by total time on test.
+
+**Order** (FSP, Friedman and Henderson 2003; PSBS, Dell'Amico et al. 2014): each leaf keeps a virtual system in which
+its jobs share the leaf equally. Who ends first there comes first here. Who has ended there and not here was thought
+smaller than it is: such late jobs come before all others and share fairly.
+
+**Estimate**: a task takes (time that the job's tasks have had + weight x prior) / (tasks that ended + weight), the
+estimate for durations of which the running ones are censored. A task ends when what is asked for and runs becomes less,
+so tasks in reused containers count, of which the RM hears nothing. The prior is learned from jobs that ended.
+
+Executors of Spark are not tasks: they stay until they idle. Its applications have no size, and share fairly: up to an
+equal share of the leaf they come before jobs with sizes, beyond that after these.
+"""
+
+from __future__ import annotations
+
+from math import exp, inf, log
+from typing import Final
+
+import numpy as np
+from pydantic import Field
+
+from treadle.compiled.array_types import F64, I32, Records
+from treadle.compiled.functions import inner, kernel
+from treadle.config.parts import NoParameters, Parameters
+from treadle.events import ApplicationState
+from treadle.model.carry import Carried
+from treadle.model.cluster import Cluster
+from treadle.model.tables import GUARANTEED, Table, View
+from treadle.policy.parts import ACTIVE, Order
+from treadle.policy.work import Durations, Jobs, demand_of, hinted_durations, or_default
+
+JOB: Final = np.dtype(
+    [
+        ("tested_ms", "f8"),  # time that its tasks have had
+        ("ended", "f8"),  # tasks that ended
+        ("open", "f8"),  # tasks that were asked for or ran when it was looked at last
+        ("running", "f8"),  # of these, those that ran
+        ("rate", "f8"),  # what these used: shares of the cluster, added up over the resources
+        ("service_ms", "f8"),  # that x time
+        ("size_ms", "f8"),  # service had and left, as it was thought to be last
+        ("virtual_ms", "f8"),  # what is left of it in the virtual system; infinite: it has no size
+        ("prior", "f8"),  # what name and user add to the logarithm of a task's time
+        ("general", "f8"),  # how much the logarithm of the size class counts beside it; 0: not seen yet
+        ("cluster_timestamp", "i8"),
+        ("id", "i4"),
+        ("attempt", "i4"),
+    ],
+    align=True,
+)
+"""What is kept of an application."""
+
+WHICH: Final = ("cluster_timestamp", "id", "attempt")
+"""The columns that say whose a row is."""
+CLASSES: Final = np.array([1.0, 10.0, 100.0, 1000.0])
+"""The most tasks of each class of sizes but the last."""
+CLASS_WEIGHT: Final = 3.0
+USER_WEIGHT: Final = 2.0
+NAME_WEIGHT: Final = 1.0
+"""How many jobs the coarser mean counts for beside those of a class, a user and a name."""
+NAMES_MAX: Final = 10_000
+"""Users and names of which jobs are remembered, the latest."""
+ENDLESS: Final = "SPARK"
+"""The type of applications whose containers are no tasks."""
+
+
+@inner
+def look(view: View, jobs: Records, app: int, totals: F64, elapsed_ms: float) -> None:
+    """Bring an application's numbers up to date; AMs are no tasks."""
+    asked, running, rate = 0.0, 0.0, 0.0
+    row = -1 if view.apps[app].awaiting_am else view.apps[app].first_row
+    while row >= 0:
+        asked += view.rows[row].count
+        row = view.rows[row].next
+    group = view.apps[app].first_group
+    while group >= 0:
+        if view.groups[group].running > 0:
+            running += view.groups[group].running
+            rate += demand_of(view.group_amounts, group, totals)
+        group = view.groups[group].next
+    jobs[app].tested_ms += jobs[app].running * elapsed_ms
+    jobs[app].service_ms += jobs[app].rate * elapsed_ms
+    jobs[app].ended += max(jobs[app].open - asked - running, 0.0)
+    jobs[app].open, jobs[app].running, jobs[app].rate = asked + running, running, rate
+
+
+@kernel
+def look_at_all(view: View, jobs: Records, which: I32, totals: F64, elapsed_ms: float) -> None:
+    """Bring the numbers of all active applications up to date."""
+    for app in which:
+        if view.apps[app].state == ACTIVE:
+            look(view, jobs, app, totals, elapsed_ms)
+
+
+@inner
+def size_class(tasks: float, classes: F64) -> int:
+    """Return the class of a job with so many tasks."""
+    found = 0
+    while found < len(classes) and tasks > classes[found]:
+        found += 1
+    return found
+
+
+@inner
+def task_ms(jobs: Records, app: int, classes: F64, of_class: F64, weight: float) -> float:
+    """Return how long a task of an application takes: total time on test."""
+    prior = jobs[app].prior + jobs[app].general * of_class[size_class(jobs[app].ended + jobs[app].open, classes)]
+    return float((jobs[app].tested_ms + weight * exp(prior)) / (jobs[app].ended + weight))
+
+
+@kernel
+def durations_on_test(
+    view: View,
+    jobs: Records,
+    rows: int,
+    groups: int,
+    classes: F64,
+    of_class: F64,
+    weight: float,
+    rows_ms: F64,
+    groups_ms: F64,
+) -> None:
+    """Set how long tasks take of all that is asked for and runs; of applications not seen yet nothing."""
+    for row in range(rows):
+        app = view.rows[row].application
+        if 0 <= app < len(jobs) and jobs[app].general > 0.0:
+            rows_ms[row] = task_ms(jobs, app, classes, of_class, weight)
+    for group in range(groups):
+        app = view.groups[group].application
+        if 0 <= app < len(jobs) and jobs[app].general > 0.0:
+            groups_ms[group] = task_ms(jobs, app, classes, of_class, weight)
+
+
+@inner
+def left_ms(view: View, app: int, durations: Durations, default_ms: float, totals: F64) -> float:
+    """Return the service that an application has left; a task that runs is as far from its end as one that begins."""
+    left = 0.0
+    row = -1 if view.apps[app].awaiting_am else view.apps[app].first_row
+    while row >= 0:
+        each_ms = or_default(durations.rows_ms[row], default_ms)
+        left += view.rows[row].count * each_ms * demand_of(view.capability, row, totals)
+        row = view.rows[row].next
+    group = view.apps[app].first_group
+    while group >= 0:
+        if view.groups[group].running > 0:
+            each_ms = or_default(durations.groups_ms[group], default_ms)
+            left += each_ms * demand_of(view.group_amounts, group, totals)
+        group = view.groups[group].next
+    return left
+
+
+@inner
+def served(jobs: Records, apps: I32, ghosts: F64, budget: float) -> float:
+    """Return how much each of some virtual jobs gets at most when they share ``budget`` equally."""
+    level = 0.0
+    while budget > 0.0:
+        alive = 0
+        for app in apps:
+            alive += jobs[app].virtual_ms > level
+        for ghost in ghosts:
+            alive += ghost > level
+        if alive == 0:
+            break
+        more, spent = level + budget / alive, 0.0
+        whole = True
+        for app in apps:
+            if jobs[app].virtual_ms > level:
+                spent += min(jobs[app].virtual_ms, more) - level
+                whole = whole and jobs[app].virtual_ms >= more
+        for at in range(len(ghosts)):
+            if ghosts[at] > level:
+                spent += min(ghosts[at], more) - level
+                whole = whole and ghosts[at] >= more
+        level = more
+        budget = 0.0 if whole else budget - spent
+    return level
+
+
+@kernel
+def advance(
+    view: View,
+    jobs: Records,
+    leaf_first: I32,
+    leaf_apps: I32,
+    ghosts: F64,
+    first_ghost: I32,
+    totals: F64,
+    elapsed_ms: float,
+    speed: float,
+) -> None:
+    """Let each leaf's virtual system go on: its jobs, and those that have ended here and not there, share the leaf.
+
+    A leaf has what it is guaranteed, or what it uses where that is more. ``ghosts`` are sorted by leaf, those of a leaf
+    begin at ``first_ghost``.
+    """
+    for leaf in range(len(leaf_first) - 1):
+        apps = leaf_apps[leaf_first[leaf] : leaf_first[leaf + 1]]
+        gone = ghosts[first_ghost[leaf] : first_ghost[leaf + 1]]
+        if len(apps) + len(gone) == 0:
+            continue
+        used, rate = 0.0, 0.0
+        for app in apps:
+            used += jobs[app].rate
+        for r in range(len(totals)):
+            guaranteed = 0.0
+            for partition in range(view.limit_amounts.shape[1]):
+                guaranteed += view.limit_amounts[leaf, partition, GUARANTEED, r]
+            if totals[r] > 0.0:
+                rate += min(guaranteed / totals[r], 1.0)
+        rate = max(rate, used)
+        level = served(jobs, apps, gone, speed * rate * elapsed_ms)
+        for app in apps:
+            jobs[app].virtual_ms = max(jobs[app].virtual_ms - level, 0.0)
+        for at in range(len(gone)):
+            gone[at] = max(gone[at] - level, 0.0)
+
+
+@kernel
+def resize(
+    view: View, jobs: Records, which: I32, durations: Durations, default_ms: float, totals: F64, endless: int
+) -> None:
+    """Take the sizes that applications are thought to have now; by as much changes what the virtual system has left."""
+    for app in which:
+        if view.apps[app].state != ACTIVE:
+            continue
+        if view.apps[app].type == endless:
+            jobs[app].virtual_ms = inf
+            continue
+        size_ms = jobs[app].service_ms + left_ms(view, app, durations, default_ms, totals)
+        jobs[app].virtual_ms = max(jobs[app].virtual_ms + size_ms - jobs[app].size_ms, 0.0)
+        jobs[app].size_ms = size_ms
+
+
+@kernel
+def rank(view: View, jobs: Records, leaf_first: I32, leaf_apps: I32, memory: float, key: F64, fair_up_to: F64) -> None:
+    """Set the keys of jobs with sizes, and up to what memory others share fairly before these: late ones always."""
+    for leaf in range(len(leaf_first) - 1):
+        apps = leaf_apps[leaf_first[leaf] : leaf_first[leaf + 1]]
+        alive, used, guaranteed = 0, 0.0, 0.0
+        for app in apps:
+            alive += jobs[app].open > 0.0
+            used += view.app_amounts[app, 1, 0] + view.app_amounts[app, 0, 0]
+        for partition in range(view.limit_amounts.shape[1]):
+            guaranteed += view.limit_amounts[leaf, partition, GUARANTEED, 0]
+        for app in apps:
+            if jobs[app].virtual_ms == inf:
+                fair_up_to[app] = max(min(guaranteed, memory), used) / max(alive, 1)
+            elif jobs[app].virtual_ms > 0.0:
+                key[app] = jobs[app].virtual_ms
+            else:
+                fair_up_to[app] = inf
+
+
+class Progress:
+    """How far each application's tasks are, and what jobs that have ended teach (`Traits.counts_tasks`)."""
+
+    def __init__(self) -> None:
+        self.jobs = Table(JOB)
+        self.now_ms = -1
+        self.elapsed_ms = 0.0
+        self.logs: F64 = np.zeros(len(CLASSES) + 1)
+        """By class of sizes: logarithms of the mean task times of jobs that ended, added up."""
+        self.counts: F64 = np.zeros(len(CLASSES) + 1)
+        self.known: dict[str, tuple[float, float]] = {}
+        """By user (``user ...``), how far off their class jobs are, and by name (``name ...``): count and sum."""
+        self.ghost_leaf: I32 = np.zeros(0, np.int32)
+        self.ghost_ms: F64 = np.zeros(0)
+        """Jobs that have ended here and not in the virtual system."""
+
+    def update(self, cluster: Cluster, view: View, totals: F64, now_ms: int) -> None:
+        """Count tasks up to now; called when a decide begins."""
+        self.elapsed_ms = float(max(now_ms - self.now_ms, 0)) if self.now_ms >= 0 else 0.0
+        self.now_ms = now_ms
+        self.jobs.reserve(len(cluster.apps.at))
+        which, jobs = cluster.apps.in_use(), self.jobs.at
+        seen = jobs["general"][which] > 0.0
+        for name in WHICH:  # an index may be another application's now
+            seen &= jobs[name][which] == cluster.apps.at[name][which]
+        gone = cluster.apps.at["state"][which] == int(ApplicationState.GONE)
+        self._learn(cluster, cluster.apps.at[which[seen & gone]], jobs[which[seen & gone]])
+        jobs["general"][which[gone]] = 0.0
+        for app in which[~seen & ~gone].tolist():
+            self._meet(cluster, app)
+        look_at_all(view, jobs, which, totals, self.elapsed_ms)
+
+    def of_class(self, prior_ms: float) -> F64:
+        """Return the logarithm of a task's time for each class of sizes."""
+        every = (self.logs.sum() + log(prior_ms)) / (self.counts.sum() + 1.0)
+        found: F64 = (self.logs + CLASS_WEIGHT * every) / (self.counts + CLASS_WEIGHT)
+        return found
+
+    def _meet(self, cluster: Cluster, app: int) -> None:
+        """Look up what is known of an application's name and user."""
+        record = cluster.apps.at[app]
+        self.jobs.at[app] = np.zeros((), JOB)
+        for column in WHICH:
+            self.jobs.at[column][app] = record[column]
+        user, name = _names(cluster, record)
+        many, much = self.known.get(user, (0.0, 0.0))
+        offset = much / (many + USER_WEIGHT)
+        many, much = self.known.get(name, (0.0, 0.0))
+        self.jobs.at["prior"][app] = (much + NAME_WEIGHT * offset) / (many + NAME_WEIGHT)
+        self.jobs.at["general"][app] = NAME_WEIGHT / (many + NAME_WEIGHT)
+
+    def _learn(self, cluster: Cluster, apps: Records, jobs: Records) -> None:
+        """Learn from jobs that have ended; what they had open has ended since they were looked at last."""
+        for app, job in zip(apps, jobs, strict=True):
+            if 0.0 < job["virtual_ms"] < inf:
+                self.ghost_leaf = np.append(self.ghost_leaf, app["queue"])
+                self.ghost_ms = np.append(self.ghost_ms, job["virtual_ms"])
+            tasks = float(job["ended"] + job["open"])
+            tested_ms = float(job["tested_ms"] + job["running"] * self.elapsed_ms / 2)
+            if tasks <= 0.0 or tested_ms <= 0.0 or cluster.names.texts[app["type"]] == ENDLESS:
+                continue
+            at = int(np.searchsorted(CLASSES, tasks))
+            mean = log(tested_ms / tasks)
+            user, name = _names(cluster, app)
+            usual = self.logs[at] / self.counts[at] if self.counts[at] else mean
+            for key, value in ((user, mean - usual), (name, mean)):
+                many, much = self.known.pop(key, (0.0, 0.0))
+                self.known[key] = many + 1.0, much + value
+            while len(self.known) > NAMES_MAX:
+                del self.known[next(iter(self.known))]
+            self.logs[at] += mean
+            self.counts[at] += 1.0
+
+    def advance(self, cluster: Cluster, view: View, durations: Durations, default_ms: float, totals: F64) -> None:
+        """Let the virtual systems go on up to now, by sizes as they are thought to be."""
+        apps, jobs = cluster.apps, self.jobs.at
+        order = np.argsort(self.ghost_leaf, kind="stable")
+        self.ghost_leaf, self.ghost_ms = self.ghost_leaf[order], self.ghost_ms[order]
+        first = np.searchsorted(self.ghost_leaf, np.arange(len(apps.leaf_first))).astype(np.int32)
+        lists = apps.leaf_first, apps.leaf_applications
+        advance(view, jobs, *lists, self.ghost_ms, first, totals, self.elapsed_ms, SPEED)
+        self.elapsed_ms = 0.0
+        left = (self.ghost_ms > 0.0) & (self.ghost_leaf < len(apps.leaf_first) - 1)
+        self.ghost_leaf, self.ghost_ms = self.ghost_leaf[left], self.ghost_ms[left]
+        resize(view, jobs, apps.in_use(), durations, default_ms, totals, cluster.names.index_of(ENDLESS))
+
+    def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
+        """Go on after a snapshot."""
+        before = self.jobs.at
+        self._learn(old, old.apps.at[carried.gone], before[carried.gone])
+        live = np.flatnonzero(carried.apps[: len(before)] >= 0)
+        self.jobs = Table(JOB)
+        self.jobs.reserve(len(new.apps.at))
+        self.jobs.at[carried.apps[live]] = before[live]
+        paths = {new.names.texts[row["path"]]: at for at, row in enumerate(new.queues.at) if row["exists"]}
+        leaves = [paths.get(old.names.texts[old.queues.at["path"][at]], -1) for at in self.ghost_leaf]
+        self.ghost_leaf = np.array(leaves, np.int32)
+        self.ghost_leaf, self.ghost_ms = self.ghost_leaf[self.ghost_leaf >= 0], self.ghost_ms[self.ghost_leaf >= 0]
+
+
+SPEED: float = 1.0
+"""How fast virtual systems go beside the real one."""
+
+
+def _names(cluster: Cluster, app: np.void) -> tuple[str, str]:
+    """Return the keys of what is known of a user and a name."""
+    texts = cluster.names.texts
+    return f"user {texts[app['user']]}", f"name {texts[app['user']]} {texts[app['name']]}"
+
+
+class TimeOnTestParameters(Parameters):
+    """What can be set."""
+
+    prior_ms: int = Field(
+        default=30_000, ge=1, le=2**40, description="How long a task is taken to run before any job has ended."
+    )
+    weight: float = Field(default=1.0, gt=0.0, le=1e6, description="How many tasks that ended the prior counts for.")
+
+
+class TimeOnTestEstimate:
+    """Total time on test: the time that a job's tasks have had over those that ended, with a prior of earlier jobs."""
+
+    def __init__(self, parameters: TimeOnTestParameters) -> None:
+        self.default_ms = float(parameters.prior_ms)
+        self._weight = parameters.weight
+        self._progress = Progress()
+
+    def count(self, progress: Progress) -> None:
+        """Go by these counts."""
+        self._progress = progress
+
+    def durations(
+        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
+    ) -> None:
+        """Set the estimates; hints go before them."""
+        rows, groups = cluster.requests.size, cluster.tasks.size
+        of_class = self._progress.of_class(self.default_ms)
+        jobs = self._progress.jobs.at
+        durations_on_test(view, jobs, rows, groups, CLASSES, of_class, self._weight, rows_ms, groups_ms)
+        hinted_durations(view, cluster.hints.size, rows_ms, groups_ms)
+
+
+class FairFinishOrder(Order):
+    """The application that fair sharing would end first; who is late there shares fairly before all (FSP, PSBS)."""
+
+    def __init__(self, parameters: NoParameters) -> None:
+        self._progress = Progress()
+
+    def count(self, progress: Progress) -> None:
+        """Go by these counts."""
+        self._progress = progress
+
+    def keys(self, jobs: Jobs, key: F64) -> None:
+        """Set what is left of each job in its leaf's virtual system."""
+        apps = jobs.cluster.apps
+        self._progress.advance(jobs.cluster, jobs.view, jobs.durations(), jobs.default_ms, jobs.given_out())
+        lists = apps.leaf_first, apps.leaf_applications
+        rank(jobs.view, self._progress.jobs.at, *lists, float(jobs.given_out()[0]), key, jobs.fair_up_to())
