@@ -22,6 +22,7 @@ from treadle_lab.gains.cell import (
     BASELINE,
     ONE_QUEUE,
     READY_MADE,
+    REFERENCES,
     Simulated,
     bound_ms,
     fair_finish,
@@ -33,6 +34,7 @@ from treadle_lab.gains.cell import (
 )
 from treadle_lab.gains.cell import run as run_cell
 from treadle_lab.gains.page import BUILDING_BLOCK, MEAN, Results, about, page_of, rows_from, shown_by
+from treadle_lab.gains.verdicts import findings
 from treadle_lab.gains.workloads import (
     BLOCK_MS,
     FIRST_SEED,
@@ -312,6 +314,33 @@ def test_a_policy_s_file_names_the_row_that_shows_it_or_is_a_building_block(poli
 def _decided(results: Results, x: str, policy: str) -> bool:
     found = results.verdict(x, policy, MEAN)
     return found.word == "less" and found.draws >= FEW
+
+
+def test_a_policy_is_judged_by_whole_intervals_against_the_best_stock_order() -> None:
+    def words(policy: dict[int, float], asked: str) -> set[str]:
+        series = {"fair": {1: 10.0, 2: 10.0, 3: 10.0}, "fifo": {1: 20.0, 2: 20.0, 3: 20.0}, "mine": policy}
+        series |= {name: {1: 8.0, 2: 8.0, 3: 8.0} for name in REFERENCES}
+        rows = [
+            Row(figure, name, "GPU tenant: satisfied", draw, value, "s")
+            for name, values in series.items()
+            for draw, value in values.items()
+            for figure in (MEAN, "bounded slowdown, mean", "wait, mean")
+        ]
+        found = findings(Results(rows), "mine", [])
+        return {each.word for each in found if each.asked == asked}
+
+    assert words({1: 8.0, 2: 8.0, 3: 8.1}, "stock") == {"passed"}
+    assert words({1: 8.0, 2: 12.0, 3: 9.0}, "stock") == {"undecided"}
+    assert words({1: 11.0, 2: 11.0, 3: 11.1}, "stock") == {"failed"}
+    assert words({1: 8.0, 2: 8.0, 3: 8.1}, "gap") == {"passed"}
+    assert words({1: 9.5, 2: 9.5, 3: 9.5}, "gap") == {"failed"}
+
+
+def test_a_policy_gets_a_verdict_on_each_bullet(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["lab", "gains", "--from", str(KEPT), "--policy", "srpt", "--only", "GPU"]) == 0
+    said = capsys.readouterr().out
+    assert "behind fair on Spark" in said and "failed" in said
+    assert main.run(["lab", "gains", "--from", str(KEPT), "--policy", "no-such"]) == 2
 
 
 def test_a_file_that_is_not_of_rows_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

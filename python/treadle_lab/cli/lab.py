@@ -24,6 +24,10 @@ def gains(
         list[str] | None, typer.Option(metavar="TEXT", help="The points whose names contain this; may be repeated.")
     ] = None,
     draws: Annotated[int, typer.Option(min=1, max=1000, help="Draws of each point, from seed 51 on.")] = 10,
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Say of a ready-made policy whether it is one to recommend, with numbers."),
+    ] = None,
     cache: Annotated[Path, typer.Option(help="A folder for the results of cells; a run goes on from it.")] = Path(
         "build/gains"
     ),
@@ -39,6 +43,7 @@ def gains(
 ) -> None:
     """Compare policies with YARN's fair ordering on the workloads that clusters run."""
     from treadle_lab.gains.page import Places, Source, compare  # only here: it imports numba
+    from treadle_lab.gains.verdicts import verdict_tables
 
     places = Places(json_file, page, plot)
-    compare(Source(quick, tuple(only or ()), draws, cache, jobs, no_run, kept), places)
+    compare(Source(quick, tuple(only or ()), draws, cache, jobs, no_run, kept, policy), places, verdict_tables)

@@ -204,7 +204,7 @@ def _source(x: str) -> list[str]:
 
 
 @lru_cache(maxsize=1)
-def _drawn(x: str, seed: int, hours: float) -> tuple[dict[str, Any], Workload]:
+def drawn(x: str, seed: int, hours: float) -> tuple[dict[str, Any], Workload]:
     """Return what a seed draws: cells of a point and a seed come one after another."""
     return POINTS[x].draw(seed, hours)
 
@@ -215,7 +215,7 @@ def run(cell: Simulated) -> dict[str, Any]:
     Raises:
         UserError: a part of the policy failed, or a job did not end.
     """
-    document, workload = _drawn(cell.x, cell.seed, cell.hours)
+    document, workload = drawn(cell.x, cell.seed, cell.hours)
     scenario = Scenario.of(document)
     every = capacity_of(scenario.model)
     uncounted = {each.name for each in scenario.model.cluster.resources if not each.counted}
@@ -270,8 +270,10 @@ class Plan:
         ]
 
 
-def whole(only: Sequence[str] = (), draws: int = DRAWS) -> Plan:
+def whole(only: Sequence[str] = (), draws: int = DRAWS, policy: str | None = None) -> Plan:
     """Return the whole experiment, or the points that have one of the texts ``only`` in their names.
+
+    With a ``policy`` it is compared with stock orders and references alone.
 
     Raises:
         UserError: a text is in no name.
@@ -280,7 +282,10 @@ def whole(only: Sequence[str] = (), draws: int = DRAWS) -> Plan:
         if not any(text in x for x in POINTS):
             raise UserError(f"--only: no point has {text!r} in its name; there are {', '.join(POINTS)}")
     xs = tuple(x for x in POINTS if not only or any(text in x for text in only))
-    return Plan(xs, lambda x: names_at(POINTS[x]), draws)
+    if policy is None:
+        return Plan(xs, lambda x: names_at(POINTS[x]), draws)
+    xs = tuple(x for x in xs if not POINTS[x].only)
+    return Plan(xs, lambda x: (*STOCK, *REFERENCES, policy), draws)
 
 
 def quick() -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, isnan
 from pathlib import Path
@@ -375,6 +375,8 @@ class Source:
     jobs: int
     no_run: bool
     kept: Path | None
+    policy: str | None = None
+    """Of which verdicts are wanted; None: all are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,8 +388,14 @@ class Places:
     plot: Path | None
 
 
-def compare(source: Source, places: Places) -> None:
-    """Get the rows, show the tables and write what is wanted.
+def all_tables(results: Results) -> list[Table]:
+    """Return all tables that are shown."""
+    details = (table(results, x) for x in DETAILED if x in results.xs for table in (detail_table, size_table))
+    return [*workload_tables(results), *details, factor_table(results)]
+
+
+def compare(source: Source, places: Places, verdicts: Callable[[Results, str], list[Table]] | None = None) -> None:
+    """Get the rows, show the tables, or the verdicts on one policy, and write what is wanted.
 
     Raises:
         UserError: a cell failed, a file cannot be read or written.
@@ -399,9 +407,10 @@ def compare(source: Source, places: Places) -> None:
     rows = rows_of(document)
     if not rows:
         raise UserError(f"--no-run: {source.cache} has no cells; leave the option out to run them")
-    console, results = console_for_tables(200), Results(rows)
-    details = (table(results, x) for x in DETAILED if x in results.xs for table in (detail_table, size_table))
-    for table in (*workload_tables(results), *details, factor_table(results)):
+    shown = [row for row in rows if not source.only or any(text in row.x for text in source.only)]
+    console, results = console_for_tables(200), Results(shown)
+    tables = all_tables(results) if verdicts is None or source.policy is None else verdicts(results, source.policy)
+    for table in tables:
         if table.rows:
             show(table, console)
     if any(results.draws(x) < FEW for x in results.xs):
@@ -410,7 +419,7 @@ def compare(source: Source, places: Places) -> None:
 
 
 def _simulated(source: Source) -> dict[str, Any]:
-    plan = quick() if source.quick else whole(source.only, source.draws)
+    plan = quick() if source.quick else whole(source.only, source.draws, source.policy)
     cells = plan.cells()
     if source.no_run:
         documents: Sequence[Mapping[str, Any] | None] = kept_only(cells, source.cache)
