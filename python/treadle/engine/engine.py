@@ -58,6 +58,7 @@ BESIDE_FRAMES: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Sampl
 WARM_UP: Final[tuple[Mapping[str, Choice], ...]] = (
     {"order": "srpt", "estimate": "hints"},
     {"order": "srpt", "estimate": "observed"},
+    {"order": "fair_finish", "estimate": "time_on_test"},
     {
         "gate": ("pilots", {"masters_starting": 2}),
         "order": ("mlfq", {"size": "whole"}),
