@@ -7,6 +7,7 @@ import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,6 +82,23 @@ def test_integers_of_all_widths_and_constants_are_one_type_to_an_inner_function(
     assert len(next_of.signatures) == 1  # type: ignore[attr-defined]
     (code,) = next_of.overloads.values()  # type: ignore[attr-defined]
     assert isinstance(code.library, InnerLibrary)
+
+
+class Number(IntEnum):
+    TEN = 10
+
+
+def test_a_member_of_an_enumeration_is_an_integer_to_an_inner_function() -> None:
+    @inner
+    def next_of(number: int) -> int:
+        return number + 1
+
+    @kernel
+    def add_up(wide: I64) -> int:
+        return next_of(wide[0]) + next_of(Number.TEN)
+
+    assert add_up(np.array([1 << 40], np.int64)) == (1 << 40) + 1 + 11
+    assert len(next_of.signatures) == 1  # type: ignore[attr-defined]
 
 
 @tables

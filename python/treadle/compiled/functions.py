@@ -185,7 +185,8 @@ def _widened(function: F) -> F:
 def _wide(argument: Any) -> Any:
     """Return the type that an argument is passed as."""
     plain = cast(Any, types).unliteral(argument)
-    return types.int64 if isinstance(plain, types.Integer) and plain != types.uint64 else plain
+    whole = types.Integer, types.IntEnumMember
+    return types.int64 if isinstance(plain, whole) and plain != types.uint64 else plain
 
 
 def _compile(function: F, folder: str, more: dict[str, Any]) -> F:
