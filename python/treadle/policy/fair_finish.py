@@ -60,6 +60,8 @@ NAME_WEIGHT: Final = 1.0
 """How many jobs the coarser mean counts for beside those of a class, a user and a name."""
 NAMES_MAX: Final = 10_000
 """Users and names of which jobs are remembered, the latest."""
+GHOSTS_MAX: Final = 10_000
+"""Jobs that have ended here and not in a virtual system that are kept."""
 ENDLESS: Final = "SPARK"
 """The type of applications whose containers are no tasks."""
 
@@ -186,7 +188,6 @@ def advance(
     first_ghost: I32,
     totals: F64,
     elapsed_ms: float,
-    speed: float,
 ) -> None:
     """Let each leaf's virtual system go on: its jobs, and those that have ended here and not there, share the leaf.
 
@@ -208,7 +209,7 @@ def advance(
             if totals[r] > 0.0:
                 rate += min(guaranteed / totals[r], 1.0)
         rate = max(rate, used)
-        level = served(jobs, apps, gone, speed * rate * elapsed_ms)
+        level = served(jobs, apps, gone, rate * elapsed_ms)
         for app in apps:
             jobs[app].virtual_ms = max(jobs[app].virtual_ms - level, 0.0)
         for at in range(len(gone)):
@@ -331,9 +332,12 @@ class Progress:
         self.ghost_leaf, self.ghost_ms = self.ghost_leaf[order], self.ghost_ms[order]
         first = np.searchsorted(self.ghost_leaf, np.arange(len(apps.leaf_first))).astype(np.int32)
         lists = apps.leaf_first, apps.leaf_applications
-        advance(view, jobs, *lists, self.ghost_ms, first, totals, self.elapsed_ms, SPEED)
+        advance(view, jobs, *lists, self.ghost_ms, first, totals, self.elapsed_ms)
         self.elapsed_ms = 0.0
-        left = (self.ghost_ms > 0.0) & (self.ghost_leaf < len(apps.leaf_first) - 1)
+        known = (self.ghost_leaf >= 0) & (self.ghost_leaf < len(apps.leaf_first) - 1)
+        left = np.flatnonzero(known & (self.ghost_ms > 0.0))
+        # of a leaf that is given nothing they would never end; those with the least left go first
+        left = np.sort(left[np.argsort(self.ghost_ms[left], kind="stable")[-GHOSTS_MAX:]])
         self.ghost_leaf, self.ghost_ms = self.ghost_leaf[left], self.ghost_ms[left]
         resize(view, jobs, apps.in_use(), durations, default_ms, totals, cluster.names.index_of(ENDLESS))
 
@@ -349,10 +353,6 @@ class Progress:
         leaves = [paths.get(old.names.texts[old.queues.at["path"][at]], -1) for at in self.ghost_leaf]
         self.ghost_leaf = np.array(leaves, np.int32)
         self.ghost_leaf, self.ghost_ms = self.ghost_leaf[self.ghost_leaf >= 0], self.ghost_ms[self.ghost_leaf >= 0]
-
-
-SPEED: float = 1.0
-"""How fast virtual systems go beside the real one."""
 
 
 def _names(cluster: Cluster, app: np.void) -> tuple[str, str]:
@@ -405,7 +405,7 @@ class FairFinishOrder(Order):
 
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set what is left of each job in its leaf's virtual system."""
-        apps = jobs.cluster.apps
-        self._progress.advance(jobs.cluster, jobs.view, jobs.durations(), jobs.default_ms, jobs.given_out())
+        apps, totals = jobs.cluster.apps, jobs.given_out()
+        self._progress.advance(jobs.cluster, jobs.view, jobs.durations(), jobs.default_ms, totals)
         lists = apps.leaf_first, apps.leaf_applications
-        rank(jobs.view, self._progress.jobs.at, *lists, float(jobs.given_out()[0]), key, jobs.fair_up_to())
+        rank(jobs.view, self._progress.jobs.at, *lists, float(totals[0]), key, jobs.fair_up_to())
