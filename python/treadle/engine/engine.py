@@ -226,8 +226,7 @@ class Engine:
         due = self._attempts is not None and self._attempts.begin(
             cluster, view, now_ms, self._settings.limits.proposals_max
         )
-        latest = self._policy.latest if self._policy.knows(cluster) else None
-        self._starved.look(cluster, view, latest, now_ms, commits=assume)
+        self._starved.look(cluster, view, self._policy.latest_on(cluster), now_ms, commits=assume)
         in_backoff = cluster.rejections.last_backoff >= cluster.decide
         if not (cluster.changed or read or expired or released or in_backoff or due or self._policy.waits(now_ms)):
             cluster.decide += 1
@@ -259,7 +258,7 @@ class Engine:
         """Return the model, and what the latest decide on it has kept, to be read until the next event."""
         if self._cluster is None:
             return None
-        return self._cluster, self._policy.latest if self._policy.knows(self._cluster) else None
+        return self._cluster, self._policy.latest_on(self._cluster)
 
     def node_reasons(self, row: int) -> U8:
         """Return what is against each node for a request row (`NodeReason`); 0 before a decide on this model."""

@@ -413,19 +413,14 @@ class Policy:
         """What the latest decide has kept, None before the first; to be read only."""
         return self._scratch
 
-    def knows(self, cluster: Cluster) -> bool:
-        """Say whether the latest decide was made on this model; a snapshot brings another one."""
-        return self._decided is not None and self._decided[0] is cluster
+    def latest_on(self, cluster: Cluster) -> Scratch | None:
+        """Return `latest` if that decide was made on this model, else None; a snapshot brings another one."""
+        return self._scratch if self._decided is not None and self._decided[0] is cluster else None
 
     def node_reasons(self, cluster: Cluster, view: View, row: int) -> U8:
         """Return what is against each node for a request row (`NodeReason`), as the latest decide left it."""
-        found, scratch = np.zeros(len(view.nodes), np.uint8), self._scratch
-        if (
-            self._decided is not None
-            and self._decided[0] is cluster
-            and scratch is not None
-            and row < len(scratch.rows)
-        ):
+        found, scratch = np.zeros(len(view.nodes), np.uint8), self.latest_on(cluster)
+        if self._decided is not None and scratch is not None and row < len(scratch.rows):
             node_reasons(view, scratch, self._decided[1], row, found)
         return found
 
