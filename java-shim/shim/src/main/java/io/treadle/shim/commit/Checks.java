@@ -38,10 +38,12 @@ final class Checks {
   private final EngineView view;
   private final Directory directory;
   private final Map<Integer, Found<FiCaSchedulerApp>> applications = new HashMap<>();
-  private final Map<Integer, Found<FiCaSchedulerNode>> nodes = new HashMap<>();
   private final Map<CSQueue, Collection<FiCaSchedulerApp>> active = new IdentityHashMap<>();
   /** What leaves offer the nodes of a partition to. */
   private final Map<CSQueue, Map<String, Optional<Set<FiCaSchedulerApp>>>> offered = new IdentityHashMap<>();
+  /** The latest node: proposals for one often follow one another, and few come back to it. */
+  private int latestIndex = -1;
+  private Found<FiCaSchedulerNode> latest;
 
   /** Checks of proposals whose indices mean what a directory says. */
   Checks(CapacityScheduler scheduler, CommitSettings settings, EngineView view, Directory directory) {
@@ -116,9 +118,12 @@ final class Checks {
   }
 
   private Fate checkNode(int index, Placement placement, Assumptions assumed) {
-    Found<FiCaSchedulerNode> found = nodes.computeIfAbsent(index, this::lookUpNode);
-    placement.node = found.what;
-    return found.refusal != null ? found.refusal : checkPlace(placement, assumed);
+    if (index != latestIndex) {
+      latest = lookUpNode(index);
+      latestIndex = index;
+    }
+    placement.node = latest.what;
+    return latest.refusal != null ? latest.refusal : checkPlace(placement, assumed);
   }
 
   private Found<FiCaSchedulerNode> lookUpNode(int index) {
