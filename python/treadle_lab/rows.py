@@ -86,12 +86,16 @@ def _group(x: str, series: str, figures: Mapping[str, Mapping[int, Row]], *, ref
 
 
 def _ungrouped(group: Mapping[str, Any], units: Mapping[str, str]) -> list[Row]:
-    nothing = [None] * len(group["draws"])
+    draws = group["draws"]
+
+    def column(field: str, figure: str) -> list[float | None]:
+        return list(group.get(field, {}).get(figure, [None] * len(draws)))
+
     return [
-        Row(figure, group["series"], group["x"], draw, value, units[figure], reference)
+        Row(figure, group["series"], group["x"], draw, value, units[figure], reference, over)
         for figure, values in group["values"].items()
-        for draw, value, reference in zip(
-            group["draws"], values, group.get("references", {}).get(figure, nothing), strict=True
+        for draw, value, reference, over in zip(
+            draws, values, column("references", figure), column("over", figure), strict=True
         )
         if value is not None
     ]

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +124,8 @@ ROWS = [
 def test_rows_are_what_they_were_after_json() -> None:
     assert set(rows_of(as_document(ROWS))) == set(ROWS)
     assert set(rows_of(as_document(ROWS, "fair"))) == set(ROWS)
+    divided = [replace(row, over=row.value + 1.0) for row in ROWS]
+    assert set(rows_of(as_document(divided))) == set(divided)
 
 
 def test_references_are_the_values_of_the_baseline_on_the_same_draw() -> None:

@@ -310,7 +310,7 @@ def play_draws(
             draws.append(play(turn, seed, player))
             if places.json_file is not None:
                 write_json(places.json_file, results(draws).as_json())
-    publish(results(draws), console, places.json_file)
+    publish(results(draws), console, None)
     return draws
 
 
