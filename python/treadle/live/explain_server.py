@@ -1,6 +1,6 @@
 """Where `treadle explain` asks an engine: on the thread of who asks, between two frames.
 
-A question takes some milliseconds, for which the next frame waits (docs/results/engine.md).
+A question takes some milliseconds, for which the next frame waits (docs/results/benchmark.md).
 """
 
 from __future__ import annotations
