@@ -108,7 +108,7 @@ def _of_backlog(
     ] = None,
     warm_s: Annotated[
         float | None,
-        typer.Option(help="From the first container to what is measured, seconds; 15.", rich_help_panel=_OF_BACKLOG),
+        typer.Option(help="From the first container to what is measured, seconds; 40.", rich_help_panel=_OF_BACKLOG),
     ] = None,
     window_s: Annotated[
         float | None, typer.Option(help="How long is measured, seconds; 20.", rich_help_panel=_OF_BACKLOG)
