@@ -97,8 +97,8 @@ class BacklogLoad(Workload):
     heartbeat_ms: int = HEARTBEAT_MS
     """From one heartbeat of a node to the next; masters call once a second all the same."""
     warm_s: float = 40.0
-    """From the first container to the window that is measured. On two cores the JVM compiles the scheduler for some 30 s,
-    and its compilers take a quarter of the machine meanwhile, which a ResourceManager that runs for days does not show."""
+    """From the first container to the window that is measured. On two cores the JVM compiles the ResourceManager for
+    some 30 s. Its compilers take a quarter of the machine meanwhile; one that runs for days does not have that."""
     window_s: float = 20.0
 
     def __post_init__(self) -> None:
