@@ -1,4 +1,4 @@
-"""Puts policies and jars into the wheel: hatchling calls this, this calls Maven."""
+"""Puts policies, examples and jars into the wheel: hatchling calls this, this calls Maven."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ JAR_SWITCH = "TREADLE_BUILD_JAR"
 
 
 class WheelHook(BuildHookInterface):  # type: ignore[misc]
-    """Includes the ready-made policies, and the jars of this very version in ``treadle/java``."""
+    """Includes the ready-made policies, the examples, and the jars of this very version in ``treadle/java``."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Name the files to add; hatchling calls this before it gathers those of a wheel."""
         # by name: beside a policy lies the state of a sidecar that ran it from here
         for policy in sorted(Path(self.root, "conf", "policies").glob("*.yaml")):
             build_data["force_include"][str(policy)] = f"treadle/policies/{policy.name}"
+        for example in sorted(Path(self.root, "docs", "examples", "simulate").glob("*")):
+            if "../data/" not in example.read_text("utf-8"):
+                build_data["force_include"][str(example)] = f"treadle/examples/{example.name}"
         if version == "editable" or os.environ.get(JAR_SWITCH) == "skip":
             return
         jars = self._jars()

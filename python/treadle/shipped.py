@@ -14,9 +14,29 @@ _PACKAGE: Final = Path(treadle.__file__).resolve().parent
 
 def ready_made() -> dict[str, Path]:
     """Return the files of the ready-made policies by name: of the package, or of the sources that it runs from."""
-    installed = _PACKAGE / "policies"
-    folder = installed if installed.is_dir() else _PACKAGE.parents[1] / "conf" / "policies"
+    return _carried("policies", "conf/policies")
+
+
+def examples() -> dict[str, Path]:
+    """Return the files of the example scenarios by name; the package lacks those of the traces in ``data``."""
+    return _carried("examples", "docs/examples/simulate")
+
+
+def _carried(name: str, source: str) -> dict[str, Path]:
+    folder = _PACKAGE / name if (_PACKAGE / name).is_dir() else _PACKAGE.parents[1] / source
     return {file.stem: file for file in sorted(folder.glob("*.yaml"), key=lambda file: file.stem)}
+
+
+def find_example(wanted: str) -> Path:
+    """Return the file of an example scenario.
+
+    Raises:
+        UserError: there is no example of this name.
+    """
+    known = examples()
+    if wanted not in known:
+        raise UserError(f"--example: {unknown(wanted, known)}")
+    return known[wanted]
 
 
 def templates() -> Path:

@@ -9,13 +9,20 @@ from typing import Annotated
 import typer
 
 from treadle.cli._options import KeepGoingOption, TrustOption, check_plotting, checked_formats
+from treadle.errors import UserError
+from treadle.shipped import find_example
 
 app = typer.Typer()
 
 
 @app.command()
 def simulate(
-    scenario: Annotated[Path, typer.Argument(help="A scenario, as YAML: see docs/scenarios.md.")],
+    scenario: Annotated[
+        Path | None, typer.Argument(help="A scenario in YAML (docs/scenarios.md), unless --example names one.")
+    ] = None,
+    example: Annotated[
+        str | None, typer.Option(metavar="NAME", help="One of the example scenarios, such as two-queues.")
+    ] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,6 +62,9 @@ def simulate(
     trust_code: TrustOption = False,
 ) -> None:
     """Run a workload on a simulated cluster, under one or several policies."""
+    if (scenario is None) == (example is None):
+        raise UserError("give either a scenario or --example NAME")
+    file = scenario or find_example(str(example))
     from treadle.cli import _simulate  # only here: it imports numba
 
     formats: tuple[str, ...] = ("png",)
@@ -74,4 +84,4 @@ def simulate(
         allow_impossible=allow_impossible,
         trust_code=trust_code,
     )
-    _simulate.simulate(scenario, policy or [], places, how)
+    _simulate.simulate(file, policy or [], places, how)

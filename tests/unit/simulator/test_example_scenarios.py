@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from tests.support.cli import Cli
 
 from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings, with_parts
 from treadle.policy.catalogue import register_parts
-from treadle.shipped import ready_made
+from treadle.shipped import examples, find_policy, ready_made
 from treadle.simulate import Run, Scenario, simulate
 from treadle.simulator.build import build
 from treadle.simulator.results import completion_s
@@ -38,10 +39,29 @@ def test_the_page_lists_them_all() -> None:
 def test_an_example_fits_its_cluster(file: Path) -> None:
     scenario = Scenario.read(file)
     for policy in scenario.model.policies:
-        assert policy in ready_made() or (FOLDER / policy).is_file()
+        assert policy in ready_made()
     if file.stem not in LARGE:
         jobs = scenario.jobs(scenario.model.seed)
         check_possible(build(scenario.model, jobs, scenario.model.seed))
+
+
+def test_the_package_has_every_example_but_those_of_the_traces(cli: Cli) -> None:
+    installed = {name for name in examples() if not name.startswith("google")}
+    assert installed == {file.stem for file in SCENARIOS if not file.stem.startswith("google")}
+    shown = cli(["simulate", "--example", "racks", "--policy", "fair"]).out
+    assert "fair" in shown and "share error" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--example", "two-queue"], "--example: 'two-queue' is not one of"),
+        ([], "give either a scenario or --example NAME"),
+        (["scenario.yaml", "--example", "racks"], "give either a scenario or --example NAME"),
+    ],
+)
+def test_a_wrong_example_is_refused(words: list[str], complaint: str, cli: Cli) -> None:
+    assert complaint in cli(["simulate", *words], 2).err
 
 
 # The example of docs/phoenix.md: its table is what the simulation gives.
@@ -57,10 +77,10 @@ def test_the_table_is_what_the_simulation_gives() -> None:
     workload = jobs_of(scenario, file.parent, scenario.seed)
     short = np.array([job.name == "short" for job in workload.jobs])
     for policy in scenario.policies:
-        settings = read_settings((file.parent / policy).resolve())
+        settings = read_settings(find_policy(policy))
         took_s = completion_s(Simulation(scenario, workload, settings, scenario.seed).run())
         figures = took_s[short].mean(), np.percentile(took_s[short], 90), took_s[~short].mean()
-        found[Path(policy).stem] = [f"{figure:.1f}" for figure in figures]
+        found[policy] = [f"{figure:.1f}" for figure in figures]
     told = {name: list(figures) for name, *figures in ROW.findall((DOCS / "phoenix.md").read_text("utf-8"))}
     assert told == found
     assert float(found["phoenix"][0]) < 0.8 * float(found["srpt"][0])
