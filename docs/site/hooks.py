@@ -11,7 +11,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = "docs/"
-STYLE = "tables.css"
+ASSETS = ("tables.css", "iframe-worker.js")
 BESIDE = "files/"
 """Where the site has files of the repository that are not in docs/."""
 
@@ -19,8 +19,9 @@ _LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add README.md as the front page, the style, what pages link to outside of docs/, and what that links to."""
-    files.append(File.generated(config, STYLE, abs_src_path=str(Path(__file__).with_name(STYLE))))
+    """Add README.md as the front page, style and script, what pages link to outside of docs/, and what that links to."""
+    for asset in ASSETS:
+        files.append(File.generated(config, asset, abs_src_path=str(Path(__file__).with_name(asset))))
     waiting = ["README.md", *(DOCS + file.src_uri for file in files.documentation_pages())]
     known = set(waiting)
     while waiting:

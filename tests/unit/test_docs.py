@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.browser import Visitor, chromium
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -163,7 +165,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(tmp_path: Path) -> Path:
     """A checkout of two pages whose links are good."""
     (tmp_path / SITE).mkdir(parents=True)
-    for name in ("hooks.py", "tables.css"):
+    for name in ("hooks.py", "tables.css", "iframe-worker.js"):
         shutil.copy(ROOT / SITE / name, tmp_path / SITE)
     settings = (ROOT / SITE / "mkdocs.yml").read_text()
     (tmp_path / SITE / "mkdocs.yml").write_text(settings.split("nav:\n  - ")[0])
@@ -202,6 +204,27 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     styles = re.compile(r"@import\s|url\(\s*[\"']?(?:https?:)?//")
     assert [page.name for page in site.rglob("*.html") if loaded.search(page.read_text())] == []
     assert [sheet.name for sheet in site.rglob("*.css") if styles.search(sheet.read_text())] == []
+
+
+def test_pages_opened_as_files_have_what_their_search_needs(site: Path) -> None:
+    index = (site / "search" / "search_index.js").read_text()
+    assert "Convert the queues" in index
+    assert json.loads(index.removeprefix("var __index = ")) == json.loads(
+        (site / "search/search_index.json").read_text()
+    )
+    without = [page.name for page in site.rglob("*.html") if 'iframe-worker.js">' not in page.read_text()]
+    assert without == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["index.html", "results/hdrf.html"])
+def test_a_browser_finds_words_in_pages_opened_as_files(site: Path, page: str) -> None:
+    with chromium() as browser:
+        visitor = Visitor(browser, (site / page).as_uri())
+        visitor.page.goto(visitor.url)
+        visitor.page.fill("[data-md-component=search-query]", "fs2cs", force=True)
+        visitor.page.wait_for_selector(".md-search-result__link[href*=fair-scheduler]", state="attached")
+        assert visitor.errors == []
 
 
 def test_what_markdown_means_on_a_forge_is_what_the_site_shows(site: Path) -> None:
