@@ -99,7 +99,8 @@ public final class StarvationGuard {
 
   /** A container was placed, by anybody. Any thread. */
   public void placed(SchedulerContainer<FiCaSchedulerApp, FiCaSchedulerNode> placed) {
-    if (settings.nowMs() - lookedMs <= starvationMs / 2) {
+    // rooms count from when a look, which keeps commits out, begins to follow a key
+    if (!(watches.isEmpty() && heldSince.isEmpty()) && settings.nowMs() - lookedMs <= starvationMs / 2) {
       ApplicationAttemptId attempt = placed.getSchedulerApplicationAttempt().getApplicationAttemptId();
       FiCaSchedulerNode node = placed.getSchedulerNode();
       Resource room = node.getUnallocatedResource();
