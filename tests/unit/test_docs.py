@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.support.browser import Visitor, chromium
 
 ROOT = Path(__file__).parents[2]
@@ -40,18 +41,34 @@ def test_every_link_to_a_heading_leads_to_one(page: Path) -> None:
     assert missing == []
 
 
+def missing_tests(named: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return those of the tests, a file and a name or none in it, that do not exist."""
+    files = [*(ROOT / "tests").rglob("test_*.py"), *(ROOT / "java-shim").rglob("src/test/**/*Test.java")]
+    return [
+        (file, test)
+        for file, test in named
+        if not any(
+            file in (path.name, path.stem) and (not test or re.search(rf"\b(def|void) {test}\(", path.read_text()))
+            for path in files
+        )
+    ]
+
+
 def test_the_tests_that_the_page_on_security_names_exist() -> None:
     text = (ROOT / "docs" / "security.md").read_text()
     named = re.findall(r"`(\w+(?:\.py|Test))(?:::(\w+))?`", text)
     assert len(named) > 30
-    files = {path.name: path for path in (ROOT / "tests").rglob("test_*.py")}
-    files |= {path.stem: path for path in (ROOT / "java-shim").rglob("src/test/**/*Test.java")}
-    missing = [
-        f"{file}::{test}"
-        for file, test in named
-        if file not in files or (test and not re.search(rf"\b(def|void) {test}\(", files[file].read_text()))
-    ]
-    assert missing == []
+    assert missing_tests(named) == []
+
+
+def test_each_row_of_the_page_on_features_has_tests() -> None:
+    section = (ROOT / "docs" / "features.md").read_text().partition("## Features of the CapacityScheduler")[2]
+    rows = re.findall(r"^\| ([^|]+) \|", section.partition("\n## ")[0], re.MULTILINE)
+    tests = yaml.safe_load((ROOT / "tests" / "data" / "features.yaml").read_text())
+    assert list(tests) == [row for row in rows if row not in ("feature", "---")]
+    assert all(tests.values())
+    named = [name.partition("::") for names in tests.values() for name in names]
+    assert missing_tests([(file, test) for file, _, test in named]) == []
 
 
 def test_the_places_that_the_page_of_terms_names_exist() -> None:
