@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.engine.fake_rm import FakeRM, cluster, placed
+from tests.engine.fake_rm import FakeRM, cluster, nodes_of, placed
 from tests.engine.parts import engine_with, settings_with
 from tests.engine.sleepers import sharing
 from tests.engine.test_engine_holds import kept
-from tests.engine.test_engine_placement import big_and_small, ticks_until_big
+from tests.engine.test_engine_placement import big_and_small, racks, ticks_until_big
 from tests.engine.test_fits import overbooking
 from tests.engine.test_mapreduce_gate import Bench as Workers
 from tests.engine.test_masters_starting import Bench as Masters
@@ -115,6 +116,18 @@ def test_workers_of_mapreduce_jobs_are_held_back() -> None:
     bench.end(4, app)
     assert bench.begun() == {app: 2}
     assert held(bench.engine) == ([], [])
+
+
+def test_an_ask_that_waits_for_a_nearer_node_is_held_back() -> None:
+    rm = racks("2")
+    rm.applications[0].asks[0] = replace(rm.applications[0].asks[0], count=3, places={"n0": (3, True), "/a": (3, True)})
+    engine = Engine(default_settings())
+    assert nodes_of(placed(rm, 10, engine, now_ms=0)) == [0]
+    assert nodes_of(placed(rm, 10, engine, now_ms=0)) == [1]
+    assert nodes_of(placed(rm, 10, engine, now_ms=0)) == []
+    assert held(engine) == ([0], [])
+    assert nodes_of(placed(rm, 10, engine, now_ms=2000)) == [2]
+    assert held(engine) == ([], [])
 
 
 def test_a_node_that_keeps_room_for_a_larger_ask_is_named() -> None:

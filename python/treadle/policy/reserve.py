@@ -174,7 +174,8 @@ def held_back(cluster: Cluster, view: View, scratch: Scratch) -> Held:
     size = min(len(view.rows), len(scratch.rows))
     rows = view.rows[:size]
     asks = (rows["application"] >= 0) & (rows["count"] > rows["assumed"])
-    waits = np.isin(reasons(view, scratch)["why"][:size], (Reason.GATE, Reason.GUARANTEED_TO_OTHERS))
+    on_purpose = (Reason.GATE, Reason.GUARANTEED_TO_OTHERS, Reason.NEARER_NODE)
+    waits = np.isin(reasons(view, scratch)["why"][:size], on_purpose)
     if len(scratch.row_nodes):
         of_constraints = len(cluster.classes.packed) if cluster.classes.active else 0
         known = min(size, len(scratch.row_nodes))
