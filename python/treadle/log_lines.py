@@ -6,8 +6,13 @@ What others name neither begins a line, nor commands a terminal, nor pushes out 
 from __future__ import annotations
 
 import logging
+import os
+import stat
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from shutil import copyfileobj
 from threading import Lock
 from typing import Final
 
@@ -74,3 +79,28 @@ def log_to_stderr(level: int = logging.INFO) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(PrintableFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+LOG_BYTES: Final = 16 << 20
+"""A log becomes older lines, FILE.1, when it is longer."""
+
+
+def shorten(descriptor: int, most_bytes: int = LOG_BYTES) -> None:
+    """Begin a log file again once it is too long, and keep what it had in FILE.1.
+
+    It is emptied rather than renamed, since other processes append to it, too. Does nothing to what is not a file.
+
+    Args:
+        descriptor: the open file, which everybody appends to
+        most_bytes: how long it may be
+    """
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_size <= most_bytes:
+        return
+    with suppress(OSError):
+        file = Path(f"/proc/self/fd/{descriptor}").readlink()
+        older = file.with_name(f"{file.name}.1")
+        older.unlink(missing_ok=True)
+        with file.open("rb") as full, older.open("xb") as copy:
+            copyfileobj(full, copy)
+    os.ftruncate(descriptor, 0)

@@ -269,7 +269,7 @@ def test_features_that_enforce_refuses(
 
 
 def test_the_keys_are_those_of_the_shim() -> None:
-    source = Path(__file__).parents[2] / "java-shim/shim/src/main/java/io/treadle/shim/config/ShimConfig.java"
+    source = Path(__file__).parents[2] / "java-shim/shim/src/main/java/io/treadle/shim/ShimConfig.java"
     named = [line.partition('PREFIX + "')[2].partition('"')[0] for line in source.read_text().splitlines()]
     assert sorted(hadoop.KEYS) == sorted(filter(None, named))
 

@@ -27,7 +27,7 @@ from treadle.admin.site_files import REQUIREMENTS, with_jar
 from treadle.cli.main import run
 from treadle.errors import UserError
 
-SHIM = Path(__file__).parents[2] / "java-shim/shim/src/main/java/io/treadle/shim/config"
+SHIM = Path(__file__).parents[2] / "java-shim/shim/src/main/java/io/treadle/shim"
 KEY = "yarn.scheduler.treadle."
 
 

@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ from treadle.config.reader import read_kernels, read_roster
 from treadle.errors import ConfigError, Problem, UserError
 from treadle.live.door import Close, close_all
 from treadle.live.handshake import ConnectionFile, Greeting, new_secret, read_greeting, say
-from treadle.log_lines import log_to_stderr
+from treadle.log_lines import log_to_stderr, shorten
 from treadle.process_limits import garbage_sought_rarely, go_first
 
 _log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ Decide = Callable[[bytes, int], bytes]
 def run_managed(config: Path | None) -> int:
     """Serve the ResourceManager that started this process, and end with it. Returns an exit code on failure only."""
     _log_to_stderr()
+    Thread(target=_keep_log_short, name="log", daemon=True).start()
     go_first()
     stdin, out = sys.stdin.buffer, _take_stdout()
     cache: KernelCache | None = None
@@ -242,3 +244,10 @@ def _log_to_stderr() -> None:
     log_to_stderr()
     for noisy in ("py4j", "numba"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def _keep_log_short() -> None:
+    """The ResourceManager opens the log and has nothing more to do with it."""
+    while True:
+        shorten(2)
+        time.sleep(1)

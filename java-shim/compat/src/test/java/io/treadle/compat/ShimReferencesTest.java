@@ -72,6 +72,9 @@ class ShimReferencesTest {
         References.key("getOrderingPolicy", "()" + policy),
         References.key("setQueueResourceLimitsInfo", "(L" + resource + ";)V"),
         References.key("activateApplications", "()V"))), ofLeaf.toString());
+    Set<String> ofApp = release.shape("org/apache/hadoop/yarn/server/resourcemanager/scheduler/common/fica/"
+        + "FiCaSchedulerApp").members().keySet();
+    assertTrue(ofApp.contains(References.key("getCSLeafQueue", "()L" + SCHEDULER + leaf + ";")), ofApp.toString());
     Set<String> ofInfo = release.shape(info).members().keySet();
     assertTrue(ofInfo.contains(References.key("getQueueCurrentLimit", "()L" + resource + ";")), ofInfo.toString());
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim;
 
+import java.lang.reflect.AccessibleObject;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -11,6 +12,7 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import org.apache.hadoop.thirdparty.com.google.common.base.Throwables;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.ResourceLimits;
@@ -27,35 +29,26 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.policy.OrderingPo
  * Leaf queues, whose class Hadoop renamed from {@code LeafQueue} (3.3) to {@code AbstractLeafQueue} (3.4): a reference
  * to either would not resolve on both lines, so that members that no common type has are looked up by name, once. What
  * the running Hadoop lacks is null here; {@link #missing} names it. Nothing else of Hadoop's sets a leaf's limit and
- * does no more than the members that are not public; only {@code enforce} sets it. The limit is kept twice, as a native
- * pass got it last, and as the leaf's AM limit follows it.
+ * does no more than the members that are not public. The limit is kept twice, as a native pass got it last, and as the
+ * leaf's AM limit follows it.
  */
 public final class LeafQueues {
-  private static final String PACKAGE = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.";
   // in front of all that fills them
   private static final List<String> MISSING = new ArrayList<>();
-  private static final List<String> MISSING_LIMITS = new ArrayList<>();
   private static final Class<?> LEAF = leafClass();
-  private static final Method ORDERING_POLICY = method(MISSING, LEAF, "getOrderingPolicy");
+  private static final Method ORDERING_POLICY = method(LEAF, "getOrderingPolicy");
   private static final Field LAST_LIMIT = field("cachedResourceLimitsForHeadroom");
   private static final Field LIMIT = field("queueResourceLimitsInfo");
-  private static final Method GET_LIMIT =
-      method(MISSING_LIMITS, LIMIT == null ? LEAF : LIMIT.getType(), "getQueueCurrentLimit");
-  private static final Method TAKE_LAST_LIMIT =
-      method(MISSING_LIMITS, LEAF, "setQueueResourceLimitsInfo", Resource.class);
-  private static final Method ACTIVATE = method(MISSING_LIMITS, LEAF, "activateApplications");
+  private static final Method GET_LIMIT = method(LIMIT == null ? LEAF : LIMIT.getType(), "getQueueCurrentLimit");
+  private static final Method TAKE_LAST_LIMIT = method(LEAF, "setQueueResourceLimitsInfo", Resource.class);
+  private static final Method ACTIVATE = method(LEAF, "activateApplications");
 
   private LeafQueues() {
   }
 
-  /** The members that the running Hadoop lacks, by name, and no mode can do without. */
+  /** The members that the running Hadoop lacks, by name. */
   public static List<String> missing() {
     return MISSING;
-  }
-
-  /** The members that the running Hadoop lacks, by name, of those that {@link #limit} and {@link #setLimit} use. */
-  public static List<String> missingLimits() {
-    return MISSING_LIMITS;
   }
 
   /** Whether a queue is a leaf: one that applications run in. */
@@ -150,36 +143,28 @@ public final class LeafQueues {
   }
 
   private static Class<?> leafClass() {
-    ClassLoader loader = CSQueue.class.getClassLoader();
     try {
-      return Class.forName(PACKAGE + "AbstractLeafQueue", false, loader);
-    } catch (ClassNotFoundException beforeHadoop34) {
-      try {
-        return Class.forName(PACKAGE + "LeafQueue", false, loader);
-      } catch (ClassNotFoundException e) {
-        return CSQueue.class; // which has none of the members
-      }
+      return FiCaSchedulerApp.class.getMethod("getCSLeafQueue").getReturnType();
+    } catch (ReflectiveOperationException | LinkageError e) {
+      return CSQueue.class; // which has none of the members
     }
   }
 
   private static Field field(String name) {
-    try {
-      Field field = LEAF.getDeclaredField(name);
-      field.setAccessible(true);
-      return field;
-    } catch (ReflectiveOperationException | RuntimeException | LinkageError e) {
-      MISSING_LIMITS.add(LEAF.getSimpleName() + "." + name);
-      return null;
-    }
+    return found(name, () -> LEAF.getDeclaredField(name));
   }
 
-  private static Method method(List<String> missing, Class<?> owner, String name, Class<?>... parameters) {
+  private static Method method(Class<?> owner, String name, Class<?>... parameters) {
+    return found(name, () -> owner.getDeclaredMethod(name, parameters));
+  }
+
+  private static <M extends AccessibleObject> M found(String name, Callable<M> search) {
     try {
-      Method method = owner.getDeclaredMethod(name, parameters);
-      method.setAccessible(true);
-      return method;
-    } catch (ReflectiveOperationException | RuntimeException | LinkageError e) {
-      missing.add(owner.getSimpleName() + "." + name);
+      M member = search.call();
+      member.setAccessible(true);
+      return member;
+    } catch (Exception | LinkageError e) {
+      MISSING.add(LEAF.getSimpleName() + "." + name);
       return null;
     }
   }

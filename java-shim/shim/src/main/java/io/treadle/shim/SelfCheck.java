@@ -30,21 +30,9 @@ public final class SelfCheck {
 
   /** Prints what is wrong and exits with 1, or says that nothing is. */
   public static void main(String[] arguments) {
-    String reason = verdictOfAll();
+    String reason = verdict();
     System.out.println(reason == null ? "Java " + System.getProperty("java.version") : reason);
     System.exit(reason == null ? 0 : 1);
-  }
-
-  /** What is wrong, in words for an administrator, or null: also with what only mode {@code enforce} needs. */
-  static String verdictOfAll() {
-    try {
-      Class.forName(SCHEDULER, true, SelfCheck.class.getClassLoader());
-    } catch (ClassNotFoundException | LinkageError e) {
-      return "Treadle's scheduler cannot be loaded: " + e;
-    }
-    String reason = verdict();
-    return reason != null || LeafQueues.missingLimits().isEmpty() ? reason
-        : "mode enforce is refused here: this Hadoop lacks " + String.join(", ", LeafQueues.missingLimits());
   }
 
   /**
@@ -62,11 +50,12 @@ public final class SelfCheck {
 
   private static String of(ClassLoader loader) {
     try {
+      Class.forName(SCHEDULER, true, loader);
       List<String> missing = missing(list(), loader);
       missing.addAll(LeafQueues.missing());
       return missing.isEmpty() ? null : "this Hadoop lacks what Treadle needs: "
           + missing.stream().limit(MISSING_SHOWN).collect(Collectors.joining(", "));
-    } catch (IOException | RuntimeException | LinkageError e) {
+    } catch (ReflectiveOperationException | IOException | RuntimeException | LinkageError e) {
       return "Treadle cannot check itself against this Hadoop: " + e;
     }
   }

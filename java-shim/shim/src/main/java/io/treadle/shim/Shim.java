@@ -6,9 +6,6 @@ import io.treadle.shim.commit.CommitSettings;
 import io.treadle.shim.commit.Headroom;
 import io.treadle.shim.commit.TreadleCommitRequest;
 import io.treadle.shim.commit.Unjudgeable;
-import io.treadle.shim.config.BadSettingException;
-import io.treadle.shim.config.Mode;
-import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.EngineSource;
 import io.treadle.shim.link.ExternalSidecar;
 import io.treadle.shim.link.Lease;
@@ -36,8 +33,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCo
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.SchedulerContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.AppAttemptRemovedSchedulerEvent;
-import org.apache.hadoop.yarn.server.resourcemanager.scheduler.event.SchedulerEvent;
 
 /**
  * Everything of ours that belongs to one scheduler, put together. Made in the scheduler's {@code serviceInit}, where it
@@ -60,7 +55,7 @@ public class Shim {
   private final Lease lease;
   private final CommitPipeline pipeline;
   private final Unjudgeable unjudgeable = new Unjudgeable();
-  private final AskLocks asks;
+  private final AskLocks asks = new AskLocks();
   private final ShimMetrics metrics;
   /** Null unless we are started, fit for this Hadoop, and the mode is, or was since the start, another than off. */
   private volatile Link link;
@@ -76,7 +71,7 @@ public class Shim {
     try {
       config = ShimConfig.read(conf);
       settingsRead = true;
-    } catch (BadSettingException e) {
+    } catch (IllegalArgumentException e) {
       config = ShimConfig.off(conf);
       error = e.getMessage();
       LOG.error("Treadle is off: {}", error);
@@ -85,7 +80,6 @@ public class Shim {
     long staleMs = config.nodeStaleMs(conf);
     CommitSettings commits = new CommitSettings(config.batchSize, staleMs, UPDATES_PER_TICK, Time::monotonicNow);
     EngineView view = new EngineView(journal::nodeChanged);
-    asks = new AskLocks(port);
     lease = new Lease(System::nanoTime, config.leaseMs);
     mirror =
         new Mirror(port, journal, MirrorSettings.of(config.frameMaxBytes, NodeCondition.noticeMs(staleMs)), view);
@@ -222,9 +216,9 @@ public class Shim {
   /**
    * Checks the settings that {@code -refreshQueues} takes over; changes nothing.
    *
-   * @throws BadSettingException naming the key and the remedy
+   * @throws IllegalArgumentException naming the key and the remedy
    */
-  public ShimConfig check(Configuration conf) throws BadSettingException {
+  public ShimConfig check(Configuration conf) {
     return settingsRead ? config.refreshed(conf) : ShimConfig.read(conf);
   }
 
@@ -235,7 +229,7 @@ public class Shim {
    * @param checked the settings to take over, or null if they were bad
    * @param refused why, or null if they are good
    */
-  public synchronized void refreshed(Configuration conf, ShimConfig checked, BadSettingException refused) {
+  public synchronized void refreshed(Configuration conf, ShimConfig checked, IllegalArgumentException refused) {
     if (refused != null) {
       LOG.error("Treadle keeps mode {}: {}", config.mode.text(), refused.getMessage());
       metrics.troubles().note(Troubles.Kind.SETTINGS, refused.getMessage());
@@ -254,14 +248,6 @@ public class Shim {
     pipeline.refreshed();
     journal.queuesChanged();
     updateLink();
-  }
-
-  /** The scheduler handled an event. */
-  public void handled(SchedulerEvent event) {
-    if (event instanceof AppAttemptRemovedSchedulerEvent) {
-      asks.drop(((AppAttemptRemovedSchedulerEvent) event).getApplicationAttemptID());
-    }
-    taps.handled(event);
   }
 
   /** What an AM holds while it changes its asks and takes its containers. Any thread. */

@@ -134,25 +134,12 @@ final class Checks {
     }
     // as of the frame that the engine decided on. The stock scheduler too looks before it decides, not at a commit.
     // Otherwise all nodes would be refused after a pause of the whole RM, in which nobody could hear them
-    return new Found<>(node, refusal(NodeCondition.of(node, directory.baseMs(), settings.nodeStaleMs)));
-  }
-
-  private static Fate refusal(NodeCondition condition) {
-    switch (condition) {
-      case USABLE:
-        return null;
-      case NOT_RUNNING:
-        return Fate.NODE_NOT_RUNNING;
-      case STALE:
-        return Fate.NODE_STALE;
-      default:
-        return Fate.NODE_RESERVED;
-    }
+    return new Found<>(node, NodeCondition.reasonAgainst(node, directory.baseMs(), settings.nodeStaleMs));
   }
 
   /** Whether a node may be used now, outside a batch. */
   Fate checkCondition(FiCaSchedulerNode node) {
-    return refusal(NodeCondition.of(node, settings.nowMs(), settings.nodeStaleMs));
+    return NodeCondition.reasonAgainst(node, settings.nowMs(), settings.nodeStaleMs);
   }
 
   /** Blacklist, partition, constraints and locality of an ask on a node; sets mode, locality and capability. */

@@ -49,10 +49,6 @@ public final class FeatureRules {
    * @return a sentence for the administrator that names the key to change, or null if nothing is against it
    */
   public static String refusal(CapacityScheduler scheduler, boolean overridesGuarantees, boolean overridesOrder) {
-    if (!LeafQueues.missingLimits().isEmpty()) {
-      return "this Hadoop lacks what Treadle needs to set the limits of AMs: "
-          + String.join(", ", LeafQueues.missingLimits()) + ": use a release that Treadle supports";
-    }
     Configuration conf = scheduler.getConfiguration();
     String refusal = conf.getBoolean(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, false)
         ? ofMonitors(conf, overridesGuarantees, overridesOrder) : null;

@@ -4,7 +4,7 @@ package io.treadle.shim.commit;
 import io.treadle.shim.ApplicationTags;
 import io.treadle.shim.Log;
 import io.treadle.shim.SchedulerPort;
-import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.ShimConfig;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.Fate;
 import io.treadle.shim.wire.ProposalFrame;

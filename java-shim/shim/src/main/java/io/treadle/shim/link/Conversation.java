@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.link;
 
+import io.treadle.shim.Mode;
 import io.treadle.shim.Rate;
+import io.treadle.shim.ShimConfig;
 import io.treadle.shim.commit.CommitTime;
-import io.treadle.shim.config.Mode;
-import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.FrameOptions;

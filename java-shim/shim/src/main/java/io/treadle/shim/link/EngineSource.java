@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.link;
 
-import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.ShimConfig;
 import java.io.IOException;
 
 /**

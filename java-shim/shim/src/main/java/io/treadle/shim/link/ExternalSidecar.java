@@ -3,7 +3,7 @@ package io.treadle.shim.link;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import io.treadle.shim.Json;
-import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.ShimConfig;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.InetAddress;
@@ -54,7 +54,8 @@ public final class ExternalSidecar implements EngineSource {
   /** Where the sidecar listens, as the file says now. */
   Py4jEngine.Endpoint endpoint() throws IOException {
     try {
-      UserPrincipal ours = currentUser();
+      // the user whom this process runs as, which need not be the one in user.name
+      UserPrincipal ours = Files.getOwner(Paths.get("/proc/self"));
       UserPrincipal sidecars = sidecarUser(ours);
       checkFolder(Files.readAttributes(folder(), PosixFileAttributes.class), ours, sidecars);
       checkFile(Files.readAttributes(file, PosixFileAttributes.class, LinkOption.NOFOLLOW_LINKS), ours, sidecars);
@@ -78,15 +79,6 @@ public final class ExternalSidecar implements EngineSource {
     } catch (UserPrincipalNotFoundException e) {
       throw new IOException(ShimConfig.SIDECAR_USER + " is '" + user + "', but this host has no such user");
     }
-  }
-
-  /** The user whom this process runs as, which need not be the one in {@code user.name}. */
-  private static UserPrincipal currentUser() throws IOException {
-    Path self = Paths.get("/proc/self");
-    if (Files.exists(self)) {
-      return Files.getOwner(self);
-    }
-    return self.getFileSystem().getUserPrincipalLookupService().lookupPrincipalByName(System.getProperty("user.name"));
   }
 
   private String read() throws IOException {

@@ -2,9 +2,9 @@
 package io.treadle.shim.link;
 
 import io.treadle.shim.Log;
+import io.treadle.shim.Mode;
 import io.treadle.shim.Printable;
-import io.treadle.shim.config.Mode;
-import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.ShimConfig;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.Mirror;

@@ -3,7 +3,7 @@ package io.treadle.shim.link;
 
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import io.treadle.shim.Log;
-import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.ShimConfig;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.security.SecureRandom;

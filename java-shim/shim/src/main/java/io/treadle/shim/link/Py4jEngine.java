@@ -109,16 +109,7 @@ public final class Py4jEngine implements Engine {
         throw new IOException("an answer that is not base64");
       }
     }
-    if (reply.startsWith("xs")) {
-      throw new IOException("the engine failed: " + lastLine(reply.substring(2)));
-    }
     throw new IOException("an answer that is no bytes: " + Printable.cut(reply, ERROR_TEXT_CHARACTERS));
-  }
-
-  /** The line of a Python traceback, with its line ends escaped by Py4J, that says what happened. */
-  private static String lastLine(String traceback) {
-    String[] lines = traceback.trim().split("\\\\n");
-    return lines.length == 0 ? "" : Printable.cut(lines[lines.length - 1].trim(), ERROR_TEXT_CHARACTERS);
   }
 
   /** What happened below Py4J's own exceptions, whose messages repeat the command. */

@@ -5,22 +5,21 @@ import com.fasterxml.jackson.databind.JsonNode;
 import io.treadle.shim.Json;
 import io.treadle.shim.Log;
 import io.treadle.shim.Printable;
-import io.treadle.shim.config.ShimConfig;
-import java.io.BufferedInputStream;
+import io.treadle.shim.ShimConfig;
 import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.io.RandomAccessFile;
+import java.lang.ProcessBuilder.Redirect;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
-import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.io.IOUtils;
-import org.apache.hadoop.thirdparty.com.google.common.util.concurrent.Uninterruptibles;
 
 /**
  * One run of a managed sidecar: a child process that gets its secret as the first line of its standard input, reports
@@ -31,42 +30,32 @@ final class SidecarProcess {
   private static final Log LOG = new Log(SidecarProcess.class);
   private static final int LINE_BYTES = 1 << 16;
   private static final int LAST_WORDS_BYTES = 300;
-  private static final long LOG_BYTES = 16L << 20;
   private static final long GOODBYE_MS = 1000;
   private static final long KILLED_MS = 5000;
-  private static final long LAST_OUTPUT_MS = 3000;
   /** What Java adds to the number of a signal that ended a process. */
   private static final int SIGNALLED = 128;
   private static final int SIGKILL = 9;
   private static final int SIGTERM = 15;
 
   private final Process process;
-  private final Thread output;
-  private final Thread errors;
-  private volatile Outcome outcome;
-  private volatile String lastWords = "";
+  private final File log;
+  /** How long the log was before. */
+  private final long logBegin;
+  private final ByteArrayOutputStream line = new ByteArrayOutputStream();
+  private Outcome outcome;
 
   /**
    * Starts a sidecar.
    *
    * @param command the executable and its arguments; no secret among them
    * @param greeting the line for its standard input, without its end
-   * @param log where its standard error goes
+   * @param log what its standard error is appended to; the sidecar itself keeps it short
    * @throws IOException if there is no such executable, or it may not be run
    */
   SidecarProcess(List<String> command, String greeting, File log) throws IOException {
-    process = new ProcessBuilder(command).start();
-    boolean watched = false;
-    try {
-      output = daemon("treadle-sidecar-output", () -> readMessages(process.getInputStream()));
-      errors = daemon("treadle-sidecar-errors", () -> copyErrors(process.getErrorStream(), log));
-      watched = true;
-    } finally {
-      if (!watched) {
-        // no thread could be made: nobody would know of this process, and another would be started beside it
-        process.destroyForcibly();
-      }
-    }
+    this.log = log;
+    this.logBegin = log.length();
+    process = new ProcessBuilder(command).redirectError(appendTo(log)).start();
     try {
       OutputStream input = process.getOutputStream();
       input.write((greeting + "\n").getBytes(StandardCharsets.UTF_8));
@@ -76,51 +65,17 @@ final class SidecarProcess {
     }
   }
 
-  private static Thread daemon(String name, Runnable work) {
-    Thread thread = new Thread(work, name);
-    thread.setDaemon(true);
-    // the RM's own handler of what a thread does not catch ends the RM
-    thread.setUncaughtExceptionHandler((ended, thrown) -> LOG.warn("{} ended", name, thrown));
-    thread.start();
-    return thread;
-  }
-
-  private void readMessages(InputStream stream) {
-    try (InputStream in = new BufferedInputStream(stream)) {
-      ByteArrayOutputStream line = new ByteArrayOutputStream();
-      for (int next = in.read(); next >= 0; next = in.read()) {
-        if (next == '\n') {
-          heard(new String(line.toByteArray(), StandardCharsets.UTF_8));
-          line.reset();
-        } else if (line.size() < LINE_BYTES) {
-          line.write(next);
-        }
-      }
+  private static Redirect appendTo(File log) {
+    try {
+      Files.createDirectories(log.getAbsoluteFile().getParentFile().toPath());
+      // a link by the log's name might lead to any file of the RM's user
+      Files.newOutputStream(log.toPath(), StandardOpenOption.CREATE, StandardOpenOption.WRITE,
+          StandardOpenOption.APPEND, LinkOption.NOFOLLOW_LINKS).close();
+      return Redirect.appendTo(log);
     } catch (IOException e) {
-      // it has ended
-    }
-  }
-
-  /** Takes the first message; whatever else it says, the RM neither reads nor logs. */
-  private void heard(String line) {
-    if (outcome == null) {
-      outcome = Outcome.parse(line);
-    }
-  }
-
-  private void copyErrors(InputStream stream, File file) {
-    try (InputStream in = stream; BoundedLog log = new BoundedLog(file, LOG_BYTES)) {
-      byte[] bytes = new byte[4096];
-      for (int count = in.read(bytes); count >= 0; count = in.read(bytes)) {
-        log.write(bytes, count);
-        int from = Math.max(0, count - LAST_WORDS_BYTES);
-        String end = new String(bytes, from, count - from, StandardCharsets.UTF_8).trim();
-        if (!end.isEmpty()) {
-          lastWords = end.substring(end.lastIndexOf('\n') + 1);
-        }
-      }
-    } catch (IOException e) {
-      // it has ended
+      LOG.warn("Treadle's sidecar has no log, cannot write {}: {}. Set {} to a writable path in a folder of the RM's"
+          + " own", log, e.toString(), ShimConfig.SIDECAR_LOG_FILE);
+      return Redirect.appendTo(new File("/dev/null"));
     }
   }
 
@@ -128,16 +83,28 @@ final class SidecarProcess {
     return process.isAlive();
   }
 
-  /** What it said about its start, ready or an error; null as long as it has said neither. */
+  /** What it said about its start, ready or an error; null as long as it has said neither. Does not wait. */
   Outcome outcome() {
+    try {
+      InputStream output = process.getInputStream();
+      while (outcome == null && output.available() > 0) {
+        int next = output.read();
+        if (next == '\n') {
+          outcome = Outcome.parse(new String(line.toByteArray(), StandardCharsets.UTF_8));
+          line.reset();
+        } else if (line.size() < LINE_BYTES) {
+          line.write(next);
+        }
+      }
+    } catch (IOException e) {
+      // it was killed
+    }
     return outcome;
   }
 
   /** How it ended, in words. Only after its end. */
   String epitaph() {
-    Uninterruptibles.joinUninterruptibly(output, LAST_OUTPUT_MS, TimeUnit.MILLISECONDS);
-    Uninterruptibles.joinUninterruptibly(errors, LAST_OUTPUT_MS, TimeUnit.MILLISECONDS);
-    Outcome said = outcome;
+    Outcome said = outcome();
     if (said != null && said.isError()) {
       return said.text;
     }
@@ -149,7 +116,21 @@ final class SidecarProcess {
     if (code == SIGNALLED + SIGTERM) {
       return "SIGTERM ended it";
     }
+    String lastWords = lastWords();
     return "it ended with exit code " + code + (lastWords.isEmpty() ? "" : "; its log ends with: " + lastWords);
+  }
+
+  private String lastWords() {
+    try (RandomAccessFile file = new RandomAccessFile(log, "r")) {
+      long from = Math.max(logBegin, file.length() - LAST_WORDS_BYTES);
+      byte[] bytes = new byte[(int) Math.max(0, file.length() - from)];
+      file.seek(from);
+      file.readFully(bytes);
+      String end = new String(bytes, StandardCharsets.UTF_8).trim();
+      return end.substring(end.lastIndexOf('\n') + 1);
+    } catch (IOException e) {
+      return "";
+    }
   }
 
   /** Asks it to end by closing its standard input, and kills it if it does not. Waits a few seconds at most. */
@@ -209,69 +190,6 @@ final class SidecarProcess {
     /** Whether the sidecar cannot start. */
     boolean isError() {
       return port == 0;
-    }
-  }
-
-  /**
-   * A log file that does not grow beyond a bound: when it is full it becomes {@code FILE.1}, in place of an older one.
-   * A file that cannot be written, or is a link to another, is said so once, and what should go there is lost. Used by
-   * one thread.
-   */
-  static final class BoundedLog implements AutoCloseable {
-    private final File file;
-    private final long maxBytes;
-    private OutputStream out;
-    private long length;
-    private boolean broken;
-
-    /** A log that is opened, and appended to, at the first write. */
-    BoundedLog(File file, long maxBytes) {
-      this.file = file;
-      this.maxBytes = maxBytes;
-    }
-
-    void write(byte[] bytes, int count) {
-      if (broken) {
-        return;
-      }
-      try {
-        if (out == null) {
-          open();
-        }
-        if (length + count > maxBytes) {
-          rotate();
-        }
-        out.write(bytes, 0, count);
-        length += count;
-      } catch (IOException e) {
-        broken = true;
-        LOG.warn("Treadle's sidecar has no log, cannot write {}: {}. Set {} to a writable path in a folder of the RM's"
-            + " own", file, e.getMessage(), ShimConfig.SIDECAR_LOG_FILE);
-      }
-    }
-
-    private void open() throws IOException {
-      File folder = file.getAbsoluteFile().getParentFile();
-      if (folder != null) {
-        Files.createDirectories(folder.toPath());
-      }
-      if (Files.isSymbolicLink(file.toPath())) {
-        throw new IOException("it is a symbolic link, which might lead to any file of the RM's user");
-      }
-      out = Files.newOutputStream(file.toPath(), StandardOpenOption.CREATE, StandardOpenOption.WRITE,
-          StandardOpenOption.APPEND, LinkOption.NOFOLLOW_LINKS);
-      length = file.length();
-    }
-
-    private void rotate() throws IOException {
-      out.close();
-      Files.move(file.toPath(), new File(file.getPath() + ".1").toPath(), StandardCopyOption.REPLACE_EXISTING);
-      open();
-    }
-
-    @Override
-    public void close() {
-      IOUtils.closeStream(out);
     }
   }
 }

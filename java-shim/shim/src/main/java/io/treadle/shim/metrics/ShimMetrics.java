@@ -120,9 +120,7 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
     }
     rejected = counter("Rejected", "Proposals that were turned down");
     for (Fate fate : Fate.values()) {
-      if (!fate.isOfSeveralEngines()) {
-        fates.put(fate, counter((fate.isRejection() ? "Rejected" : "") + camelCase(fate), "Proposals of this fate"));
-      }
+      fates.put(fate, counter((fate.isRejection() ? "Rejected" : "") + camelCase(fate), "Proposals of this fate"));
     }
     gauge("DecideP50Us", decideMicros::p50);
     gauge("DecideP99Us", decideMicros::p99);
@@ -236,9 +234,7 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
     if (fate.isRejection()) {
       rejected.incr();
     }
-    if (!fate.isOfSeveralEngines()) {
-      fates.get(fate).incr();
-    }
+    fates.get(fate).incr();
   }
 
   /** A container was placed. */

@@ -2,7 +2,7 @@
 package io.treadle.shim.mirror;
 
 import io.treadle.shim.CountedResources;
-import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.ShimConfig;
 import io.treadle.shim.wire.Section;
 import java.util.Arrays;
 import java.util.LinkedHashMap;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.mirror;
 
-import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.ShimConfig;
 
 /** What the link says with each frame. */
 public final class FrameOptions {

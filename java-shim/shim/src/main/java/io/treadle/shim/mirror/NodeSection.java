@@ -123,7 +123,7 @@ final class NodeSection {
       row.names = names;
       count(row, 1);
     }
-    boolean usable = NodeCondition.of(node, draft.monotonicMs, draft.settings.staleAfterMs) == NodeCondition.USABLE;
+    boolean usable = NodeCondition.reasonAgainst(node, draft.monotonicMs, draft.settings.staleAfterMs) == null;
     // before that it does not go stale
     row.dueMs = !usable ? draft.monotonicMs : Math.min(node.getLastHeartbeatMonotonicTime()
         + draft.settings.staleAfterMs, draft.monotonicMs + TURNS * draft.settings.nodeReviewMs);

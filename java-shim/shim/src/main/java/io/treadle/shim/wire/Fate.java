@@ -3,7 +3,7 @@ package io.treadle.shim.wire;
 
 /**
  * The fate of a proposal: committed, or the reason why not. The schema has its code on the wire
- * (docs/wire-format.md).
+ * (docs/wire-format.md), and more fates, which a sidecar with several engines gives to them.
  */
 public enum Fate {
   COMMITTED,
@@ -34,25 +34,14 @@ public enum Fate {
   INTERNAL_ERROR,
   OBSERVED,
   NEGATIVE,
-  /** Of several engines: the application is another's. */
-  NOT_OWNER,
-  /** Of several engines: others have committed on the node since the base frame, and it minds. */
-  CHANGED,
   /** Another row of the transaction cannot be committed, or it is none that can be. */
-  TRANSACTION,
-  /** Of several engines: the applications of the engine would use more of the partition than it may claim. */
-  CLAIM;
+  TRANSACTION;
 
   private final int code = WireSchema.fate(name());
 
   /** The code on the wire. */
   public int code() {
     return code;
-  }
-
-  /** Whether a sidecar with several engines gives it to them; the shim never does. */
-  public boolean isOfSeveralEngines() {
-    return this == NOT_OWNER || this == CHANGED || this == CLAIM;
   }
 
   /** Whether the proposal was turned down: neither committed nor only observed. */

@@ -30,7 +30,7 @@ public final class Proposer {
   private final NamedIndices indices = new NamedIndices();
   private final List<int[]> proposals = new ArrayList<>();
   private final Committer committer;
-  private final AskLocks asks;
+  private final AskLocks asks = new AskLocks();
   private final EngineView view = new EngineView(node -> { });
   private int limit = Integer.MAX_VALUE;
   private BooleanSupplier mayCommit = () -> true;
@@ -43,7 +43,6 @@ public final class Proposer {
 
   /** Proposes to one cluster. */
   public Proposer(ClusterFixture cluster, CommitSettings settings) {
-    asks = new AskLocks(cluster.scheduler());
     committer = new Committer(cluster.scheduler(), settings, asks, view);
   }
 

@@ -4,8 +4,7 @@ package io.treadle.shim.link;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.treadle.shim.config.BadSettingException;
-import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.ShimConfig;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.nio.file.Paths;
@@ -118,15 +117,11 @@ class ConnectionFileRulesTest {
     }
   }
 
-  private static ExternalSidecar sidecar() throws IOException {
+  private static ExternalSidecar sidecar() {
     Configuration conf = new Configuration(false);
     conf.set(ShimConfig.SIDECAR, "external");
     conf.set(ShimConfig.CONNECTION_FILE, FILE.toString());
-    try {
-      return new ExternalSidecar(ShimConfig.read(conf));
-    } catch (BadSettingException e) {
-      throw new IOException(e);
-    }
+    return new ExternalSidecar(ShimConfig.read(conf));
   }
 
   private static void file(String sidecars, Attributes attributes) throws IOException {

@@ -3,7 +3,7 @@ package io.treadle.shim.link;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.ShimConfig;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.Test;

@@ -6,8 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.treadle.shim.config.BadSettingException;
-import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.ShimConfig;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
@@ -31,13 +30,13 @@ class ExternalSidecarTest {
   private ExternalSidecar sidecar;
 
   @BeforeEach
-  void make() throws BadSettingException {
+  void make() {
     file = folder.resolve("connection.json");
     sidecar = sidecar("");
   }
 
   /** A sidecar that a user runs, the RM's if it is empty. */
-  private ExternalSidecar sidecar(String user) throws BadSettingException {
+  private ExternalSidecar sidecar(String user) {
     Configuration conf = new Configuration(false);
     conf.set(ShimConfig.SIDECAR, "external");
     conf.set(ShimConfig.CONNECTION_FILE, file.toString());
@@ -101,7 +100,7 @@ class ExternalSidecarTest {
   void aManagedSidecarHasNoUserOfItsOwn() {
     Configuration conf = new Configuration(false);
     conf.set(ShimConfig.SIDECAR_USER, "treadle");
-    String message = assertThrows(BadSettingException.class, () -> ShimConfig.read(conf)).getMessage();
+    String message = assertThrows(IllegalArgumentException.class, () -> ShimConfig.read(conf)).getMessage();
     assertTrue(message.contains(ShimConfig.SIDECAR_USER), message);
   }
 

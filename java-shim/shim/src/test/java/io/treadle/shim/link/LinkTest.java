@@ -7,9 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
 import io.treadle.shim.EngineView;
+import io.treadle.shim.ShimConfig;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.commit.CommitTime;
-import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.mirror.Journal;
 import io.treadle.shim.mirror.Mirror;

@@ -12,7 +12,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.treadle.shim.Await;
-import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.ShimConfig;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -165,6 +165,34 @@ class ManagedSidecarTest {
       return starts.get() == 3;
     });
     assertTrue(content("sidecar.log").startsWith("first\ntreadle: no numpy\nfirst"), content("sidecar.log"));
+  }
+
+  /** A user who may make a link by the log's name would else choose a file of the RM's user that is appended to. */
+  @Test
+  void aLogThatIsALinkOrCannotBeWrittenIsLostAndItStarts() throws Exception {
+    Path other = Files.write(folder.resolve("precious"), "kept".getBytes(StandardCharsets.UTF_8));
+    for (Path log : new Path[] {Files.createSymbolicLink(folder.resolve("link"), other),
+        Files.createSymbolicLink(folder.resolve("other"), folder.resolve("made-by-the-rm")), folder,
+        other.resolve("x")}) {
+      conf.set(ShimConfig.SIDECAR_LOG_FILE, log.toString());
+      script("echo lost >&2; exit 3\n");
+      String reason = failure();
+      assertTrue(reason.contains("exit code 3"), reason);
+      assertFalse(reason.contains("lost"), reason);
+    }
+    assertEquals("kept", content("precious"));
+    assertFalse(Files.exists(folder.resolve("made-by-the-rm")));
+  }
+
+  /** A folder is made where there is none; the last words are those of this run. */
+  @Test
+  void aLogIsAppendedTo() throws Exception {
+    conf.set(ShimConfig.SIDECAR_LOG_FILE, folder.resolve("deeper/sidecar.log").toString());
+    script("echo first >&2; exit 3\n");
+    assertTrue(failure().contains("its log ends with: first"));
+    script("exit 3\n");
+    assertFalse(failure().contains("first"));
+    assertEquals("first", content("deeper/sidecar.log"));
   }
 
   @Test

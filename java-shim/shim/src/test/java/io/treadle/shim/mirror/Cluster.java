@@ -4,8 +4,7 @@ package io.treadle.shim.mirror;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.treadle.shim.EngineView;
-import io.treadle.shim.config.BadSettingException;
-import io.treadle.shim.config.ShimConfig;
+import io.treadle.shim.ShimConfig;
 import io.treadle.shim.wire.Directory;
 import java.io.IOException;
 import java.util.List;
@@ -60,11 +59,7 @@ final class Cluster implements AutoCloseable {
   private static ShimConfig enforcing() {
     Configuration conf = new Configuration(false);
     conf.set(ShimConfig.MODE, "enforce");
-    try {
-      return ShimConfig.read(conf);
-    } catch (BadSettingException e) {
-      throw new IllegalStateException(e);
-    }
+    return ShimConfig.read(conf);
   }
 
   static MirrorSettings settings(int frameMaxBytes) {

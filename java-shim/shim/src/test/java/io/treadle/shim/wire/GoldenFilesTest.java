@@ -115,6 +115,8 @@ class GoldenFilesTest {
     List<String> fates = new ArrayList<>();
     WireSchema.sections().forEach(section -> sections.add(section.get("name").asText()));
     WireSchema.fates().forEach(fate -> fates.add(fate.asText()));
+    // a sidecar with several engines gives them
+    fates.removeAll(Arrays.asList("NOT_OWNER", "CHANGED", "CLAIM"));
     assertEquals(sections, Arrays.stream(Section.values()).map(Enum::name).collect(Collectors.toList()));
     assertEquals(fates, Arrays.stream(Fate.values()).map(Enum::name).collect(Collectors.toList()));
   }

@@ -4,9 +4,8 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 import io.treadle.shim.Escapes;
 import io.treadle.shim.SchedulerPort;
 import io.treadle.shim.Shim;
+import io.treadle.shim.ShimConfig;
 import io.treadle.shim.commit.Unjudgeable;
-import io.treadle.shim.config.BadSettingException;
-import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.mirror.Taps;
 import java.io.IOException;
 import java.util.List;
@@ -89,11 +88,11 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
    */
   @Override
   public void reinitialize(Configuration conf, RMContext context) throws IOException {
-    AtomicReference<BadSettingException> refused = new AtomicReference<>();
+    AtomicReference<IllegalArgumentException> refused = new AtomicReference<>();
     ShimConfig checked = ask("reinitialize", null, current -> {
       try {
         return current.check(conf);
-      } catch (BadSettingException e) {
+      } catch (IllegalArgumentException e) {
         refused.set(e);
         return null;
       }
@@ -115,7 +114,7 @@ public class TreadleScheduler extends CapacityScheduler implements SchedulerPort
   @Override
   public void handle(SchedulerEvent event) {
     super.handle(event);
-    tap("handle", current -> current.handled(event));
+    tap("handle", current -> current.taps().handled(event));
   }
 
   @Override

@@ -20,8 +20,9 @@ import java.util.HashMap;
 import java.util.Map;
 import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockRM;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Forks of Hadoop that renamed a member which the shim looks up by name. */
 @Timeout(300)
@@ -113,31 +114,15 @@ class ForkedHadoopTest {
     return (Map<String, String>) fork.call(InFork.class, "run", mode);
   }
 
-  @Test
-  void oneWithoutWhatEveryModeNeedsIsRefusedByName() throws Exception {
-    String member = "getOrderingPolicy";
+  @ParameterizedTest
+  @ValueSource(strings = {"getOrderingPolicy", "cachedResourceLimitsForHeadroom"})
+  void oneWithoutAMemberIsRefusedByName(String member) throws Exception {
     try (Fork fork = new Fork(member)) {
       Map<String, String> seen = run(fork, "observe_only");
       assertTrue(seen.get("Refusal").contains("lacks what Treadle needs"), seen.toString());
       assertTrue(seen.get("Refusal").contains("LeafQueue." + member), seen.toString());
       assertEquals("1", seen.get("PlacedNatively"));
       assertTrue(String.valueOf(fork.call(SelfCheck.class, "verdict")).contains("LeafQueue." + member));
-    }
-  }
-
-  /** Only enforce sets the limits of AMs. */
-  @Test
-  void oneWithoutTheLimitsOfLeavesIsObservedAndNotEnforced() throws Exception {
-    String member = "cachedResourceLimitsForHeadroom";
-    try (Fork fork = new Fork(member)) {
-      Map<String, String> seen = run(fork, "observe_only");
-      assertEquals("", seen.get("Refusal"));
-      assertEquals("", seen.get("LastError"));
-      assertEquals("1", seen.get("LeaseHeld"));
-      seen = run(fork, "enforce");
-      assertTrue(seen.get("Refusal").contains("LeafQueue." + member), seen.toString());
-      assertEquals("1", seen.get("PlacedNatively"));
-      assertTrue(String.valueOf(fork.call(SelfCheck.class, "verdictOfAll")).contains("LeafQueue." + member));
     }
   }
 }

@@ -4,8 +4,8 @@ package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.treadle.shim.Await;
+import io.treadle.shim.ShimConfig;
 import io.treadle.shim.cluster.Answers;
-import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.ScriptedEngine;
 import io.treadle.shim.link.ScriptedEngine.Frame;
 import java.util.BitSet;

@@ -7,8 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.treadle.shim.Await;
 import io.treadle.shim.Shim;
+import io.treadle.shim.ShimConfig;
 import io.treadle.shim.commit.TreadleCommitRequest;
-import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.Link;
 import io.treadle.shim.link.ScriptedEngine;
 import io.treadle.shim.link.ScriptedEngine.Frame;

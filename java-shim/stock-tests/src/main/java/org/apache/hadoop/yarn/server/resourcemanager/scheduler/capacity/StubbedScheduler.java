@@ -2,8 +2,8 @@
 package org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity;
 
 import io.treadle.shim.Shim;
+import io.treadle.shim.ShimConfig;
 import io.treadle.shim.commit.TreadleCommitRequest;
-import io.treadle.shim.config.ShimConfig;
 import io.treadle.shim.link.Link;
 import io.treadle.shim.wire.Directory;
 import io.treadle.stock.StubEngine;

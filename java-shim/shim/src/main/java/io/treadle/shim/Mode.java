@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.config;
+package io.treadle.shim;
 
 import java.util.Locale;
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-package io.treadle.shim.config;
+package io.treadle.shim;
 
 import io.treadle.shim.wire.ProposalFrame;
 import java.io.File;
-import java.io.IOException;
-import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -95,7 +93,7 @@ public final class ShimConfig {
   private final Configuration atStart;
   private final TreeSet<String> known;
 
-  private ShimConfig(Configuration own, Configuration atStart) throws BadSettingException {
+  private ShimConfig(Configuration own, Configuration atStart) {
     this.atStart = atStart;
     Reader settings = new Reader(own);
     known = settings.keys;
@@ -120,11 +118,11 @@ public final class ShimConfig {
     nodeStaleMs = settings.number(NODE_STALE_MS, 0, 0, 3_600_000);
     engineClass = settings.text(ENGINE_CLASS, "");
     if (external && connectionFile.isEmpty()) {
-      throw new BadSettingException(CONNECTION_FILE + " is not set, but " + SIDECAR
+      throw new IllegalArgumentException(CONNECTION_FILE + " is not set, but " + SIDECAR
           + " is 'external': set it to the path given to 'treadle sidecar --external --connection-file'");
     }
     if (!external && !sidecarUser.isEmpty()) {
-      throw new BadSettingException(SIDECAR_USER + " is '" + sidecarUser + "', but " + SIDECAR
+      throw new IllegalArgumentException(SIDECAR_USER + " is '" + sidecarUser + "', but " + SIDECAR
           + " is 'managed': such a sidecar runs as the ResourceManager's user. Remove the one or set the other to"
           + " 'external'");
     }
@@ -133,9 +131,9 @@ public final class ShimConfig {
   /**
    * Reads and checks all settings.
    *
-   * @throws BadSettingException naming the first one that cannot be used, and the remedy
+   * @throws IllegalArgumentException naming the first one that cannot be used, and the remedy
    */
-  public static ShimConfig read(Configuration conf) throws BadSettingException {
+  public static ShimConfig read(Configuration conf) {
     Configuration own = own(conf);
     return new ShimConfig(own, own);
   }
@@ -150,20 +148,16 @@ public final class ShimConfig {
   public static ShimConfig off(Configuration conf) {
     Configuration off = new Configuration(false);
     off.set(MODE, Mode.OFF.text());
-    try {
-      return new ShimConfig(off, own(conf));
-    } catch (BadSettingException e) {
-      throw new IllegalStateException("the defaults must be allowed", e);
-    }
+    return new ShimConfig(off, own(conf));
   }
 
   /**
    * These settings with mode, lease, tick and bounds of starvation of {@code conf}: what {@code -refreshQueues} takes
    * over. Other keys are not looked at.
    *
-   * @throws BadSettingException naming the first of them that cannot be used, and the remedy
+   * @throws IllegalArgumentException naming the first of them that cannot be used, and the remedy
    */
-  public ShimConfig refreshed(Configuration conf) throws BadSettingException {
+  public ShimConfig refreshed(Configuration conf) {
     Configuration own = own(conf);
     known.stream().filter(key -> !REFRESHED.contains(key)).forEach(key -> own.set(key, atStart.get(key, "")));
     return new ShimConfig(own, atStart);
@@ -215,25 +209,8 @@ public final class ShimConfig {
 
   /** Where the sidecar's log goes by default; scripts that start an RM set at least one of the properties. */
   private static File defaultLogFile() {
-    String folder = System.getProperty("yarn.log.dir", System.getProperty("hadoop.log.dir", ""));
-    return new File(folder.isEmpty() ? OwnFolder.PATH : folder, "treadle-sidecar.log");
-  }
-
-  /**
-   * A folder for the log of an RM that has none: made once in the life of the JVM, for its user alone, under a name
-   * that cannot be foreseen. In a folder that others may write to a link or a pipe may have been put by the log's name.
-   */
-  private static final class OwnFolder {
-    private static final String PATH = made();
-
-    private static String made() {
-      try {
-        return Files.createTempDirectory("treadle-log-").toString();
-      } catch (IOException e) {
-        // if that cannot be written either, the log itself reports it
-        return System.getProperty("user.dir");
-      }
-    }
+    String folder = System.getProperty("hadoop.log.dir", System.getProperty("user.dir"));
+    return new File(System.getProperty("yarn.log.dir", folder), "treadle-sidecar.log");
   }
 
   private enum Sidecar {
@@ -257,12 +234,12 @@ public final class ShimConfig {
       return value.isEmpty() ? standard : value;
     }
 
-    int number(String key, int standard, int least, int most) throws BadSettingException {
+    int number(String key, int standard, int least, int most) {
       return number(key, standard, least, most, null);
     }
 
     /** A whole number in [least, most]; {@code mostIs} explains the upper bound if it is no constant. */
-    int number(String key, int standard, int least, int most, String mostIs) throws BadSettingException {
+    int number(String key, int standard, int least, int most, String mostIs) {
       String value = text(key, "");
       if (value.isEmpty()) {
         return standard;
@@ -279,7 +256,7 @@ public final class ShimConfig {
           + (mostIs == null ? "" : " (" + mostIs + ")"), standard);
     }
 
-    <E extends Enum<E>> E oneOf(String key, Class<E> type, E standard) throws BadSettingException {
+    <E extends Enum<E>> E oneOf(String key, Class<E> type, E standard) {
       String value = text(key, text(standard));
       for (E constant : type.getEnumConstants()) {
         if (value.equals(text(constant))) {
@@ -294,8 +271,8 @@ public final class ShimConfig {
       return constant.name().toLowerCase(Locale.ROOT);
     }
 
-    private static BadSettingException bad(String key, String value, String allowed, Object standard) {
-      return new BadSettingException(key + " is '" + value + "'; allowed are " + allowed + REMEDY + standard);
+    private static IllegalArgumentException bad(String key, String value, String allowed, Object standard) {
+      return new IllegalArgumentException(key + " is '" + value + "'; allowed are " + allowed + REMEDY + standard);
     }
   }
 }
