@@ -19,7 +19,7 @@ _LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add README.md as the front page, style and script, what pages link to outside of docs/, and what that links to."""
+    """Add README.md as the front page, style, script, files outside of docs/ that pages link to, and theirs."""
     for asset in ASSETS:
         files.append(File.generated(config, asset, abs_src_path=str(Path(__file__).with_name(asset))))
     waiting = ["README.md", *(DOCS + file.src_uri for file in files.documentation_pages())]

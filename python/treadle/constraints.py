@@ -599,7 +599,7 @@ def miscounted(tags: Iterable[str]) -> str:
         name, _, value = tag.partition("=")
         if f"{name}=" in (GANG, WORKERS) and not (value.isascii() and value.isdigit()):
             shown = value[:_VALUE_SHOWN_MAX]
-            return f"{name}: {shown!r} is no whole number; write one, as {name}=4, or take the tag out"
+            return f"{name}: {shown!r} is not a whole number; write one, as {name}=4, or take the tag out"
     return ""
 
 

@@ -485,7 +485,7 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class NodesFree:
-    """What is free on nodes, absolute, where nothing else has changed. The RM sends `NODES` instead."""
+    """Free resources of nodes, absolute, where nothing else has changed. The RM sends `NODES` instead."""
 
     SECTION: ClassVar = Section(8, "NODES_FREE")
 
@@ -497,7 +497,7 @@ class NodesFree:
 class NodeAttributes:
     """Attributes of nodes, each absolute; ``present`` 0: the node has it no more. A node that is gone has none.
 
-    ``attribute`` is its prefix, a slash and its name; ``value`` is what the RM compares requests with.
+    ``attribute`` is its prefix, a slash and its name; the RM compares requests with ``value``.
     """
 
     SECTION: ClassVar = Section(9, "NODE_ATTRIBUTES")
@@ -541,7 +541,7 @@ class ApplicationUsage:
     """What application attempts use, absolute.
 
     ``headroom`` is what its queue and all above it left free in the partitions that it asks for, when the row was
-    written: an upper bound on what it may get next, sent again within 100 ms if it grew; limits of users are in
+    written: an upper bound on its next containers, sent again within 100 ms if it grew; limits of users are in
     `USERS`.
     """
 

@@ -36,7 +36,7 @@ class Verdict(StrEnum):
     NEVER = "never"
     """No node, or no queue, could ever give it."""
     MISCONFIGURED = "misconfigured"
-    """Somebody has to change a setting, of the cluster or of the application."""
+    """It waits until a setting of the cluster or of the application is changed."""
     WAITING = "waiting"
     """It is served when something ends, or when its turn comes."""
 
@@ -57,7 +57,7 @@ class Why(StrEnum):
     ALL_BLACKLISTED = "all_blacklisted"
     """The application has blacklisted all nodes that are large enough."""
     NO_NODE_MEETS = "no_node_meets"
-    """No node meets what the application requires of nodes, or that cannot be read."""
+    """No node meets the application's requirements, or these cannot be read."""
     NOT_ACTIVE = "not_active"
     """The ResourceManager has not activated the application: the queue's limit of masters is reached."""
     PROPOSED = "proposed"
@@ -69,7 +69,7 @@ class Why(StrEnum):
     QUEUE_MAXIMUM = "queue_maximum"
     """A queue is at its maximum."""
     GUARANTEED_TO_OTHERS = "guaranteed_to_others"
-    """What is left of a queue is guaranteed to queues beside its own, which other engines serve."""
+    """The free resources are guaranteed to sibling queues, which other engines serve."""
     USER_LIMIT = "user_limit"
     """The user is at the limit of the queue, or the application at that of its user."""
     NODES_UNUSABLE = "nodes_unusable"
@@ -87,7 +87,7 @@ class Why(StrEnum):
     NODES_BLACKLISTED = "nodes_blacklisted"
     """The application has blacklisted nodes or their racks."""
     NODES_NOT_CHOSEN = "nodes_not_chosen"
-    """Nodes do not meet what the ask requires of them, or the policy keeps the ask from them."""
+    """Nodes do not meet the ask's requirements, or the policy keeps the ask from them."""
     NODES_OWN_TAGS = "nodes_own_tags"
     """The ask's placement constraint limits how many of the application's own containers nodes or racks have."""
     NEARER_NODE = "nearer_node"
@@ -107,7 +107,7 @@ WORDS: Final = {
     NodeReason.TOO_SMALL: "it is too small even if it were empty",
     NodeReason.UNUSABLE: "the ResourceManager says that it may not be used now",
     NodeReason.NOT_NAMED: "the ask does not name it, its rack, nor lets its locality be relaxed",
-    NodeReason.NOT_CHOSEN: "it does not meet what the ask requires of nodes, or the policy keeps the ask from it",
+    NodeReason.NOT_CHOSEN: "it does not meet the ask's requirements, or the policy keeps the ask from it",
     NodeReason.OWN_TAGS: "the ask's placement constraint limits how many of the application's own containers it, or "
     "its rack, has; it has too many or too few",
     NodeReason.BLACKLISTED: "the application has blacklisted it or its rack",
@@ -396,7 +396,7 @@ class Explainer:
                 yield Cause(Why.QUEUE_MAXIMUM, text, path)
         if not named and why == Reason.GUARANTEED_TO_OTHERS:
             leaf = self._path(self._leaf(row))
-            text = f"what is left above queue {leaf} is guaranteed to queues beside it, which other engines serve"
+            text = f"the free resources above queue {leaf} are guaranteed to its siblings, which other engines serve"
             yield Cause(Why.GUARANTEED_TO_OTHERS, text)
         elif not named:
             yield Cause(Why.QUEUE_MAXIMUM, "a queue was at its maximum when the loop came to it")
@@ -607,7 +607,7 @@ class _Nodes:
         index = texts.index(name) if name in texts else -1
         found = np.flatnonzero((nodes["name"] == index) & (index >= 0))
         if not len(found):
-            return f"{name} is no node that the engine knows of"
+            return f"{name} is not a node that the engine knows of"
         return f"{name}: {'; '.join(dict.fromkeys(self._reason_of(int(node)) for node in found))}"
 
     def _reason_of(self, node: int) -> str:

@@ -113,7 +113,7 @@ class Tree:
                 known = ", ".join(self.capacity) or "none"
                 raise TreeError(
                     f"{leaf.name}: demand names {resource}, which the cluster does not have ({known}); correct the "
-                    f"name, or add {resource}: 0 to the resources if nobody has any"
+                    f"name, or add {resource}: 0 to the resources if no node has any"
                 )
 
     @property

@@ -231,7 +231,7 @@ def test_queues_that_a_given_tree_does_not_name_come_last_and_are_reported() -> 
     cluster.tick()
     assert cluster.tasks() == {"q2": 1, "q1": 4, "q0": 4}
     told = " ".join(cluster.engine.warnings())
-    assert "root.gone, which is no leaf queue" in told
+    assert "root.gone, which is not a leaf queue" in told
     assert "does not name queue q3" in told
 
 

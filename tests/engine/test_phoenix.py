@@ -221,8 +221,8 @@ def test_a_tag_without_its_number_is_said_and_changes_nothing() -> None:
     told = dict(engine.diagnostics())
     assert sorted(told) == [0, 1, 3, 4]
     assert told[3] == "tag 'treadle:requires=zone=z9': Treadle reads no treadle:requires=; did you mean require?"
-    assert told[0] == "treadle:gang: 'abc' is no whole number; write one, as treadle:gang=4, or take the tag out"
-    assert told[1].startswith("treadle:workers: '2x' is no whole number")
+    assert told[0] == "treadle:gang: 'abc' is not a whole number; write one, as treadle:gang=4, or take the tag out"
+    assert told[1].startswith("treadle:workers: '2x' is not a whole number")
     assert not any("whole number" in warning for warning in engine.warnings()), "nobody waits for it"
 
 

@@ -1,4 +1,4 @@
-"""A leaf of CPUs beside a leaf that holds half of the cluster's GPUs, on a real ResourceManager under `hdrf`."""
+"""A leaf of CPUs next to a leaf that holds half of the cluster's GPUs, on a real ResourceManager under `hdrf`."""
 
 from __future__ import annotations
 

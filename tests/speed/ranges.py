@@ -72,5 +72,5 @@ def figure_at(report: Any, path: str) -> float:
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise KeyError(f"{path}: nothing at {part}") from error
     if not isinstance(found, int | float) or isinstance(found, bool):
-        raise KeyError(f"{path}: {found!r} is no number")
+        raise KeyError(f"{path}: {found!r} is not a number")
     return float(found)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import yaml
+
+ROOT: Final = Path(__file__).parents[2]
+CORRECT: Final[list[str]] = yaml.safe_load((ROOT / "tests" / "data" / "words.yaml").read_text("utf-8"))
+"""Correct uses of the patterns."""
 PATTERNS: Final = {
-    "headless": r"\b[Ww]hat (?:is|was|are|were|has|had|they|it|the)\b[^?]*?[.;:,]",
+    "headless": r"\b[Ww]hat (?:is|was|are|were|has|had|they|it|the)\b[^?|]*?[.;:,]",
     "fronted": r"(?:^|[.;:] )Of (?!course)[a-z` ]+",
     "somebody": r"\b(?:[Nn]obody|[Ss]omebody|[Ww]hoever)\b",
     "person": r"\b(?:he|him|his)\b",
@@ -17,7 +24,10 @@ PATTERNS: Final = {
     "file name as link": r"\[[^]]*\.md\]\(",
     "history": r"\b(?:busy machine|[Tt]he goal (?:was|is|of)|goals? (?:is|are|was|were) missed|on another day)\b",
 }
-"""Patterns by name; each page's counts may only fall (tests/data/words.yaml)."""
+"""Patterns by name: they are on no page and in no text that users see, but for the correct uses."""
+BETWEEN: Final = "\n|\n"
+"""Between texts that have nothing to do with each other: no pattern goes over it."""
+_JAVA_STRING: Final = re.compile(r'"((?:\\.|[^"\\\n])* (?:\\.|[^"\\\n])*)"')
 _END: Final = re.compile(r"(?<=[.!?])[)\"*]*\s+(?=[\"(`*\[A-Z0-9])")
 _ITEM: Final = re.compile(r"^\s*(?:[-*]|\d+\.) +")
 
@@ -58,6 +68,9 @@ def length(sentence: str) -> int:
 def counts(text: str) -> dict[str, int]:
     """Return how often each pattern is in a page's prose and tables; those that are not are left out."""
     body = re.sub(r"^ *```.*?^ *```", "\n", text, flags=re.MULTILINE | re.DOTALL)
+    body = re.sub(r"^#.*", "", body, flags=re.MULTILINE)
+    for use in CORRECT:
+        body = body.replace(use, "")
     body = re.sub(r"`[^`\n]*`", "`code`", body)
     return {name: number for name, pattern in PATTERNS.items() if (number := len(re.findall(pattern, body, re.M)))}
 
@@ -67,26 +80,31 @@ def words(page: Path) -> int:
     return len(page.read_text("utf-8").split())
 
 
-def kept_counts(pages: dict[str, Path]) -> str:
-    """Return the text of tests/data/words.yaml: each page with its patterns that occur."""
-    lines = ["# How often a pattern of tests/support/prose.py occurs on a page: counts may only fall.\n"]
-    lines.append("# `python -m tests.support.prose` writes this file again.\n")
-    for name, page in pages.items():
-        found = counts(page.read_text("utf-8"))
-        if found:
-            inside = ", ".join(f"{pattern}: {number}" for pattern, number in found.items())
-            lines.append(f"{name}: {{{inside}}}\n")
-    return "".join(lines)
-
-
-ROOT: Final = Path(__file__).parents[2]
-
-
 def pages() -> dict[str, Path]:
     """Return README, CONTRIBUTING and the pages of the docs, by their path in the repository."""
     found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return {page.relative_to(ROOT).as_posix(): page for page in found}
 
 
-if __name__ == "__main__":
-    (ROOT / "tests" / "data" / "words.yaml").write_text(kept_counts(pages()), "utf-8")
+def shown() -> dict[str, str]:
+    """Return texts that users see but pages do not have: comments of settings, messages, the dashboard's script."""
+    found = {}
+    files = [*(ROOT / "conf").rglob("*.*"), *(ROOT / "docs" / "examples").rglob("*.yaml")]
+    for file in files:
+        lines = file.read_text("utf-8").splitlines()
+        found[file] = "\n".join(line if file.suffix == ".xml" else line.partition("#")[2] for line in lines)
+    for file in (ROOT / "python" / "treadle").rglob("*.py"):
+        found[file] = BETWEEN.join(_strings(ast.parse(file.read_text("utf-8"))))
+    for file in (ROOT / "java-shim").rglob("src/main/**/*.java"):
+        found[file] = BETWEEN.join(_JAVA_STRING.findall(file.read_text("utf-8")))
+    for file in (ROOT / "python" / "treadle" / "dashboard" / "static").glob("*.[jh]*"):
+        found[file] = file.read_text("utf-8")
+    return {file.relative_to(ROOT).as_posix(): text for file, text in found.items()}
+
+
+def _strings(tree: ast.AST) -> Iterator[str]:
+    """Yield the texts of a module that have several words and are no docstrings."""
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in alone and " " in str(node.value):
+            yield str(node.value)

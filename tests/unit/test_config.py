@@ -99,11 +99,11 @@ def test_settings_are_taken(parts: PartRegistry) -> None:
         ("seed: true\n", "conf/t.yaml:1: seed: True is not a whole number from 0 to 9223372036854775807"),
         (
             "1: 2\n",
-            "conf/t.yaml:1: 1: is no key, since YAML does not read it as a text; write a name, or quotes",
+            "conf/t.yaml:1: 1: is not a key, since YAML does not read it as a text; write a name, or quotes",
         ),
         (
             "hold:\n  yes: 1\n",
-            "conf/t.yaml:2: hold.yes: is no key, since YAML does not read it as a text; write a name, or quotes",
+            "conf/t.yaml:2: hold.yes: is not a key, since YAML does not read it as a text; write a name, or quotes",
         ),
         (
             "constraints:\n  kinds: {gpu: cpus}\n",
@@ -115,7 +115,7 @@ def test_settings_are_taken(parts: PartRegistry) -> None:
         (
             'constraints: {kinds: {"gpu>": cpu}}\n',
             (
-                "conf/t.yaml:1: constraints.kinds: {'gpu>': 'cpu'}: 'gpu>' is no name of an attribute or a resource "
+                "conf/t.yaml:1: constraints.kinds: {'gpu>': 'cpu'}: 'gpu>' is not a name of an attribute or a resource "
                 "type; no requirement can have it (default {})"
             ),
         ),

@@ -82,15 +82,15 @@ def test_without_entries_there_is_one_engine(text: str) -> None:
         (
             "engines:\n  Service: {}\n",
             (
-                "conf/t.yaml:2: engines.Service: 'Service' is no name of an engine; write at most 32 of a-z, "
-                "0-9 and -, a letter first"
+                "conf/t.yaml:2: engines.Service: 'Service' is not a name of an engine; write at most 32 of a-z"
+                ", 0-9 and -, a letter first"
             ),
         ),
         (
             f"engines:\n  {'a' * 32}: {{copies: 2}}\n",
             (
-                f"conf/t.yaml:2: engines.{'a' * 32}: '{'a' * 32}-1' is no name of an engine; write at most 32 of a-z, "
-                "0-9 and -, a letter first"
+                f"conf/t.yaml:2: engines.{'a' * 32}: '{'a' * 32}-1' is not a name of an engine; write at most 32 of a-z"
+                ", 0-9 and -, a letter first"
             ),
         ),
         (
@@ -108,8 +108,8 @@ def test_without_entries_there_is_one_engine(text: str) -> None:
         (
             "engines:\n  a:\n    select: {queues: [prod]}\n  b: {}\n",
             (
-                "conf/t.yaml:3: engines.a.select.queues: ['prod']: 'prod' is no path from the root; write it whole, as "
-                "root.prod (default ())"
+                "conf/t.yaml:3: engines.a.select.queues: ['prod']: 'prod' is not a path from the root; write it whole, "
+                "as root.prod (default ())"
             ),
         ),
         (
@@ -234,7 +234,7 @@ def test_a_queue_that_no_scenario_has_is_refused_by_the_check_and_warned_of_by_t
         encoding="utf-8",
     )
     assert run(["policy", "check", str(policy), "--scenario", str(scenario)]) == 2
-    told = "engines.a.select.queues: root.prd is no queue of the scenario; did you mean root.prod?"
+    told = "engines.a.select.queues: root.prd is not a queue of the scenario; did you mean root.prod?"
     assert f"{policy}:3: {told}" in capsys.readouterr().err
     assert run(["simulate", str(scenario), "--policy", str(policy)]) == 0
     shown = capsys.readouterr()

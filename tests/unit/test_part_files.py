@@ -105,12 +105,12 @@ def test_kept_contents_are_used_instead_of_the_files(tmp_path: Path) -> None:
         (
             "gate",
             "class Even:\n    async def allows(self, view):\n        return True\n",
-            "t.yaml:5: policy.gate.class: my_part.py:2: allows is no plain function; write `def allows(self, view)` ",
+            "t.yaml:5: policy.gate.class: my_part.py:2: allows is not a plain function; write `def allows(self, view)`",
         ),
         (
             "estimate",
             "class Even:\n    durations_ms = 3\n",
-            "t.yaml:5: policy.estimate.class: my_part.py:1: Even.durations_ms is no method; write `def durations_ms(",
+            "t.yaml:5: policy.estimate.class: my_part.py:1: Even.durations_ms is not a method; write `def durations_ms",
         ),
         ("share", "import numby\n", "t.yaml:4: policy.share.path: my_part.py:1: ModuleNotFoundError: No module named"),
         ("share", "class Even\n", "t.yaml:4: policy.share.path: my_part.py:1: SyntaxError: expected ':'; put it right"),

@@ -165,7 +165,7 @@ def test_a_port_that_is_taken_at_the_start_is_named_and_tried_again(
         assert source.summary().startswith(said), "the status shows it meanwhile"
         assert [warning.startswith(said) for warning in source.warnings()] == [True], "as a warning too"
         assert not link.listening
-        assert eventually(lambda: caplog.text.count("started anew") > 1)
+        assert eventually(lambda: caplog.text.count("the plan listener is restarted") > 1)
         assert caplog.text.count(f"listener: {ADDRESS} port 8047") == 1, "the log says the same reason once"
         assert source.summary().startswith(said)
     try:

@@ -123,7 +123,7 @@ def test_a_ready_made_policy_is_checked_by_its_name(name: str, capsys: pytest.Ca
     said = capsys.readouterr()
     if name in NEED:
         assert code == 2
-        assert f"goes by what is known of earlier runs: {NEED[name]} in {ready_made()[name]}" in said.err
+        assert f"uses the history of earlier runs: {NEED[name]} in {ready_made()[name]}" in said.err
         assert not said.out
     else:
         assert code == 0
@@ -136,7 +136,7 @@ def test_a_policy_file_whose_store_is_not_named_is_not_right(tmp_path: Path, cli
     text = ready_made()["slearn-history"].read_text()
     file.write_text(text)
     error = cli(["policy", "check", str(file)], 2).err
-    assert "policy.gate (pilots) goes by what is known of earlier runs: set profiles.store" in error
+    assert "policy.gate (pilots) uses the history of earlier runs: set profiles.store" in error
     file.write_text(f"{text}profiles: {{store: {tmp_path}/profiles.db}}\n")
     assert ": right: " in cli(["policy", "check", str(file)]).out
 
@@ -157,7 +157,10 @@ def test_a_folder_of_recordings_that_a_sidecar_refuses_is_warned_of(tmp_path: Pa
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     file = tmp_path / "treadle.yaml"
-    for name, said in (("file", "is no folder; name another one"), ("open", "may be written by everybody; take that")):
+    for name, said in (
+        ("file", "is not a folder; name another one"),
+        ("open", "may be written by everybody; take that"),
+    ):
         file.write_text(f"record: {{folder: {tmp_path / name}}}\n")
         assert f"{tmp_path / name} {said}" in " ".join(cli(["policy", "check", str(file)]).err.split())
 
@@ -189,7 +192,7 @@ def test_pilots_whose_durations_nobody_goes_by_are_not_right(estimate: str, tmp_
     [
         ("order: {kind: srpt}", "policy.order (srpt) goes by durations, and policy.estimate (none) knows none"),
         ("fit: {kind: tetris}", "policy.fit (tetris) goes by durations"),
-        ("estimate: {kind: observed}", "policy.estimate (observed) has no effect: no other part goes by durations"),
+        ("estimate: {kind: observed}", "policy.estimate (observed) has no effect: no other part uses durations"),
         (
             "order: {kind: srpt}, estimate: {kind: pilots}",
             "policy.estimate (pilots) goes by pilots, and policy.gate (all) runs none",
@@ -445,7 +448,7 @@ def test_what_an_entry_of_the_roster_goes_by_must_be_there_too(tmp_path: Path, c
     lines = [f"    {line}\n" for line in text.splitlines() if not line.startswith("#") and line.strip()]
     file.write_text("engines:\n  a:\n" + "".join(lines), "utf-8")
     for policy in (history, file):
-        assert "goes by what is known of earlier runs" in cli(["policy", "check", str(policy)], 2).err
+        assert "uses the history of earlier runs" in cli(["policy", "check", str(policy)], 2).err
 
 
 def test_who_answers_in_the_place_of_a_resource_manager_fills_no_memory(

@@ -228,7 +228,7 @@ def test_what_a_file_sets_besides_its_policy_is_refused_unless_it_is_asked_for(t
 def test_a_policy_that_needs_a_store_is_refused_without_one(target: Path, tmp_path: Path, cli: Cli) -> None:
     target.write_text("seed: 1\n")
     said = cli(use(target, "slearn-history"), 2).err
-    assert "policy.gate (pilots) goes by what is known of earlier runs: set profiles.store" in said
+    assert "policy.gate (pilots) uses the history of earlier runs: set profiles.store" in said
     assert "policy.estimate (pilots)" in said
     assert target.read_text() == "seed: 1\n"
     assert run(use(tmp_path / "new.yaml", "slearn-history")) == 2

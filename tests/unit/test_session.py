@@ -242,7 +242,7 @@ def test_an_engine_that_fails_is_replaced_and_said() -> None:
     caller.engines[0].fail = ZeroDivisionError("a fault")
     answer = caller.send(2)
     assert (answer.resend, len(answer.proposals)) == (True, 0)
-    assert caller.status(answer)["error"] == "engine started anew after ZeroDivisionError: a fault"
+    assert caller.status(answer)["error"] == "engine restarted after ZeroDivisionError: a fault"
     assert len(caller.engines) == 2
     assert caller.send(3).resend
     assert len(caller.send(4, SNAPSHOT).proposals) == 3
@@ -338,7 +338,7 @@ def test_a_policy_that_goes_by_a_store_that_is_not_there_is_a_warning() -> None:
     caller = begun()
     caller.settings = lambda: parse_settings("t.yaml", "policy: {estimate: {kind: hints}}\n")
     caller.engines[0].said = ("odd",)
-    needs = "policy.estimate (hints) goes by what is known of earlier runs: set profiles.store or listener.address"
+    needs = "policy.estimate (hints) uses the history of earlier runs: set profiles.store or listener.address"
     assert caller.status(caller.send(2, configuration=1))["warnings"] == [needs, "odd"]
     text = "policy: {estimate: {kind: hints}}\nlistener: {address: 127.0.0.1}\n"
     caller.settings = lambda: parse_settings("t.yaml", text)

@@ -109,7 +109,7 @@ def test_what_others_changed_stays_and_is_reported() -> None:
     assert b"<!-- ann -->" in back
     assert remarks == [
         "yarn.scheduler.treadle.mode was 'enforce': taken out with what Treadle wrote",
-        "own stood among what Treadle wrote and is somebody else's: left there",
+        "own is not a property of Treadle, though it was among its lines: left there",
     ]
 
 

@@ -143,9 +143,9 @@ def named(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("passwd", "root:x:0:0:root:/root:/bin/bash\n", "is no treadle.yaml"),
-        ("cron.yaml", "jobs: []\n", "is no treadle.yaml"),
-        ("empty.yaml", "", "is no treadle.yaml"),
+        ("passwd", "root:x:0:0:root:/root:/bin/bash\n", "is not a treadle.yaml"),
+        ("cron.yaml", "jobs: []\n", "is not a treadle.yaml"),
+        ("empty.yaml", "", "is not a treadle.yaml"),
         ("absent.yaml", None, "is not there"),
         ("treadle.yaml", "seed: 1\n", ""),
     ],

@@ -80,7 +80,7 @@ class Redactor:
     """Hides whatever is not known to be harmless."""
 
     def __init__(self, words: Iterable[str] | None = None) -> None:
-        """Take the words that may be shown; those of Treadle's own messages if left out."""
+        """Take the words that may be shown; those of Treadle's messages if left out."""
         self._words = frozenset(words if words is not None else own_words())
 
     def text(self, text: str) -> str:
@@ -137,7 +137,7 @@ class Redactor:
 
 @cache
 def own_words() -> frozenset[str]:
-    """Return the words of Treadle's own messages, by its sources and the shim's jar, in small letters."""
+    """Return the words of Treadle's messages, by its sources and the shim's jar, in small letters."""
     found = set(_COMMON.split())
     for text in (*_python_texts(), *_java_texts()):
         found.update(word.lower() for word in _WORD.findall(text))
@@ -253,8 +253,8 @@ def _parts(facts: Facts, results: Sequence[Result], redactor: Redactor) -> Itera
     yield (
         "README.txt",
         (
-            f"Of treadle {__version__}, by `treadle doctor --bundle`. {HIDDEN} replaces what is not on the list of\n"
-            "what may leave a site: words of Treadle's own messages, numbers, ids of applications, and the settings\n"
+            f"Treadle {__version__}, by `treadle doctor --bundle`. {HIDDEN} replaces all words but those that\n"
+            "may leave a site: words of Treadle's messages, numbers, application ids, and the settings\n"
             "that docs/failures.md names. Read it before you send it.\n"
         ),
     )
@@ -397,7 +397,7 @@ def _text_of(path: Path, tail: int = TAIL_BYTES) -> str:
     with os.fdopen(descriptor, "rb") as stream:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise UserError(f"{path} is no regular file")
+            raise UserError(f"{path} is not a regular file")
         stream.seek(max(0, found.st_size - tail))
         lines = stream.read(tail).decode("utf-8", "replace").split("\n")
     return "\n".join(lines[-LINES_MAX:] if found.st_size <= tail else lines[1:][-LINES_MAX:])

@@ -201,7 +201,7 @@ def sidecar(facts: Facts) -> Iterator[Finding]:
     command = facts.setting(f"{PREFIX}python.command")
     if command and f"/{__version__}/" not in command and "/current/" not in command and str(facts.prefix) in command:
         yield Finding(
-            "warn", f"{command} is of another release than this command ({__version__})", "use the `treadle` beside it"
+            "warn", f"{command} is of another release than this command ({__version__})", "use the `treadle` next to it"
         )
     if not running:
         yield Finding(

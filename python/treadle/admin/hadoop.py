@@ -294,7 +294,9 @@ def settings(facts: Facts) -> Iterator[Finding]:
     for key in sorted(known):
         name = key.removeprefix(PREFIX)
         if key.startswith(PREFIX) and name not in KEYS:
-            yield Finding("warn", f"{key} is no key of Treadle's and does nothing", f"correct it{nearest(name, KEYS)}")
+            yield Finding(
+                "warn", f"{key} is not a key of Treadle and has no effect", f"correct it{nearest(name, KEYS)}"
+            )
     yield from _refused_values(facts)
     if facts.setting(f"{PREFIX}sidecar") == "external" and not facts.setting(f"{PREFIX}sidecar.connection-file"):
         yield Finding("fail", f"{PREFIX}sidecar is external, and {PREFIX}sidecar.connection-file is not set", "set it")
@@ -584,7 +586,7 @@ def _judged(path: Path, where: str, remedy: str) -> Finding:
     try:
         release = _release(path)
     except (OSError, KeyError, zipfile.BadZipFile) as error:
-        return Finding("fail", f"{path}, by {where}, is no jar of Treadle's: {error}", remedy)
+        return Finding("fail", f"{path}, by {where}, is not a jar of Treadle's: {error}", remedy)
     if release != __version__:
         text = f"{path}, by {where}, is of release {release}, and this command of {__version__}"
         return Finding("fail", text, f"{remedy}, or use the `treadle` of release {release}")
@@ -621,7 +623,7 @@ def owners(facts: Facts) -> Iterator[Finding]:
         elif not _readable(path, facts.uid):
             yield Finding("fail", f"{facts.user} may not read {path}, mode {mode_of(path)}", f"chmod o+r {path}")
         else:
-            yield Finding("ok", f"nobody but {' and '.join(sorted({'root', facts.user}))} may change {path}")
+            yield Finding("ok", f"only {' and '.join(sorted({'root', facts.user}))} may change {path}")
     if not looked:
         yield Finding("skipped", "neither a treadle.yaml nor a command is set, or --hadoop-conf is not given")
 
@@ -640,7 +642,7 @@ def connection(facts: Facts) -> Iterator[Finding]:
         return
     shared = bool(facts.setting(f"{PREFIX}sidecar.user"))
     if not stat.S_ISREG(found.st_mode):
-        yield Finding("fail", f"{path} is no regular file", "name another one in both places")
+        yield Finding("fail", f"{path} is not a regular file", "name another one in both places")
     elif found.st_mode & (0o037 if shared else 0o077):
         yield Finding(
             "fail",

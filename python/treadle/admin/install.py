@@ -218,8 +218,8 @@ def _take_back(undo: ExitStack, why: BaseException) -> None:
         undo.close()
     except Exception as error:
         raise _HalfBackError(
-            f"the installation failed ({why}), and not all of it could be taken back: {error}. Put that right; "
-            "what was there before is beside such a file (NAME.treadle-DATE-TIME): copy it back"
+            f"the installation failed ({why}), and not all of it could be taken back: {error}. Correct that; "
+            "the old content is in NAME.treadle-DATE-TIME next to such a file: copy it back"
         ) from error
 
 
@@ -270,7 +270,7 @@ def _place_environment(plan: Plan, undo: ExitStack, signals: Signals) -> Path:
     with signals.at_once():
         make_environment(plan.contents, target, staging / "env")
     if target.exists():
-        plan.remarks.append(f"{target} was made anew: restart what runs from it")
+        plan.remarks.append(f"{target} was made again: restart the processes that run from it")
         target.rename(staging / "old")
         undo.callback((staging / "old").rename, target)
     (staging / "env").rename(target)
@@ -301,7 +301,7 @@ def _make_for(folder: Path, owner: tuple[int, int], manifest: Manifest, undo: Ex
 
 def _apply(change: FileChange, now: datetime, manifest: Manifest, undo: ExitStack, say: Say) -> None:
     if content_of(change.path) != change.before:
-        raise UserError(f"{change.path} was changed by somebody else meanwhile; try again")
+        raise UserError(f"{change.path} was changed by another process meanwhile; try again")
     backup = None
     if change.before is not None and change.kind != "own":
         backup = back_up(change.path, change.before, now)
@@ -418,8 +418,8 @@ def plan_removal(prefix: Path, processes: Callable[[Path], list[str]] | None = N
         raise UserError(f"{reason}. It says which files are written and removed: run this as the user who installed")
     if manifest is None:
         raise UserError(
-            f"{prefix} holds no installation of `treadle install`; name its --prefix. What was installed by hand is "
-            "taken out by hand (docs/administrator.md#uninstall)"
+            f"{prefix} holds no installation of `treadle install`; name its --prefix. Remove by hand an "
+            "installation that was made by hand (docs/administrator.md#uninstall)"
         )
     files = [_restored(each) for each in manifest.files.values()]
     order = {"site": 0, "env": 1, "own": 2}
@@ -535,7 +535,7 @@ def _backup_of(record: FileRecord) -> bytes | None:
 def _restore(restored: Restored, undo: ExitStack, say: Say) -> None:
     path, now, then = restored.record.path, restored.now, restored.then
     if content_of(path) != now:
-        raise UserError(f"{path} was changed by somebody else meanwhile; try again")
+        raise UserError(f"{path} was changed by another process meanwhile; try again")
     if now is None or then == now:
         return
     found = path.stat()

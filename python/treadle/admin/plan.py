@@ -364,7 +364,7 @@ def plan_installation(options: Options, contents: Contents, known: Manifest | No
         makes_state=keeps_here and not state_folders(config, "", ())[0].exists(),
     )
     if link.exists() and not link.is_symlink():
-        raise UserError(f"{link} is no link; move it away, or choose another --prefix")
+        raise UserError(f"{link} is not a link; move it away, or choose another --prefix")
     if writes_config:
         plan.changes.append(FileChange(config, "own", None, _yaml(options.kernels).encode()))
     _plan_unit(plan, known)
@@ -444,7 +444,7 @@ def _config_of(options: Options, held: Mapping[str, Setting]) -> tuple[Path, boo
         return path, False
     path = default_config(options)
     if os.path.lexists(path) and not path.is_file():
-        raise UserError(f"--config {path} is no file; name a treadle.yaml, which is written if there is none")
+        raise UserError(f"--config {path} is not a file; name a treadle.yaml, which is written if there is none")
     return path, not path.exists()
 
 
@@ -476,7 +476,7 @@ def _plan_unit(plan: Plan, known: Manifest | None) -> None:
     if before == text.encode():
         return
     if before is not None and (wrote is None or wrote.after != sha256(before)):
-        plan.remarks.append(f"{path} is somebody's own: left as it is (the template is in {templates() / 'systemd'})")
+        plan.remarks.append(f"{path} is not Treadle's: left as it is (the template is in {templates() / 'systemd'})")
         return
     plan.changes.append(FileChange(path, "own", before, text.encode()))
 
@@ -494,8 +494,7 @@ def _unit(options: Options, config: Path) -> str:
     text = text.partition("[Unit]\n")[2]
     text = (
         f"# Treadle's sidecar as {options.user}, the ResourceManager's user (docs/administrator.md). Written by "
-        "treadle install.\n# What the unit forbids it cannot do; what that user may do besides it may too.\n[Unit]\n"
-        + text
+        "treadle install.\n# It may do all that its user may, but for the limits of this unit.\n[Unit]\n" + text
     )
     lines = text.replace("User=treadle\nGroup=treadle\n", f"User={options.user}\n").split("\n")
     lines = [line for line in lines if not line.startswith(("SupplementaryGroups=", "# Its members read"))]
@@ -534,17 +533,17 @@ def refuse_paths(options: Options) -> None:
         UserError: one cannot.
     """
     if not options.conf.is_dir():
-        raise UserError(f"{options.conf} is no folder; --hadoop-conf is the ResourceManager's HADOOP_CONF_DIR")
+        raise UserError(f"{options.conf} is not a folder; --hadoop-conf is the ResourceManager's HADOOP_CONF_DIR")
     for name, path in (("--prefix", options.prefix), ("--config", options.config), ("--systemd-dir", options.systemd)):
         if path is None:
             continue
         if not path.is_absolute() or _BAD_IN_PATHS.search(str(path)):
             raise UserError(f"{name} {path}: give an absolute path of plain letters, since shells and Java read it")
     if options.systemd is not None and not options.systemd.is_dir():
-        raise UserError(f"--systemd-dir {options.systemd} is no folder")
+        raise UserError(f"--systemd-dir {options.systemd} is not a folder")
     there = next(each for each in (options.prefix, *options.prefix.parents) if os.path.lexists(each))
     if not there.is_dir():
-        raise UserError(f"--prefix {options.prefix}: {there} is no folder; choose another --prefix")
+        raise UserError(f"--prefix {options.prefix}: {there} is not a folder; choose another --prefix")
     reason = reason_against(there)
     if reason:
         raise UserError(f"--prefix {options.prefix}: {reason}. What lies there is run by the ResourceManager's user")

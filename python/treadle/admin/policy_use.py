@@ -282,7 +282,7 @@ def _why_not_recorded(folder: Path) -> str:
         if not folder.exists():
             return ""
         if not folder.is_dir():
-            return f"{folder} is no folder; name another one"
+            return f"{folder} is not a folder; name another one"
         return reason_against(folder, trusted_owners() | {folder.stat().st_uid})
     except PermissionError:  # it may be for the sidecar's user alone
         return ""
@@ -294,7 +294,7 @@ def unnamed_queues(file: Path, scenario: Path, *, trust_code: bool) -> list[str]
     """Return warnings of a scenario's leaves that no tree of a treadle.yaml names.
 
     Raises:
-        UserError: the scenario cannot be read, a tree names what is no leaf of it, or engines do not go together.
+        UserError: the scenario cannot be read, a tree names what is not a leaf of it, or engines do not go together.
     """
     from treadle.simulate.batch import Scenario, queue_problems, settings_of  # only here: it imports numba
 
@@ -335,7 +335,7 @@ def target_of(config: Path | None, rm: str, ca: Path | None = None, *, reads: bo
     except (yaml.YAMLError, ValueError, RecursionError):
         sections = set()
     if not sections or sections - set(KEYS):
-        raise UserError(f"{target} is no treadle.yaml; {remedy}")
+        raise UserError(f"{target} is not a treadle.yaml; {remedy}")
     return target
 
 
@@ -520,7 +520,7 @@ def _with_code(text: str) -> set[str]:
 
 
 def _parts(text: str) -> dict[str, dict[str, Any]]:
-    """Return the parts that a text's policy sets; what is no mapping, and so wrong, is left to the whole check."""
+    """Return the parts that a text's policy sets; what is not a mapping, and so wrong, is left to the whole check."""
     policy = section_values(text).get("policy")
     parts = policy.items() if isinstance(policy, dict) else ()
     return {part: value for part, value in parts if isinstance(value, dict)}

@@ -110,7 +110,7 @@ def _chosen(pid: int | None, rm: str) -> list[psutil.Process]:
         every = sidecars()
         named = [process for process in every if process.pid == pid]
         if not named:
-            raise UserError(f"--pid {pid} is no sidecar that this user may end; there are: {_listed(every)}")
+            raise UserError(f"--pid {pid} is not a sidecar that this user may end; there are: {_listed(every)}")
         return named
     users = sidecar_users()
     found = sidecars(users)

@@ -237,7 +237,7 @@ class _Reader:
             return
         self._missing = (
             f"{self._path}:{self.parser.CurrentLineNumber}: it includes {href}, which is not a file here, so that "
-            "nobody can say what holds; put the file there, or write Treadle's properties by hand (treadle conf)"
+            "the effective values are unknown; put the file there, or write Treadle's properties by hand (treadle conf)"
         )
         if "://" in href and not href.startswith("file://"):
             raise UserError(self._missing)  # a server's, which may be there for the ResourceManager
@@ -404,7 +404,7 @@ def _without_added(file: SiteFile, added: Sequence[tuple[str, str]], remarks: li
         value = each.value.strip()
         if each.name not in wrote:
             if inside:
-                remarks.append(f"{each.name} stood among what Treadle wrote and is somebody else's: left there")
+                remarks.append(f"{each.name} is not a property of Treadle, though it was among its lines: left there")
         elif inside or value == wrote[each.name]:
             cuts.append((*whole_lines(file.data, each.start, each.end), b""))
             others.pop(each.name, None)

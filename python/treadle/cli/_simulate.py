@@ -401,7 +401,7 @@ def _table(outcomes: Sequence[Summary | FailedRun]) -> Table:
 def _use_table(summaries: list[Summary]) -> Table:
     resources = list(summaries[0].utilisation)
     table = empty_table(
-        "Cluster: what was used, how it was shared, tasks a second of CPU time",
+        "Cluster: use of resources, fairness, simulated tasks for each second of CPU time",
         ("policy",),
         (*resources, "Jain", "share error", "rejected", "tasks/s"),
     )

@@ -24,9 +24,9 @@ OFF: Final = 0.1
 """A model that is off by more than this part of what there was is of little use."""
 
 _FAR_OFF: Final = {
-    "recording": "The model is far off of what was recorded: do not go by it.",
-    "histories": "The model of the first policy is far off of what there was: do not go by it. If the jobs ran under "
-    "another policy, name that one first; if not, the scenario's cluster or AMs are not those of the jobs.",
+    "recording": "The simulation differs too much from the recording: do not rely on it.",
+    "histories": "The simulated first policy differs too much from the histories: do not rely on it. If the "
+    "jobs ran under another policy, name that one first; otherwise the scenario differs from their cluster.",
 }
 
 

@@ -40,7 +40,7 @@ def doctor(
     as_json: JsonOption = False,
     prefix: Annotated[
         Path | None,
-        typer.Option(help="Where `treadle install` put things; else found by what it wrote, or /opt/treadle."),
+        typer.Option(help="The folder of `treadle install`; default: the one found on this host, or /opt/treadle."),
     ] = None,
     user: Annotated[
         str, typer.Option(help="The sidecar's user, if neither settings nor `treadle install` name it.")
@@ -55,8 +55,8 @@ def doctor(
     bundle: Annotated[
         Path | None,
         typer.Option(
-            help="Write an archive (tar.gz) for support: findings, logs, beans, settings; only what is known to be "
-            "harmless."
+            help="Write an archive (tar.gz) for support: findings, logs, beans, settings; texts that may be "
+            "confidential are left out."
         ),
     ] = None,
     ca: CaOption = None,

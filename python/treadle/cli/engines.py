@@ -49,7 +49,7 @@ def engines(
 
 def _of_one(idle: str) -> str:
     """Return whom the one engine of a cluster serves, if it schedules."""
-    return f"there is one engine, which serves nobody now: {idle}" if idle else "one engine serves all applications"
+    return f"the one engine serves no application now: {idle}" if idle else "one engine serves all applications"
 
 
 def _print(shown: list[dict[str, Any]]) -> None:

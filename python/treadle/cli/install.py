@@ -68,7 +68,7 @@ def install(
     if plan.makes_kernels:
         typer.echo(f"new: {options.kernels}, compiled code for {options.user}")
     if plan.makes_state:
-        typer.echo(f"new: a folder beside {plan.config} for what the engine keeps, of {options.user}")
+        typer.echo(f"new: a folder next to {plan.config} for the engine's state, of {options.user}")
     if plan.links:
         typer.echo(f"new: {prefix / 'current'} -> {options.target.name}")
     if dry_run:

@@ -33,7 +33,7 @@ NoRefreshOption = Annotated[bool, typer.Option("--no-refresh", help="Only replac
 def check(
     file: Wanted,
     scenario: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A scenario, to check against its queues what the policy names.")
+        Path | None, typer.Option(metavar="FILE", help="A scenario, to check that it has the queues of the policy.")
     ] = None,
     trust_code: TrustOption = False,
 ) -> None:

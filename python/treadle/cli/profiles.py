@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from treadle.history.profile import JobProfile, StageProfile
     from treadle.history.store import ProfileStore, Selection
 
-app = typer.Typer(help="What is known of recurring jobs, by user, queue, type and name.", no_args_is_help=True)
+app = typer.Typer(help="The history of recurring jobs, by user, queue, type and name.", no_args_is_help=True)
 
 StoreOption = Annotated[
     str | None,

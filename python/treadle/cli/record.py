@@ -59,7 +59,7 @@ def _show(found: Summary) -> None:
     rows = [
         ("time", f"{time(found.begin_ms)} to {time(found.end_ms)}, {(found.end_ms - found.begin_ms) / 1000:.0f} s"),
         ("frames", f"{found.frames}, {found.proposals} proposals"),
-        ("beside them", ", ".join(f"{rows} {name}" for name, rows in found.beside.items()) or "nothing"),
+        ("other events", ", ".join(f"{rows} {name}" for name, rows in found.beside.items()) or "nothing"),
         ("size", size + ("" if per is None else f", {per:.0f} bytes a container")),
         ("cost", "not known" if found.cost.share is None else f"{found.cost.share:.1%} of its process's CPU time"),
         ("nodes", str(found.nodes)),

@@ -33,7 +33,7 @@ def replay(
         typer.Option(help="What would have happened under this treadle.yaml or ready-made policy; several times."),
     ] = None,
     seeds: Annotated[
-        int, typer.Option(min=1, max=1000, help="With --policy: runs of each, with tasks' times dealt out anew.")
+        int, typer.Option(min=1, max=1000, help="With --policy: runs of each; each draws the tasks' times again.")
     ] = 3,
     history: Annotated[
         list[Path] | None,
@@ -67,7 +67,7 @@ def replay(
             "--verify and --policy do not go together: --verify lets the recorded policy decide again, --policy another"
         )
     if not verify and not policy:
-        raise UserError("say what is to be done with the recording: --verify, or --policy for what would have happened")
+        raise UserError("give --verify to check the recording, or --policy to simulate another policy")
     if policy:
         _what_if(place, policy, seeds, trust_code=trust_code, as_json=as_json)
         return

@@ -32,7 +32,7 @@ def sweep(
     ] = None,
     conf: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="spark: a setting of Spark's.")] = None,
     cache: Annotated[
-        Path | None, typer.Option(help="A folder for the results of runs; default: SWEEP's name with .runs, beside it.")
+        Path | None, typer.Option(help="A folder for the results of runs; default: SWEEP.runs, next to the sweep.")
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
     best: Annotated[Path | None, typer.Option(help="A file for the best setting, as a treadle.yaml.")] = None,

@@ -15,7 +15,8 @@ app = typer.Typer()
 @app.command()
 def uninstall(
     prefix: Annotated[
-        Path | None, typer.Option(help="Where it was installed; else found by what was written, or /opt/treadle.")
+        Path | None,
+        typer.Option(help="The folder of `treadle install`; default: the one found on this host, or /opt/treadle."),
     ] = None,
     hadoop_conf: Annotated[
         Path | None,

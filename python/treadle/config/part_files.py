@@ -187,9 +187,9 @@ def _check_interface(path: Path, found: type[Any], part: str) -> None:
     if method is None:
         raise PartFileError("class", f"{_place(path, found)}: {found.__name__} has no method {name}; {remedy}")
     if not inspect.isfunction(method):
-        raise PartFileError("class", f"{_place(path, found)}: {found.__name__}.{name} is no method; {remedy}")
+        raise PartFileError("class", f"{_place(path, found)}: {found.__name__}.{name} is not a method; {remedy}")
     if inspect.iscoroutinefunction(method) or inspect.isgeneratorfunction(method):
-        raise PartFileError("class", f"{_place(path, method)}: {name} is no plain function; {remedy}")
+        raise PartFileError("class", f"{_place(path, method)}: {name} is not a plain function; {remedy}")
     try:
         inspect.signature(method).bind(None, None)
     except TypeError as error:
@@ -257,15 +257,15 @@ def idle_parts(policy: Policy, from_files: Collection[str] = (), at: str = "poli
     lines = []
     if "estimate" not in from_files and not estimate.kind.traits.knows_durations:
         lines += [
-            f"{at}.{part} ({getattr(policy, part).label}) goes by durations, and {at}.estimate ({estimate.label}) "
-            f"knows none: each task counts alike; set {at}.estimate"
+            f"{at}.{part} ({getattr(policy, part).label}) needs durations, and {at}.estimate ({estimate.label}) "
+            f"has none: all tasks count the same; set {at}.estimate"
             for part in goers
         ]
     elif not (goers or from_files or gate.kind.traits.keeper):
-        lines.append(f"{at}.estimate ({estimate.label}) has no effect: no other part goes by durations")
+        lines.append(f"{at}.estimate ({estimate.label}) has no effect: no other part uses durations")
     if estimate.kind.traits.uses_keeper and gate.kind.traits.keeper is None and "gate" not in from_files:
         lines.append(
-            f"{at}.estimate ({estimate.label}) goes by pilots, and {at}.gate ({gate.label}) runs none: set {at}.gate"
+            f"{at}.estimate ({estimate.label}) needs pilots, and {at}.gate ({gate.label}) runs none: set {at}.gate"
         )
     return lines
 
@@ -297,7 +297,7 @@ def _going_by_history(settings: Settings, policy: str = "policy") -> Iterator[tu
         chosen = getattr(settings.policy, part)
         needs = chosen.parameters.needs()
         if needs:
-            yield f"{policy}.{part} ({chosen.label}) goes by what is known of earlier runs", needs
+            yield f"{policy}.{part} ({chosen.label}) uses the history of earlier runs", needs
 
 
 def _setting(settings: Settings, name: str) -> object:

@@ -43,7 +43,7 @@ P = TypeVar("P", bound=Parameters)
 class Code(Enum):
     """What a reader does with the Python files that settings name."""
 
-    RUN = "runs them, if nobody else may write to them"
+    RUN = "runs them, if no other user may write to them"
     LOOK = "looks whether they are there"
     REFUSE = "refuses them"
 

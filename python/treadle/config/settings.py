@@ -56,7 +56,7 @@ class Select(Parameters):
     def _are_paths(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for queue in value:
             if queue != "root" and not queue.startswith("root."):
-                raise ValueError(f"{queue!r} is no path from the root; write it whole, as root.{queue or 'default'}")
+                raise ValueError(f"{queue!r} is not a path from the root; write it whole, as root.{queue or 'default'}")
         return value
 
     @field_validator("types")
@@ -120,7 +120,7 @@ class Entry(Parameters):
     copies: int = Field(default=1, ge=1, le=ENGINES_MAX, description="Engines that share its applications by id.")
     claim: float = Field(default=1.0, gt=0.0, le=1.0, description="The largest part of a partition that each may use.")
     precedence: int = Field(
-        default=0, ge=-1000, le=1000, description="Of two that wait to commit the one with the higher number is first."
+        default=0, ge=-1000, le=1000, description="If two wait to commit, the one with the higher number is first."
     )
     fallback: str = Field(
         default="",
@@ -162,7 +162,7 @@ def problems(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], st
     for name, entry in entries.items():
         for engine in engines_of({name: entry}):
             if not _NAME.fullmatch(engine.name):
-                text = f"{engine.name!r} is no name of an engine; write at most 32 of a-z, 0-9 and -, a letter first"
+                text = f"{engine.name!r} is not a name of an engine; write at most 32 of a-z, 0-9 and -, a letter first"
                 yield (name,), text
                 break
             if engine.name in seen:
@@ -197,7 +197,7 @@ def _serving_nothing(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, 
     if idle:
         text = (
             f"matches everything, so that {', '.join(idle)} below never serve{'s' * (len(idle) == 1)} anything; "
-            "write what it selects, or put it last"
+            "give it a selector, or put it last"
         )
         yield (names[first], "select"), text
     for at, name in enumerate(names[: first + 1]):
@@ -229,7 +229,7 @@ def lost_queues(
         for queue in entry.select.queues:
             if queue not in queues:
                 hint = nearest(queue, queues) or f"; there are {', '.join(sorted(queues)[:_SHOWN_MAX])}"
-                yield ("engines", name, "select", "queues"), f"{queue} is no queue of {of}{hint}"
+                yield ("engines", name, "select", "queues"), f"{queue} is not a queue of {of}{hint}"
 
 
 def unused(value: object) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -297,7 +297,7 @@ class Limits(Parameters):
 
 
 class Profiles(Parameters):
-    """What is remembered of recurring jobs, for `treadle profiles` and for estimates."""
+    """The history of recurring jobs, for `treadle profiles` and for estimates."""
 
     store: str = Field(
         default="",
@@ -342,7 +342,7 @@ class Plans(Parameters):
     )
     scores: bool = Field(
         default=True,
-        description="Send the engine how early plans want tasks; else only who orders a job's stages goes by them.",
+        description="Send the engine how early plans want tasks; else only AMs that order a job's stages use them.",
     )
     relative_scores: bool = Field(
         default=True,
@@ -360,7 +360,7 @@ class Plans(Parameters):
         "times more or fewer, than planned.",
     )
     replans_max: int = Field(
-        default=3, ge=0, le=100, description="A wrong plan is made anew so often for a job; then it is dropped."
+        default=3, ge=0, le=100, description="A wrong plan is made again so often for a job; then it is dropped."
     )
     remembered: int = Field(default=256, ge=0, le=100_000, description="Plans kept for equal DAGs.")
     claims_part: float = Field(
@@ -393,7 +393,7 @@ class Constraints(Parameters):
     def _lower(cls, kinds: dict[str, str]) -> dict[str, str]:
         for name, kind in kinds.items():
             if not _ATTRIBUTE.fullmatch(name):
-                raise ValueError(f"{name!r} is no name of an attribute or a resource type; no requirement can have it")
+                raise ValueError(f"{name!r} is not an attribute or a resource type; no requirement can have it")
             if kind not in KINDS:
                 raise ValueError(f"{name}: {unknown(kind, KINDS)}")
         return {name.lower(): kind for name, kind in kinds.items()}
@@ -413,7 +413,7 @@ class Listener(Parameters):
     )
     socket: AbsolutePath = Field(
         default="",
-        description="Where the process that listens is started by somebody else, as another user: the whole path of a "
+        description="If the listener is not started by the sidecar, but as another user: the whole path of a "
         "Unix socket (conf/systemd/treadle-plans.socket). Empty: the sidecar starts it, as its own user.",
     )
 
@@ -423,7 +423,7 @@ class Kernels(Parameters):
 
     folder: AbsolutePath = Field(
         default="",
-        description="A folder of the sidecar's user that no other user may write to. Empty: beside the package, or "
+        description="A folder of the sidecar's user that no other user may write to. Empty: next to the package, or "
         "else ~/.cache/treadle, if only that user and root may write there; otherwise each start compiles.",
     )
 
@@ -433,13 +433,13 @@ class Record(Parameters):
 
     folder: AbsolutePath = Field(
         default="",
-        description="Where: the absolute path of a folder that nobody else may look into; it is made in a folder that "
-        "is there. Empty: nothing is recorded.",
+        description="The absolute path of a folder that no other user may read; it is made in a folder that "
+        "exists. Empty: nothing is recorded.",
     )
     size_mb: int = Field(
         default=1024, ge=2, le=10_000_000, description="The most that the folder may hold, MiB; the oldest goes first."
     )
-    age_hours: int = Field(default=168, ge=1, le=876_000, description="What is older is removed.")
+    age_hours: int = Field(default=168, ge=1, le=876_000, description="Older segments are removed.")
     segment_mb: int = Field(
         default=64,
         ge=1,

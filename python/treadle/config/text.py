@@ -49,7 +49,7 @@ def default_yaml(parts: PartRegistry = PARTS) -> str:
     lines += ["", *_engines()]
     lines += [
         "",
-        *_comment("Of whatever is drawn at random: equal seeds and equal events give equal proposals."),
+        *_comment("The seed of random draws: equal seeds and equal events give equal proposals."),
         "seed: 0",
     ]
     return "\n".join(lines) + "\n"

@@ -57,7 +57,7 @@ def _too_long() -> Problem:
     return Problem(0, "", f"longer than {BYTES_MAX} bytes; shorten the file")
 
 
-NO_NAME: Final = "is no key, since YAML does not read it as a text; write a name, or quotes"
+NO_NAME: Final = "is not a key, since YAML does not read it as a text; write a name, or quotes"
 
 
 def holder_of_key(detail: ErrorDetails) -> tuple[Any, ...] | None:

@@ -324,7 +324,7 @@ def _state(view: View) -> Iterator[Metric]:
     yield _gauge("treadle_rm_heard_seconds", "when it answered last, seconds since 1970", view.heard_s)
     wrong = GaugeMetricFamily(
         "treadle_condition_since_seconds",
-        "what is wrong, and since when, seconds since 1970",
+        "a condition that holds, and since when, seconds since 1970",
         labels=["name", "severity"],
     )
     for condition in view.conditions:
@@ -399,7 +399,7 @@ def _cluster(view: View) -> Iterator[Metric]:
     for name, text, value in (
         ("used", "share of the cluster that a queue uses", attrgetter("used")),
         ("owed", "share that it is guaranteed, as far as it asks for it", attrgetter("owed")),
-        ("pending", "share that it asks for beyond what it uses", attrgetter("pending")),
+        ("pending", "share that it asks for beyond its use", attrgetter("pending")),
         ("guaranteed", "share that it is guaranteed", attrgetter("guaranteed")),
     ):
         family = GaugeMetricFamily(f"treadle_queue_{name}_ratio", text, labels=["queue"])
@@ -565,7 +565,7 @@ class Collector:
     def _tell_failure(self, error: Exception) -> None:
         """Post that a look failed; what was wrong before stays, nobody knows better."""
         at_s, view = self._clock(), self.view
-        text = f"a look at the cluster failed, what is shown is old: {type(error).__name__}: {printable(str(error))}"
+        text = f"the cluster was not read, pages show old figures: {type(error).__name__}: {printable(str(error))}"
         known = {each.name: Trouble(each.severity, each.text) for each in view.conditions}
         try:
             self._keep(at_s, {}, {"look": Trouble("fail", f"{text}; the dashboard's log has more")} | known)
@@ -638,7 +638,7 @@ class Collector:
                     raise UserError("the ResourceManager took too long with the pages before")
                 read()
             except UserError as error:
-                found[name] = Trouble("warn", f"{what} cannot be read, what is shown is old: {printable(str(error))}")
+                found[name] = Trouble("warn", f"{what} cannot be read, pages show old figures: {printable(str(error))}")
 
         def cluster() -> None:
             view.nodes, view.queues, view.queues_left_out = self._reader.cluster()

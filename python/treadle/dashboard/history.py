@@ -210,9 +210,9 @@ class History:
         try:
             found = self.path.stat()
         except OSError as error:
-            raise sqlite3.OperationalError(f"{error.strerror}; start the dashboard anew") from error
+            raise sqlite3.OperationalError(f"{error.strerror}; restart the dashboard") from error
         if (found.st_dev, found.st_ino) != self._inode:
-            raise sqlite3.OperationalError("another file is in its place; start the dashboard anew")
+            raise sqlite3.OperationalError("another file is in its place; restart the dashboard")
 
     def _series(self, name: str) -> int | None:
         number = self._ids.get(name)
@@ -226,7 +226,7 @@ class History:
         """Remove what is too old, and rows of a time to come: the clock was put back. A damaged file fails."""
         (said,) = self._base.execute("PRAGMA quick_check(1)").fetchone()
         if said != "ok":
-            raise sqlite3.DatabaseError(f"it is damaged ({said}); move it away and start the dashboard anew")
+            raise sqlite3.DatabaseError(f"it is damaged ({said}); move it away and restart the dashboard")
         for level, (step_s, count) in enumerate(LEVELS):
             now = int(at_s // step_s)
             self._base.execute(

@@ -285,7 +285,7 @@ def nobody_tells() -> Any:
     Raises:
         UserError: always.
     """
-    raise UserError("nobody can be asked")
+    raise UserError("no engine can be asked")
 
 
 class Asked(Generic[_T]):

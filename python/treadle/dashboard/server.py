@@ -707,7 +707,7 @@ def listen(bind: str, port: int) -> socket.socket:
 def _why_not(error: OSError, bind: str) -> str:
     match error.errno:
         case errno.EADDRINUSE:
-            return "somebody listens there already; name another one with --port"
+            return "the port is in use; name another one with --port"
         case errno.EADDRNOTAVAIL | errno.EAFNOSUPPORT:
             return f"this host has no address {bind}; name one that it has with --bind"
         case errno.EACCES:

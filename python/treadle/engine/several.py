@@ -223,7 +223,7 @@ class Attempts:
     def diagnostics(self) -> tuple[tuple[int, str], ...]:
         """Return what applications should know."""
         named = list(self._too_large.items())[:NAMED_MAX]
-        rule = f"must place all of what is asked for or none, and places at most {self._most} containers at once"
+        rule = f"places all requested containers or none, and at most {self._most} containers at once"
         return tuple(
             (app, f"Treadle's engine {self._engine.name} {rule}; this needs {need}: ask for fewer at a time")
             for app, need in named

@@ -53,7 +53,7 @@ from treadle.history.profile import user_digest
 class Unusable(StrEnum):
     """Kinds of reasons; the value is the remedy."""
 
-    FULL = "its disk or its size limit is full; free space, or lower what is kept (docs/profiles.md)"
+    FULL = "its disk or its size limit is full; free space, or keep less (docs/profiles.md)"
     READ_ONLY = "it is read-only; let this user write the file and its folder"
     CORRUPTED = "it is corrupted; move the file away and a new one is begun, or restore a copy of it"
     OTHER_RELEASE = "another release of Treadle made its tables; run that release, or name another store"

@@ -60,7 +60,7 @@ def is_text(value: object, what: str) -> str:
 def is_run(value: object) -> str:
     """Return the id of a run."""
     if not isinstance(value, str) or not RUN_ID.fullmatch(value):
-        raise ValueError(f"{value!r:.100} is no run's id")
+        raise ValueError(f"{value!r:.100} is not a run's id")
     return value
 
 

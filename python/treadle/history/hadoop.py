@@ -48,7 +48,7 @@ def _read_schema(schema: object) -> Any:
     """Return a schema that says the same and holds nothing else."""
     made = _Schema().type(schema, "", 0)
     if not isinstance(made, dict) or made["type"] != "record":
-        raise _wrong("an event that is no record")
+        raise _wrong("an event that is not a record")
     return made
 
 
@@ -151,7 +151,7 @@ def read_jhist(path: Path, files: Files | None = None) -> JobRun:
     if not history.id:
         raise BrokenHistoryError("no event says which job it is of (JOB_SUBMITTED)")
     if not JOB.fullmatch(history.id):
-        raise BrokenHistoryError(f"{history.id[:60]!r} is no id of a job")
+        raise BrokenHistoryError(f"{history.id[:60]!r} is not an id of a job")
     try:
         with files.open(path.with_name(f"{history.id}_conf.xml")) as stream:
             configuration = _read_configuration(stream)

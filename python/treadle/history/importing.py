@@ -99,7 +99,7 @@ class HistoryServer:
             UnfinishedError: the job has not ended well.
         """
         if not JOB.fullmatch(job):
-            raise BrokenHistoryError(f"{job[:60]!r} is no id of a job")
+            raise BrokenHistoryError(f"{job[:60]!r} is not an id of a job")
         self._job_ends_s = time.monotonic() + JOB_DEADLINE_S
         facts = mapping(self._get(f"{_JOBS}/{job}").get("job"))
         if text(facts.get("state")) != "SUCCEEDED":

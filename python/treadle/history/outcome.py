@@ -109,7 +109,7 @@ class Files:
         """Open a file.
 
         Raises:
-            BrokenHistoryError: it is no regular file, or too large together with those before.
+            BrokenHistoryError: it is not a regular file, or too large together with those before.
             OSError: it cannot be read.
         """
         stream = open_regular(path)
@@ -134,7 +134,7 @@ def open_regular(path: Path) -> BinaryIO:
     stream = open(path, "rb", opener=_without_waiting)  # noqa: SIM115
     if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
         stream.close()
-        raise BrokenHistoryError(f"{path.name} is no regular file")
+        raise BrokenHistoryError(f"{path.name} is not a regular file")
     return stream
 
 

@@ -173,9 +173,9 @@ class DurationSketch:
 
 def _bucket(key: object, count: object) -> tuple[int, int]:
     if not isinstance(key, str) or not key.isascii() or not key.isdigit() or len(key) > 4 or int(key) >= len(_BOUNDS):
-        raise ValueError(f"{key!r} is no bucket of durations")
+        raise ValueError(f"{key!r} is not a bucket of durations")
     if not isinstance(count, int) or isinstance(count, bool) or not 0 < count < 2**53:
-        raise ValueError(f"bucket {key} of durations holds {count!r}, which is no count")
+        raise ValueError(f"bucket {key} of durations holds {count!r}, which is not a count")
     return int(key), count
 
 

@@ -198,7 +198,7 @@ def doubt_of_export(found: Found) -> str:
         return f"every user may write {found.open_to_all}; copy it to where only you may write"
     for owner, file in found.owners.items():
         if owner not in {0, os.geteuid()}:
-            return f"{file} is {name_of(owner)}'s, and an export replaces what is known; copy it if you trust it"
+            return f"{file} is {name_of(owner)}'s, and an export replaces the store's history; copy it if you trust it"
     return "" if found.owners else "its file is not known"
 
 
@@ -316,7 +316,7 @@ class HistoryReader:
                     return found, part
                 _take(found, part, source.kind)
             except (ValueError, TypeError, RecursionError) as error:
-                raise BrokenHistoryError(f"what was read of it makes no sense: {error}") from error
+                raise BrokenHistoryError(f"its content makes no sense: {error}") from error
 
     def _receive(self, process: ReaderProcess, count: int, deadline_s: float) -> bytes:
         content = bytearray()
@@ -340,7 +340,7 @@ def _take(found: Found, part: dict[str, Any], kind: str) -> None:
         found.runs.append(run_from_json(part["run"]))
     elif "profile" in part:
         if kind != EXPORT:
-            raise ValueError("a profile in what is no export")
+            raise ValueError("a profile in what is not an export")
         found.profiles.append(profile_from_json(part["profile"]))
     else:
         found.left_out.append(str(part["left_out"]))

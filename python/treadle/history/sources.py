@@ -151,7 +151,7 @@ def _in_folder(path: Path, name: Path) -> Iterator[Source]:
         yield Source(REFUSED, str(name), path, why=str(error))
         return
     if kind == EXPORT:
-        why = "an export of profiles, which replaces what is known, is taken in only if the file itself is named"
+        why = "an export of profiles, which replaces the store's history, is taken in only if the file itself is named"
         yield Source(REFUSED, str(name), path, owner, why)
     elif kind:
         yield Source(kind, str(name), path, owner)

@@ -644,7 +644,7 @@ class StageTracker:
         for row in range(len(event.application)):
             index, at = int(event.application[row]), (int(event.cluster_timestamp[row]), int(event.id[row]))
             if event.state[row] == ApplicationState.MOVED:
-                # it runs on, seen by another engine: what is known of it is no whole job
+                # it runs on, seen by another engine: what is known of it is not a whole job
                 self._by_index.pop(index, None)
                 self._jobs.pop(at, None)
                 self._left.pop(at, None)

@@ -87,7 +87,7 @@ class Door:
             except OSError as error:  # too many open files, say: that passes, or this door has been closed
                 if str(error) != why and not self._closed.is_set():
                     why = str(error)
-                    _log.warning("nobody can ask why applications wait, which is tried again: %s", why)
+                    _log.warning("treadle explain does not answer, and is started again: %s", why)
                 self._closed.wait(AGAIN_S)
 
     def _next(self) -> None:
@@ -152,12 +152,12 @@ def ask_door(folder: Path, question: Mapping[str, Any], timeout_s: float) -> byt
 def opened(folder: Path | None, make: Callable[[Path], D]) -> D | None:
     """Open a door in a state folder; without one, or if that fails, there is none, which is logged."""
     if folder is None:
-        _log.info("treadle explain has nobody to ask: there is no config.file, or no folder for its state")
+        _log.info("treadle explain is disabled: config.file is not set, or its folder for state is missing")
         return None
     try:
         door = make(folder / EXPLAIN_SOCKET)
     except OSError as error:
-        _log.warning("treadle explain has nobody to ask: %s: %s", folder / EXPLAIN_SOCKET, error)
+        _log.warning("treadle explain is disabled: %s: %s", folder / EXPLAIN_SOCKET, error)
         return None
     door.start()
     _log.info("treadle explain asks at %s", door.path)

@@ -296,7 +296,7 @@ class PlanLink:
             if time.monotonic() - began_s > PAUSE_MAX_S:
                 pause_s = PAUSE_S
             if not self._closed.wait(pause_s):
-                _log.warning("the plan listener is started anew")
+                _log.warning("the plan listener is restarted")
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
     def _live(self) -> None:

@@ -510,7 +510,7 @@ class Session:
         self._lost = True
         self._failures += 1
         self._steady = 0
-        self._status.engine_error = f"engine started anew after {type(error).__name__}: {error}"
+        self._status.engine_error = f"engine restarted after {type(error).__name__}: {error}"
         _log.error("the engine failed on frame %d, a new one is started", self._sequence, exc_info=error)
         if self._failures > 1:
             for source in self._event_sources:

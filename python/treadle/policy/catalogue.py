@@ -97,7 +97,7 @@ SCORES: Final = (CURSOR, Kept("BUNDLE", "node"), Kept("Scratch.averages, SCORED"
 
 MOMENTS: Final = Kept("Contention.moments, Contention.usual", "node; what classes demand")
 PASSED: Final = Kept("Contention.since_ms, passed_ms, given", "application attempt")
-LEVELS: Final = Kept("Contention.levels", "what is preferred, in words")
+LEVELS: Final = Kept("Contention.levels", "preferences, in words")
 
 _BY_HAND: Final = Traits(keeps=(MEMORY,))
 

@@ -319,8 +319,9 @@ class WorkersParameters(Parameters):
 
     policy: Literal["as_requested", "max_parallelism", "relative_job_size", "global_cap"] = Field(
         default="max_parallelism",
-        description="Who gets room that nobody asks for: nobody; a job as long as it ends sooner; up to four times its "
-        "base width; a job as long as it ends sooner and less than 60 % of the cluster is used.",
+        description="Which jobs may use idle resources. as_requested: none. max_parallelism: any job that would end "
+        "sooner. relative_job_size: the same, up to four times its base width. global_cap: the same, while "
+        "less than 60 % of the cluster is used.",
     )
     workers: int = Field(
         default=10,

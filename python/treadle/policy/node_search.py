@@ -42,7 +42,7 @@ class FirstFitParameters(Parameters):
 
     scarcity: bool = Field(
         default=False,
-        description="Of the nodes on which the ask fits, take the first of those that contended classes need least.",
+        description="Only among those nodes on which the ask fits and which contended classes need least.",
     )
 
 
@@ -107,7 +107,7 @@ class PackingParameters(Parameters):
     )
     scarcity: bool = Field(
         default=False,
-        description="Of the nodes on which the ask fits, compare those that contended classes need least.",
+        description="Only among those nodes on which the ask fits and which contended classes need least.",
     )
 
 
@@ -157,7 +157,7 @@ class TetrisParameters(Parameters):
         default=1.0,
         ge=0.0,
         le=1000.0,
-        description="What the work left in an application weighs beside the packing score; 0: nothing.",
+        description="Weight of an application's remaining work against the packing score; 0: it does not count.",
     )
     overbook: dict[str, float] = Field(
         default={},

@@ -400,7 +400,7 @@ class MlfqParameters(Parameters):
     size: Literal["estimated", "whole", "attained"] = Field(
         default="estimated",
         description="What counts as size: the time that all tasks took and will take; the estimate of one times how "
-        "many there are; or only what they took so far.",
+        "many there are; or only the time so far.",
     )
     sampling_level: int = Field(
         default=1, ge=0, le=63, description="The level, from 0, of jobs whose pilots have not ended (gate: pilots)."

@@ -45,7 +45,7 @@ class PhoenixOrderParameters(Parameters):
         default=60_000,
         ge=0,
         le=86_400_000,
-        description="Nor once he has waited so long for a container; it is the time in which he got none.",
+        description="After waiting this long without a container, an application cannot be overtaken any more.",
     )
 
 
@@ -153,8 +153,8 @@ class PhoenixGateParameters(Parameters):
         default=2 / 3,
         gt=0.0,
         lt=1.0,
-        description="If it waits at most this many times as long, with their own work. They go back when what they "
-        "prefer waits less than this many times the threshold.",
+        description="An ask falls back only if the wait there is at most this many times as long. It returns when the "
+        "wait for its preference is below this many times the threshold.",
     )
 
 

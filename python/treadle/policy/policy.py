@@ -309,7 +309,7 @@ class Composition:
     def waits_for(self) -> list[str]:
         """Return for what asks are held back on purpose that the RM would serve."""
         overbook = "room within the bounds of overbook" if self._overbooks else ""
-        headroom = "room for the largest ask beside it" if self._keeps_headroom else ""
+        headroom = "room for the largest ask too" if self._keeps_headroom else ""
         nodes = "nodes that asks may use" if self._restricts else ""
         return list(filter(None, (self.gate_waits_for, overbook, headroom, nodes)))
 

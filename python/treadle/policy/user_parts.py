@@ -371,7 +371,7 @@ class _FromFile:
 
 
 class FileGate(Gate, _FromFile):
-    """A class of yours: True or False for each request."""
+    """Your own class: True or False for each request."""
 
     part = "gate"
 
@@ -386,7 +386,7 @@ class FileGate(Gate, _FromFile):
 
 
 class FileShare(Share, _FromFile):
-    """A class of yours: a number for each queue, of siblings the smallest first."""
+    """Your own class: a number for each queue, of siblings the smallest first."""
 
     part = "share"
     keyed = True
@@ -398,7 +398,7 @@ class FileShare(Share, _FromFile):
 
 
 class FileOrder(Order, _FromFile):
-    """A class of yours: a number for each application, of a leaf's the smallest first."""
+    """Your own class: a number for each application, of a leaf's the smallest first."""
 
     part = "order"
 
@@ -412,7 +412,7 @@ class FileOrder(Order, _FromFile):
 
 
 class FileFit(Fit, _FromFile):
-    """A class of yours: a number for each node, or for each request and node, the largest first."""
+    """Your own class: a number for each node, or for each request and node, the largest first."""
 
     part = "fit"
     window = 1 << 30
@@ -430,7 +430,7 @@ class FileFit(Fit, _FromFile):
 
 
 class FileEstimate(_FromFile):
-    """A class of yours: how long a container of each request will run."""
+    """Your own class: how long a container of each request will run."""
 
     part = "estimate"
 

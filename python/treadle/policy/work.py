@@ -500,7 +500,7 @@ def floor_claims(view: View, more: Records, keys: int, now_ms: int, default_ms: 
 
 
 class NoEstimate:
-    """Nothing is known of how long anything takes: all tasks count alike."""
+    """Durations are unknown: all tasks count the same."""
 
     default_ms = 1000.0
 

@@ -164,7 +164,7 @@ class ChunkReader:
                 f"{name}: nothing of it can be read: it ends at byte {len(header)}, as on a full disk"
             )
         if len(header) < FILE_HEADER.size or header[: len(MAGIC)] != MAGIC:
-            raise RecordingError(f"{name} is no recording of Treadle's")
+            raise RecordingError(f"{name} is not a recording of Treadle's")
         version = FILE_HEADER.unpack(header)[1]
         if version != VERSION:
             raise RecordingError(
@@ -480,7 +480,7 @@ def read_segment(record: Record) -> Segment:
     try:
         return _SEGMENT.validate_python({key: value for key, value in record.head.items() if key in known})
     except ValueError as error:
-        raise RecordingError(f"a segment that does not say what it is: {_said(error)}") from error
+        raise RecordingError(f"a segment without a valid header: {_said(error)}") from error
 
 
 def _said(error: Exception) -> str:
@@ -603,7 +603,7 @@ def _written_event(event: Event, body: Body) -> dict[str, Any]:
     """Return the head of an event beside frames; its columns go to the end of the body."""
     name = type(event).__name__
     if name not in BESIDE:
-        raise RecordingError(f"{name} is no event beside frames")
+        raise RecordingError(f"{name} is not an event of a recording")
     columns = []
     for each in fields(event):
         column = np.ascontiguousarray(getattr(event, each.name))

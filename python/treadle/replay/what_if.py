@@ -215,7 +215,7 @@ def replayed(recording: Recording, policies: Sequence[Policy], seeds: int, repor
             raise UserError(f"{name}: has several engines, and a recording is of one; name the policy of one")
         check_trees(settings, recording.whole.scenario.model, name)
         mine = None if is_own(settings, recording.own, recording.seen) else settings
-        report(f"{name}: deciding what was recorded, up to the first other decision")
+        report(f"{name}: following the recording up to the first different decision")
         switch = first_difference(recording.files, recording.seen, mine, name, trust_code=recording.trust_code)
         if switch is None:
             found.append(WhatIf(name, None, [replace(there, policy=name)], [there]))

@@ -226,8 +226,8 @@ class Scenario:
 def _check_jobs(found: object) -> Workload:
     if not isinstance(found, Workload):
         raise UserError(
-            f"with_jobs: {type(found).__name__} is no treadle.simulate.Workload, nor a function of a seed that gives "
-            "one; arranged(jobs) makes one of a list of jobs"
+            f"with_jobs: {type(found).__name__} is not a treadle.simulate.Workload, nor a function of a seed that "
+            "gives one; arranged(jobs) makes one of a list of jobs"
         )
     return found
 
@@ -258,7 +258,7 @@ def queue_problems(settings: Settings, scenario: ScenarioModel) -> tuple[list[st
         for name in names:
             if name not in leaves:
                 hint = nearest(name, leaves) or f"; they are {_shown(leaves)}"
-                wrong.append(f"{where}: {name} is no leaf queue of the scenario{hint}")
+                wrong.append(f"{where}: {name} is not a leaf queue of the scenario{hint}")
         if names:
             warnings += [
                 f"{where}: the tree does not name {leaf}, which gets only what the others leave"
@@ -563,7 +563,7 @@ def simulate_all(
 def _check_scenario(scenario: object) -> None:
     if not isinstance(scenario, Scenario):
         raise UserError(
-            f"scenario: {scenario!r} is no treadle.simulate.Scenario; make one with Scenario.read(file) or Scenario.of"
+            f"scenario: {scenario!r} is not a treadle.simulate.Scenario; make one: Scenario.read(file) or Scenario.of"
         )
 
 
@@ -595,7 +595,7 @@ def _whole(what: str, number: object) -> int:
     try:
         return index(number)  # type: ignore[arg-type]
     except TypeError:
-        raise UserError(f"{what}: {number!r} is no whole number") from None
+        raise UserError(f"{what}: {number!r} is not a whole number") from None
 
 
 def _insist(outcome: Outcome) -> Run:

@@ -65,17 +65,17 @@ class Resource(Model):
 
     name: str = Field(min_length=1)
     scale: float = Field(default=1, gt=0, le=1e9, description="Amounts are multiplied by it and rounded up to whole.")
-    counted: bool = Field(default=True, description="False: nobody checks it, so it may be overbooked.")
+    counted: bool = Field(default=True, description="False: it is not checked, so it may be overbooked.")
     usage: tuple[Fraction, Fraction] = Field(
         default=(1.0, 1.0),
-        description="What part of what they ask for tasks use, by stage evenly between the two; for contention.",
+        description="The fraction of its request that a task uses, drawn evenly for each stage; for contention.",
     )
     thrashing: float = Field(
         default=1.0,
         ge=1,
         le=10,
         allow_inf_nan=False,
-        description="Under contention tasks slow down by what they want over what there is, to this power.",
+        description="Under contention tasks slow down by demand over capacity, to this power.",
     )
 
     @field_validator("usage")
@@ -118,7 +118,9 @@ class Cluster(Model):
 class Queue(Model):
     """A queue, as in capacity-scheduler.xml."""
 
-    capacity: Percent | None = Field(default=None, description="Of the parent; siblings without share what is left.")
+    capacity: Percent | None = Field(
+        default=None, description="Percent of the parent; siblings without share the rest."
+    )
     maximum_capacity: Percent = 100.0
     maximum_am_resource_percent: Percent = 10.0
     ordering_policy: OrderingPolicy = "fifo"
@@ -132,7 +134,7 @@ class Frameworks(Model):
 
     master: Amounts = Field(default={}, description="What an application master's container has; empty: it needs none.")
     master_start_ms: int = Field(default=0, ge=0, le=3_600_000)
-    heartbeat_ms: int = Field(default=1000, ge=0, le=600_000, description="Of application masters.")
+    heartbeat_ms: int = Field(default=1000, ge=0, le=600_000, description="Heartbeat interval of application masters.")
     launch_ms: int = Field(default=0, ge=0, le=3_600_000, description="From container to its task's first instant.")
     slow_start: Fraction = 0.05
     ramp_up_limit: Fraction = 0.5
@@ -254,12 +256,14 @@ class Generator(Model):
     shape: Literal["bag", "map_reduce", "wide", "narrow"] = "bag"
     jobs: int = Field(ge=1, le=10_000_000)
     mean_gap_s: float = Field(default=10.0, gt=0, le=1e9)
-    load: float | None = Field(default=None, gt=0, le=100, description="Of the most loaded resource; sets the gaps.")
+    load: float | None = Field(
+        default=None, gt=0, le=100, description="That of the most loaded resource; sets the gaps."
+    )
     tasks: Distribution = Distribution(kind="pareto", tail=1.1, low=1, high=1000)
     duration_s: Distribution = Distribution(kind="lognormal", mean=20, variation=1)
     demand: Amounts = {"memory-mb": 1024, "vcores": 1}
     users: int = Field(default=1, ge=1, le=1_000_000)
-    queues: dict[str, Amount] = Field(default={}, description="Weights; empty: all leaves alike.")
+    queues: dict[str, Amount] = Field(default={}, description="Weights; empty: all leaves have the same.")
     tags: dict[str, Amount] = Field(default={}, description="Weights: each job has one of them; '' is none.")
     priorities: dict[int, Amount] = Field(default={}, description="Weights of applications' priorities; empty: all 0.")
     framework: Literal["mapreduce", "tez", "spark"] = "tez"
@@ -284,7 +288,7 @@ class OwnGenerator(Model):
     file: str = Field(default="", description="The Python file that it is in.")
     function: str = Field(default="jobs", min_length=1, description="Its name in the file.")
     entry_point: str = Field(default="", description="Or what an installed package offers as treadle.generators.")
-    parameters: dict[str, Any] = Field(default={}, description="What it is called with besides the seed, by name.")
+    parameters: dict[str, Any] = Field(default={}, description="Its arguments by name, without the seed.")
 
     @model_validator(mode="after")
     def _one_place(self) -> OwnGenerator:
@@ -301,7 +305,7 @@ class WorkloadChoice(Model):
     own: OwnGenerator | None = None
     file: str = ""
     format: str | None = Field(
-        default=None, description="Of the file (docs/workloads.md); else recognised by its content."
+        default=None, description="The file's format (docs/workloads.md); else recognised by its content."
     )
     load: float | None = Field(
         default=None, gt=0, le=100, description="Arrivals of a file, or of an own generator, are stretched to it."
@@ -309,10 +313,10 @@ class WorkloadChoice(Model):
     jobs_max: int | None = Field(default=None, ge=1, description="How many jobs of them, the first ones.")
     deal: bool = Field(
         default=False,
-        description="Seeds other than the scenario's own deal the times of a stage's tasks out anew: which task of a "
-        "stage is long is not known before.",
+        description="Seeds other than the scenario's own draw again which task of a "
+        "stage takes which of its times: it is not known before.",
     )
-    queues: dict[str, str] = Field(default={}, description="Queue of theirs to queue of the scenario; '*': others.")
+    queues: dict[str, str] = Field(default={}, description="The workload's queue to the scenario's; '*': others.")
 
     @model_validator(mode="after")
     def _one_source(self) -> WorkloadChoice:
@@ -337,7 +341,7 @@ class Outage(Model):
     """A time for which an engine is dead."""
 
     at_s: Seconds
-    for_s: Seconds = Field(gt=0, description="Then it begins anew, with an empty model.")
+    for_s: Seconds = Field(gt=0, description="Then it begins again, with an empty model.")
     copy_number: int = Field(default=1, ge=1, le=8, alias="copy", description="Which copy, from 1.")
 
 
@@ -385,7 +389,7 @@ def parse_scenario(file: str, text: str, *, trust_code: bool = False) -> Scenari
     """
     document = YamlDocument(file, text)
     if not isinstance(document.value, dict):
-        text = "is no mapping; write cluster:, queues:, workload: (docs/scenarios.md)"
+        text = "is not a mapping; write cluster:, queues:, workload: (docs/scenarios.md)"
         raise ConfigError(file, [Problem(1, "", text)])
     try:
         found = ScenarioModel.model_validate(document.value)
@@ -462,7 +466,7 @@ class QueueTree:
         if not name and len(self.leaves) == 1:
             return self.leaves[0]
         known = ", ".join(self.paths[leaf].removeprefix("root.") for leaf in self.leaves[:20])
-        raise UserError(f"workload: a job is for queue {name!r}, which is no leaf of queues: ({known}); see `queues`")
+        raise UserError(f"workload: a job's queue {name!r} is not a leaf of queues: ({known}); see `queues`")
 
 
 def queue_tree(scenario: ScenarioModel, total: I64) -> QueueTree:
@@ -479,7 +483,7 @@ def queue_tree(scenario: ScenarioModel, total: I64) -> QueueTree:
         capacities = _capacities(paths[at], children)
         for name, child in children.items():
             if not name or "." in name:
-                raise UserError(f"queues: {name!r} is no name of a queue; write one without dots")
+                raise UserError(f"queues: {name!r} is not a name of a queue; write one without dots")
             paths.append(f"{paths[at]}.{name}")
             parents.append(at)
             configured.append(child)
@@ -526,7 +530,7 @@ def queue_warnings(queues: Mapping[str, Queue], path: str = "root") -> list[str]
     given = [queue.capacity for queue in queues.values() if queue.capacity is not None]
     if len(given) == len(queues) and WITHIN < sum(given) < 100 - WITHIN:
         lines.append(
-            f"queues: the capacities below {path} are {sum(given):g} together, and nobody is guaranteed the rest; "
+            f"queues: the capacities below {path} are {sum(given):g} together, and the rest is guaranteed to no queue; "
             "YARN's CapacityScheduler refuses that in its legacy queue mode, the default: let them be 100"
         )
     for name, queue in queues.items():
@@ -534,7 +538,7 @@ def queue_warnings(queues: Mapping[str, Queue], path: str = "root") -> list[str]
         if queue.capacity is not None and queue.capacity > queue.maximum_capacity:
             lines.append(
                 f"queues: {below} has capacity {queue.capacity:g} and maximum_capacity {queue.maximum_capacity:g}: it "
-                "never has what it is guaranteed; raise the maximum"
+                "never gets its guarantee; raise the maximum"
             )
         lines += queue_warnings(queue.children, below)
     return lines

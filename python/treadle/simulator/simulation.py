@@ -437,7 +437,7 @@ def unfinished_warning(run: SimulatedRun) -> str:
     jobs = counted(run.unfinished, "job")
     if run.stalled:
         return (
-            f"{jobs} of {len(run.built.workload.jobs)} wait for what they never get; look for a gate that never opens, "
+            f"{jobs} of {len(run.built.workload.jobs)} wait forever; look for a gate that never opens, "
             "a queue without capacity or an ask that fits nowhere; or use --allow-impossible"
         )
     return f"{jobs} of {len(run.built.workload.jobs)} had not ended by duration_limit_s"

@@ -137,7 +137,7 @@ def with_settings(document: Mapping[str, Any], point: Point) -> dict[str, Any]:
     """Return a document with settings at their paths, such as ``policy.order.window`` or ``cluster.nodes.0.count``.
 
     Raises:
-        UserError: a path leads through what is no mapping and no list, or past a list's end.
+        UserError: a path leads through what is not a mapping and no list, or past a list's end.
     """
     changed = copy.deepcopy(dict(document))
     for path, value in point.items():
@@ -256,7 +256,7 @@ class Sweep(Section):
     seeds: int | tuple[int, ...] = Field(default=5, description="Which; a number is how many, from each scenario's on.")
     search: Search = Search()
     fairness: Literal["share_error", "jain"] = Field(
-        default="share_error", description="What the Pareto front sets against the mean completion time."
+        default="share_error", description="The Pareto front's figure next to the mean completion time."
     )
     share_error_max: float | None = Field(
         default=None, ge=0, le=1, description="The best setting's share error is at most this on average."
@@ -305,7 +305,8 @@ def read_sweep(file: Path) -> Sweep:
     """
     document = YamlDocument(str(file), text_of(file))
     if not isinstance(document.value, dict):
-        raise ConfigError(str(file), [Problem(1, "", "is no mapping; write scenarios: and policies: (docs/sweeps.md)")])
+        remedy = "is not a mapping; write scenarios: and policies: (docs/sweeps.md)"
+        raise ConfigError(str(file), [Problem(1, "", remedy)])
     try:
         return Sweep.model_validate(document.value)
     except ValidationError as error:
@@ -326,9 +327,9 @@ def _explain(detail: Any) -> str:
     if kind == "extra_forbidden":
         return unknown(str(place[-1]), _fields(place[:-1]))
     if kind == "invalid_key":
-        return f"is no text; write one of {', '.join(_fields(place[:-1]))}"
+        return f"is not a text; write one of {', '.join(_fields(place[:-1]))}"
     if place[-1:] == ("[key]",):
-        return "is no text; write the path of a setting, such as policy.order.kind"
+        return "is not a text; write the path of a setting, such as policy.order.kind"
     if kind in _REMEDIES:
         return f"{detail['input']!r}; {_REMEDIES[kind]}"
     if kind == "model_type":
@@ -417,7 +418,7 @@ class Inputs:
             except OSError as error:
                 raise UserError(f"{file}: {error.strerror}; check the path") from error
             if len(content) > size:
-                raise UserError(f"{file}: longer than {BYTES_MAX} bytes with files beside it, or it grows; shorten it")
+                raise UserError(f"{file}: longer than {BYTES_MAX} bytes with its files, or it grows; shorten it")
             contents.append((name, content))
             left -= size
         return self._keep(contents)
@@ -659,7 +660,7 @@ def _distinct(found: list[Variant], kind: str) -> list[Variant]:
 
 def _changed(document: Any, point: Point, label: str) -> dict[str, Any]:
     if not isinstance(document, dict):
-        raise UserError(f"{label}: is no mapping; write `key: value` lines")
+        raise UserError(f"{label}: is not a mapping; write `key: value` lines")
     try:
         return with_settings(document, point)
     except UserError as error:

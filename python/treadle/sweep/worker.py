@@ -68,9 +68,7 @@ def use_code(digest: str, wanted: str, archive: Path) -> None:
     found = importlib.util.find_spec("treadle")
     if found is None or not found.origin or package_digest(Path(found.origin).parent) != digest:
         if "treadle" in sys.modules:
-            raise OtherEnvironmentError(
-                f"{where} has imported another version of Treadle; let its executors start anew"
-            )
+            raise OtherEnvironmentError(f"{where} has imported another version of Treadle; restart its executors")
         sys.path.insert(0, str(unpacked(archive)))
         importlib.invalidate_caches()
     import treadle  # only now is it the driver's

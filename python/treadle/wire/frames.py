@@ -361,7 +361,7 @@ class FrameDecoder:
     def _section(self, frame: bytes, kind: int, rows: int, offset: int, length: int) -> events.Event:
         plan = plans(self._resources).get(kind)
         if plan is None:
-            raise WireError("kind", f"{kind} is no kind of section")
+            raise WireError("kind", f"{kind} is not a kind of section")
         if rows * plan.row_bytes != length:
             raise WireError(f"{plan.name}.length", f"{length} bytes, {rows} rows have {rows * plan.row_bytes}")
         names = len(self._texts)
@@ -396,7 +396,7 @@ class FrameDecoder:
 def _wrong_value(field: str, value: int, check: CheckPlan, names: int) -> WireError:
     """Return what is wrong with a value outside its bounds."""
     if check.high == NAMES:
-        return WireError(field, f"{value} is no text's index: {names} were sent since the last snapshot")
+        return WireError(field, f"{value} is not a text's index: {names} were sent since the last snapshot")
     text = f"{value} is not in {check.low} to {check.high}"
     if check.is_index and value > check.high:
         return TooManyError(field, f"{text}, the indices that there are between two snapshots")
@@ -423,7 +423,7 @@ def _section_header(frame: bytes, offset: int, position: int, last_kind: int) ->
     if kind <= last_kind:
         raise WireError(f"section {position}.kind", f"{kind} after {last_kind}: each kind once, in order")
     if kind > len(SECTIONS):
-        raise WireError(f"section {position}.kind", f"{kind} is no kind of section")
+        raise WireError(f"section {position}.kind", f"{kind} is not a kind of section")
     if reserved:
         raise WireError(f"section {position}.reserved", f"{reserved} instead of 0")
     offset += SECTION_HEADER.size

@@ -317,7 +317,7 @@ def function_of_file(file: Path, name: str, field: str) -> Function:
 
 def _callable(found: Any, what: str) -> Function:
     if not callable(found):
-        raise WorkloadError(f"{what} is no function; name one that returns jobs")
+        raise WorkloadError(f"{what} is not a function; name one that returns jobs")
     return cast(Function, found)
 
 

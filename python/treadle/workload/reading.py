@@ -144,7 +144,7 @@ class Place:
         try:
             value = int(text)
         except ValueError:
-            raise self.wrong(field, f"{text[:40]!r} is no whole number") from None
+            raise self.wrong(field, f"{text[:40]!r} is not a whole number") from None
         if value < least:
             raise self.wrong(field, f"{value} is less than {least}")
         return value
@@ -154,7 +154,7 @@ class Place:
         try:
             value = float(text)
         except ValueError:
-            raise self.wrong(field, f"{text[:40]!r} is no number") from None
+            raise self.wrong(field, f"{text[:40]!r} is not a number") from None
         if not 0.0 <= value < float("inf"):
             raise self.wrong(field, f"{text[:40]} must be finite and not negative")
         return value

@@ -419,7 +419,7 @@ class SlsTask(BaseModel):
         """Return what it asks for: each ``container.RESOURCE``, else the simulator's default container.
 
         Raises:
-            ValueError: an amount is no number, or is negative.
+            ValueError: an amount is not a number, or is negative.
         """
         asked = dict(CONTAINER)
         for key, value in (self.model_extra or {}).items():

@@ -136,13 +136,13 @@ HEAD: Final = """\
 
 # Results at a glance
 
-What the papers report, and the results here. Pages say how, and what was chosen where a paper is silent. Intervals
+The papers' results and those measured here. Pages say how, and name our choices where a paper is silent. Intervals
 are of 95 % over seeds or draws unless a page says otherwise.
 
 """
 
 MARKED: Final = """
-\\* The figures stand in the page's text alone; what the command wrote was not kept.
+\\* The figures stand in the page's text alone; the command's output was not kept.
 """
 
 

@@ -144,7 +144,7 @@ METRICS_HEAD: Final = """\
 # Metrics
 
 What `treadle dashboard` shows Prometheus at `/metrics`, of the latest look at the ResourceManager.
-[Dashboard](../dashboard.md#prometheus) has what Prometheus needs to read it, and what is missing while the
+[Dashboard](../dashboard.md#prometheus) says how Prometheus reads it, and which ones are absent while the
 ResourceManager is lost or on standby. `curl` shows it too:
 
 ```
@@ -237,7 +237,7 @@ MEANINGS: Final[Mapping[Fate, str]] = {
     Fate.BLACKLISTED: "The application has blacklisted the node or its rack.",
     Fate.WRONG_PARTITION: "The node is not in the partition of the ask.",
     Fate.LOCALITY: "relaxLocality is off and the node is elsewhere.",
-    Fate.CONSTRAINT: "The node does not meet what the application requires of nodes.",
+    Fate.CONSTRAINT: "The node does not meet the application's requirements.",
     Fate.CONTAINER_UPDATE: "A resize or promotion, which the shim places itself.",
     Fate.NODE_FULL: "The node has too little left, in any resource that the calculator counts.",
     Fate.QUEUE_MAXIMUM: "A queue would be above its maximum.",
@@ -342,8 +342,8 @@ HEADING: Final = ("key", "default", "values", "meaning")
 SETTINGS_HEAD: Final = """\
 # Settings
 
-Every setting of treadle.yaml, the engine's file, with its default and bounds. A file leaves out what it does not
-change. `treadle policy check FILE` checks one, `treadle policy defaults` prints one with all defaults;
+Every setting of treadle.yaml, the engine's file, with its default and bounds. A file has only the settings that it
+changes. `treadle policy check FILE` checks one, `treadle policy defaults` prints one with all defaults;
 [conf/treadle.yaml](../../conf/treadle.yaml) is that.
 
 The ResourceManager's own settings are `yarn.scheduler.treadle.*` ([Settings in yarn-site.xml](../shim-settings.md)).

@@ -283,7 +283,7 @@ class _Reader:
         """Return an exact number: 2, 0.5, 1e-3 or 1/3."""
         number = _exact(node.value) if isinstance(node, yaml.ScalarNode) else None
         if number is None:
-            what = f"is {node.value}" if isinstance(node, yaml.ScalarNode) else "is no number"
+            what = f"is {node.value}" if isinstance(node, yaml.ScalarNode) else "is not a number"
             self.fail(node, f"{field} {what}; write a finite number such as 2, 0.5 or 1/3, below 10^{LARGEST_EXPONENT}")
         return number
 

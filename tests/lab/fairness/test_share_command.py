@@ -102,7 +102,7 @@ def test_ten_thousand_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (POOL + "tree: {a: {demand: {cpu: -1}}}", ":2: a.demand.cpu is -1; write 0 or more"),
         (POOL + "tree: {a: {demand: {cpu: 1e400}}}", ":2: a.demand.cpu is 1e400; write a finite number"),
         (POOL + "tree: {a: {demand: {cpu: 1/0}}}", ":2: a.demand.cpu is 1/0; write a finite number"),
-        (POOL + "tree: {a: {demand: {cpu: [1]}}}", ":2: a.demand.cpu is no number; write a finite number"),
+        (POOL + "tree: {a: {demand: {cpu: [1]}}}", ":2: a.demand.cpu is not a number; write a finite number"),
         (
             POOL + "tree: {a: {demand: {fpga: 1}}}",
             ":2: a.demand: no resource fpga, only cpu, gpu; correct the name, or",

@@ -183,7 +183,7 @@ def with_a_starved_queue(cluster: FakeCluster) -> None:
         (without_treadle, "treadle", "runs without Treadle; look at yarn.resourcemanager.scheduler.class"),
         (without_engine, "scheduling", "no engine holds the lease; the sidecar ended with code 9"),
         (observing_without_engine, "engine", "no engine answers: the sidecar ended with code 9"),
-        (without_a_page, "nodes and queues", "what is shown is old"),
+        (without_a_page, "nodes and queues", "pages show old figures"),
         (with_rubbish, "nodes and queues", "another form"),
         (with_a_dead_engine, "engine batch", "the engine batch is dead; main serves its applications"),
         (with_an_engine_that_starts, "engine batch", "the engine batch has not answered yet; main serves its"),
@@ -273,7 +273,7 @@ def test_nodes_that_are_kept_free_are_shown_with_for_whom_or_why_nobody_knows(
     monkeypatch.setattr(reading, "WAIT_S", 60.0)
     overview = looking.look()
     assert looking.read("nodes")["held_for"] == ["", ""]
-    assert looking.read("nodes")["held_error"] == "nobody can be asked"
+    assert looking.read("nodes")["held_error"] == "no engine can be asked"
     assert overview["conditions"] == [], "elsewhere than on the ResourceManager's host that is no trouble"
 
     def held() -> list[Any]:
@@ -340,7 +340,7 @@ def test_a_look_that_fails_is_told_until_one_does_not(looking: Looking, monkeypa
     with monkeypatch.context() as broken, running(looking):
         broken.setattr(module, "_troubles_of", fail)
         text = eventually(lambda: conditions(looking.read("overview")).get("look", ("", 0))[0])
-    assert text.startswith("a look at the cluster failed, what is shown is old: ZeroDivisionError: what nobody thought")
+    assert text.startswith("the cluster was not read, pages show old figures: ZeroDivisionError: what nobody thought")
     overview = looking.look()
     assert conditions(overview) == {}
     assert any(each["text"].startswith("resolved: look: ") for each in overview["events"])

@@ -346,7 +346,7 @@ def test_a_file_that_was_removed_is_noticed(history: History, replaced: bool) ->
     if replaced:
         history.path.write_bytes(kept)
     for _ in range(2):
-        with pytest.raises(sqlite3.Error, match="start the dashboard anew"):
+        with pytest.raises(sqlite3.Error, match="restart the dashboard"):
             history.record(START_S + 1, {"a": 1.0})
 
 

@@ -263,7 +263,7 @@ def test_an_export_that_is_imported_again_much_later_counts_no_run_twice(store: 
         ({"runs": "many"}, "runs must be a whole number"),
         ({"key": {"user": "a"}}, "queue must be a text"),
         ({"stages": {}}, "stages must be a list"),
-        ({"recent": [[1, "a b", 1]]}, "is no run's id"),
+        ({"recent": [[1, "a b", 1]]}, "is not a run's id"),
         ({"first_seen_ms": -1}, "first_seen_ms"),
     ],
 )

@@ -145,7 +145,7 @@ def test_a_reader_that_makes_profiles_of_a_history_is_not_believed(folder: Path,
         (profile,) = other.profiles()
     connect_ = answered([{"profile": profile_json(profile)}, end([])])
     (source,) = find_sources([history(folder)])
-    with HistoryReader(connect=connect_) as reader, pytest.raises(BrokenHistoryError, match="in what is no export"):
+    with HistoryReader(connect=connect_) as reader, pytest.raises(BrokenHistoryError, match="in what is not an export"):
         reader.read(source)
 
 

@@ -349,7 +349,7 @@ def test_a_process_that_runs_from_the_prefix_is_seen(tmp_path: Path) -> None:
     ("more", "said"),
     [
         ({"config": Path("relative.yaml")}, "give an absolute path of plain letters"),
-        ({"systemd": Path("/no/such/folder")}, "is no folder"),
+        ({"systemd": Path("/no/such/folder")}, "is not a folder"),
     ],
 )
 def test_paths_that_cannot_be_used_are_refused(more: dict[str, object], said: str, conf: Path, tmp_path: Path) -> None:

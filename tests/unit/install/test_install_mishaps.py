@@ -203,7 +203,7 @@ def test_a_script_with_an_open_here_document_is_refused(conf: Path, tmp_path: Pa
 
 
 def test_a_config_that_is_a_folder_is_refused_before_anything_is_done(conf: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"is no file; name a treadle\.yaml"):
+    with pytest.raises(UserError, match=r"is not a file; name a treadle\.yaml"):
         plan_of(options(conf, config=tmp_path))
 
 
@@ -215,7 +215,7 @@ def test_a_prefix_that_can_be_no_folder_is_refused_with_what_to_do(kind: str, co
     else:
         prefix.symlink_to("opt" if kind == "a circle" else "nowhere")
     chosen = Options(conf, getpass.getuser(), prefix / "below" if kind == "below a file" else prefix)
-    with pytest.raises(UserError, match=f"{prefix} is no folder; choose another --prefix"):
+    with pytest.raises(UserError, match=f"{prefix} is not a folder; choose another --prefix"):
         plan_of(chosen)
 
 

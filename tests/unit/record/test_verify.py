@@ -175,7 +175,7 @@ def test_what_a_file_says_of_the_engine_s_state_is_passed_over(
 @pytest.mark.parametrize(
     ("kind", "wrong", "said"),
     [
-        ("segment", {"number": "first"}, "a segment that does not say what it is: number: "),
+        ("segment", {"number": "first"}, "a segment without a valid header: number: "),
         ("settings", {"source": {"file": "t.yaml"}}, "settings that cannot be read: source.text: Field required"),
         ("tick", {"us": -1}, "a tick that cannot be read: us: "),
         ("tick", {"reading": {"source": None, "refusal": [], "bytes": 0}}, "a tick that cannot be read: reading."),

@@ -86,7 +86,7 @@ def test_the_table_is_what_the_simulation_gives() -> None:
     assert float(found["phoenix"][0]) < 0.8 * float(found["srpt"][0])
 
 
-# A leaf of CPUs beside a leaf of GPUs, under one parent: docs/examples/simulate/starving-*.yaml.
+# A leaf of CPUs next to a leaf of GPUs, under one parent: docs/examples/simulate/starving-*.yaml.
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "simulate"
 STARVING = ("maximum", "satisfied", "saturated", "single-gpus")

@@ -74,7 +74,7 @@ def test_policies_and_seeds_are_run_side_by_side(scenario: Path, cli: Cli) -> No
         (SMALL.replace("duration_s: 5", "duration_s: .nan"), "workload.jobs.0.stages.0.duration_s"),
         (SMALL.replace("tasks: 6", "tasks: -6"), "workload.jobs.0.stages.0.tasks: -6"),
         (SMALL + "  file: x\n", "write exactly one of jobs, generator, own and file"),
-        ("just words", "is no mapping"),
+        ("just words", "is not a mapping"),
         (NO_JOBS.format("jobs: []"), "scenario.yaml:2: workload.jobs: has 0; at least 1 must be written"),
         (NO_JOBS.format("generator: {jobs: 1}, jobs: []"), "workload.jobs: has 0; at least 1"),
         (NO_JOBS.format("generator: {jobs: 1}, file: a.json"), "generator and file are there"),
@@ -89,7 +89,7 @@ def test_policies_and_seeds_are_run_side_by_side(scenario: Path, cli: Cli) -> No
             "scenario.yaml:2: workload.generator.tasks: low, 50, is not below high, 5",
         ),
         ("a: [", "not YAML"),
-        ("yes: 1\n" + SMALL, "scenario.yaml:1: yes: is no key, since YAML does not read it as a text"),
+        ("yes: 1\n" + SMALL, "scenario.yaml:1: yes: is not a key, since YAML does not read it as a text"),
         (NO_JOBS.format("jobs: [{on: x}]"), "scenario.yaml:2: workload.jobs.0.on: is no key"),
         (SMALL + "policies: []\nnull: 1\n", "null: is no key"),
         (
@@ -112,7 +112,7 @@ def test_a_mistake_is_named_with_its_line_and_field(written: str, told: str) -> 
 @pytest.mark.parametrize(
     ("written", "told"),
     [
-        (SMALL.replace("queue: b", "queue: c"), "queue 'c', which is no leaf"),
+        (SMALL.replace("queue: b", "queue: c"), "queue 'c', which is not a leaf"),
         (SMALL.replace("capacity: 50", "capacity: 80"), "capacities below root are 160"),
         (SMALL.replace("demand: {memory-mb: 1024, vcores: 1}", "demand: {gpu: 1}"), "'gpu'"),
         (SMALL.replace("memory-mb: 4096", "memory: 4096"), "cluster.nodes.0.resources: 'memory'"),
@@ -163,7 +163,7 @@ def test_a_policy_that_goes_by_history_gets_a_warning_that_there_is_none(scenari
     shown = " ".join(cli(["simulate", str(scenario), f"--policy={policy}", f"--json={out}"]).err.split())
     (told,) = json.loads(out.read_text(encoding="utf-8"))["runs"]
     for part in ("gate", "estimate"):
-        warning = f"policy.{part} (pilots) goes by what is known of earlier runs, of which there are none here"
+        warning = f"policy.{part} (pilots) uses the history of earlier runs, of which there are none here"
         assert f"remembers: warning: {warning}" in shown
         assert warning in told["warnings"]
 
@@ -365,7 +365,7 @@ def test_a_check_tells_each_queue_that_is_no_leaf(three_leaves: Path, cli: Cli) 
     file = policy_file(three_leaves.parent, ONE)
     cli(["policy", "check", file])
     said = cli(["policy", "check", file, "--scenario", str(three_leaves)], 2)
-    assert "root.b.d is no leaf queue of the scenario; did you mean root.b.c?" in said.err
+    assert "root.b.d is not a leaf queue of the scenario; did you mean root.b.c?" in said.err
     assert "warning:" in said.err
     assert "does not name root.b.c" in said.err
     assert "right" not in said.out

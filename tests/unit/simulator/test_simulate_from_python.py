@@ -116,17 +116,17 @@ RUN_ALL: Any = simulate_all
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (lambda scenario: RUN("x.yaml", "hdrf"), "scenario: 'x.yaml' is no treadle.simulate.Scenario"),
-        (lambda scenario: RUN_ALL("x.yaml", ["hdrf"]), "scenario: 'x.yaml' is no treadle.simulate.Scenario"),
-        (lambda scenario: RUN(scenario.with_jobs(lambda seed: 5)), "with_jobs: int is no treadle.simulate.Workl"),
-        (lambda scenario: RUN(scenario.with_jobs([])), "with_jobs: list is no treadle.simulate.Workload"),
-        (lambda scenario: RUN(scenario, "hdrf", seed=1.5), "seed: 1.5 is no whole number"),
+        (lambda scenario: RUN("x.yaml", "hdrf"), "scenario: 'x.yaml' is not a treadle.simulate.Scenario"),
+        (lambda scenario: RUN_ALL("x.yaml", ["hdrf"]), "scenario: 'x.yaml' is not a treadle.simulate.Scenario"),
+        (lambda scenario: RUN(scenario.with_jobs(lambda seed: 5)), "with_jobs: int is not a treadle.simulate.Workl"),
+        (lambda scenario: RUN(scenario.with_jobs([])), "with_jobs: list is not a treadle.simulate.Workload"),
+        (lambda scenario: RUN(scenario, "hdrf", seed=1.5), "seed: 1.5 is not a whole number"),
         (lambda scenario: RUN(scenario, "hdrf", seed=-1), "seed: -1; write a whole number from 0"),
         (lambda scenario: RUN_ALL(scenario, ["hdrf"], seeds=0), "seeds: 0; write how many seeds, at least 1"),
         (lambda scenario: RUN_ALL(scenario, ["hdrf"], seeds=-3), "seeds: -3; write how many seeds, at least 1"),
         (lambda scenario: RUN_ALL(scenario, ["hdrf"], seeds=[]), "seeds: there is none"),
-        (lambda scenario: RUN_ALL(scenario, ["hdrf"], seeds=[1, "2"]), "seed: '2' is no whole number"),
-        (lambda scenario: RUN_ALL(scenario, ["hdrf"], seeds=2.0), "seeds: 2.0 is no whole number"),
+        (lambda scenario: RUN_ALL(scenario, ["hdrf"], seeds=[1, "2"]), "seed: '2' is not a whole number"),
+        (lambda scenario: RUN_ALL(scenario, ["hdrf"], seeds=2.0), "seeds: 2.0 is not a whole number"),
     ],
 )
 def test_an_argument_of_another_kind_is_named(call: Callable[[Any], Any], told: str) -> None:

@@ -1,4 +1,4 @@
-// Shows the dashboard's documents and draws them anew when the server says that there are others.
+// Shows the dashboard's documents and draws them again when the server has newer ones.
 "use strict";
 
 const PAGES = { overview: showOverview, queues: showQueues, nodes: showNodes, jobs: showJobs, decisions: showDecisions,
@@ -62,7 +62,7 @@ function readAt(seconds) {
   return html("small", {}, seconds ? ` as read ${when(seconds)}` : " never read");
 }
 
-// What was read long ago is shown as old.
+// Old readings are shown as old.
 function aged(part, seconds) {
   if (!seconds || now() - seconds > OLD_S || !overview || overview.state !== "ACTIVE") part.classList.add("old");
   return part;
@@ -111,7 +111,7 @@ async function showQueues() {
     ["not active", "number", (row) => row.waiting], ["containers", "number", (row) => row.containers]];
   const parts = [aged(wide(section(["queues", readAt(found.at_s)], table(columns, found.queues),
     leftOut(found.left_out, "queues"),
-    html("p", { className: "soft" }, "owed: what the queue is guaranteed, as far as it asks for it"))), found.at_s)];
+    html("p", { className: "soft" }, "owed: the queue's guarantee, as far as it asks for it"))), found.at_s)];
   for (const queue of found.queues.filter((row) => row.leaf).slice(0, 12)) {
     const name = `queue ${queue.path}`;
     parts.push(section(queue.path, await overTime(
@@ -180,8 +180,8 @@ async function showJobs() {
   return [
     aged(wide(section([`jobs that have not ended: ${found.running.length + found.left_out}`, readAt(found.at_s)],
       table(running, found.running), leftOut(found.left_out, "jobs"),
-      html("p", { className: "soft" }, "came as: the how-manieth of its queue by time; the engine's order is behind the link. " +
-        "Progress is what the application master claims. By Treadle, natively: containers placed " +
+      html("p", { className: "soft" }, "came as: position by submission time in its queue; the link shows the engine's order. " +
+        "Progress is as the application master reports it. By Treadle, natively: containers placed " +
         `${countedSince(found.counted_since_s)}.`))), found.at_s),
     wide(section("jobs that ended", table(ended, found.ended))),
   ];
@@ -218,7 +218,7 @@ async function showDecisions() {
   return parts;
 }
 
-// What the ResourceManager itself says of an application.
+// The ResourceManager's facts of an application.
 function fromYarn(found) {
   return [html("p", { className: "soft" }, "YARN's diagnostics (not Treadle's)"), html("pre", {}, found.diagnostics || "none")];
 }
@@ -271,17 +271,17 @@ function showState() {
   const troubles = [];
   if (serverSilent !== null) troubles.push({ severity: "fail", text: "the dashboard does not answer", since_s: serverSilent });
   else if (looked && now() - looked > STALE_S)
-    troubles.push({ severity: "fail", text: "nobody has looked at the cluster since; the ResourceManager may hang", since_s: looked });
+    troubles.push({ severity: "fail", text: "no update; the ResourceManager may hang", since_s: looked });
   if (overview) troubles.push(...overview.conditions);
   const worst = troubles.some((each) => each.severity === "fail") ? "fail" : troubles.length ? "warn" : "ok";
-  if (!overview) { light.textContent = "not looked yet"; light.className = "light unknown"; }
+  if (!overview) { light.textContent = "connecting"; light.className = "light unknown"; }
   else {
     const fresh = serverSilent === null && now() - looked <= STALE_S;
     light.textContent = !fresh || !overview.state ? "not known" : overview.schedules ? "Treadle schedules" : "Treadle does not schedule";
     light.className = `light ${overview.schedules || worst === "fail" ? worst : "warn"}`;
     document.getElementById("where").textContent = overview.rm;
     document.getElementById("age").textContent = overview.heard_s
-      ? `heard of ${duration(now() - overview.heard_s)} ago` : "never heard of";
+      ? `updated ${duration(now() - overview.heard_s)} ago` : "never updated";
   }
   box.replaceChildren(...troubles.map((each) => html("div", { className: `trouble ${each.severity}` },
     `${each.text} \u2014 since ${when(each.since_s)} (${duration(now() - each.since_s)})`)));
@@ -314,7 +314,7 @@ function listen() {
     looked = told.looked_s;
     serverSilent = null;
     const asks = location.hash.startsWith("#application");
-    // a question costs the engine something: the page of an application is drawn once, only what is wrong is read again
+    // a question costs the engine something: the page of an application is drawn once, only an unreadable document is read again
     if (told.version !== version) {
       if (asks && version >= 0) get("/api/overview").then((found) => { overview = found; showState(); }).catch(() => {});
       else draw();

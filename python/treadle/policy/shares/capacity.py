@@ -145,7 +145,7 @@ def add_live(view: View, scratch: Scratch, leaf: int, more: int) -> None:
 
 
 class CapacityShare(Share):
-    """Queues get what the CapacityScheduler guarantees them, and more when others leave it unused."""
+    """Queues get the CapacityScheduler's guarantees, and more when others leave it unused."""
 
     def __init__(self, parameters: NoParameters) -> None:
         pass

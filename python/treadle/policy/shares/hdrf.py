@@ -264,7 +264,7 @@ class HdrfParameters(TreeParameters):
         default="repaired",
         alias="as",
         pattern="^(repaired|paper)$",
-        description="paper: Algorithms 2 to 4 alone; leaves may starve beside siblings (docs/hdrf-counterexamples.md).",
+        description="paper: Algorithms 2 to 4 alone; leaves may starve (docs/hdrf-counterexamples.md).",
     )
     static: bool = Field(
         default=False,

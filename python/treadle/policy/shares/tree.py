@@ -193,14 +193,16 @@ MAX_DEPTH: Final = 64
 class TreeNode(Parameters):
     """A node of a given tree: a group if it has children, else a leaf queue."""
 
-    weight: float = Field(default=1.0, ge=0.0, le=1e9, description="Of what the node's siblings and it weigh.")
+    weight: float = Field(
+        default=1.0, ge=0.0, le=1e9, description="Its share is this over the sum of its siblings' and its own."
+    )
     queue: str | None = Field(default=None, min_length=1, description="The leaf queue's path; the name if left out.")
     children: dict[str, TreeNode] = Field(default={}, description="The nodes that share what this one gets.")
 
     @model_validator(mode="after")
     def _is_one_thing(self) -> TreeNode:
         if self.children and self.queue is not None:
-            raise ValueError("a node with children is no queue; leave out one of `queue` and `children`")
+            raise ValueError("a node with children is not a queue; leave out one of `queue` and `children`")
         return self
 
 
@@ -210,7 +212,7 @@ class TreeParameters(Parameters):
     weights: str = Field(
         default="guaranteed",
         pattern="^(guaranteed|equal)$",
-        description="In the queues' own tree: guaranteed (what the RM guarantees each queue), or equal.",
+        description="In the queues' own tree: guaranteed (each queue's guarantee in the RM), or equal.",
     )
     tree: dict[str, TreeNode] = Field(
         default={},
@@ -343,7 +345,7 @@ class _Layout:
                 nodes.append(_Node(self._leaves.pop(node.queue or name), node.weight))
             else:
                 self.warnings.append(
-                    f"share: the tree names {node.queue or name}, which is no leaf queue of this cluster"
+                    f"share: the tree names {node.queue or name}, which is not a leaf queue of this cluster"
                 )
         return nodes
 

@@ -266,8 +266,8 @@ class PilotsEstimateParameters(Parameters):
     )
     scale_history: bool = Field(
         default=False,
-        description="Stages that are not sampled take the hints for them, times what the pilots said of theirs over "
-        "the hint for it (SLearn-DAG).",
+        description="Stages that are not sampled take the hints for them, times the pilots' duration over "
+        "its hint (SLearn-DAG).",
     )
 
     def needs(self) -> tuple[str, ...]:
@@ -331,7 +331,7 @@ class _WithPilots:
 
 
 class PilotsEstimate(_WithPilots):
-    """The mean of a stage's pilots, once they have ended (gate: pilots); of what is not sampled as by `observed`."""
+    """The mean of a stage's pilots, once they have ended (gate: pilots); for other stages as `observed`."""
 
 
 class CombinedEstimate(_WithPilots):

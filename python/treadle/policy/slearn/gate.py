@@ -567,13 +567,13 @@ class PilotsParameters(Parameters):
         default=100,
         ge=1,
         le=100_000,
-        description="How many of the latest jobs of each ratio the adaptive ratio goes by.",
+        description="How many of the latest jobs of each ratio the adaptive ratio is computed from.",
     )
     thin_limit: int = Field(
         default=3, ge=0, le=1_000_000, description="Jobs with fewer tasks are not sampled and go to the highest level."
     )
     work_conserving: bool = Field(
-        default=True, description="Whether machines that nobody else wants run what is held back, by arrival."
+        default=True, description="Whether idle machines run tasks that are held back, by arrival."
     )
     trusted_deviation: float = Field(
         default=0.0,

@@ -1,4 +1,4 @@
-"""`treadle bench engines`: what a slow engine costs the jobs of a fast one beside it."""
+"""`treadle bench engines`: what a slow engine costs the jobs of a fast one next to it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def engines_command(
     sidecar: Annotated[Path | None, typer.Option(help="The treadle command that the shim starts.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Keep configuration, logs and measurements in this folder.")] = None,
 ) -> None:
-    """What a slow engine costs the jobs of a fast one beside it, or what copies of an engine gain (--sls).
+    """What a slow engine costs the jobs of a fast one next to it, or what copies of an engine gain (--sls).
 
     Hadoop's load simulator with a real ResourceManager and real sidecars. Waits are from an ask to the first container
     that is committed for it, by the ResourceManager's clock.

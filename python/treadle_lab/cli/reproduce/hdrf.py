@@ -81,10 +81,10 @@ def hdrf(
         SimulatorKind, typer.Option("--on", help="5.2: Treadle's simulator, or Hadoop's with a real ResourceManager.")
     ] = SimulatorKind.SIMULATOR,
 ) -> None:
-    """H-DRF's tests on a real ResourceManager beside the stock scheduler, or its comparison with naive H-DRF.
+    """H-DRF's tests on a real ResourceManager and under the stock scheduler, or its comparison with naive H-DRF.
 
     5.1: tests A, B, C and D, on two nodes of Hadoop's load simulator. 5.2: Facebook's job sizes on 50 simulated nodes;
-    with --on sls a real ResourceManager schedules these. 5.3: beside a scheduler of slots, on whose nodes memory is
+    with --on sls a real ResourceManager schedules these. 5.3: next to a scheduler of slots, on whose nodes memory is
     given out without a bound.
     """
     if on is SimulatorKind.SLS:

@@ -89,7 +89,7 @@ def omega(
     json_file: JsonFileOption = None,
     plot: PlotOption = None,
 ) -> None:
-    """Omega's architectures on one cell: waits, busyness, conflicts, beside the original's and the paper's."""
+    """Omega's architectures on one cell: waits, busyness, conflicts, next to the original's and the paper's."""
     from treadle_lab.papers.omega.figures import figures_of, plot_all, results_of
 
     if points is not None and (figure or quick):

@@ -83,7 +83,7 @@ def phoenix(
     json_file: JsonFileOption = None,
     plot: PlotOption = None,
 ) -> None:
-    """Schedulers of worker queues on a trace, with and without constraints, beside Phoenix' paper."""
+    """Schedulers of worker queues on a trace, with and without constraints, next to Phoenix' paper."""
     from treadle_lab.papers.phoenix.constraints import SAID
     from treadle_lab.papers.phoenix.figures import plot_phoenix, results_of
 

@@ -33,7 +33,7 @@ def phoenix_cluster(
     folder: LogsOption = None,
     cache: CacheOption = None,
 ) -> None:
-    """Short jobs that a tenth of the nodes can serve, beside long ones, under four schedulers on simulated nodes."""
+    """Short jobs that a tenth of the nodes can serve, and long ones, under four schedulers on simulated nodes."""
     from treadle_lab.papers.phoenix import sls as testbed
 
     check_results(json_file, plot)

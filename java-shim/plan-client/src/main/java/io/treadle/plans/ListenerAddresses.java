@@ -67,6 +67,6 @@ public final class ListenerAddresses {
   }
 
   private static IllegalArgumentException badAddress(String setting, String text, Exception cause) {
-    return new IllegalArgumentException(setting + ": \"" + text + "\" is no host:port", cause);
+    return new IllegalArgumentException(setting + ": \"" + text + "\" is not a host:port", cause);
   }
 }

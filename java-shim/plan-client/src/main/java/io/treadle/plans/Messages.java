@@ -40,7 +40,7 @@ public final class Messages {
   static void checkChallenge(byte[] challenge) throws IOException {
     ByteBuffer said = ByteBuffer.wrap(challenge);
     if (said.getInt() != CHALLENGE_MAGIC) {
-      throw new IOException("is no plan listener");
+      throw new IOException("is not a plan listener");
     }
     int version = said.get() & 0xff;
     if (version != VERSION) {

@@ -171,7 +171,7 @@ public final class ShimConfig {
     List<String> sentences = new ArrayList<>();
     for (String suffix : new TreeSet<>(conf.getPropsWithPrefix(PREFIX).keySet())) {
       if (!known.contains(PREFIX + suffix)) {
-        sentences.add(PREFIX + suffix + " is no key of Treadle's and does nothing: correct it in yarn-site.xml; there"
+        sentences.add(PREFIX + suffix + " is not a key of Treadle and has no effect: correct it in yarn-site.xml; there"
             + " are " + String.join(", ", known).replace(PREFIX, ""));
       }
     }

@@ -77,7 +77,7 @@ final class PlanAgent implements Runnable {
     this.vertices = new ScriptedStages(job.stages);
   }
 
-  /** The agent of a job; null if it is none of Tez, or nobody can be asked. */
+  /** The agent of a job; null if it is none of Tez, or no engine can be asked. */
   static PlanAgent of(Script.Job job, Configuration conf, Callable<List<AttemptKey>> keys) {
     String addresses = conf.get(ADDRESSES_KEY);
     if (addresses == null || !TEZ.equals(job.type)) {

@@ -274,7 +274,7 @@ public final class StarvationGuard {
         ApplicationAttemptId attempt = neglected.get(row).attempt;
         served++;
         counted.run();
-        LOG.warn("Placed a container for {}: the engine left it beside idle room for {} ms", attempt, starvationMs);
+        LOG.warn("Placed a container for {}: the engine left it next to idle room for {} ms", attempt, starvationMs);
         if (neglected.get(row).first > engineLastPlacedAt) {
           unserved.add(attempt.getApplicationId());
         }

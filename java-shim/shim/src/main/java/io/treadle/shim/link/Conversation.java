@@ -220,7 +220,7 @@ final class Conversation {
 
   private void resend() throws IOException {
     if (!resends.take()) {
-      throw new IOException("the engine asks for snapshots too often: it does not understand what it is sent,"
+      throw new IOException("the engine asks for snapshots too often: it does not understand the frames,"
           + " or fails");
     }
     mirror.snapshotNeeded();

@@ -136,7 +136,7 @@ public final class ExternalSidecar implements EngineSource {
    */
   void checkFile(PosixFileAttributes attributes, UserPrincipal ours, UserPrincipal sidecars) throws IOException {
     if (!attributes.isRegularFile()) {
-      throw new IOException("the connection file " + file + " is no regular file");
+      throw new IOException("the connection file " + file + " is not a regular file");
     }
     Set<PosixFilePermission> allowed = EnumSet.of(PosixFilePermission.OWNER_READ, PosixFilePermission.OWNER_WRITE);
     if (!ours.equals(sidecars)) {

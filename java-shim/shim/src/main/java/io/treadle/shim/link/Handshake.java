@@ -94,7 +94,7 @@ final class Handshake {
   private void checkOpening(byte[] answer) throws IOException {
     ByteBuffer said = ByteBuffer.wrap(answer);
     if (said.getInt() != MAGIC) {
-      throw new IOException("the process that listens at " + endpoint + " is no sidecar of this release: it does not"
+      throw new IOException("the process that listens at " + endpoint + " is not a sidecar of this release: it does not"
           + " know the handshake; nothing was sent to it");
     }
     int version = said.get() & 0xff;

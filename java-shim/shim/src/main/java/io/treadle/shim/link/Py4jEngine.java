@@ -109,7 +109,7 @@ public final class Py4jEngine implements Engine {
         throw new IOException("an answer that is not base64");
       }
     }
-    throw new IOException("an answer that is no bytes: " + Printable.cut(reply, ERROR_TEXT_CHARACTERS));
+    throw new IOException("an answer that is not bytes: " + Printable.cut(reply, ERROR_TEXT_CHARACTERS));
   }
 
   /** What happened below Py4J's own exceptions, whose messages repeat the command. */

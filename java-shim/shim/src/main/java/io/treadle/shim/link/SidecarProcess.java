@@ -111,7 +111,7 @@ final class SidecarProcess {
     int code = process.exitValue();
     if (code == SIGNALLED + SIGKILL) {
       // The last line of its log is of before, and no reason.
-      return "SIGKILL ended it: somebody's, or the kernel's for want of memory (the host's log says so)";
+      return "SIGKILL ended it, possibly the kernel's OOM killer (see the host's log)";
     }
     if (code == SIGNALLED + SIGTERM) {
       return "SIGTERM ended it";

@@ -75,7 +75,7 @@ final class StateLog {
     String text = reason == null ? "" : reason;
     if (!text.equals(refusal)) {
       refusal = text;
-      say(!text.isEmpty(), text.isEmpty() ? "Nothing is against Treadle's scheduling any more"
+      say(!text.isEmpty(), text.isEmpty() ? "Treadle can schedule again"
           : "Treadle does not schedule, the CapacityScheduler does: " + text, null);
     }
   }

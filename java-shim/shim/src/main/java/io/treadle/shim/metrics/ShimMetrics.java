@@ -45,7 +45,7 @@ public final class ShimMetrics implements MetricsSource, TreadleMXBean {
     PROPOSALS("Proposals in answers"),
     PLACED_NATIVELY("Containers that the stock scheduler placed"),
     TRANSACTIONS_TAKEN_BACK("Transactions that were committed in part and taken back"),
-    PLACED_FOR_NEGLECTED("Containers for requests that the engine left beside idle room"),
+    PLACED_FOR_NEGLECTED("Containers for requests that the engine left waiting next to idle room"),
     COMMIT_WALL_NANOS("Time to commit or turn down proposals"),
     COMMIT_CPU_NANOS("CPU time to commit or turn down proposals"),
     LINK_CPU_NANOS("CPU time of the link's thread in ticks"),

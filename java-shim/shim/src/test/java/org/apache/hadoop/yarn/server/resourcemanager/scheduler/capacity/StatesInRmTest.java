@@ -166,7 +166,7 @@ class StatesInRmTest {
     linkLog.clearOutput();
     TestRms.refresh(rm, conf);
     awaitLine(linkLog, "has lost the lease, the CapacityScheduler schedules: mode or lease-ms changed");
-    awaitLine(linkLog, "Nothing is against Treadle's scheduling any more");
+    awaitLine(linkLog, "Treadle can schedule again");
     awaitLine(shimLog, "Treadle's mode is observe_only, it was enforce");
     awaitLine(linkLog, "holds the lease and is observed");
     ScriptedEngine.script(frame -> {
