@@ -88,9 +88,10 @@ def test_exec_of_a_command_that_is_not_there_is_a_mistake(cluster: Running, cli:
 
 def test_a_job_is_run_and_its_exit_code_is_the_commands(cluster: Running, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["minicluster", "job", "--folder", str(cluster.folder), "--maps", "3", "--task-ms", "20", "--queue", "b"]
-    assert run(words) == 0
-    said = capfd.readouterr().out
-    assert "java org.apache.hadoop.mapreduce.SleepJob -Dmapreduce.job.queuename=b -m 3 -r 0 -mt 20 -rt 20" in said
+    assert run([*words, "--memory-mb", "2048", "--tag", "treadle:require=gpu=yes", "--tag", "b"]) == 0
+    memory = "-Dmapreduce.map.memory.mb=2048 -Dmapreduce.reduce.memory.mb=2048"
+    options = f"-Dmapreduce.job.queuename=b {memory} -Dmapreduce.job.tags=treadle:require=gpu=yes,b"
+    assert f"java org.apache.hadoop.mapreduce.SleepJob {options} -m 3 -r 0 -mt 20 -rt 20" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(("more", "how"), [([], "stopped"), (["--kill"], "killed")])

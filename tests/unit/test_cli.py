@@ -218,9 +218,20 @@ def test_status_does_not_count_proposals_that_observing_repeats(capsys: pytest.C
 
 
 def test_a_sidecar_that_starts_is_no_error(capsys: pytest.CaptureFixture[str], rm: str) -> None:
-    Page.beans["Treadle"] |= {"Schedules": 0, "Mode": "enforce", "SidecarStarts": 1}
+    Page.beans["Treadle"] |= {"Schedules": 0, "Mode": "enforce", "SidecarStarts": 1, "LeaseFlips": 0}
     assert run(["status", "--rm", rm]) == 0
-    assert "a sidecar has been started, and does not answer yet" in " ".join(capsys.readouterr().out.split())
+    assert "no engine holds the lease; the sidecar is starting" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("command", [["status"], ["status", "--json"], ["engines"], ["engines", "--json"]])
+@pytest.mark.parametrize("mode", ["enforce", "observe_only", "off"])
+def test_that_no_engine_answers_is_an_error(
+    capsys: pytest.CaptureFixture[str], rm: str, command: list[str], mode: str
+) -> None:
+    Page.beans["Treadle"] |= {"Schedules": 0, "Mode": mode, "SidecarStarts": 1, "LeaseFlips": 2, "LeaseHeld": 0}
+    assert run([*command, "--rm", rm]) == (mode != "off")
+    said = "no engine answers: the sidecar has stopped answering\n"
+    assert capsys.readouterr().err == ("" if mode == "off" else said)
 
 
 @pytest.mark.parametrize("kind", ["Refusal", "LastError"])

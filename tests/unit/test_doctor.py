@@ -76,6 +76,19 @@ def of_pair(conf: Path, managers: list[FakeManager]) -> Facts:
     return Facts(conf)
 
 
+def test_a_manager_that_runs_with_treadle_has_a_jar(
+    conf: Path, managers: list[FakeManager], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hadoop, "shim_jar", lambda: tmp_path / "treadle-shim.jar")
+    for name in ("HADOOP_HOME", "HADOOP_YARN_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    ((status, text, _),) = found(of_pair(conf, managers), "jar")
+    assert status == "ok"
+    assert text == f"rm1 at {managers[0].url} runs with a jar of its own class path"
+    del managers[0].beans["Treadle"]
+    assert found(of_pair(conf, managers), "jar")[0][0] == "warn"
+
+
 def test_a_healthy_pair_has_nothing_to_do(conf: Path, managers: list[FakeManager]) -> None:
     facts = of_pair(conf, managers)
     results = found(facts, "settings", "features", "reach", "modes", "clock", "lease")

@@ -151,7 +151,7 @@ def ours(tmp_path: Path, conf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_jar_of_this_release_is_well(conf: Path, ours: Path) -> None:
     assert findings(Facts(conf), "jar") == [("ok", f"{ours} of release {__version__}, by {conf}/yarn-env.sh", "")]
     (conf / "yarn-env.sh").write_text("")
-    assert findings(Facts(conf), "jar")[0][::2] == ("warn", "treadle install")
+    assert findings(Facts(conf, rms=("http://127.0.0.1:9",)), "jar")[0][::2] == ("warn", "treadle install")
 
 
 def test_a_jar_that_is_gone_or_of_another_release_or_none_fails(conf: Path, ours: Path, tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def manager(port: int) -> Any:
     return SimpleNamespace(net_connections=lambda kind: [address])
 
 
-def sidecar(pid: int, *above: Any, kind: str = "--managed") -> Any:
+def sidecar(pid: int, *above: Any, kind: str = "--managed", state: str = psutil.STATUS_SLEEPING) -> Any:
     """Return a sidecar's process below others."""
     return SimpleNamespace(
         pid=pid,
@@ -333,6 +333,7 @@ def sidecar(pid: int, *above: Any, kind: str = "--managed") -> Any:
         parents=lambda: list(above),
         username=lambda: "yarn",
         memory_info=lambda: SimpleNamespace(rss=1 << 20),
+        status=lambda: state,
     )
 
 
@@ -362,6 +363,15 @@ def test_only_sidecars_of_the_cluster_that_is_named_are_shown(conf: Path, monkey
     assert set(asked) == {frozenset({0, os.geteuid()})}
     every.clear()
     assert findings(Facts(rms=("rm:8089",)), "sidecar")[0][0] == "skipped"
+
+
+def test_a_sidecar_that_is_stopped_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        managers, "sidecars", lambda users: [sidecar(9, kind="--external", state=psutil.STATUS_STOPPED)]
+    )
+    status, text, remedy = findings(Facts(rms=("rm:8088",)), "sidecar")[0]
+    assert (status, remedy) == ("fail", "kill -CONT 9")
+    assert text.endswith("it is stopped (SIGSTOP) and answers nothing")
 
 
 @pytest.mark.parametrize("check", ["modes", "clock", "lease"])

@@ -210,7 +210,18 @@ def sidecar(facts: Facts) -> Iterator[Finding]:
             "run it on the ResourceManager's host, as root; --user names the sidecar's user",
         )
     for each in running:
-        yield Finding("ok", f"process {each.pid}, of {each.username()}, {each.memory_info().rss >> 20} MiB")
+        text = f"process {each.pid}, of {each.username()}, {each.memory_info().rss >> 20} MiB"
+        if each.status() == psutil.STATUS_STOPPED:
+            yield Finding("fail", f"{text}: it is stopped (SIGSTOP) and answers nothing", f"kill -CONT {each.pid}")
+        else:
+            yield Finding("ok", text)
+
+
+def jar(facts: Facts) -> Iterator[Finding]:
+    """Look for the jar as `hadoop.jar` does; a ResourceManager that runs with Treadle has it, wherever it is."""
+    for finding in hadoop.jar(facts):
+        having = [each.name for each in managers_of(facts)[0] if each.treadle] if finding == hadoop.NO_JAR else []
+        yield Finding("ok", f"{', '.join(having)} runs with a jar of its own class path") if having else finding
 
 
 PYTHON_MIN: Final = (3, 11)
@@ -323,7 +334,7 @@ CHECKS: Final = (
     Check("memory", "host", memory),
     Check("settings", "Hadoop", hadoop.settings),
     Check("features", "Hadoop", hadoop.features),
-    Check("jar", "Hadoop", hadoop.jar),
+    Check("jar", "Hadoop", jar),
     Check("java", "Hadoop", hadoop.java),
     Check("owners", "files", hadoop.owners),
     Check("connection", "files", hadoop.connection),

@@ -543,6 +543,9 @@ ALLOCATOR: Final = "io.treadle.shim.constraints.TreadlePlacementAllocator"
 _AGAIN: Final = "run the `treadle install` of the release that you want"
 
 
+NO_JAR: Final = Finding("warn", "no jar of Treadle's is found on the class path", "treadle install")
+
+
 def jar(facts: Facts) -> Iterator[Finding]:
     """Look whether the ResourceManager has one jar of Treadle's, that it is there, and of this release."""
     try:
@@ -562,7 +565,7 @@ def jar(facts: Facts) -> Iterator[Finding]:
         first = named[0] if named else beside[1]
         yield Finding("warn", f"the class path has two jars: {first} and {beside[0]}", f"remove {beside[0]}")
     if not (named or beside):
-        yield Finding("warn", "no jar of Treadle's is found on the class path", "treadle install")
+        yield NO_JAR
     if facts.setting(_ALLOCATOR_KEY) == ALLOCATOR:
         yield from _requirements([*_in_script(text, _REQUIREMENTS), *_in_hadoop("treadle-requirements-*.jar")])
 

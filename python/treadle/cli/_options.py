@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
 from treadle.config.trust import TRUST_OPTION
 from treadle.errors import UserError, install_extra
+from treadle.yarn.treadle_beans import silence
 
 RmOption = Annotated[str, typer.Option("--rm", envvar="TREADLE_RM", help="Address of the ResourceManager's web pages.")]
 CaOption = Annotated[
@@ -45,6 +46,17 @@ KeepGoingOption = Annotated[
         "--keep-going", help="A policy of which a part fails has no figures; go on with the others, then exit 1."
     ),
 ]
+
+
+def exit_if_silent(bean: Mapping[str, Any]) -> None:
+    """Say so and exit with code 1 if no engine answers, by Treadle's bean.
+
+    Raises:
+        typer.Exit: none does.
+    """
+    if text := silence(bean):
+        typer.echo(text, err=True)
+        raise typer.Exit(1)
 
 
 @contextmanager

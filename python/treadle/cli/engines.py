@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption
+from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption, exit_if_silent
 from treadle.errors import UserError
 from treadle.yarn.treadle_beans import application_in, engines_in, why_not
 
@@ -27,7 +27,10 @@ def engines(
     as_json: JsonOption = False,
     application: Annotated[str | None, typer.Option("--app", help="Who serves this application, and why.")] = None,
 ) -> None:
-    """Show the engines of a cluster: who serves what, how busy they are, and how often they conflict."""
+    """Show the engines of a cluster: who serves what, how busy they are, and how often they conflict.
+
+    Exit code 1: no engine answers.
+    """
     from treadle.yarn.pages import read_bean
 
     bean = read_bean(rm, ca)
@@ -40,11 +43,11 @@ def engines(
         return
     if as_json:
         typer.echo(json.dumps({"engines": shown}, indent=2))
-        return
-    if not shown:
+    elif not shown:
         typer.echo(f"{_of_one(idle)}; see `treadle status`")
-        return
-    _print(shown)
+    else:
+        _print(shown)
+    exit_if_silent(bean)
 
 
 def _of_one(idle: str) -> str:

@@ -285,6 +285,8 @@ def _show(found: dict[str, Any], ask: int | None) -> None:
             f"the queue uses {facts['used_share']:.0%} of its partition, of {facts['guaranteed_share']:.0%} guaranteed"
         )
         say(console, f"{text} (share {facts['share']})")
+    for line in found.get("starved", ()):
+        say(console, line)
     if facts.get("served"):
         served = ", ".join(f"{count} to {queue}" for queue, count in facts["served"].items())
         say(console, f"containers that the latest decision gave: {served}")

@@ -9,7 +9,7 @@ from typing import Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption
+from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption, exit_if_silent
 from treadle.errors import UserError
 from treadle.yarn.treadle_beans import why_not
 
@@ -46,12 +46,13 @@ _NUMBERS: Final = {
 
 @app.command()
 def status(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption = False) -> None:
-    """Show whether Treadle schedules the cluster of a ResourceManager, and how well."""
+    """Show whether Treadle schedules the cluster of a ResourceManager, and how well. Exit code 1: no engine answers."""
     from treadle.yarn.pages import read_bean
 
     bean = read_bean(rm, ca)
     if as_json:
         typer.echo(json.dumps(bean, indent=2))
+        exit_if_silent(bean)
         return
     from rich.table import Table
 
@@ -62,6 +63,7 @@ def status(rm: RmOption = DEFAULT_RM, ca: CaOption = None, as_json: JsonOption =
     for name, value in [*_rows(bean), *_compared(bean, rm, ca)]:
         table.add_row(name, value)
     console_for_tables().print(table, markup=False)
+    exit_if_silent(bean)
 
 
 def _rows(bean: dict[str, Any]) -> list[tuple[str, str]]:

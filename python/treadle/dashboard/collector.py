@@ -112,15 +112,16 @@ class Board:
 
 MARKS: Final = (0.25, 0.5, 0.75)
 """Progress at which it is kept how long the job would take in all."""
-_PROGRESS_MIN: Final = 0.02
+_PROGRESS_MAX_UNSERVED: Final = 0.05
+"""MapReduce's application masters claim this much before any task has run."""
 
 
 def expected_ms(job: Job) -> int | None:
     """Return how long a job takes in all if it goes on as it did, by the progress that its master claims.
 
-    None: it has not come far enough to tell.
+    None: no task of it need have run.
     """
-    if job.state != "RUNNING" or job.progress < _PROGRESS_MIN:
+    if job.state != "RUNNING" or job.progress <= _PROGRESS_MAX_UNSERVED + 1e-6:
         return None
     return int(job.elapsed_ms / job.progress)
 

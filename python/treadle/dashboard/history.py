@@ -83,7 +83,13 @@ class Conditions:
             now[name] = Condition(name, trouble.severity, text, old.since_s if old else at_s)
             if old is None:
                 began.append(now[name].line())
-        over = [f"resolved: {old.line()}" for name, old in before.items() if name not in now]
+        # an engine that is lost names no queues: they may be starved as before
+        lost = any(trouble.severity == "fail" for trouble in found.values())
+        over = [
+            f"{'unknown now' if lost and name.startswith('starved ') else 'resolved'}: {old.line()}"
+            for name, old in before.items()
+            if name not in now
+        ]
         self._now = now
         return tuple(now.values()), began, over
 

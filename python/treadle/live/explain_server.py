@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from treadle.engine import Engine
-from treadle.errors import printable
+from treadle.errors import STARVED, printable
 from treadle.events import NodeState
 from treadle.explain import Explainer
 from treadle.live.door import NO_QUESTION, Door, opened
@@ -59,7 +59,9 @@ class Question(NamedTuple):
             return {"error": text, "unknown": True}
         if len(found) > 1:
             return {"error": several(self.application, [explainer.id_of(each) for each in found])}
-        return explainer.explain(found[0], self.ask, self.node).plain()
+        explained = explainer.explain(found[0], self.ask, self.node)
+        starved = [line for line in engine.starved() if line.startswith(f"{STARVED}{explained.queue} ")]
+        return explained.plain() | ({"starved": starved} if starved else {})
 
 
 class ExplainDoor(Door):

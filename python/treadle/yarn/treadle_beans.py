@@ -26,8 +26,19 @@ def why_not(bean: Mapping[str, Any]) -> str:
         return f"the mode is {mode}, so that the CapacityScheduler schedules"
     if bean.get("Refusal"):
         return str(bean["Refusal"])
-    starts = "a sidecar has been started, and does not answer yet" if bean.get("SidecarStarts") else ""
-    return f"no engine holds the lease; {bean.get('LastError') or starts or 'no error is reported'}"
+    return f"no engine holds the lease; {_error(bean)}"
+
+
+def silence(bean: Mapping[str, Any]) -> str:
+    """Return a sentence if no engine answers although one should, as when the process has been stopped; or empty."""
+    expected = bean.get("Mode") in ("enforce", "observe_only") and not bean.get("Refusal")
+    return f"no engine answers: {_error(bean)}" if expected and bean.get("LeaseHeld") == 0 else ""
+
+
+def _error(bean: Mapping[str, Any]) -> str:
+    if bean.get("LastError") or not bean.get("SidecarStarts"):
+        return str(bean.get("LastError") or "no error is reported")
+    return "the sidecar has stopped answering" if bean.get("LeaseFlips") else "the sidecar is starting"
 
 
 def policy_in(bean: Mapping[str, Any]) -> str:

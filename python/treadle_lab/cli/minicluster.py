@@ -202,10 +202,14 @@ def job(
     reduces: Annotated[int, typer.Option(min=0, help="Reduce tasks.")] = 0,
     task_ms: Annotated[int, typer.Option(min=1, help="How long each task sleeps, ms.")] = 1000,
     queue: Annotated[str, typer.Option(help="The queue it goes to.")] = "default",
+    memory_mb: Annotated[int, typer.Option(min=1, help="Memory that each task asks for, MiB.")] = 256,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="A tag, such as treadle:require=gpu=yes; may be given several times.")
+    ] = None,
 ) -> None:
     """Run a MapReduce job whose tasks sleep on a cluster that runs, wait for its end and exit as it did."""
     cluster = _attached(folder)
-    sys.exit(_run(sleep_job(cluster, queue, maps, reduces, task_ms), cluster.environment()))
+    sys.exit(_run(sleep_job(cluster, queue, maps, reduces, task_ms, memory_mb, tag or ()), cluster.environment()))
 
 
 @app.command()

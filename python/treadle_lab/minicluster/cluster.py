@@ -551,10 +551,20 @@ def write_yarn(cluster: MiniCluster) -> Path:
     return folder
 
 
-def sleep_job(cluster: MiniCluster, queue: str, maps: int, reduces: int, task_ms: int) -> list[str]:
-    """Return the command line of a MapReduce job whose tasks sleep."""
+def sleep_job(
+    cluster: MiniCluster,
+    queue: str,
+    maps: int,
+    reduces: int,
+    task_ms: int,
+    memory_mb: int,
+    tags: Sequence[str],
+) -> list[str]:
+    """Return the command line of a MapReduce job whose tasks ask for so much memory, MiB, and sleep."""
     shape = ("-m", str(maps), "-r", str(reduces), "-mt", str(task_ms), "-rt", str(task_ms))
-    return cluster.java(SLEEP_JOB, f"-Dmapreduce.job.queuename={queue}", *shape)
+    memory = (f"-Dmapreduce.{kind}.memory.mb={memory_mb}" for kind in ("map", "reduce"))
+    tagged = (f"-Dmapreduce.job.tags={','.join(tags)}",) if tags else ()
+    return cluster.java(SLEEP_JOB, f"-Dmapreduce.job.queuename={queue}", *memory, *tagged, *shape)
 
 
 def _script(cluster: MiniCluster) -> str:

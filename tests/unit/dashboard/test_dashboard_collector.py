@@ -519,6 +519,23 @@ def test_what_is_over_is_said_as_resolved(looking: Looking, cluster: FakeCluster
     assert events(looking.look())[0].startswith("resolved: scheduling: Treadle does not schedule: no engine holds")
 
 
+def test_a_starved_queue_is_not_resolved_by_the_loss_of_the_engine(looking: Looking, cluster: FakeCluster) -> None:
+    with_a_starved_queue(cluster)
+    looking.look()
+    without_engine(cluster)
+    assert any(line.startswith("unknown now: starved root.research.nlp") for line in events(looking.look()))
+    with_a_starved_queue(cluster)
+    looking.look()
+    cluster.beans["Treadle"] = dict(TREADLE)
+    assert any(line.startswith("resolved: starved root.research.nlp") for line in events(looking.look()))
+
+
+def test_nothing_is_expected_of_a_job_that_was_never_served(looking: Looking, cluster: FakeCluster) -> None:
+    cluster.jobs = [job(1, progress=5.0), job(2, progress=50.0)]
+    looking.look()
+    assert [each["expected_ms"] is None for each in looking.read("jobs")["running"]] == [True, False]
+
+
 def test_an_engine_that_places_nothing_is_stalled(looking: Looking, cluster: FakeCluster) -> None:
     cluster.beans["Treadle"] = {**TREADLE, "Schedules": 0, "LeaseHeld": 0, "Stalled": 1}
     looking.look()
