@@ -10,7 +10,7 @@ from treadle import __version__
 
 
 class UserError(Exception):
-    """Something that the user can put right; the text says what and how.
+    """A mistake that the user can correct; the text says what and how.
 
     The command line shows the text without a stack trace and ends with exit code 2.
     """
@@ -31,7 +31,7 @@ STARVED: Final = "starved: queue "
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """Return a number and what it counts: ``1 history``, ``2 histories``.
+    """Return a number and its noun: ``1 history``, ``2 histories``.
 
     Args:
         number: how many

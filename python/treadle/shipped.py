@@ -1,4 +1,4 @@
-"""What the wheel carries: ready-made policies, templates of an administrator's files, and jars."""
+"""The content of the wheel: ready-made policies, examples, templates of an administrator's files, and jars."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _kinds(file: Path) -> str:
 
 
 def summary(file: Path) -> str:
-    """Return the first sentence of the comment that a policy's file begins with, and what it says of preemption."""
+    """Return the first sentence of the comment that a policy's file begins with, and the one about preemption."""
     lines = []
     for line in file.read_text("utf-8").splitlines():
         if not line.startswith("#"):

@@ -37,7 +37,7 @@ class Texts:
         return events.Names(new)
 
     def again(self) -> None:
-        """Start anew, as after a snapshot: `drain` returns all texts."""
+        """Start again, as after a snapshot: `drain` returns all texts."""
         self._sent = 0
 
 

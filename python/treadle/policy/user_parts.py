@@ -1,4 +1,4 @@
-"""Parts from a user's Python file: what a class must be for each role, what it may look at, and what it returns.
+"""Parts from a user's Python file: what a class must be for each role, its inputs, and its result.
 
 Such a class is written in plain Python and numpy. It is asked for numbers before the inner loop runs, and again after
 as many containers as its settings say, each time with a `ClusterView`, whose arrays cannot be written to; the loop
@@ -46,13 +46,13 @@ def read_only(array: A) -> A:
 
 
 class ClusterView:
-    """The cluster as it is now, what is assumed included. Arrays hold only during the call that they are passed to.
+    """The cluster as it is now, with pending commits. Arrays hold only during the call that they are passed to.
 
     Row n of an array is node, queue, application or request n; rows without one are there too: a node with ``state``
     0, a queue with ``exists`` 0, an application with ``state`` 0, a request with ``application`` -1. Amounts of
     resources have a column for each of `resources`, memory in MB first.
 
-    Records have further columns, which are the engine's own and change from version to version: a part goes by those
+    Records have further columns, which are the engine's own and change from version to version: a part uses those
     that are named here (docs/policy-api.md).
     """
 
@@ -98,18 +98,18 @@ class ClusterView:
 
     @property
     def node_total(self) -> I64:
-        """(node, resource): what the node has."""
+        """(node, resource): the node's capacity."""
         return read_only(self._cluster.nodes.amounts[: self._cluster.nodes.size, TOTAL])
 
     @cached_property
     def node_free(self) -> I64:
-        """(node, resource): what is free, and promised to nobody."""
+        """(node, resource): free resources, without pending commits."""
         amounts = self._cluster.nodes.amounts[: self._cluster.nodes.size]
         return read_only(amounts[:, FREE] - amounts[:, ASSUMED])
 
     @cached_property
     def cluster_total(self) -> I64:
-        """(resource): what the nodes of the partition have together."""
+        """(resource): the capacity of all nodes of the partition."""
         here = (self.nodes["state"] > 0) & (self.nodes["partition"] == self.partition)
         return read_only(self.node_total[here].sum(axis=0))
 
@@ -134,7 +134,7 @@ class ClusterView:
 
     @property
     def queue_guaranteed(self) -> I64:
-        """(queue, resource): what is guaranteed to the queue in the partition."""
+        """(queue, resource): the queue's guarantee in the partition."""
         return self._queue_amounts(GUARANTEED)
 
     @property
@@ -144,12 +144,12 @@ class ClusterView:
 
     @property
     def queue_pending(self) -> I64:
-        """(queue, resource): what the RM says is asked for in the queue and below it, in the partition."""
+        """(queue, resource): requested in the queue and below it in the partition, as the RM counts it."""
         return self._queue_amounts(PENDING)
 
     @cached_property
     def queue_used(self) -> I64:
-        """(queue, resource): what the queue has in the partition, what is assumed included."""
+        """(queue, resource): the queue's use of the partition, with pending commits."""
         return read_only(self._queue_amounts(USED) + self._queue_amounts(ASSUMED))
 
     @property
@@ -167,7 +167,7 @@ class ClusterView:
 
     @cached_property
     def application_used(self) -> I64:
-        """(application, resource): what the application has, what is assumed included."""
+        """(application, resource): the application's use, with pending commits."""
         amounts = self._cluster.apps.amounts[: self._cluster.apps.size]
         return read_only(amounts[:, USED] + amounts[:, ASSUMED])
 
@@ -175,7 +175,7 @@ class ClusterView:
     def application_work(self) -> F64:
         """The work left in each application: over its remaining tasks the sum of duration x demands.
 
-        Durations are what the estimate says, demands shares of the cluster; 0 for those that are not active.
+        Durations come from the estimate, demands are shares of the cluster; 0 for those that are not active.
         """
         return read_only(self._jobs.work()[: self._cluster.apps.size])
 
@@ -237,7 +237,7 @@ class ClusterView:
     def text(self, name: int) -> str:
         """Return the text of a column that holds one: ``name`` and ``rack`` of nodes, ``path`` of queues.
 
-        Of applications ``name``, ``type`` and ``user``.
+        Those of applications are ``name``, ``type`` and ``user``.
         """
         return self._cluster.names.texts[name]
 
@@ -253,7 +253,7 @@ T = TypeVar("T")
 
 
 class PartFailure(Exception):  # noqa: N818 (it is reported, not handled)
-    """A part from a file raised something, returned what it may not return, or was stopped."""
+    """A part from a file raised something, returned an invalid value, or was stopped."""
 
     def __init__(self, part: str, label: str, text: str, call: int = 0, *, stopped: bool = False) -> None:
         super().__init__(f"policy.{part} ({label}): {text}")
@@ -449,7 +449,7 @@ class FileEstimate(_FromFile):
     def durations(
         self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
     ) -> None:
-        """Set what the part said; tasks that run are taken to be like those that their application still asks for."""
+        """Set the part's durations; tasks that run are taken to be like those that their application still asks for."""
         rows_ms[: len(self._rows_ms)] = self._rows_ms
         asked, groups = view.rows[: len(self._rows_ms)], view.groups[: cluster.tasks.size]
         found = {

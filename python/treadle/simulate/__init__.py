@@ -1,6 +1,6 @@
 """Simulations from Python: a scenario, a policy, a seed; the results are tables of numpy.
 
-docs/simulate-from-python.md is the page. What this package exports stays; what is in its modules beside may change.
+docs/simulate-from-python.md is the page. What this package exports stays; all else in its modules may change.
 
 >>> from treadle.simulate import Scenario, simulate
 >>> run = simulate(Scenario.read("scenario.yaml"), "hdrf")  # doctest: +SKIP

@@ -123,7 +123,7 @@ class Run:
 
     @property
     def warnings(self) -> list[str]:
-        """What the engine said of the policy on this cluster."""
+        """The engine's warnings about the policy on this cluster."""
         return self.summary.warnings
 
     @property
@@ -239,7 +239,7 @@ def check_trees(settings: Settings, scenario: ScenarioModel, file: str) -> None:
     """See that each tree that a policy shares by names at least one leaf of the scenario.
 
     Raises:
-        UserError: one names none: it would share nothing, and all queues would get what is left.
+        UserError: one names none: it would share nothing, and all queues would share the rest.
     """
     leaves = leaf_paths(scenario)
     for where, names in named_queues(settings):
@@ -251,7 +251,7 @@ def check_trees(settings: Settings, scenario: ScenarioModel, file: str) -> None:
 
 
 def queue_problems(settings: Settings, scenario: ScenarioModel) -> tuple[list[str], list[str]]:
-    """Return what is wrong with what a policy says of a scenario's queues, and of what else to warn."""
+    """Return the errors in a policy's settings for a scenario's queues, and other warnings."""
     leaves = leaf_paths(scenario)
     wrong, warnings = [], []
     for where, names in named_queues(settings):
@@ -394,7 +394,7 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a line: a run, or why its policy failed; and what the user must know."""
+    """The result of a line: a run, or why its policy failed; and notes for the user."""
 
     result: Run | FailedRun
     notes: tuple[str, ...] = ()
@@ -514,7 +514,7 @@ def simulate(
 
     Raises:
         UserError: the scenario, its jobs and the policy do not go together; a part of the policy failed; or jobs
-            waited for what they would never get.
+            waited for resources that they would never get.
     """
     _check_scenario(scenario)
     name, settings = settings_of(default_settings() if policy is None else policy, scenario)
@@ -602,7 +602,7 @@ def _insist(outcome: Outcome) -> Run:
     """Return a run that may be called one.
 
     Raises:
-        UserError: a part failed, or jobs waited for what they would never get.
+        UserError: a part failed, or jobs waited for resources that they would never get.
     """
     if isinstance(outcome.result, FailedRun):
         raise UserError(f"{outcome.result.policy}: {outcome.result.failure}")

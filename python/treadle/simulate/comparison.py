@@ -47,7 +47,7 @@ class Interval(NamedTuple):
         return f"{self.mean:.4g}" if self.low == self.high else f"{self.mean:.4g} ({self.low:.4g} to {self.high:.4g})"
 
     def as_json(self) -> dict[str, float | None]:
-        """Return the figure and the interval; what is not a number is null."""
+        """Return the figure and the interval; NaN is null."""
         return {name: value if np.isfinite(value) else None for name, value in self._asdict().items()}
 
 
@@ -395,7 +395,7 @@ def _quantile(values: F64, share: float) -> float:
 
 
 def as_rows(found: Sequence[Slowdown | Pair]) -> list[dict[str, Any]]:
-    """Return what was found as JSON takes it, a mapping a row."""
+    """Return the results as JSON takes them, a mapping a row."""
     rows = []
     for each in found:
         values = asdict(each) | {field: getattr(each, field) for field in each.__slots__}
@@ -437,7 +437,7 @@ def write_tables(
 ) -> list[Path]:
     """Write runs.csv, jobs.csv, nodes.csv, queues.csv, slowdowns.csv and pairs.csv; return the files.
 
-    Each row begins with its policy and seed; slowdowns and pairs are over all seeds. What is not known is empty.
+    Each row begins with its policy and seed; slowdowns and pairs are over all seeds. Unknown values are empty.
 
     Args:
         runs: of one scenario.

@@ -1,6 +1,6 @@
 """Measured workloads: Google's of 2011, Alibaba's of 2018, Facebook's (SWIM), and TPC-H's query DAGs on Spark.
 
-SWIM's samples have neither task counts nor durations; `SwimModel` derives them, by rules of ours.
+SWIM's samples have neither task counts nor durations; `SwimModel` derives them, by rules of its own.
 """
 
 from __future__ import annotations
@@ -95,12 +95,12 @@ def google_jobs(path: Path, progress: Progress | None = None) -> Iterator[Google
 def read_google(path: Path, progress: Progress | None = None, machine: Mapping[str, float] = MACHINE) -> Workload:
     """Read the extract: each job is one stage of the tasks that were seen to finish.
 
-    Tasks that did not finish in the window are left out, as nobody knows their durations; the notes say how many.
+    Tasks that did not finish in the window are left out, as their durations are unknown; the notes say how many.
 
     Args:
         path: the tasks table, or the folder with it.
         progress: called with the part that is done.
-        machine: what the largest machine has; requests are shares of it and are rounded up to whole units.
+        machine: the largest machine's resources; requests are shares of it and are rounded up to whole units.
 
     Raises:
         WorkloadError: there is no tasks table, or a row is wrong.
@@ -490,7 +490,7 @@ def read_tpch(
     measured mean.
 
     Args:
-        path: the table of profiles or its folder; the table of edges must lie beside it.
+        path: the table of profiles or its folder; the table of edges must lie next to it.
         progress: called with the part that is done.
         slot: what a task asks for; the tables do not say it.
         size_gb: only profiles of this size.

@@ -287,7 +287,7 @@ def offered_function(group: str, name: str, field: str) -> Function:
 
 
 def function_of_file(file: Path, name: str, field: str) -> Function:
-    """Run a Python file that nobody else may write to; return the function of that name. Errors: `offered_function`."""
+    """Run a Python file that no other user may write; return the function of that name. Errors: `offered_function`."""
     try:
         reason = reason_against(file)
         source = file.read_bytes()

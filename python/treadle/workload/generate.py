@@ -150,7 +150,7 @@ def bag(
     Args:
         tasks: how many.
         task_ms: the mean duration of a job's tasks.
-        variation: the coefficient of variation of durations within a job; 0 makes all tasks of a job alike.
+        variation: the coefficient of variation of durations within a job; 0 makes all tasks of a job equal.
         demand: of a task.
     """
 

@@ -25,7 +25,7 @@ class Framework(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """One submission. What is empty is not known."""
+    """One submission. Empty fields are unknown."""
 
     id: str
     arrival_ms: int
@@ -46,7 +46,7 @@ class Job:
 
 
 def dealt(jobs: Iterable[Job], seed: int, begun: Mapping[tuple[str, int], int] | None = None) -> list[Job]:
-    """Return jobs with the times of each stage's tasks dealt out anew, by the seed.
+    """Return jobs with the times of each stage's tasks drawn again, by the seed.
 
     Args:
         jobs: the jobs
@@ -179,7 +179,7 @@ def scaled_to_load(workload: Workload, capacity: Capacity, load: float) -> Workl
     Args:
         workload: its last job must arrive after time 0.
         capacity: of the cluster; must name a resource that the jobs ask for.
-        load: work that arrives over what the cluster can do until the last arrival; above 0. As arrivals are whole
+        load: work that arrives over the cluster's capacity until the last arrival; above 0. As arrivals are whole
             milliseconds, it is met to one part in the span.
 
     Raises:
@@ -233,7 +233,7 @@ QUANTILES: Final = (0.0, 0.1, 0.5, 0.9, 0.99, 1.0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weighted:
-    """Values and how often each occurs, so that tasks that are alike need not be counted one by one."""
+    """Values and how often each occurs, so that equal tasks need not be counted one by one."""
 
     values: npt.NDArray[np.float64]
     """Ascending, shape (n,)."""

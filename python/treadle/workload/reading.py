@@ -45,7 +45,7 @@ def read_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[i
     """Yield each line that is not empty with its number from 1, without its end.
 
     Raises:
-        WorkloadError: the file cannot be opened, is cut off or is no text.
+        WorkloadError: the file cannot be opened, is cut off or is not text.
     """
     number = 0
     try:

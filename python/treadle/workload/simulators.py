@@ -60,7 +60,7 @@ def read_omega(path: Path, progress: Progress | None = None, seed: int = 0, span
 
     Gaps, numbers of tasks (rounded up) and durations are drawn independently for each scheduler, from 1,001 quantiles
     with interpolation between neighbours; a task's shape is that of a job at the start. The jobs at the start arrive
-    at time 0 with what they have left, at most ``span_ms``.
+    at time 0 with their remaining work, at most ``span_ms``.
 
     Args:
         path: the folder, or one of its files.
@@ -387,7 +387,7 @@ _NO_RESOURCES: Final = {
 
 
 class SlsTask(BaseModel):
-    """A container of a job, or several alike. Numbers may be written as strings, as SLS allows."""
+    """A container of a job, or several equal ones. Numbers may be written as strings, as SLS allows."""
 
     model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True)
 
@@ -416,7 +416,7 @@ class SlsTask(BaseModel):
         return 0 if self.start_ms is None or self.end_ms is None else self.end_ms - self.start_ms
 
     def demand(self) -> dict[str, float]:
-        """Return what it asks for: each ``container.RESOURCE``, else the simulator's default container.
+        """Return its requests: each ``container.RESOURCE``, else the simulator's default container.
 
         Raises:
             ValueError: an amount is not a number, or is negative.
@@ -587,7 +587,7 @@ class SynthTask(BaseModel):
 
 
 class JobClass(BaseModel):
-    """Jobs that are drawn alike."""
+    """Jobs that are drawn from the same distributions."""
 
     class_name: str
     user_name: str = ""
