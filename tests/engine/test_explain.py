@@ -329,7 +329,7 @@ def test_why_not_on_a_node_is_told_of_each_kind_of_node() -> None:
         "n0": "may not be used now",
         "n1": "blacklisted it",
         "n2": "it would do",
-        "n99": "no node that the engine knows of",
+        "n99": "not a node that the engine knows of",
     }.items():
         (ask,) = at.explained(node).asks
         assert said in ask.node

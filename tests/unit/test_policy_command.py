@@ -190,12 +190,12 @@ def test_pilots_whose_durations_nobody_goes_by_are_not_right(estimate: str, tmp_
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
-        ("order: {kind: srpt}", "policy.order (srpt) goes by durations, and policy.estimate (none) knows none"),
-        ("fit: {kind: tetris}", "policy.fit (tetris) goes by durations"),
+        ("order: {kind: srpt}", "policy.order (srpt) needs durations, and policy.estimate (none) has none"),
+        ("fit: {kind: tetris}", "policy.fit (tetris) needs durations"),
         ("estimate: {kind: observed}", "policy.estimate (observed) has no effect: no other part uses durations"),
         (
             "order: {kind: srpt}, estimate: {kind: pilots}",
-            "policy.estimate (pilots) goes by pilots, and policy.gate (all) runs none",
+            "policy.estimate (pilots) needs pilots, and policy.gate (all) runs none",
         ),
     ],
 )
@@ -210,7 +210,7 @@ def test_use_warns_of_what_check_warns_of(tmp_path: Path, cli: Cli) -> None:
     file, target = tmp_path / "t.yaml", tmp_path / "treadle.yaml"
     file.write_text("policy: {order: {kind: srpt}}\n")
     error = cli(["policy", "use", str(file), "--config", str(target), "--no-refresh"]).err
-    assert f"warning: {file}:1: policy.order (srpt) goes by durations" in error
+    assert f"warning: {file}:1: policy.order (srpt) needs durations" in error
 
 
 def test_what_is_said_of_an_entrys_policy_names_its_field_and_line(tmp_path: Path, cli: Cli) -> None:
@@ -218,8 +218,8 @@ def test_what_is_said_of_an_entrys_policy_names_its_field_and_line(tmp_path: Pat
     first = "policy: {fit: {kind: tetris}}\nengines:\n  a:\n    select: {users: [x]}\n    policy:\n"
     file.write_text(f"{first}      order: {{kind: srpt}}\n  b: {{}}\n")
     told = cli(["policy", "check", str(file)]).err
-    assert f"warning: {file}:6: engines.a.policy.order (srpt) goes by durations, and engines.a.policy.estimate" in told
-    assert f"warning: {file}:1: policy.fit (tetris) goes by durations, and policy.estimate" in told, "b follows it"
+    assert f"warning: {file}:6: engines.a.policy.order (srpt) needs durations, and engines.a.policy.estimate" in told
+    assert f"warning: {file}:1: policy.fit (tetris) needs durations, and policy.estimate" in told, "b follows it"
     file.write_text(f"{first}      gate: {{kind: pilots}}\n  b: {{policy: {{}}}}\n")
     told = cli(["policy", "check", str(file)], 2).err
     assert f"{file}:6: engines.a.policy.gate (pilots) samples how long tasks take, and engines.a.policy.e" in told

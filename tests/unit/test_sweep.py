@@ -107,7 +107,7 @@ def test_a_policy_with_a_part_that_has_nothing_to_go_by_is_warned_of_once(folder
     (folder / "sweep.yaml").write_text(text)
     said = cli(sweep(folder)).out
     assert said.count("warning:") == 1
-    assert "warning: hdrf order=srpt: policy.order (srpt) goes by durations, and policy.estimate (none) knows" in said
+    assert "warning: hdrf order=srpt: policy.order (srpt) needs durations, and policy.estimate (none) has" in said
 
 
 def test_a_run_depends_on_what_is_in_the_files_that_it_names(folder: Path) -> None:

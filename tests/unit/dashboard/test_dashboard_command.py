@@ -115,7 +115,7 @@ def test_what_went_wrong_before_the_start_is_logged_with_since_when(
 
 
 @pytest.mark.parametrize(
-    ("bind", "says"), [("127.0.0.1", "somebody listens there already"), ("203.0.113.9", "this host has no address")]
+    ("bind", "says"), [("127.0.0.1", "the port is in use"), ("203.0.113.9", "this host has no address")]
 )
 def test_where_it_cannot_listen_it_says_why(bind: str, says: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -319,7 +319,7 @@ def test_a_unit_is_written_with_the_release_and_never_over_anothers(conf: Path, 
     assert snapshot(tmp_path) == before
     (units / "treadle-sidecar.service").write_text("[Service]\n")
     planned = plan_of(options(conf, systemd=units))
-    assert any("somebody's own: left as it is" in line for line in planned.remarks)
+    assert any("not Treadle's: left as it is" in line for line in planned.remarks)
 
 
 def test_while_something_runs_from_it_the_environment_stays(conf: Path, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_recording_whose_frames_have_another_schema_is_refused(monkeypatch: py
 
 def test_what_is_to_be_done_must_be_said(cli: Cli) -> None:
     said = {
-        (): "--verify, or --policy",
+        (): "--verify to check the recording, or --policy",
         ("--verify", "--policy", "srpt"): "--verify and --policy do not go together",
         ("--policy", ""): "--policy: it is empty",
     }

@@ -149,7 +149,7 @@ def test_what_would_have_happened_is_shown_beside_what_there_was(
     said = capsys.readouterr().out
     assert "model of it from 53.5 s" in said
     assert "srpt decides as was recorded for 53.5 s (42 frames)" in said
-    assert "do not go by it" in said
+    assert "do not rely on it" in said
 
 
 def test_the_recorded_policy_gives_the_recording_itself(tmp_path: Path, cli: Cli) -> None:
@@ -331,7 +331,7 @@ def test_policies_are_compared_on_the_cluster_that_is_named(
 ) -> None:
     words = ["replay", "--history", str(HISTORIES), "--cluster", str(cluster), "--policy", "fifo", "--policy", "srpt"]
     assert run([*words, "--seeds", "1"]) == 1
-    assert "is far off of what there was: do not go by it" in capsys.readouterr().out.replace("\n", " ")
+    assert "differs too much from the histories: do not rely on it" in capsys.readouterr().out.replace("\n", " ")
     assert run([*words, "--json", "--seeds", "2"]) == 1, "the jobs ran on another cluster, one after the other"
     found = json.loads(capsys.readouterr().out)
     assert (found["of"], found["compared"], found["broken"], found["fits"]) == ("histories", 3, 0, False)

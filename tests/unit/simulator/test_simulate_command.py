@@ -174,7 +174,7 @@ def test_the_true_durations_that_a_simulation_tells_are_history_enough(scenario:
     assert "warning" not in said.out + said.err
 
 
-BLIND = "policy.order (srpt) goes by durations, and policy.estimate (none) knows none"
+BLIND = "policy.order (srpt) needs durations, and policy.estimate (none) has none"
 
 
 def test_an_order_without_the_estimate_that_it_goes_by_is_warned_of_once(scenario: Path, cli: Cli) -> None:

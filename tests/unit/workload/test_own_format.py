@@ -240,7 +240,7 @@ def test_a_package_offers_readers_and_generators(code: Path, monkeypatch: pytest
     [
         ("mine.py:broken", "mine.py:18: ZeroDivisionError"),
         ("mine.py:nothing", "returned str; return a treadle.simulate.Workload, or Jobs"),
-        ("mine.py:number", "is no function"),
+        ("mine.py:number", "is not a function"),
         ("mine.py:raed", "did you mean read?"),
         ("other.py:read", "other.py: No such file or directory; check the path"),
         ("bad.py:read", "bad.py cannot be run: bad.py:1: SyntaxError"),
