@@ -524,7 +524,7 @@ def test_one_engine_that_does_not_schedule_serves_nobody(
 ) -> None:
     of_bean(monkeypatch, Schedules=0, Mode="off")
     text = said(capsys, *arguments)
-    assert "which serves nobody now: the mode is off" in text
+    assert "the one engine serves no application now: the mode is off" in text
     assert "serves all" not in text
 
 

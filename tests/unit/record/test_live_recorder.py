@@ -585,7 +585,7 @@ def test_a_length_that_cannot_be_is_damage() -> None:
     [
         (b"", "nothing of it can be read: it ends at byte 0"),
         (b"TRDREC", "nothing of it can be read: it ends at byte 6"),
-        (b"PK\x03\x04 something", "is no recording"),
+        (b"PK\x03\x04 something", "is not a recording"),
         (
             FILE_HEADER.pack(MAGIC, 99),
             "of version 99, and this release reads version 2 alone",

@@ -61,7 +61,7 @@ def test_show_has_another_exit_code_where_something_is_missing(tmp_path: Path, c
 @pytest.mark.parametrize("command", [["record", "show"], ["replay", "--verify"]])
 def test_what_is_no_recording_is_refused(command: list[str], tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "a.rec").write_bytes(b"something else")
-    assert "is no recording" in cli([*command, str(tmp_path / "a.rec")], 2).err
+    assert "is not a recording" in cli([*command, str(tmp_path / "a.rec")], 2).err
     assert "no segments of a recording" in cli([*command, str(tmp_path)], 2).err
     assert "is not there" in cli([*command, str(tmp_path / "none")], 2).err
 

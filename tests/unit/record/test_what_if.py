@@ -259,7 +259,7 @@ def test_how_far_it_is_stands_beside_the_result(capsys: pytest.CaptureFixture[st
     lines = shown.err.splitlines()
     assert lines[:2] == [
         "looking through 3 segments",
-        "srpt: deciding what was recorded, up to the first other decision",
+        "srpt: following the recording up to the first different decision",
     ]
     assert "srpt: the model, run 2 of 2" in lines
     assert run(["replay", str(RECORDING), "--verify"]) == 0

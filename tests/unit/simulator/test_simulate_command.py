@@ -90,15 +90,15 @@ def test_policies_and_seeds_are_run_side_by_side(scenario: Path, cli: Cli) -> No
         ),
         ("a: [", "not YAML"),
         ("yes: 1\n" + SMALL, "scenario.yaml:1: yes: is not a key, since YAML does not read it as a text"),
-        (NO_JOBS.format("jobs: [{on: x}]"), "scenario.yaml:2: workload.jobs.0.on: is no key"),
-        (SMALL + "policies: []\nnull: 1\n", "null: is no key"),
+        (NO_JOBS.format("jobs: [{on: x}]"), "scenario.yaml:2: workload.jobs.0.on: is not a key"),
+        (SMALL + "policies: []\nnull: 1\n", "null: is not a key"),
         (
             "queues: {off: {capacity: 1}, 12: {}}\n" + NO_JOBS.format("jobs: [{stages: []}]"),
-            "scenario.yaml:1: queues.off: is no key",
+            "scenario.yaml:1: queues.off: is not a key",
         ),
         (
             "queues: {off: {capacity: 1}, 12: {}}\n" + NO_JOBS.format("jobs: [{stages: []}]"),
-            "scenario.yaml:1: queues.12: is no key",
+            "scenario.yaml:1: queues.12: is not a key",
         ),
         (NO_JOBS.format("generator: {jobs: 1, priorities: {1: 2, yes: x}}"), "workload.generator.priorities"),
     ],
@@ -112,7 +112,7 @@ def test_a_mistake_is_named_with_its_line_and_field(written: str, told: str) -> 
 @pytest.mark.parametrize(
     ("written", "told"),
     [
-        (SMALL.replace("queue: b", "queue: c"), "queue 'c', which is not a leaf"),
+        (SMALL.replace("queue: b", "queue: c"), "queue 'c' is not a leaf"),
         (SMALL.replace("capacity: 50", "capacity: 80"), "capacities below root are 160"),
         (SMALL.replace("demand: {memory-mb: 1024, vcores: 1}", "demand: {gpu: 1}"), "'gpu'"),
         (SMALL.replace("memory-mb: 4096", "memory: 4096"), "cluster.nodes.0.resources: 'memory'"),
@@ -312,7 +312,7 @@ def test_jobs_that_a_policy_never_serves_are_no_result(tmp_path: Path, cli: Cli)
     )
     policy = written(tmp_path / "shut.yaml", "policy: {gate: {kind: file, path: shut.py, class: Shut}}\n")
     printed = cli(["simulate", str(file), f"--policy={policy}"], 1).out
-    assert "2 jobs of 2 wait for what they never get" in " ".join(printed.split())
+    assert "2 jobs of 2 wait forever" in " ".join(printed.split())
     assert run(["simulate", str(file), f"--policy={policy}", "--allow-impossible"]) == 0
 
 
