@@ -115,7 +115,7 @@ def test_settings_are_taken(parts: PartRegistry) -> None:
         (
             'constraints: {kinds: {"gpu>": cpu}}\n',
             (
-                "conf/t.yaml:1: constraints.kinds: {'gpu>': 'cpu'}: 'gpu>' is not a name of an attribute or a resource "
+                "conf/t.yaml:1: constraints.kinds: {'gpu>': 'cpu'}: 'gpu>' is not an attribute or a resource "
                 "type; no requirement can have it (default {})"
             ),
         ),
