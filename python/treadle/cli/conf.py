@@ -1,4 +1,4 @@
-"""`treadle conf`: where the templates of an administrator's files are, yarn-site.xml's lines and systemd's units."""
+"""`treadle conf`: show the folder with templates of settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle dashboard`: web pages about a cluster, from a process of its own."""
+"""`treadle dashboard`: serve web pages and metrics of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle doctor`: looks whether all is well on a ResourceManager's host, and says what to do."""
+"""`treadle doctor`: check a host, and name a remedy for each problem."""
 
 from __future__ import annotations
 

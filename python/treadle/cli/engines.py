@@ -1,4 +1,4 @@
-"""`treadle engines`: which engines a cluster has, who serves what, and how well."""
+"""`treadle engines`: show engines, whom they serve, and how well."""
 
 from __future__ import annotations
 

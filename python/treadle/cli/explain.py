@@ -1,4 +1,4 @@
-"""`treadle explain`: why an application waits, by the engine that would place it."""
+"""`treadle explain`: show why an application waits."""
 
 from __future__ import annotations
 

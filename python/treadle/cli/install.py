@@ -1,4 +1,4 @@
-"""`treadle install`: puts Treadle on a ResourceManager's host, all of it or nothing."""
+"""`treadle install`: put Treadle on a ResourceManager's host, all or nothing."""
 
 from __future__ import annotations
 

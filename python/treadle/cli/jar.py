@@ -1,4 +1,4 @@
-"""`treadle jar`: the path of a jar for the ResourceManager's class path, or of one for Tez or Spark."""
+"""`treadle jar`: show the path of a jar: the shim, or one for Tez or Spark."""
 
 from __future__ import annotations
 

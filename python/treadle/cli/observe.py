@@ -1,4 +1,4 @@
-"""`treadle observe`: what Treadle would have done in mode observe_only."""
+"""`treadle observe`: compare proposals with placements (mode observe_only)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle policy`: check a policy, list the ready-made ones and their parts, or make a running cluster use one."""
+"""`treadle policy`: list, check or use a policy, and undo it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle profiles`: what is known of recurring jobs."""
+"""`treadle profiles`: show, import or export the history of recurring jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle record`: what is in a recording."""
+"""`treadle record`: show the content of a recording."""
 
 from __future__ import annotations
 

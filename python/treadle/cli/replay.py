@@ -1,4 +1,4 @@
-"""`treadle replay`: a recording decided again, to the byte; or by other policies, on a model of its cluster."""
+"""`treadle replay`: verify a recording, or simulate other policies on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle sidecar`: the engine's process, which a ResourceManager starts or connects to."""
+"""`treadle sidecar`: run the engine's process, or restart it."""
 
 from __future__ import annotations
 

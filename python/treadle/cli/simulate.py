@@ -1,4 +1,4 @@
-"""`treadle simulate`: run a workload on a simulated cluster, under one or several policies."""
+"""`treadle simulate`: simulate a workload under one or several policies."""
 
 from __future__ import annotations
 

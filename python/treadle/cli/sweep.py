@@ -1,4 +1,4 @@
-"""`treadle sweep`: run simulations over settings, scenarios and seeds, on this machine or on Spark."""
+"""`treadle sweep`: simulate over settings, scenarios and seeds."""
 
 from __future__ import annotations
 

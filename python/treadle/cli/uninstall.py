@@ -1,4 +1,4 @@
-"""`treadle uninstall`: takes back what `treadle install` has done."""
+"""`treadle uninstall`: undo `treadle install`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle workload`: look at the jobs of a trace or of a generator's input."""
+"""`treadle workload`: show or convert the jobs of a trace."""
 
 from __future__ import annotations
 

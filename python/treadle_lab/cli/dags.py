@@ -1,4 +1,4 @@
-"""`treadle dags`: DAGs to plan and to simulate: generated, imported from histories, predicted from earlier runs."""
+"""`treadle dags`: generate, import or predict DAGs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle demo`: MapReduce, Tez and Spark jobs on a real cluster scheduled by Python."""
+"""`treadle demo`: run MapReduce, Tez and Spark jobs on a real cluster."""
 
 from __future__ import annotations
 

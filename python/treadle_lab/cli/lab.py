@@ -1,4 +1,4 @@
-"""`treadle lab`: experiments on policies, in a checkout."""
+"""`treadle lab`: run experiments on policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle plan`: plan the order of a DAG's tasks, and compare algorithms."""
+"""`treadle plan`: plan the order of a DAG's tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle results`: keep the results of experiments, and write the pages' tables from them."""
+"""`treadle results`: keep results of experiments and write their tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`treadle share`: compute who gets how much of a cluster, by H-DRF and by what it is compared with."""
+"""`treadle share`: compute shares by H-DRF and its baselines."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`treadle bench`: how fast a simulated cluster is scheduled, the engine decides, and the simulator runs."""
+"""`treadle bench`: measure the speed of scheduling, engine and simulator."""
