@@ -96,19 +96,13 @@ test-all: ## the above, the long tests and Hadoop's own CapacityScheduler tests 
 	@command -v chromium chromium-browser google-chrome >/dev/null || { echo "chromium is missing. On Debian: apt-get install chromium" >&2; exit 1; }
 	@$(MAKE) --no-print-directory fast-test PYTEST_OPTIONS='--hypothesis-profile explore'
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group browser
-	@$(BIN)/pytest --hypothesis-profile explore -m '(cluster or slow) and not kerberos'
+	@$(BIN)/pytest --hypothesis-profile explore -m 'cluster or slow'
 	@$(MVN) -Dstock.selection=capacity verify
 
 .PHONY: screenshots
 screenshots: build ## the pictures of the dashboard in docs/pictures, of a busy mini cluster (Debian: chromium)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group browser
 	@$(BIN)/python -m tests.screenshots docs/pictures
-
-.PHONY: kerberos-test
-kerberos-test: build ## a secure cluster on loopback (Debian: krb5-user, libkrb5-dev, gcc)
-	@command -v kinit >/dev/null || { echo "kinit is missing. On Debian: apt-get install krb5-user libkrb5-dev gcc" >&2; exit 1; }
-	@TREADLE_BUILD_JAR=skip $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[kerberos]'
-	@$(BIN)/pytest -m kerberos
 
 # Long runs that look for what no test has found: docs/reliability.md. PARTS and MINUTES choose a slice.
 PARTS ?=

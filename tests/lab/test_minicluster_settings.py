@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -19,7 +19,7 @@ from treadle_lab.minicluster.settings import (
     parse_resources,
     runtime_folder,
 )
-from treadle_lab.minicluster.site import Layout, ProcessRecord, free_ports, read_site, write_configuration
+from treadle_lab.minicluster.site import Layout, ProcessRecord, read_site, write_configuration
 
 
 @pytest.fixture(autouse=True)
@@ -99,16 +99,6 @@ def test_nodes_with_attributes_have_names_and_addresses_of_their_own(tmp_path: P
     assert Layout.load(layout.folder) == layout
 
 
-def test_attributes_are_parsed() -> None:
-    assert NodeAttribute.parse("kernel=4.18:1,3") == NodeAttribute("kernel", "4.18", (1, 3))
-
-
-@pytest.mark.parametrize("text", ["zone", "zone=a", "zone=a:", "zone=:1", "=a:1", "zone=a:1,", "zone=a:x", "z=a b:1"])
-def test_a_wrong_attribute_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ClusterError, match="as in zone=a:1,2"):
-        NodeAttribute.parse(text)
-
-
 def test_two_clusters_share_no_folder(tmp_path: Path) -> None:
     """Hadoop's default of the node attributes is one folder of the user's: two RMs that start together break it."""
     layout = configured(tmp_path, ClusterSettings(nodes=1))
@@ -130,15 +120,22 @@ def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, text: str) -> 
         read_site(file)
 
 
-def test_labels_are_parsed() -> None:
+def test_labels_and_attributes_are_parsed() -> None:
     assert NodeLabel.parse("gpu=1,3") == NodeLabel("gpu", (1, 3))
     assert NodeLabel.parse("big:shared=2") == NodeLabel("big", (2,), exclusive=False)
+    assert NodeAttribute.parse("kernel=4.18:1,3") == NodeAttribute("kernel", "4.18", (1, 3))
 
 
-@pytest.mark.parametrize("text", ["gpu", "gpu=", "=1", "gpu=x", "gpu:mine=1", "g pu=1"])
-def test_a_wrong_label_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(ClusterError, match="gpu=1,2"):
-        NodeLabel.parse(text)
+WRONG: dict[Any, list[str]] = {
+    NodeLabel: ["gpu", "gpu=", "=1", "gpu=x", "gpu:mine=1", "g pu=1"],
+    NodeAttribute: ["zone", "zone=a", "zone=a:", "zone=:1", "=a:1", "zone=a:1,", "zone=a:x", "z=a b:1"],
+}
+
+
+@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind, texts in WRONG.items() for text in texts])
+def test_a_wrong_label_or_attribute_is_refused_with_an_example(kind: Any, text: str) -> None:
+    with pytest.raises(ClusterError, match="gpu=1,2" if kind is NodeLabel else "as in zone=a:1,2"):
+        kind.parse(text)
 
 
 @pytest.mark.parametrize(
@@ -182,13 +179,6 @@ def test_an_amount_must_be_a_whole_number() -> None:
         parse_resources(["gpu=²"])
     with pytest.raises(ClusterError, match="gpu=4:1,2"):
         parse_resources(["gpu=2:"])
-
-
-def test_free_ports_are_different_and_can_be_bound() -> None:
-    ports = free_ports(20)
-    assert len(set(ports)) == 20
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", ports[0]))
 
 
 def test_a_layout_is_remembered(tmp_path: Path) -> None:

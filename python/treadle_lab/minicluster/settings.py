@@ -120,7 +120,6 @@ class ClusterSettings:
         recovery: keep the RM's state in a folder, so that a restarted RM goes on with its applications.
         heartbeat_ms: interval of the NodeManagers' heartbeats.
         overrides: entries of yarn-site.xml that replace or add to ours.
-        core_overrides: entries of core-site.xml that replace or add to ours.
         start_timeout_s: how long the cluster may take until it is ready.
     """
 
@@ -138,7 +137,6 @@ class ClusterSettings:
     recovery: bool = False
     heartbeat_ms: int = 250
     overrides: Mapping[str, str] = field(default_factory=dict)
-    core_overrides: Mapping[str, str] = field(default_factory=dict)
     start_timeout_s: float = 180.0
 
     def __post_init__(self) -> None:

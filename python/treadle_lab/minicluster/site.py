@@ -443,7 +443,7 @@ def write_configuration(layout: Layout, settings: ClusterSettings, lib: Path) ->
         folder.mkdir(parents=True, exist_ok=True)
     yarn = yarn_site(layout, settings, lib)
     shared = {
-        "core-site.xml": {**core_site(layout), **settings.core_overrides},
+        "core-site.xml": core_site(layout),
         "yarn-site.xml": yarn,
         "mapred-site.xml": mapred_site(layout, lib),
         "tez-site.xml": tez_site(layout, lib),
