@@ -301,6 +301,20 @@ class FakeRM:
             self._fates.append(row | {"container": len(fates) if fate == Fate.COMMITTED else 0})
         return fates
 
+    def turn(
+        self,
+        engine: Engine,
+        now_ms: int = 1000,
+        limit: int = 1000,
+        more: Iterable[Event] = (),
+        fate: Fate = Fate.COMMITTED,
+    ) -> Proposals:
+        """Tell an engine everything and more, and let it decide; what it proposes has this fate."""
+        engine.apply([*self.frame(), *more])
+        made = engine.decide(now_ms, limit, sequence=self.sequence)
+        self.commit(made, lambda _: fate)
+        return made
+
     def why_not(self, application: int, key: int, node: int) -> str:
         """Return why a container may not be placed now, or nothing."""
         app, machine = self.applications[application], self.nodes[node]
@@ -408,11 +422,7 @@ def placed(
     rm: FakeRM, limit: int, engine: Engine | None = None, now_ms: int = 1000, more: Iterable[Event] = ()
 ) -> list[tuple[int, int, int]]:
     """Tell an engine everything, commit what it proposes, and return that in order."""
-    engine = engine or Engine(default_settings())
-    engine.apply([*rm.frame(), *more])
-    made = engine.decide(now_ms, limit, sequence=rm.sequence)
-    rm.commit(made)
-    return listed(made)
+    return listed(rm.turn(engine or Engine(default_settings()), now_ms, limit, more))
 
 
 def assumed(engine: Any) -> int:

@@ -74,10 +74,7 @@ class Sleepers:
 
     def tick(self, limit: int = 10_000) -> int:
         """Let the engine place what it can, and the RM commit it; return how many containers there were."""
-        self.engine.apply(self.rm.frame())
-        made = self.engine.decide(1000 * self.rm.sequence, limit, sequence=self.rm.sequence)
-        self.rm.commit(made)
-        return len(made)
+        return len(self.rm.turn(self.engine, 1000 * (self.rm.sequence + 1), limit))
 
     def churn(self, ends: int, seed: int = 1) -> None:
         """End tasks one by one, drawn at random; a job whose task ended asks for it again, and the engine decides."""

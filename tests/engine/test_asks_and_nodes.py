@@ -17,8 +17,7 @@ from treadle.engine import Engine
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
 from treadle.policy.node_search import FirstFit
-from treadle.policy.node_sets import NodeSets, may_use
-from treadle.policy.own_tags import no_tags
+from treadle.policy.node_sets import NodeSets
 from treadle.policy.parts import Gate, Order
 from treadle.policy.work import Jobs
 
@@ -154,15 +153,3 @@ def test_no_node_is_held_that_the_ask_may_not_use() -> None:
     assert engine.waits_for() == "nodes that asks may use, a held node"
     assert engine._cluster is not None
     assert np.flatnonzero(engine._cluster.nodes.at["hold_row"] >= 0).tolist() == [0]
-
-
-def test_sets_are_shared_by_rows_and_bounded_by_nodes() -> None:
-    sets = NodeSets(4, 11)
-    sets.restrict([0, 1, 2], np.arange(11) >= 3)
-    sets.restrict([2, 3], np.arange(9) < 8)
-    assert sets.row_nodes[0] == sets.row_nodes[1]
-    kept: Any = type("Scratch", (), {"row_nodes": sets.row_nodes, "node_sets": sets.sets(), "tags": no_tags()})
-    function: Any = may_use
-    allowed = [[node for node in range(11) if function.py_func(kept, row, node)] for row in range(4)]
-    assert allowed == [list(range(3, 11)), list(range(3, 11)), list(range(3, 8)), list(range(8))]
-    assert NodeSets(4, 11).sets().shape == (0, 2)

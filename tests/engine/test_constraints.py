@@ -22,10 +22,7 @@ from treadle.policy.state import LOOKED
 
 def round_of(rm: ConstrainedRM, engine: Engine, now_ms: int = 1_000) -> list[int]:
     """Let the engine decide once; every proposal is checked. Return the nodes."""
-    engine.apply(rm.frame())
-    made = engine.decide(now_ms, 1_000, sequence=rm.sequence)
-    rm.commit(made)
-    return sorted(made.node.tolist())
+    return sorted(rm.turn(engine, now_ms).node.tolist())
 
 
 def one(count: int, *requires: str, nodes: int = 8, **more: Any) -> ConstrainedRM:
@@ -211,8 +208,7 @@ def test_more_classes_than_there_may_be_are_left_to_the_resource_manager_or_wait
         rm.ask(app, key, 1, (1, 1))
         rm.constrain(app, key, {"and": [attribute(f"a{key}", "x", "NE"), attribute("zone", "z2")]})
     engine = engine_with()
-    engine.apply(rm.frame())
-    rm.commit(engine.decide(1_000, 1, sequence=rm.sequence))
+    rm.turn(engine, limit=1)
     classes = engine._cluster.classes  # type: ignore[union-attr]
     assert len(classes.wanted) == CLASSES_MAX
     assert classes.left_out == {app}
@@ -222,8 +218,7 @@ def test_more_classes_than_there_may_be_are_left_to_the_resource_manager_or_wait
         rm.constraints.pop((app, key))
         rm.applications[app].asks.pop(key)
     rm.ask(app, count, 1, (1, 1))
-    engine.apply(rm.frame())
-    rm.commit(engine.decide(2_000, 10, sequence=rm.sequence))
+    rm.turn(engine, 2_000, 10)
     assert [node for _, node, *_ in rm.containers] == [2, 3]
 
 
@@ -332,9 +327,7 @@ def test_no_policy_places_on_a_node_that_will_not_do(
     rm = bound_cluster(trees, requires)
     engine = engine_with(**parts)
     for at in range(4):
-        engine.apply(rm.frame())
-        made = engine.decide(1_000 + 30_000 * at, 7, sequence=rm.sequence)
-        rm.commit(made)
+        rm.turn(engine, 1_000 + 30_000 * at, 7)
         for node in changed[at : at + 1]:
             rm.special(node, zone=f"z{at}")
         if at == 2:

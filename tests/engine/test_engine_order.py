@@ -7,9 +7,8 @@ from fractions import Fraction
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
-from tests.engine.fake_rm import LEAF, FakeRM, assumed, cluster, flat, placed
+from tests.engine.fake_rm import LEAF, FakeRM, assumed, cluster, placed
 
 from treadle.config.reader import parse_settings
 from treadle.config.settings import default_settings
@@ -20,15 +19,6 @@ from treadle.events import ApplicationState
 
 def applications(made: list[Any]) -> Counter[int]:
     return Counter(app for app, _, _ in made)
-
-
-def test_queues_get_what_they_are_guaranteed_in_proportion() -> None:
-    rm = FakeRM()
-    rm.node("n0", (40, 40))
-    root = rm.queue(-1, (40, 40))
-    for guaranteed in (10, 30):
-        rm.job(40, queue=rm.queue(root, (guaranteed, guaranteed)))
-    assert applications(placed(rm, 20)) == {0: 5, 1: 15}
 
 
 def test_a_queue_takes_what_the_other_leaves_up_to_its_maximum() -> None:
@@ -45,15 +35,6 @@ def test_a_maximum_of_a_parent_binds_its_leaves() -> None:
     for _ in range(2):
         rm.job(20, queue=rm.queue(parent, (5, 5)))
     assert applications(placed(rm, 100)) == {0: 4, 1: 4}
-
-
-def test_queue_priority_comes_before_usage_among_queues_below_their_guarantee() -> None:
-    rm = FakeRM()
-    rm.node("n0", (20, 20))
-    root = rm.queue(-1, (20, 20))
-    for priority in (0, 5):
-        rm.job(20, queue=rm.queue(root, (10, 10), priority=priority))
-    assert applications(placed(rm, 12)) == {1: 10, 0: 2}
 
 
 def owed_most(children: list[dict[str, Any]]) -> dict[str, Any]:
@@ -164,22 +145,7 @@ def test_a_lone_user_of_a_leaf_over_its_guarantee_is_not_slowed_by_a_limit_that_
     assert len(placed(rm, 40, engine)) == 19
 
 
-def test_resources_that_the_calculator_ignores_do_not_matter() -> None:
-    rm = FakeRM(counted=(1, 0))
-    rm.node("n0", (8, 1))
-    flat(rm, 1, (8, 1), maximum=(8, 1))
-    rm.job(8, (1, 4))
-    assert len(placed(rm, 20)) == 8
-
-
 # What the engine proposes on small clusters.
-
-
-def test_two_equal_queues_get_half_each() -> None:
-    engine = Engine(default_settings())
-    engine.apply(small_cluster(nodes=2, leaves=2, applications=2))  # 16 slots; each application asks for 8
-    proposals = engine.decide(1000, 8, sequence=1)
-    assert sorted(proposals.application.tolist()) == [0] * 4 + [1] * 4
 
 
 def test_nothing_is_proposed_twice() -> None:
@@ -188,15 +154,6 @@ def test_nothing_is_proposed_twice() -> None:
     assert len(engine.decide(1000, 1000, sequence=1)) == 32
     assert len(engine.decide(1010, 1000, sequence=2)) == 0
     assert assumed(engine) == 32
-
-
-def test_observed_proposals_are_not_assumed() -> None:
-    engine = Engine(default_settings())
-    engine.apply(small_cluster())
-    first = engine.decide(1000, 1000, sequence=1, assume=False)
-    assert assumed(engine) == 0
-    again = engine.decide(1010, 1000, sequence=2, assume=False)
-    assert np.array_equal(first.application, again.application)
 
 
 def test_warming_up_schedules_an_invented_cluster_and_leaves_the_engine_alone() -> None:

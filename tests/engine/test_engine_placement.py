@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from tests.engine.fake_rm import LEAF, FakeRM, cluster, flat, nodes_of, placed
+from tests.engine.parts import engine_with
 
-from treadle.config.parts import PARTS, Part
 from treadle.config.settings import Hold, default_settings
 from treadle.engine import Engine
 from treadle.engine.invented_cluster import small_cluster
-from treadle.events import Fate, NodeState
+from treadle.events import Fate
 from treadle.model.tables import ModelError
 from treadle.policy.state import LOOKED
 
@@ -91,30 +91,6 @@ def test_without_relax_locality_nothing_goes_elsewhere() -> None:
     assert nodes_of(placed(rm, 10, engine, now_ms=100_000)) == []
 
 
-def test_counts_at_nodes_go_down_with_each_commit() -> None:
-    rm = racks("0")
-    rm.applications[0].asks[0] = replace(
-        rm.applications[0].asks[0], capability=(1, 1), count=3, places={"n0": (1, True), "/a": (1, True)}
-    )
-    engine = Engine(default_settings())
-    assert nodes_of(placed(rm, 1, engine)) == [0]
-    placed(rm, 10, engine)
-    row = engine._cluster.requests  # type: ignore[union-attr]
-    assert int(row.localities.at["count"].sum()) == 0
-
-
-def test_labelled_nodes_are_for_asks_with_that_label() -> None:
-    rm = FakeRM()
-    rm.node("n0", (4, 4), partition="gpu")
-    rm.node("n1", (4, 4))
-    (leaf,) = flat(rm, 1, (8, 8))
-    app = rm.job(9, queue=leaf)
-    rm.ask(app, 1, 1, (1, 1), partition="gpu")
-    made = placed(rm, 20)
-    assert sorted(node for _, key, node in made if key == 0) == [1] * 4
-    assert [node for _, key, node in made if key == 1] == [0]
-
-
 def test_idle_nodes_of_a_non_exclusive_label_are_lent_to_asks_without_one() -> None:
     rm = FakeRM(settings={"shared-partitions": "gpu"})
     rm.node("n0", (4, 4), partition="gpu")
@@ -138,48 +114,21 @@ def test_an_application_master_is_never_on_a_lent_node() -> None:
     assert placed(rm, 20) == []
 
 
-def test_blacklisted_nodes_and_racks_are_left_alone() -> None:
-    rm = FakeRM()
-    for name, rack in (("n0", "/a"), ("n1", "/b"), ("n2", "/c")):
-        rm.node(name, (4, 4), rack=rack)
-    (leaf,) = flat(rm, 1, (12, 12))
-    app = rm.application(leaf)
-    rm.applications[app].blacklist = ["n0", "/b"]
-    rm.ask(app, 0, 9, (1, 1))
-    assert set(nodes_of(placed(rm, 20))) == {2}
-
-
-def test_a_node_that_may_not_be_used_gets_nothing() -> None:
-    rm = cluster((4, 4))
-    rm.job(1)
-    rm.nodes[0].state = NodeState.UNUSABLE
-    engine = Engine(default_settings())
-    assert placed(rm, 1, engine) == []
-    rm.nodes[0].state = NodeState.USABLE
-    assert len(placed(rm, 1, engine)) == 1
-
-
 def test_after_a_rejection_another_node_is_tried_and_later_the_first_again() -> None:
     rm = cluster((4, 4), (4, 4))
     rm.ask(rm.application(LEAF), 0, 1, (1, 1), constrained=True)
     engine = Engine(default_settings())
     tried = []
     for tick in range(12):
-        engine.apply(rm.frame())
-        made = engine.decide(tick * 10, 10, sequence=rm.sequence)
-        rm.commit(made, lambda position: Fate.CONSTRAINT)
-        tried += made.node.tolist()
+        tried += rm.turn(engine, tick * 10, 10, fate=Fate.CONSTRAINT).node.tolist()
     assert tried[:2] in ([0, 1], [1, 0])
     assert 2 < len(tried) < 8
 
 
 def test_what_a_constraint_on_other_applications_forbade_is_tried_again_within_a_second() -> None:
     """YARN tries a node at each heartbeat; backoff in decides would be ten seconds at 10 ms each."""
-    rm = FakeRM()
-    for name in ("n0", "n1"):
-        rm.node(name, (4, 4))
-    (leaf,) = flat(rm, 1, (8, 8))
-    rm.ask(rm.application(leaf), 0, 1, (1, 1), constrained=True)
+    rm = cluster((4, 4), (4, 4))
+    rm.ask(rm.application(LEAF), 0, 1, (1, 1), constrained=True)
     engine = Engine(default_settings())
     rejected_for_ms, gone_ms = 30_000, 0
     for now_ms in range(0, 2 * rejected_for_ms, 10):
@@ -198,10 +147,7 @@ def test_backoff_after_a_constraint_survives_a_snapshot_and_a_clock_that_steps_b
     engine = Engine(default_settings())
 
     def tried(now_ms: int) -> int:
-        engine.apply(rm.frame())
-        made = engine.decide(now_ms, 10, sequence=rm.sequence)
-        rm.commit(made, lambda position: Fate.CONSTRAINT)
-        return len(made)
+        return len(rm.turn(engine, now_ms, 10, fate=Fate.CONSTRAINT))
 
     for now_ms in range(100_000, 110_000, 10):
         tried(now_ms)
@@ -223,9 +169,7 @@ def test_packing_prefers_the_node_whose_free_space_is_most_like_the_ask() -> Non
 
 
 def test_first_fit_fills_nodes_in_their_order() -> None:
-    settings = default_settings()
-    kind = PARTS.kinds("fit")["first_fit"]
-    engine = Engine(replace(settings, policy=replace(settings.policy, fit=Part(kind, kind.parameters()))))
+    engine = engine_with(fit="first_fit")
     engine.apply(small_cluster(nodes=3, leaves=1, applications=2))
     assert engine.decide(0, 12, sequence=1).node.tolist() == [0] * 8 + [1] * 4
 

@@ -104,18 +104,6 @@ def test_any_part_goes_with_any_other_and_leaves_nothing_that_fits(rm: FakeRM, p
     nothing_fits(rm)
 
 
-@given(clusters())
-@COMMON
-def test_every_proposal_may_be_committed_and_nothing_that_fits_is_left(rm: FakeRM) -> None:
-    """Work conserving: with no delay, hold or rejection, no ask is left that the RM would take."""
-    engine = Engine(without_holds())
-    engine.apply(rm.frame())
-    rm.commit(engine.decide(1000, 1000, sequence=rm.sequence))
-    engine.apply(rm.frame())
-    assert none_assumed(engine)
-    nothing_fits(rm)
-
-
 @given(clusters(), st.integers(1, 5))
 @COMMON
 def test_equal_events_give_equal_bytes_in_chunks_of_any_size(rm: FakeRM, chunk: int) -> None:

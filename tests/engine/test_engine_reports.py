@@ -13,9 +13,9 @@ from tests.engine.sleepers import sharing
 from tests.engine.test_engine_holds import kept
 from tests.engine.test_engine_placement import big_and_small, racks, ticks_until_big
 from tests.engine.test_fits import overbooking
-from tests.engine.test_mapreduce_gate import Bench as Workers
+from tests.engine.test_mapreduce_gate import Workers
 from tests.engine.test_masters_starting import Bench as Masters
-from tests.engine.test_pilots import Bench
+from tests.engine.test_pilots import pilots
 from tests.support.optional import present
 
 from treadle.config.reader import read_settings
@@ -48,7 +48,7 @@ def test_nothing_is_waited_for_without_a_reason() -> None:
 
 
 def test_pilots_are_waited_for_until_they_have_ended() -> None:
-    bench = Bench()
+    bench = pilots()
     app = bench.job(100)
     assert len(bench.begun()) == 10
     assert bench.begun() == []
@@ -109,12 +109,12 @@ def test_a_gate_from_a_file_gives_no_reason(tmp_path: Path) -> None:
 def test_workers_of_mapreduce_jobs_are_held_back() -> None:
     bench = Workers(policy="as_requested", workers=4)
     app = bench.job(10)
-    assert bench.begun() == {app: 4}
+    assert bench.counted() == {app: 4}
     assert held(bench.engine) == ([app], [])
-    bench.end(4, app)
-    bench.begun()
-    bench.end(4, app)
-    assert bench.begun() == {app: 2}
+    bench.end(4, app=app)
+    bench.counted()
+    bench.end(4, app=app)
+    assert bench.counted() == {app: 2}
     assert held(bench.engine) == ([], [])
 
 
@@ -140,7 +140,7 @@ def test_a_node_that_keeps_room_for_a_larger_ask_is_named() -> None:
 
 
 def test_nothing_is_named_while_the_stock_scheduler_places() -> None:
-    bench = Bench()
+    bench = pilots()
     bench.job(100)
     bench.begun()
     engine = bench.engine
@@ -150,8 +150,6 @@ def test_nothing_is_named_while_the_stock_scheduler_places() -> None:
 
 
 # Queues that stay below what they are entitled to: reported after two minutes, whoever places.
-
-PLENTY = 100_000
 
 
 class Research:
@@ -283,10 +281,7 @@ def explained(engine: Engine, application: int) -> Explanation:
 
 def turn(engine: Engine, rm: FakeRM, fate: Fate) -> None:
     """Let the engine decide, and the ResourceManager turn all of it down, or commit it."""
-    engine.apply(rm.frame())
-    made = engine.decide(1000 * rm.sequence, 256, sequence=rm.sequence)
-    assert len(made)
-    rm.commit(made, lambda _: fate)
+    assert len(rm.turn(engine, 1000 * (rm.sequence + 1), 256, fate=fate))
 
 
 @pytest.fixture

@@ -172,7 +172,6 @@ def test_480_slots(kind: str, without_n23: tuple[int, int, int]) -> None:
 
 # Shares under trees and asks that make no sense, or are very many.
 
-THREE_BESIDE_ONE: Tree = {"n1": {"n1.1": None}, "n2": {"n2.1": None, "n2.2": None, "n2.3": None}}
 TREES = ["hdrf", "drf", "deficit"]
 
 
@@ -183,15 +182,6 @@ def flat(leaves: int) -> Tree:
 def weighted(**weights: float) -> dict[str, Any]:
     """Return a given tree of FakeRM's queues."""
     return {queue: {"weight": weight} for queue, weight in weights.items()}
-
-
-def test_a_leaf_whose_task_is_larger_than_the_cluster_is_blocked() -> None:
-    cluster = Sleepers(THREE_BESIDE_ONE, nodes=5, cpu=2, gpu=2, settings=sharing("hdrf"))
-    for leaf, (cpu, gpu) in {"n2.3": (0, 100), "n1.1": (1, 0), "n2.1": (1, 0), "n2.2": (0, 1)}.items():
-        cluster.join(leaf, cpu, gpu)
-    cluster.tick()
-    cluster.churn(60)
-    assert cluster.tasks() == {"n2.3": 0, "n1.1": 5, "n2.1": 5, "n2.2": 10}
 
 
 @pytest.mark.parametrize("kind", [*TREES, "none"])
@@ -260,18 +250,6 @@ def test_ten_thousand_leaves(kind: str) -> None:
     spread = set(cluster.tasks().values())
     # The order decides until a leaf is a tenth of the cluster behind, which no leaf of this many ever is.
     assert spread == ({0, 5} if kind == "deficit" else {2})
-
-
-def test_a_leaf_that_comes_and_goes_every_tick() -> None:
-    cluster = Sleepers(THREE_BESIDE_ONE, nodes=5, cpu=2, gpu=2, settings=sharing("hdrf"))
-    cluster.begin({"n1.1": (1, 0), "n2.1": (1, 0)})
-    for round_ in range(30):
-        cluster.join("n2.2", 0, 1)
-        cluster.churn(1, seed=round_)
-        assert cluster.tasks() == {"n1.1": 5, "n2.1": 5, "n2.2": 10}
-        cluster.leave("n2.2")
-        cluster.churn(1, seed=round_)
-        assert cluster.tasks() == {"n1.1": 5, "n2.1": 5, "n2.2": 0}
 
 
 def test_deficits_outlive_another_queue() -> None:

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from tests.engine.fake_rm import FakeRM, cluster, flat, listed
-from tests.engine.parts import containers, engine_with, estimates, settings_with
+from tests.engine.bench import Bench
+from tests.engine.fake_rm import FakeRM, cluster, flat
+from tests.engine.parts import engine_with, estimates, settings_with
 from tests.engine.twins import Shifts, Twins
 
 from treadle.compiled.array_types import F64
 from treadle.engine import Engine
-from treadle.events import ApplicationState, ContainerEvent, Event
+from treadle.events import ApplicationState
 from treadle.policy.fair_finish import Progress
 from treadle.policy.state import SUMS
 
@@ -39,23 +40,12 @@ def rows_ms(engine: Engine) -> F64:
     return found
 
 
-class Run:
+class Run(Bench):
     """A fake RM whose tasks end, and an engine."""
 
     def __init__(self, rm: FakeRM, **parts: Any) -> None:
-        self.rm, self.engine, self.now_ms = rm, engine_with(**(PARTS | parts)), 0
-        self.running: list[tuple[int, int, int]] = []
-        """Application, container, begin."""
-        self._steps: list[Event] = []
-        self._container = 0
-
-    def end(self, app: int) -> None:
-        """End the oldest task of an application."""
-        at = next(at for at, life in enumerate(self.running) if life[0] == app)
-        _, number, begin_ms = self.running.pop(at)
-        self.rm.complete(next(at for at, held in enumerate(self.rm.containers) if held[0] == app))
-        life = (app, number, 0, begin_ms, self.now_ms)
-        self._steps.append(containers(ContainerEvent.COMPLETED, life))
+        super().__init__(engine_with(**(PARTS | parts)), rm=rm)
+        self.now_ms = 0
 
     def go(self, app: int) -> None:
         """Let an application end."""
@@ -63,20 +53,9 @@ class Run:
         self.rm.applications[app].asks.clear()
         self.rm.change(app)
 
-    def tick(self, *more: Event, limit: int = 100) -> list[int]:
+    def tick(self, limit: int = 100) -> list[int]:
         """Let a second pass and return the applications that are served."""
-        self.now_ms += 1000
-        steps, self._steps = self._steps, []
-        self.engine.apply([*self.rm.frame(), *steps])
-        self.engine.apply(more)
-        made = self.engine.decide(self.now_ms, limit, sequence=self.rm.sequence)
-        self.rm.commit(made)
-        for app, _, _ in listed(made):
-            self._container += 1
-            self.running.append((app, self._container, self.now_ms))
-            life = (app, self._container, 0, self.now_ms, self.now_ms)
-            self._steps.append(containers(ContainerEvent.ALLOCATED, life))
-        return [app for app, _, _ in listed(made)]
+        return [app for app, _ in self.begun(limit=limit)]
 
 
 def test_a_task_takes_the_time_on_test_over_what_has_ended_with_a_prior() -> None:
@@ -85,8 +64,8 @@ def test_a_task_takes_the_time_on_test_over_what_has_ended_with_a_prior() -> Non
     run.tick()
     for _ in range(10):
         run.tick(limit=0)
-    run.end(0)
-    run.end(0)
+    run.end(app=0)
+    run.end(app=0)
     run.tick(limit=0)
     job = progress_of(run.engine).jobs.at[0]
     assert (job["ended"], job["open"], job["running"]) == (2, 6, 2)
@@ -110,7 +89,7 @@ def test_a_job_that_runs_on_is_thought_larger() -> None:
         run.tick()
     assert progress_of(run.engine).jobs.at["virtual_ms"][0] > 20_000
     run.rm.job(3)
-    run.end(0)
+    run.end(app=0)
     assert run.tick() == [1]
 
 
@@ -125,8 +104,8 @@ def test_jobs_that_have_ended_there_come_before_all_and_share_fairly() -> None:
         run.tick()
     assert progress_of(run.engine).jobs.at["virtual_ms"][1:3].tolist() == [0.0, 0.0]
     run.rm.job(1)
-    run.end(0)
-    run.end(0)
+    run.end(app=0)
+    run.end(app=0)
     assert run.tick() == [1, 2]
 
 
@@ -158,7 +137,7 @@ def test_what_ended_here_and_not_in_the_virtual_system_still_has_its_share_there
     run.tick()
     run.go(0)
     for app in [life[0] for life in run.running if life[0] == 0]:
-        run.end(app)
+        run.end(app=app)
     run.tick()
     assert len(progress_of(run.engine).ghost_ms) == 1
     for _ in range(60):
@@ -173,7 +152,7 @@ def test_jobs_that_ended_teach_those_of_their_name() -> None:
         run.tick()
         for _ in range(60 if name == "long" else 2):
             run.tick()
-        run.end(app)
+        run.end(app=app)
         run.tick()
         run.go(app)
         run.tick()
@@ -199,10 +178,6 @@ def test_nobody_starves_however_wrong_sizes_are(factor: float, others: float) ->
     assert _served_after(factor, others, PARTS) < 450
 
 
-def test_under_srpt_whoever_is_thought_large_starves() -> None:
-    assert _served_after(100.0, 0.5, {"order": "srpt"}) == 450
-
-
 def _served_after(factor: float, others: float, parts: dict[str, Any]) -> int:
     """Return after how many seconds, at most 450, two tasks of a second begin, thought to take ``factor`` seconds."""
     run = Run(cluster((2, 2)), **(parts | {"estimate": "hints"}))
@@ -213,8 +188,9 @@ def _served_after(factor: float, others: float, parts: dict[str, Any]) -> int:
         left[app] = 2
         told.append(estimates((app, 0, int(1000 * others), -1)))
         for each in [life[0] for life in run.running]:
-            run.end(each)
-        for each in run.tick(*told):
+            run.end(app=each)
+        run.tell(*told)
+        for each in run.tick():
             left[each] -= 1
         if left[0] == 0:
             return second

@@ -59,21 +59,31 @@ def test_keys_are_computed_again_after_so_many_containers(read: Read) -> None:
     assert counts == [[3, 3], [4, 2], [6, 0]]
 
 
-def test_an_order_picks_the_application(read: Read) -> None:
-    engine = Engine(read(order="return -view.applications['id']"))
+@pytest.mark.parametrize(
+    ("bodies", "served"),
+    [
+        pytest.param({"order": "return -view.applications['id']"}, [3] * 8 + [2] * 2, id="an order"),
+        pytest.param(
+            {
+                "estimate": "return 1000.0 / (1.0 + view.requests['application'])",
+                "order": "return np.bincount(view.requests['application'], view.durations_ms * view.request_count)",
+            },
+            [3] * 8 + [2] * 8 + [1],
+            id="an order that knows what the estimate says",
+        ),
+        pytest.param(
+            {"order": "return -view.application_work * (1 + view.applications['id'])"},
+            [3] * 8 + [2],
+            id="an order by the work left",
+        ),
+        pytest.param({"gate": "return view.requests['application'] == 2"}, [2] * 8, id="a gate"),
+    ],
+)
+def test_a_part_picks_the_applications(read: Read, bodies: dict[str, str], served: list[int]) -> None:
+    engine = Engine(read(**bodies))
     engine.apply(small_cluster(leaves=1))
-    assert engine.decide(1000, 10, sequence=1).application.tolist() == [3] * 8 + [2] * 2
-
-
-def test_an_order_knows_what_the_estimate_says(read: Read) -> None:
-    engine = Engine(
-        read(
-            estimate="return 1000.0 / (1.0 + view.requests['application'])",
-            order="return np.bincount(view.requests['application'], view.durations_ms * view.request_count)",
-        )
-    )
-    engine.apply(small_cluster(leaves=1))
-    assert engine.decide(1000, 17, sequence=1).application.tolist() == [3] * 8 + [2] * 8 + [1]
+    limit = 100 if "gate" in bodies else len(served)
+    assert engine.decide(1000, limit, sequence=1).application.tolist() == served
 
 
 def test_a_compiled_order_follows_the_estimate(read: Read) -> None:
@@ -86,12 +96,6 @@ def test_a_compiled_order_follows_the_estimate(read: Read) -> None:
     assert engine.decide(1000, 17, sequence=1).application.tolist() == [3] * 8 + [2] * 8 + [1]
 
 
-def test_an_order_may_use_the_work_left(read: Read) -> None:
-    engine = Engine(read(order="return -view.application_work * (1 + view.applications['id'])"))
-    engine.apply(small_cluster(leaves=1))
-    assert engine.decide(1000, 9, sequence=1).application.tolist() == [3] * 8 + [2]
-
-
 def test_a_fit_picks_the_node_for_all_or_for_each_request(read: Read) -> None:
     engine = Engine(read(fit="return -abs(np.arange(len(view.nodes)) - 5)"))
     engine.apply(small_cluster())
@@ -102,12 +106,6 @@ def test_a_fit_picks_the_node_for_all_or_for_each_request(read: Read) -> None:
     found = engine.decide(1000, 8, sequence=1)
     assert (found.node == 2 * found.application).all()
     assert len(set(found.application.tolist())) == 2
-
-
-def test_a_gate_keeps_requests_out(read: Read) -> None:
-    engine = Engine(read(gate="return view.requests['application'] == 2"))
-    engine.apply(small_cluster())
-    assert engine.decide(1000, 100, sequence=1).application.tolist() == [2] * 8
 
 
 def test_parts_draw_at_random_by_the_seed(read: Read) -> None:

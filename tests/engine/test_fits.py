@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,8 +30,7 @@ def applications(made: list[Any]) -> list[int]:
 
 def test_random_fit_draws_all_nodes_alike_and_the_same_for_the_same_seed() -> None:
     def once(seed: int) -> list[int]:
-        settings = settings_with(fit="random_fit")
-        settings = type(settings)(settings.policy, settings.hold, settings.assumed, settings.limits, seed)
+        settings = replace(settings_with(fit="random_fit"), seed=seed)
         return nodes_of(placed(asks(cluster(*[(1000, 1000)] * 4), (400, (1, 1))), 400, Engine(settings)))
 
     first = once(1)
@@ -105,14 +105,6 @@ def test_across_queues_a_leaf_that_is_too_far_behind_is_served_alone() -> None:
     assert abs(used[0] - used[1]) <= 2 * (5 + 4)
 
 
-def test_across_queues_a_leaf_whose_asks_fit_nowhere_does_not_stop_others() -> None:
-    rm = cluster((10, 10), leaves=2)
-    rm.job(3)
-    rm.job(3, (20, 20), queue=2)
-    fit = ("tetris", {"across_queues": True})
-    assert applications(placed(rm, 10, engine_with(share="deficit", fit=fit))) == [0, 0, 0]
-
-
 def test_the_work_left_weighs_against_packing() -> None:
     """Once the averages are known, the small job goes first though the large one's tasks pack better."""
 
@@ -135,21 +127,17 @@ def test_a_plans_rank_multiplies_the_packing_score_across_request_priorities() -
     assert [key for _, key, _ in made] == [1, 1, 1, 0]
 
 
-def test_without_a_plan_request_priorities_hold() -> None:
-    rm = cluster((100, 100))
-    app = rm.application(1)
-    rm.ask(app, 0, 2, (1, 1), priority=1)
-    rm.ask(app, 1, 3, (4, 4), priority=2)
-    assert [key for _, key, _ in placed(rm, 3, engine_with(fit="tetris"))] == [0, 0, 1]
-
-
-def test_rows_of_all_request_priorities_compete_if_that_is_set() -> None:
+@pytest.mark.parametrize(
+    ("parameters", "keys"), [({}, [0, 0, 1, 1]), ({"all_priorities": True}, [1, 1, 0, 0])], ids=["hold", "do not"]
+)
+def test_without_a_plan_request_priorities_hold_unless_all_are_to_compete(
+    parameters: dict[str, Any], keys: list[int]
+) -> None:
     rm = cluster((100, 100))
     app = rm.application(1)
     rm.ask(app, 0, 2, (1, 1), priority=1)
     rm.ask(app, 1, 2, (4, 4), priority=2)
-    made = placed(rm, 4, engine_with(fit=("tetris", {"all_priorities": True})))
-    assert [key for _, key, _ in made] == [1, 1, 0, 0]
+    assert [key for _, key, _ in placed(rm, 4, engine_with(fit=("tetris", parameters)))] == keys
 
 
 @pytest.mark.parametrize(("penalty", "node"), [(0.0, 1), (0.4, 1), (0.6, 0)])

@@ -96,8 +96,5 @@ def test_asks_whose_constraints_change_all_the_time_keep_no_other_waiting_for_go
     placed = 0
     for round_ in range(4):
         rm.change(busy)
-        engine.apply(rm.frame())
-        made = engine.decide(2_000 + 1_000 * round_, 10, sequence=rm.sequence)
-        rm.commit(made)
-        placed += made.application.tolist().count(other)
+        placed += rm.turn(engine, 2_000 + 1_000 * round_, 10).application.tolist().count(other)
     assert placed == 1

@@ -29,10 +29,8 @@ class Bench:
     def begun(self, after_ms: int = 1000) -> list[int]:
         """Decide, and return whose containers begin."""
         self.now_ms += after_ms
-        self.engine.apply(self.rm.frame())
-        made = self.engine.decide(self.now_ms, 1000, sequence=self.rm.sequence)
-        self.rm.commit(made)
-        return [int(app) for app in made.application]
+        found: list[int] = self.rm.turn(self.engine, self.now_ms).application.tolist()
+        return found
 
     def asks(self, app: int) -> None:
         self.rm.ask(app, 1, 1, (1, 1), priority=MAP)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from tests.engine.fake_rm import FakeRM, assumed, cluster
 from tests.support.optional import present
 
@@ -36,10 +37,7 @@ class Cluster:
 
     def decide(self, now_ms: int, fate: Fate = Fate.COMMITTED, more: list[events.Event] | None = None) -> Proposals:
         """Tell the engine of everything, and let what it proposes have a fate."""
-        self.engine.apply([*self.rm.frame(), *(more or [])])
-        made = self.engine.decide(now_ms, 1000, sequence=self.rm.sequence)
-        self.rm.commit(made, lambda position: fate)
-        return made
+        return self.rm.turn(self.engine, now_ms, more=more or [], fate=fate)
 
 
 def test_a_gang_is_proposed_as_a_whole_or_not_at_all() -> None:
@@ -207,40 +205,31 @@ class Guarantees:
             self.rm.queues[queue].pending = (count, count)
 
     def placed(self, now_ms: int) -> int:
-        self.engine.apply(self.rm.frame())
-        made = self.engine.decide(now_ms, 1000, sequence=self.rm.sequence)
-        self.rm.commit(made)
-        return len(made)
+        return len(self.rm.turn(self.engine, now_ms))
 
 
-def test_what_others_ask_for_within_their_guarantee_is_left_to_them() -> None:
-    cluster = Guarantees()
+@pytest.mark.parametrize(
+    ("several", "asked", "placed"),
+    [
+        pytest.param(True, 3, 7, id="within their guarantee"),
+        pytest.param(True, 50, 4, id="beyond their guarantee both of their leaves are owed 6"),
+        pytest.param(True, 0, 10, id="what is not asked for is not left"),
+        pytest.param(False, 3, 10, id="an engine that is alone leaves nothing"),
+    ],
+)
+def test_what_others_are_guaranteed_and_ask_for_is_left_to_them(several: bool, asked: int, placed: int) -> None:
+    cluster = Guarantees(several=several)
     cluster.ask(20)
-    cluster.others_ask(3)
-    assert cluster.placed(1000) == 7
-    assert "guaranteed to queues of other engines" in cluster.engine.waits_for()
-
-
-def test_beyond_their_guarantee_they_are_owed_nothing() -> None:
-    cluster = Guarantees()
-    cluster.ask(20)
-    cluster.others_ask(50)
-    assert cluster.placed(1000) == 4, "both of their leaves are owed 6"
-
-
-def test_what_nobody_asks_for_is_not_left() -> None:
-    cluster = Guarantees()
-    cluster.ask(20)
-    assert cluster.placed(1000) == 10
-    assert cluster.engine.waits_for() == ""
+    cluster.others_ask(asked)
+    assert cluster.placed(1000) == placed
+    assert ("guaranteed to queues of other engines" in cluster.engine.waits_for()) == (placed < 10)
 
 
 def test_who_has_its_guarantee_is_owed_nothing() -> None:
     cluster = Guarantees()
     other = cluster.rm.application(cluster.theirs)
     cluster.rm.ask(other, 0, 6, (1, 1))
-    cluster.engine.apply(cluster.rm.frame())
-    cluster.rm.commit(cluster.engine.decide(1000, 1000, sequence=cluster.rm.sequence))
+    cluster.placed(1000)
     cluster.rm.ask(other, 0, 0, (1, 1))
     cluster.ask(20)
     cluster.others_ask(9)
@@ -254,13 +243,6 @@ def test_what_is_owed_for_long_and_not_taken_is_given_to_others() -> None:
     assert cluster.placed(1000) == 7
     assert cluster.placed(1000 + LAPSES_MS - 1) == 0
     assert cluster.placed(1000 + LAPSES_MS) == 3
-
-
-def test_an_engine_that_is_alone_leaves_nothing() -> None:
-    cluster = Guarantees(several=False)
-    cluster.ask(20)
-    cluster.others_ask(3)
-    assert cluster.placed(1000) == 10
 
 
 def test_when_others_have_gone_nothing_is_left() -> None:

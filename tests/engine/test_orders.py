@@ -29,10 +29,8 @@ def leaf_with(*asks: Any, size: int = 100, **queue: Any) -> FakeRM:
 
 def served(rm: FakeRM, engine: Engine, limit: int, *more: Event, now_ms: int = 1000) -> list[int]:
     """Return the applications served, in order."""
-    engine.apply([*rm.frame(), *more])
-    made = engine.decide(now_ms, limit, sequence=rm.sequence)
-    rm.commit(made)
-    return [int(app) for app in made.application]
+    found: list[int] = rm.turn(engine, now_ms, limit, more).application.tolist()
+    return found
 
 
 def test_fifo_serves_the_oldest_whatever_the_queue_is_configured_with() -> None:
@@ -181,21 +179,6 @@ def test_by_attained_time_everybody_begins_at_the_top_and_sinks() -> None:
     rm.complete(0)
     made = served(rm, engine, 6, now_ms=1000)
     assert made[:4] == [1, 1, 1, 1], "800 + 2 x 600 ms: one level down, where one container weighs as much as four"
-
-
-def test_the_levels_of_slearn_are_the_defaults() -> None:
-    engine = engine_with(order="mlfq")
-    order: Any = engine._policy._parts.order
-    assert len(order.weights) == 10
-    assert order.weights[:3] == pytest.approx((1.0, 0.1, 0.01))
-    assert order.thresholds_ms[:2].tolist() == [1e6, 1e7]
-
-
-@pytest.mark.parametrize("order", ["fifo", "fair", "srpt", "las", "mlfq"])
-def test_every_order_serves_everybody_in_the_end(order: str) -> None:
-    rm = leaf_with(*((1 + at % 3, (1 + at % 4, 1)) for at in range(12)))
-    made = served(rm, engine_with(order=order), 1000)
-    assert [made.count(app) for app in range(12)] == [1 + at % 3 for at in range(12)]
 
 
 # An order of ours compares application priority first where the queue's own ordering-policy does: fifo.

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.fake_rm import LEAF, cluster
+from tests.engine.bench import ENDED, FAILED_MAP, MAP, REDUCE, STARTED, Bench
+from tests.engine.fake_rm import cluster
 from tests.engine.parts import containers, engine_with, estimates, job_row, pilot_table, settings_with
 from tests.engine.test_snapshots import ELSEWHERE
 from tests.engine.twins import Shifts, Twins
@@ -18,74 +19,23 @@ from treadle.config.parts import PARTS
 from treadle.config.reader import parse_settings
 from treadle.config.settings import Settings
 from treadle.engine import Engine
-from treadle.events import ApplicationState, ContainerEvent, Event, Samples, StageInputs, TaskInputs
+from treadle.events import ApplicationState, Samples, StageInputs, TaskInputs
 from treadle.model.tables import ModelError
 from treadle.policy.slearn.table import Sampling
-from treadle.proposals import Proposals
 
-MAP, FAILED_MAP, REDUCE = 20, 5, 10
-STARTED, ENDED = ContainerEvent.ALLOCATED, ContainerEvent.COMPLETED
 FAILED, LOST = 1, -100
 RELEASED, PREEMPTED, KILLED_BY_AM = LOST, -102, -105
 FIXED = {"ratio": "fixed", "ratio_percent": 10.0, "work_conserving": False}
 
 
-class Bench:
-    """One leaf of 1,000 slots, and an engine whose answers are committed and sent back as containers that begin."""
-
-    def __init__(self, nodes: int = 1, slots: int = 1000, estimate: str = "pilots", **gate: Any) -> None:
-        self.rm, self.leaf = cluster(*[(slots // nodes, slots // nodes)] * nodes), LEAF
-        self.engine = engine_with(gate=("pilots", FIXED | gate), order=("mlfq", {"size": "whole"}), estimate=estimate)
-        self.now_ms = 1_000_000
-        self.running: list[tuple[int, int, int, int]] = []
-        """(application, container, priority, begin)"""
-        self._container = 0
-        self._more: list[Event] = []
-
-    def job(self, maps: int, reduces: int = 0, kind: str = "MAPREDUCE", priority: int = MAP) -> int:
-        app = self.rm.application(self.leaf, kind=kind)
-        self.ask(app, 0, maps, priority)
-        if reduces:
-            self.ask(app, 1, reduces, REDUCE)
-        return app
-
-    def ask(self, app: int, key: int, count: int, priority: int) -> None:
-        self.rm.ask(app, key, count, (1, 1), priority=priority)
-
-    def tell(self, *events: Event) -> None:
-        self._more += events
-
-    def begun(self, after_ms: int = 1000) -> list[tuple[int, int]]:
-        """Decide, and return (application, priority) of each container that begins."""
-        self.now_ms += after_ms
-        self.engine.apply([*self.rm.frame(), *self._more])
-        self._more.clear()
-        made = self.engine.decide(self.now_ms, 100_000, sequence=self.rm.sequence)
-        priorities = [self._priority(made, at) for at in range(len(made))]
-        self.rm.commit(made)
-        found = list(zip(made.application.tolist(), priorities, strict=True))
-        for app, priority in found:
-            self._container += 1
-            life = (app, self._container, priority, self.now_ms)
-            self.running.append(life)
-            self.tell(containers(STARTED, (*life, self.now_ms)))
-        return found
-
-    def _priority(self, made: Proposals, at: int) -> int:
-        return self.rm.applications[int(made.application[at])].asks[int(made.key[at])].priority
-
-    def end(self, count: int = 1, exit_status: int = 0, app: int | None = None) -> None:
-        """End the containers that have run for longest."""
-        ending = [life for life in self.running if app in (None, life[0])][:count]
-        for life in ending:
-            place = next(at for at, held in enumerate(self.rm.containers) if held[0] == life[0])
-            self.rm.complete(place)
-            self.running.remove(life)
-            self.tell(containers(ENDED, (*life, self.now_ms), exit_status=exit_status))
+def pilots(nodes: int = 1, slots: int = 1000, estimate: str = "pilots", **gate: Any) -> Bench:
+    """Return a bench whose gate samples a tenth of a job's maps first."""
+    parts = {"gate": ("pilots", FIXED | gate), "order": ("mlfq", {"size": "whole"}), "estimate": estimate}
+    return Bench(engine_with(**parts), slots, nodes)
 
 
 def test_a_tenth_of_the_maps_runs_first_and_the_rest_when_it_has_ended() -> None:
-    bench = Bench()
+    bench = pilots()
     bench.job(40)
     assert len(bench.begun()) == 4
     assert bench.begun() == []
@@ -95,20 +45,15 @@ def test_a_tenth_of_the_maps_runs_first_and_the_rest_when_it_has_ended() -> None
     assert len(bench.begun()) == 36
 
 
-def test_thin_jobs_are_not_sampled() -> None:
-    bench = Bench()
-    bench.job(2)
-    assert len(bench.begun()) == 2
-
-
-def test_a_job_has_one_pilot_at_least() -> None:
-    bench = Bench()
-    bench.job(3)
-    assert len(bench.begun()) == 1
+@pytest.mark.parametrize(("maps", "first"), [(2, 2), (3, 1)], ids=["a thin job has none", "one at least"])
+def test_small_jobs_have_no_pilot_or_one(maps: int, first: int) -> None:
+    bench = pilots()
+    bench.job(maps)
+    assert len(bench.begun()) == first
 
 
 def test_no_reduce_runs_while_maps_are_held_back() -> None:
-    bench = Bench()
+    bench = pilots()
     app = bench.job(40)
     bench.begun()
     bench.end(1)
@@ -120,7 +65,7 @@ def test_no_reduce_runs_while_maps_are_held_back() -> None:
 
 
 def test_no_reduce_takes_the_room_of_maps_that_wait() -> None:
-    bench = Bench(slots=20)
+    bench = pilots(slots=20)
     app = bench.job(40)
     bench.begun()
     bench.end(4)
@@ -137,7 +82,7 @@ def test_no_reduce_takes_the_room_of_maps_that_wait() -> None:
 
 
 def test_failed_maps_are_served_at_once() -> None:
-    bench = Bench()
+    bench = pilots()
     app = bench.job(40)
     bench.begun()
     bench.end(1, FAILED)
@@ -148,7 +93,7 @@ def test_failed_maps_are_served_at_once() -> None:
 
 
 def test_pilots_that_fail_alone_are_recognized_by_the_asks_that_follow() -> None:
-    bench = Bench(slots=8)
+    bench = pilots(slots=8)
     app = bench.job(40)
     for turn in range(3):
         begun = bench.begun()
@@ -164,7 +109,7 @@ def test_pilots_that_fail_alone_are_recognized_by_the_asks_that_follow() -> None
 
 
 def test_pilots_that_turn_out_to_have_failed_when_the_gate_is_open_say_nothing() -> None:
-    bench = Bench(slots=8)
+    bench = pilots(slots=8)
     app = bench.job(40)
     bench.begun()
     bench.end(4)
@@ -176,7 +121,7 @@ def test_pilots_that_turn_out_to_have_failed_when_the_gate_is_open_say_nothing()
 
 @pytest.mark.parametrize("status", [FAILED, LOST, PREEMPTED, KILLED_BY_AM])
 def test_pilots_that_do_not_end_well_are_replaced(status: int) -> None:
-    bench = Bench()
+    bench = pilots()
     bench.job(40)
     for _ in range(5):
         assert len(bench.begun()) == 4
@@ -188,7 +133,7 @@ def test_pilots_that_do_not_end_well_are_replaced(status: int) -> None:
 
 @pytest.mark.parametrize("status", [PREEMPTED, KILLED_BY_AM])
 def test_what_was_preempted_or_killed_hides_no_failure(status: int) -> None:
-    bench = Bench(slots=8)
+    bench = pilots(slots=8)
     app = bench.job(40)
     bench.begun()
     bench.end(4, status)  # these are asked for again as they were
@@ -204,7 +149,7 @@ def test_what_was_preempted_or_killed_hides_no_failure(status: int) -> None:
 
 
 def test_a_pilot_that_hangs_is_replaced_and_in_the_end_nothing_is_held() -> None:
-    bench = Bench(pilot_timeout_ms=60_000, hold_timeout_ms=300_000)
+    bench = pilots(pilot_timeout_ms=60_000, hold_timeout_ms=300_000)
     bench.job(40)
     bench.begun()
     bench.end(3)
@@ -215,7 +160,7 @@ def test_a_pilot_that_hangs_is_replaced_and_in_the_end_nothing_is_held() -> None
 
 
 def test_the_replacement_of_a_hanging_pilot_opens_the_gate() -> None:
-    bench = Bench(pilot_timeout_ms=60_000)
+    bench = pilots(pilot_timeout_ms=60_000)
     bench.job(20)
     bench.begun()
     bench.end(1)
@@ -226,17 +171,8 @@ def test_the_replacement_of_a_hanging_pilot_opens_the_gate() -> None:
     assert hanging[0] == 0
 
 
-def test_time_alone_opens_the_gate() -> None:
-    bench = Bench(hold_timeout_ms=300_000)
-    bench.job(40)
-    bench.begun()
-    bench.begun()
-    assert len(bench.engine.decide(bench.now_ms + 298_000, 1000, sequence=90)) == 0
-    assert len(bench.engine.decide(bench.now_ms + 299_000, 1000, sequence=91)) == 36
-
-
 def test_a_clock_that_steps_back_holds_no_job_for_longer() -> None:
-    bench = Bench(hold_timeout_ms=300_000)
+    bench = pilots(hold_timeout_ms=300_000)
     bench.job(40)
     bench.begun()
     bench.begun(-500_000)
@@ -244,17 +180,8 @@ def test_a_clock_that_steps_back_holds_no_job_for_longer() -> None:
     assert len(bench.begun(110_000)) == 36
 
 
-def test_a_job_of_a_hundred_thousand_maps() -> None:
-    bench = Bench(slots=20_000)
-    bench.job(100_000)
-    assert len(bench.begun()) == 4096, "as many as an answer holds"
-    assert len(bench.begun()) == 4096
-    assert len(bench.begun()) == 10_000 - 2 * 4096
-    assert bench.begun() == []
-
-
 def test_more_pilots_run_when_the_width_grows() -> None:
-    bench = Bench()
+    bench = pilots()
     app = bench.job(2)
     bench.ask(app, 0, 1, MAP)
     assert len(bench.begun()) == 1, "it looks thin"
@@ -266,22 +193,14 @@ def test_more_pilots_run_when_the_width_grows() -> None:
     assert len(bench.begun()) == 54
 
 
-def test_two_jobs_of_one_name_are_sampled_each() -> None:
-    bench = Bench()
-    first, second = bench.job(20), bench.job(20)
-    assert sorted(bench.begun()) == [(first, MAP)] * 2 + [(second, MAP)] * 2
-    bench.end(2, app=first)
-    assert bench.begun() == [(first, MAP)] * 18
-
-
 def test_idle_machines_run_what_is_held_back_by_arrival_but_no_reduces() -> None:
-    bench = Bench(slots=30, work_conserving=True)
+    bench = pilots(slots=30, work_conserving=True)
     first, second = bench.job(20, 3), bench.job(20)
     assert bench.begun() == [(first, MAP)] * 2 + [(second, MAP)] * 2 + [(first, MAP)] * 18 + [(second, MAP)] * 8
 
 
 def test_only_the_tasks_begun_first_are_pilots() -> None:
-    bench = Bench(slots=21, work_conserving=True)
+    bench = pilots(slots=21, work_conserving=True)
     bench.job(40)
     assert len(bench.begun()) == 21
     later = bench.running[4:]
@@ -295,14 +214,14 @@ def test_only_the_tasks_begun_first_are_pilots() -> None:
 
 
 def test_neither_tez_nor_spark_is_held_back() -> None:
-    bench = Bench()
+    bench = pilots()
     bench.job(40, kind="TEZ", priority=2)
     bench.job(40, kind="SPARK", priority=0)
     assert len(bench.begun()) == 80
 
 
 def test_tez_is_sampled_by_its_first_vertex_where_that_is_allowed() -> None:
-    bench = Bench(tez=True)
+    bench = pilots(tez=True)
     app = bench.job(40, kind="TEZ", priority=5)
     bench.ask(app, 1, 10, 8)
     assert bench.begun() == [(app, 5)] * 4
@@ -311,7 +230,7 @@ def test_tez_is_sampled_by_its_first_vertex_where_that_is_allowed() -> None:
 
 
 def test_containers_that_tez_gives_back_have_done_their_task() -> None:
-    bench = Bench(tez=True)
+    bench = pilots(tez=True)
     app = bench.job(40, kind="TEZ", priority=5)
     assert bench.begun() == [(app, 5)] * 4
     bench.now_ms += 9000
@@ -320,17 +239,8 @@ def test_containers_that_tez_gives_back_have_done_their_task() -> None:
     assert job_row(bench.engine, app)["pilot_mean_ms"] == 9000
 
 
-def test_a_confident_hint_needs_no_pilots() -> None:
-    bench = Bench(estimate="combined", trusted_deviation=0.2)
-    app = bench.job(40)
-    told = estimates((app, 0, 10_000, -1))
-    told.deviation_ms[:] = 1000
-    bench.tell(told)
-    assert len(bench.begun()) == 40
-
-
 def test_a_hint_that_comes_a_tick_later_opens_the_gate_too() -> None:
-    bench = Bench(estimate="combined", trusted_deviation=0.2)
+    bench = pilots(estimate="combined", trusted_deviation=0.2)
     app = bench.job(40)
     assert len(bench.begun()) == 4
     told = estimates((app, 0, 10_000, -1))
@@ -342,7 +252,7 @@ def test_a_hint_that_comes_a_tick_later_opens_the_gate_too() -> None:
 
 
 def test_levels_follow_the_pilots() -> None:
-    bench = Bench(slots=8)
+    bench = pilots(slots=8)
     long, short = bench.job(20), bench.job(20)
     assert len(bench.begun()) == 4
     bench.now_ms += 10_000
@@ -356,7 +266,7 @@ def test_levels_follow_the_pilots() -> None:
 
 
 def test_srpt_serves_the_smaller_job_by_its_pilots() -> None:
-    bench = Bench(slots=6)
+    bench = pilots(slots=6)
     bench.engine = engine_with(gate=("pilots", FIXED), order="srpt", estimate="pilots")
     long, short = bench.job(10), bench.job(10)
     assert sorted(bench.begun()) == [(long, MAP), (short, MAP)]
@@ -369,7 +279,7 @@ def test_srpt_serves_the_smaller_job_by_its_pilots() -> None:
 
 @pytest.mark.parametrize("share", sorted({*PARTS.kinds("share")} - {"file"}))
 def test_any_share_counts_only_what_the_gate_lets_through(share: str) -> None:
-    bench = Bench(slots=30)
+    bench = pilots(slots=30)
     bench.engine = engine_with(gate=("pilots", FIXED), order="srpt", estimate="pilots", share=share)
     first, second = bench.job(20), bench.job(20)
     assert sorted(bench.begun()) == [(first, MAP)] * 2 + [(second, MAP)] * 2
@@ -380,26 +290,13 @@ def test_any_share_counts_only_what_the_gate_lets_through(share: str) -> None:
 def test_pilots_run_on_nodes_drawn_at_random() -> None:
     used = set()
     for seed_job in range(8):
-        bench = Bench(nodes=10, slots=1000)
+        bench = pilots(nodes=10, slots=1000)
         for _ in range(seed_job):
             bench.job(2)
         bench.job(20)
         bench.begun()
         used |= {held[1] for held in bench.rm.containers[2 * seed_job :]}
     assert len(used) >= 4
-
-
-def test_the_same_events_give_the_same_proposals() -> None:
-    def run() -> list[tuple[int, int]]:
-        bench = Bench(nodes=10, slots=60, work_conserving=True)
-        found = []
-        for maps in (20, 35, 2, 9):
-            bench.job(maps)
-            found += bench.begun()
-            bench.end(7)
-        return found + [held[:2] for held in bench.rm.containers]
-
-    assert run() == run()
 
 
 # What the gate `pilots` keeps beside the model: there only where it is wanted, and as right as the model itself.
@@ -412,7 +309,7 @@ LETS_ALL = settings_with(gate="all", order=LEVELS, estimate="pilots")
 
 
 def bench_with(settings: Settings) -> Bench:
-    bench = Bench(slots=8)
+    bench = pilots(slots=8)
     bench.engine = Engine(settings)
     return bench
 
@@ -516,7 +413,7 @@ def test_containers_that_are_given_back_count_as_ended_as_long_as_before_a_snaps
 
 
 def test_nothing_stays_of_the_groups_of_an_application_that_is_gone() -> None:
-    bench = Bench(tez=True)
+    bench = pilots(tez=True)
     first = bench.job(40, kind="TEZ", priority=TEZ)
     bench.begun()
     bench.end(4, RELEASED)
@@ -537,7 +434,7 @@ def test_nothing_stays_of_the_groups_of_an_application_that_is_gone() -> None:
 
 def test_a_row_of_tasks_that_is_used_again_at_once_is_read_before() -> None:
     """A pilot ends and another task begins in its row, in one event: the first counts, the second is none."""
-    bench = Bench(slots=8)
+    bench = pilots(slots=8)
     app = bench.job(40)
     assert len(bench.begun()) == 4
     bench.begun()
@@ -601,7 +498,7 @@ class Sidecar:
     """A bench whose engine may be started anew, and what was remembered of it."""
 
     def __init__(self, **gate: Any) -> None:
-        self.bench = Bench(**gate)
+        self.bench = pilots(**gate)
         self.gate = gate
         self.kept: dict[int, Samples] = {}
 
@@ -618,7 +515,7 @@ class Sidecar:
         parameters = {name: value for name, value in (FIXED | self.gate).items() if name not in {"nodes", "slots"}}
         bench.engine = engine_with(gate=("pilots", parameters), order=("mlfq", {"size": "whole"}), estimate="pilots")
         bench.rm.snapshot_next()
-        bench._more = [containers(STARTED, *((*life, life[3]) for life in bench.running))] if bench.running else []
+        bench.more[:] = [containers(STARTED, *((*life, life[3]) for life in bench.running))] if bench.running else []
         if tell:
             bench.tell(*self.kept.values())
 
@@ -724,7 +621,7 @@ def test_impossible_samples_are_refused(name: str) -> None:
 
 
 def test_samples_are_sent_once_and_again_when_they_change() -> None:
-    bench = Bench()
+    bench = pilots()
     first = bench.job(40)
     bench.begun()
     said = present(bench.engine.samples())
@@ -738,11 +635,3 @@ def test_samples_are_sent_once_and_again_when_they_change() -> None:
     bench.begun()
     said = present(bench.engine.samples())
     assert (said.application.tolist(), said.ended.tolist()) == ([first], [1])
-
-
-def test_nothing_is_sent_without_a_gate_that_samples() -> None:
-    bench = Bench()
-    bench.engine = engine_with(order="srpt")
-    bench.job(40)
-    bench.begun()
-    assert bench.engine.samples() is None

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.engine.bench import MAP, REDUCE, Bench
+from tests.engine.fake_rm import LEAF
 from tests.engine.parts import engine_with, estimates, pilot_table, settings_with
-from tests.engine.test_pilots import FIXED, MAP, REDUCE, Bench
+from tests.engine.test_pilots import FIXED, pilots
 
 from treadle import events
 from treadle.dag import Dag, Stage
@@ -26,7 +28,7 @@ HISTORY = {"history_part": 0.02}
 
 def bench_with(**gate: Any) -> Bench:
     """Return a bench where history has a say."""
-    return Bench(**(HISTORY | gate))
+    return pilots(**(HISTORY | gate))
 
 
 def test_other_tasks_run_beside_the_pilots_up_to_a_part_of_the_cluster() -> None:
@@ -103,7 +105,7 @@ def test_jobs_of_which_history_says_nothing_or_has_seen_one_run_only_have_their_
 
 def test_a_part_counts_by_the_resource_that_tasks_take_most_of() -> None:
     bench = bench_with()
-    app = bench.rm.application(bench.leaf, kind="MAPREDUCE")
+    app = bench.rm.application(LEAF, kind="MAPREDUCE")
     bench.rm.ask(app, 0, 40, (2, 1), priority=MAP)
     bench.tell(told((app, 0, 600_000, 100_000, -1)))
     bench.begun()
@@ -120,24 +122,49 @@ def test_a_part_smaller_than_the_pilots_leaves_them_alone_but_sets_the_level() -
     assert levels(bench) == [2.0]
 
 
-def test_without_levels_history_has_no_say() -> None:
-    bench = bench_with()
-    bench.engine = engine_with(gate=("pilots", FIXED | HISTORY), order="srpt", estimate="pilots")
+@pytest.mark.parametrize(
+    ("gate", "estimate"), [(HISTORY, "pilots"), ({"settled_part": 1.0}, "combined")], ids=["beside pilots", "settled"]
+)
+def test_without_levels_history_has_no_say(gate: dict[str, float], estimate: str) -> None:
+    bench = pilots()
+    bench.engine = engine_with(gate=("pilots", FIXED | gate), order="srpt", estimate=estimate)
     app = bench.job(40)
     bench.tell(told((app, 0, 600_000, 1, -1)))
     assert len(bench.begun()) == 4
     assert bench.begun() == []
 
 
-def test_idle_machines_run_what_history_does_not_vouch_for() -> None:
-    bench = bench_with(work_conserving=True)
-    app = bench.job(40)
-    bench.tell(told((app, 0, 600_000, 100_000, -1)))
-    assert len(bench.begun()) == 40
+SETTLES: dict[str, Any] = {"estimate": "combined", "settled_part": 1.0}
+SECOND = (0, 1, 600_000, 500_000, 120)
+
+
+@pytest.mark.parametrize(
+    ("gate", "said", "begun"),
+    [
+        pytest.param(
+            HISTORY | {"work_conserving": True},
+            [(0, 0, 600_000, 100_000, -1)],
+            40,
+            id="idle machines run what history does not vouch for",
+        ),
+        # 1,000 s, give or take: the first level or the second
+        pytest.param(SETTLES, [(0, 0, 25_000, 20_000, -1)], 40, id="of no higher level than that of pilots is enough"),
+        pytest.param(SETTLES, [(0, 0, 600_000, -1, -1)], 4, id="a history of one run settles nothing"),
+        # with the second stage the size lies in the third level or the fourth
+        pytest.param(
+            SETTLES | {"tez": True}, [(0, 0, 600_000, 100_000, -1), SECOND], 4, id="later stages count for the level"
+        ),
+    ],
+)
+def test_what_history_says_lets_tasks_begin(gate: dict[str, Any], said: list[Any], begun: int) -> None:
+    bench = pilots(**gate)
+    bench.job(40, kind="TEZ", priority=2) if gate.get("tez") else bench.job(40)
+    bench.tell(told(*said))
+    assert len(bench.begun()) == begun
 
 
 def test_tasks_beside_the_pilots_give_way_to_jobs_of_higher_levels() -> None:
-    bench = Bench(slots=100, history_part=0.2)
+    bench = pilots(slots=100, history_part=0.2)
     large, small = bench.job(100), bench.job(40)
     bench.tell(told((large, 0, 600_000, 100_000, -1), (small, 0, 5000, 1000, -1)))
     assert len(bench.begun()) == 14, "pilots"
@@ -171,15 +198,6 @@ def test_later_stages_count_and_wait() -> None:
     assert [priority for *_, priority, _ in bench.running] == [2] * TASKS
 
 
-def test_what_history_says_too_late_counts_from_then_on() -> None:
-    bench = bench_with()
-    app = bench.job(40)
-    assert len(bench.begun()) == 4
-    assert bench.begun() == []
-    bench.tell(told((app, 0, 600_000, 100_000, -1)))
-    assert len(bench.begun()) == TASKS - 4
-
-
 def test_a_pilot_that_fails_runs_again_before_others_begin() -> None:
     bench = bench_with()
     app = bench.job(40)
@@ -208,7 +226,7 @@ def told(*keys: tuple[int, int, int, int, int]) -> TaskEstimates:
 
 def settling(**gate: Any) -> Bench:
     """Return a bench where history counts that settles a job's level."""
-    return Bench(estimate="combined", settled_part=1.0, **gate)
+    return pilots(estimate="combined", settled_part=1.0, **gate)
 
 
 def levels(bench: Bench) -> list[float]:
@@ -227,35 +245,6 @@ def test_a_job_of_which_the_level_is_settled_needs_no_pilots() -> None:
     assert levels(bench) == [2.0, 1.0, 1.0]
 
 
-def test_history_that_is_sure_of_no_higher_level_than_that_of_pilots_is_enough() -> None:
-    bench = settling()
-    app = bench.job(40)
-    bench.tell(told((app, 0, 25_000, 20_000, -1)))  # 1,000 s, give or take: the first level or the second
-    assert len(bench.begun()) == 40
-
-
-def test_a_history_of_one_run_settles_nothing() -> None:
-    bench = settling()
-    app = bench.job(40)
-    bench.tell(told((app, 0, 600_000, -1, -1)))
-    assert len(bench.begun()) == 4
-
-
-def test_without_levels_nothing_is_settled() -> None:
-    bench = settling()
-    bench.engine = engine_with(gate=("pilots", FIXED | {"settled_part": 1.0}), order="srpt", estimate="combined")
-    app = bench.job(40)
-    bench.tell(told((app, 0, 600_000, 1, -1)))
-    assert len(bench.begun()) == 4
-
-
-def test_later_stages_count_for_what_history_must_settle() -> None:
-    bench = settling(tez=True)
-    app = bench.job(40, kind="TEZ", priority=2)
-    bench.tell(told((app, 0, 600_000, 100_000, -1), (app, 1, 600_000, 500_000, 120)))
-    assert len(bench.begun()) == 4, "with the second stage the size lies in the third level or the fourth"
-
-
 @pytest.mark.parametrize(
     ("estimate", "level"),
     [
@@ -265,7 +254,7 @@ def test_later_stages_count_for_what_history_must_settle() -> None:
     ],
 )
 def test_later_stages_take_as_many_times_longer_as_the_first(estimate: Any, level: float) -> None:
-    bench = Bench(tez=True)
+    bench = pilots(tez=True)
     parts = {"gate": ("pilots", FIXED | {"tez": True}), "order": ("mlfq", {"size": "whole"})}
     bench.engine = engine_with(estimate=estimate, **parts)
     app = bench.job(40, kind="TEZ", priority=2)
@@ -280,7 +269,7 @@ def test_later_stages_take_as_many_times_longer_as_the_first(estimate: Any, leve
 
 
 def test_the_size_stays_when_later_stages_are_asked_for_run_and_end() -> None:
-    bench = Bench(tez=True)
+    bench = pilots(tez=True)
     parts = {"gate": ("pilots", FIXED | {"tez": True}), "order": ("mlfq", {"size": "whole"})}
     bench.engine = engine_with(estimate=("pilots", {"scale_history": True}), **parts)
     app = bench.job(10, kind="TEZ", priority=2)
@@ -306,7 +295,7 @@ def test_the_size_stays_when_later_stages_are_asked_for_run_and_end() -> None:
 
 
 def test_a_job_is_not_thin_if_a_later_stage_is_wide() -> None:
-    bench = Bench(tez=True)
+    bench = pilots(tez=True)
     narrow, wide = (bench.job(1, kind="TEZ", priority=2) for _ in range(2))
     bench.tell(told((narrow, 1, 1000, 500, 2), (wide, 1, 1000, 500, 3)))
     bench.begun()
@@ -314,7 +303,7 @@ def test_a_job_is_not_thin_if_a_later_stage_is_wide() -> None:
 
 
 def test_srpt_counts_stages_to_come_once_pilots_have_ended() -> None:
-    bench = Bench(slots=8)
+    bench = pilots(slots=8)
     gate = ("pilots", FIXED | {"tez": True})
     bench.engine = engine_with(gate=gate, order="srpt", estimate=("pilots", {"scale_history": True}))
     long, short = (bench.job(20, kind="TEZ", priority=2) for _ in range(2))
@@ -325,7 +314,7 @@ def test_srpt_counts_stages_to_come_once_pilots_have_ended() -> None:
 
 
 def test_what_pilots_and_history_say_together_corrects_later_stages() -> None:
-    bench = Bench(tez=True)
+    bench = pilots(tez=True)
     gate = ("pilots", FIXED | {"tez": True})
     bench.engine = engine_with(gate=gate, order=("mlfq", {"size": "whole"}), estimate="combined")
     app = bench.job(40, kind="TEZ", priority=2)

@@ -16,7 +16,7 @@ from tests.engine.twins import Shifts, Twins
 from tests.support.optional import present
 
 from treadle.config.settings import Hold
-from treadle.events import ApplicationState, Fate, NodeState, TaskClaims
+from treadle.events import ApplicationState, NodeState, TaskClaims
 from treadle.policy.slearn.table import Sampling
 
 COMMON = settings(deadline=None, max_examples=50, suppress_health_check=list(HealthCheck))
@@ -72,23 +72,6 @@ def test_what_a_policy_has_learned_of_applications_and_queues_is_kept(parts: dic
     churn(twins, 6)
     twins.tick(snapshot=Shifts(), limit=1)
     churn(twins, 6)
-
-
-def test_how_long_tasks_took_that_have_ended_is_remembered() -> None:
-    rm, leaves = two_queues()
-    for at, leaf in enumerate(leaves):
-        rm.ask(rm.application(leaf, start_ms=at), 0, 20, (1, 1), priority=1)
-    twins = Twins(rm, settings_with(order="srpt", share="none", estimate="observed"))
-    twins.tick(limit=2)
-    churn(twins, 5)
-    twins.tick(snapshot=ELSEWHERE, limit=0)
-    ended = []
-    for told in (twins.plain, twins.other):
-        cluster = present(told.engine._cluster)
-        group = cluster.tasks.index.find(told.shifts.application, 1)
-        ended.append(cluster.tasks.at[["ended", "ended_ms", "running", "created_ms"]][group].tolist())
-    assert ended[0] == ended[1]
-    assert ended[0][0] > 0
 
 
 def test_deficits_are_those_of_a_queue_and_a_partition_by_their_names() -> None:
@@ -207,18 +190,6 @@ def test_a_row_that_waits_for_a_nearer_node_has_waited_as_long_as_before() -> No
         made += twins.tick(250, snapshot=Shifts(key=at, node=at) if at % 2 else None)
     assert len(made) == 4, "it did not wait for ever"
     assert twins.rm.containers[0][1] == 0
-
-
-@pytest.mark.parametrize("fate", [Fate.NODE_FULL, Fate.NODE_STALE, Fate.INACTIVE_APPLICATION, Fate.QUEUE_MAXIMUM])
-def test_who_was_rejected_is_left_alone_as_long_as_before(fate: Fate) -> None:
-    rm, leaves = two_queues()
-    for leaf in leaves:
-        rm.ask(rm.application(leaf), 0, 4, (1, 1), priority=1)
-    twins = Twins(rm, settings_with())
-    for at in range(12):
-        twins.tick(
-            limit=3, snapshot=Shifts(node=at % 3, application=at % 5) if at % 3 == 2 else None, fate=lambda _: fate
-        )
 
 
 def test_a_node_stays_held_for_a_big_ask() -> None:

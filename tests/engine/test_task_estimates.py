@@ -163,25 +163,21 @@ def test_what_runs_counts_with_its_age() -> None:
     assert job.believed(1, 0, now_ms=800_000) == (800_000 * PART, 10), "and the floor rises though nothing is said"
 
 
-def test_what_ended_counts_with_its_life() -> None:
+@pytest.mark.parametrize(
+    ("life_ms", "exit_status", "claim", "believed"),
+    [
+        pytest.param(80_000, 0, (1, 0), (80_000 * PART, 1), id="what ended counts with its life"),
+        pytest.param(2_000, 0, (2_000, 5), (2_000, 5), id="short lives leave short claims as they are"),
+        pytest.param(800_000, -100, (1, 0), (DEFAULT_MS * PART, 1), id="what was given back hides nothing"),
+    ],
+)
+def test_lives_bound_what_is_claimed(
+    life_ms: int, exit_status: int, claim: tuple[int, int], believed: tuple[float, int]
+) -> None:
     job = Clustered(asked=1)
     job.run(0)
-    job.end(0, 80_000)
-    assert job.believed(1, 0, now_ms=90_000) == (80_000 * PART, 1)
-
-
-def test_short_lives_leave_short_claims_as_they_are() -> None:
-    job = Clustered(asked=1)
-    job.run(0)
-    job.end(0, 2_000)
-    assert job.believed(2_000, 5, now_ms=3_000) == (2_000, 5)
-
-
-def test_to_give_containers_back_hides_no_more_than_to_have_had_none() -> None:
-    job = Clustered(asked=1)
-    job.run(0)
-    job.end(0, 800_000, exit_status=-100)
-    assert job.believed(1, 0, now_ms=900_000) == (DEFAULT_MS * PART, 1)
+    job.end(0, life_ms, exit_status)
+    assert job.believed(*claim, now_ms=life_ms + 10_000) == believed
 
 
 @given(
