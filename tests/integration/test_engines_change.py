@@ -9,7 +9,7 @@ from tests.support.accounts import wait_adds_up, wait_settled
 from tests.support.clusters import engines_cluster
 from tests.support.engines import figures_of, owner_of, process_of, served_by
 from tests.support.files import written
-from tests.support.jobs import Job, shell_job, sleep_job
+from tests.support.jobs import Job, shell_job, sleep_job, submitted
 
 from treadle_lab.demo.jobs import TEZ_SLEEP, spark_submit
 from treadle_lab.minicluster.cluster import MiniCluster
@@ -58,18 +58,6 @@ def change(cluster: MiniCluster, roster: str) -> None:
     cluster.admin("-refreshQueues")
 
 
-def submitted(cluster: MiniCluster, name: str, command: list[str]) -> Job:
-    """Return a job that was submitted by a command, when the RM knows it."""
-    log = cluster.layout.logs / f"client-{name}.log"
-    client = cluster.submit(command, log)
-    found = cluster.wait_for(
-        f"application of {name}",
-        lambda: next((str(app["id"]) for app in cluster.rm.applications(applicationTags=name)), ""),
-        180,
-    )
-    return Job(cluster, name, client, log, str(found))
-
-
 def three_frameworks(cluster: MiniCluster) -> list[Job]:
     words = written(cluster.folder / "words.txt", "to be or not to be\n" * 2000)
     tez = ("-Dtez.queue.name=batch", "-Dmapreduce.job.queuename=batch", "-Dtez.application.tags=tez-moved")
@@ -103,9 +91,8 @@ def test_the_roster_changes_while_jobs_of_three_frameworks_run(cluster: MiniClus
 
     change(cluster, TWO)
     wait_home(cluster, ["batch", "rest"])
-    assert [job.wait() for job in jobs] == ["SUCCEEDED"] * len(jobs)
     for job in jobs:
-        assert cluster.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
+        job.ends_placed_by_treadle()
     cluster.wait_for("end of the engine that is named no longer", lambda: process_of(cluster, "more") is None, 120)
     wait_adds_up(cluster)
     assert cluster.rm.treadle()["Escapes"] == 0
@@ -131,7 +118,6 @@ def test_an_rm_that_is_killed_comes_back_with_all_its_engines(cluster: MiniClust
             assert owner_of(cluster, job.application_id)[0] in (name, ""), "it may have ended since"
         assert job.wait() == "SUCCEEDED"
     late = shell_job(cluster, "after", containers=2, container_ms=500, memory_mb=256, queue="batch")
-    assert late.wait() == "SUCCEEDED"
-    assert cluster.rm.placements()[late.application_id]["native"] == 0
+    late.ends_placed_by_treadle()
     wait_settled(cluster)
     wait_adds_up(cluster)

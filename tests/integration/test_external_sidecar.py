@@ -85,8 +85,7 @@ def test_jobs_run_by_an_external_sidecar_and_by_the_one_that_replaces_it(tmp_pat
     cluster = MiniCluster(settings, tmp_path / "cluster")
     with external_sidecar(connection) as first, cluster:
         job = shell_job(cluster, "external")
-        assert job.wait() == "SUCCEEDED"
-        assert cluster.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
+        job.ends_placed_by_treadle()
         assert cluster.sidecar_pids() == []
 
         said = json.loads(connection.read_bytes())
@@ -108,6 +107,5 @@ def test_jobs_run_by_an_external_sidecar_and_by_the_one_that_replaces_it(tmp_pat
         with external_sidecar(connection):
             cluster.wait_for("lease of the next sidecar", lambda: cluster.rm.treadle()["LeaseHeld"] == 1, 120)
             job = shell_job(cluster, "external-again")
-            assert job.wait() == "SUCCEEDED"
-            assert cluster.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
+            job.ends_placed_by_treadle()
             wait_settled(cluster)

@@ -42,8 +42,7 @@ def test_the_other_rm_takes_over_with_an_engine_of_its_own_and_gives_back(tmp_pa
         cluster.fail_over()
         cluster.wait_ready()
         job = sleep_job(cluster, "failed-back", maps=3)
-        assert job.wait() == "SUCCEEDED"
-        assert cluster.rm.placements()[job.application_id]["native"] == 0
+        job.ends_placed_by_treadle()
         assert len(cluster.sidecar_pids()) == 1
         wait_settled(cluster)
 
@@ -66,8 +65,7 @@ def test_the_other_rm_takes_over_with_all_engines_of_a_roster(tmp_path: Path) ->
         assert len(cluster.sidecar_pids()) == 2
         assert job.wait() == "SUCCEEDED"
         late = sleep_job(cluster, "after", maps=2)
-        assert late.wait() == "SUCCEEDED"
-        assert cluster.rm.placements()[late.application_id]["native"] == 0
+        late.ends_placed_by_treadle()
         assert cluster.rm.treadle()["Escapes"] == 0
         wait_settled(cluster)
         wait_adds_up(cluster)

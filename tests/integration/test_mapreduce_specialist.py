@@ -1,29 +1,26 @@
 """The gate `workers` on a real cluster: how many tasks of a job run at once, and how good the predicted end is.
 
-Caps are counted and must hold to one container. How far the prediction is off, and how long another engine's jobs take
-beside it, are times: they are printed (`pytest -s`), not judged.
+Caps are counted and must hold to one container. How far the prediction is off is a time: printed (`pytest -s`), not
+judged.
 """
 
 from __future__ import annotations
 
-import getpass
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 import pytest
 from tests.support.clusters import engines_cluster
 from tests.support.engines import served_by
-from tests.support.jobs import Job, shell_job, sleep_job
+from tests.support.jobs import Job, sleep_job
 from tests.support.telling_sidecar import told, write_command
 
 from treadle.history.store import open_store
-from treadle.simulate.comparison import interval_of
 from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
 
@@ -50,7 +47,6 @@ NARROW, WIDE = "batch", "default"
 """The queues of the two gates."""
 
 TASK_MS = 8_000
-JOBS_A_TURN = 2
 """Of another engine, beside a MapReduce job."""
 MEMORY = {
     "mapreduce.map.memory.mb": str(SLOT_MB),
@@ -146,34 +142,5 @@ def test_idle_room_is_used_up_to_the_cap_to_one_container(bench: Bench) -> None:
     assert bench.most_at_once(job.application_id) == CAPPED - 1, "beside its master"
 
 
-def test_what_another_engines_jobs_take_beside_it(bench: Bench) -> None:
-    took: dict[str, list[float]] = {NARROW: [], WIDE: []}
-    for turn, queue in enumerate((NARROW, WIDE, WIDE, NARROW)):
-        beside = bench.map_reduce(f"beside{turn}", queue, maps=200, reduces=0)
-        width = BASE if queue == NARROW else CAPPED - 1
-        beside.wait_containers(1 + width)
-        for number in range(JOBS_A_TURN):
-            job = shell_job(
-                bench.cluster, f"other{turn}-{number}", containers=2, container_ms=4000, memory_mb=SLOT_MB, queue=WIDE
-            )
-            assert job.wait() == "SUCCEEDED"
-            began_ms, ended_ms = (int(str(job.application()[name])) for name in ("startedTime", "finishedTime"))
-            took[queue].append((ended_ms - began_ms) / 1000)
-        assert beside.state() == "UNDEFINED", "it ran all the time"
-        _kill(bench.cluster, beside)
-    ratios = [wide / narrow for wide, narrow in zip(took[WIDE], took[NARROW], strict=True)]
-    say(f"beside base widths {_shown(took[NARROW])}, up to the cap {_shown(took[WIDE])}: ratio {interval_of(ratios)}")
-
-
 def say(text: str) -> None:
     sys.stdout.write(f"\n{text}\n")
-
-
-def _kill(cluster: MiniCluster, job: Job) -> None:
-    cluster.rm.put(f"/ws/v1/cluster/apps/{job.application_id}/state", {"state": "KILLED"}, getpass.getuser())
-    cluster.wait_for(f"end of {job.name}", lambda: job.state() == "KILLED", 120)
-    job.client.wait(timeout=120)
-
-
-def _shown(seconds: Sequence[float]) -> str:
-    return f"median {median(seconds):.1f} s ({', '.join(f'{each:.1f}' for each in seconds)})"

@@ -8,7 +8,7 @@ from contextlib import suppress
 import psutil
 import pytest
 from tests.support.accounts import wait_adds_up
-from tests.support.clusters import LEASE_MS, QUEUES, for_shell_jobs
+from tests.support.clusters import LEASE_MS, engines_cluster
 from tests.support.engines import process_of
 from tests.support.jobs import shell_job
 
@@ -25,12 +25,8 @@ TREADLE_YAML = "engines: {long: {select: {queues: [root.batch]}}, rest: {}}\n"
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
     folder = tmp_path_factory.mktemp("no-engine")
-    policy, queues = folder / "treadle.yaml", folder / "queues.xml"
-    policy.write_text(TREADLE_YAML, encoding="utf-8")
-    queues.write_text(QUEUES, encoding="utf-8")
-    overrides = {"yarn.scheduler.treadle.lease-ms": str(LEASE_MS), **for_shell_jobs(folder / "cluster")}
-    settings = ClusterSettings(nodes=1, memory_mb=4096, policy=policy, queues=queues, overrides=overrides)
-    with MiniCluster(settings, folder / "cluster") as cluster:
+    lease = {"yarn.scheduler.treadle.lease-ms": str(LEASE_MS)}
+    with engines_cluster(folder, ClusterSettings(nodes=1, memory_mb=4096, overrides=lease), TREADLE_YAML) as cluster:
         yield cluster
 
 

@@ -73,8 +73,7 @@ def test_a_queue_is_added_used_stopped_and_removed(cluster: FaultyCluster) -> No
         change(queues, added)
         cluster.admin("-refreshQueues")
         job = shell_job(cluster, "late-queue", queue="late")
-        assert job.wait() == "SUCCEEDED"
-        assert cluster.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
+        job.ends_placed_by_treadle()
 
         change(queues, {f"{PREFIX}.late.state": "STOPPED"})
         cluster.admin("-refreshQueues")
@@ -86,5 +85,4 @@ def test_a_queue_is_added_used_stopped_and_removed(cluster: FaultyCluster) -> No
 
     assert state_of(cluster, "late") == ""
     remaining = shell_job(cluster, "after-the-queue", containers=2, queue="batch")
-    assert remaining.wait() == "SUCCEEDED"
-    assert cluster.rm.placements()[remaining.application_id]["native"] == 0
+    remaining.ends_placed_by_treadle()

@@ -68,8 +68,7 @@ def test_each_engine_serves_its_own_and_the_other_one_while_that_is_dead(two: Mi
     }
     for name, job in jobs.items():
         assert shown(two, "--app", job.application_id)["owner"] == name
-        assert job.wait() == "SUCCEEDED"
-        assert two.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
+        job.ends_placed_by_treadle()
     wanted = {name: before[name] + job.containers() for name, job in jobs.items()}
     two.wait_for("all to be counted", lambda: {name: figures_of(two, name)["committed"] for name in jobs} == wanted)
 
@@ -95,8 +94,7 @@ def test_of_an_engine_that_hangs_another_serves_the_jobs(two: MiniCluster) -> No
         two.wait_for("the other engine to serve all", lambda: served_by(two, "rest") == "long", 180)
         job = sleep_job(two, "hung", maps=2)
         assert shown(two, "--app", job.application_id)["home"] == "rest"
-        assert job.wait() == "SUCCEEDED"
-        assert two.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
+        job.ends_placed_by_treadle()
     finally:
         # the hub may have ended it
         with suppress(psutil.NoSuchProcess):
@@ -136,8 +134,7 @@ def test_the_first_engine_may_be_dead_for_good(two: MiniCluster) -> None:
         for name in ("orphan-1", "orphan-2"):
             job = sleep_job(two, name, maps=3, queue="batch")
             assert shown(two, "--app", job.application_id)["home"] == "long"
-            assert job.wait() == "SUCCEEDED"
-            assert two.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
+            job.ends_placed_by_treadle()
         assert served_by(two, "long") == "rest"
     # an administrator's refresh ends the pause that it has earned
     two.admin("-refreshQueues")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
-from tests.support.clusters import for_shell_jobs
+from tests.support.clusters import as_administrator, for_shell_jobs, write_yarn
 from tests.support.files import written
 from tests.support.jobs import shell_job
 from tests.support.sites import change
 
-from treadle_lab.minicluster.cluster import ADMIN_MAIN, MiniCluster
+from treadle_lab.minicluster.cluster import MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
 
 pytestmark = pytest.mark.cluster
@@ -36,19 +33,12 @@ def starved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MiniCluster]:
     }
     settings = ClusterSettings(nodes=1, memory_mb=4096, policy=policy, overrides=overrides)
     with MiniCluster(settings, folder / "cluster") as cluster:
-        yarn = folder / "yarn"
-        variables = " ".join(f"{key}={shlex.quote(value)}" for key, value in cluster.environment().items())
-        yarn.write_text(f'#!/bin/sh\nshift\nexec env {variables} {shlex.join(cluster.java(ADMIN_MAIN))} "$@"\n')
-        yarn.chmod(0o755)
+        write_yarn(cluster, folder)
         yield cluster
 
 
 def treadle(cluster: MiniCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command as an administrator does."""
-    folder = cluster.folder.parent
-    environment = {**os.environ, "TREADLE_RM": cluster.rm.url, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
-    command = [sys.executable, "-m", "treadle", *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+    return as_administrator(cluster, cluster.folder.parent, *arguments)
 
 
 def test_jobs_end_though_the_policy_lets_nothing_through(starved: MiniCluster) -> None:
@@ -76,8 +66,7 @@ def test_jobs_end_though_the_policy_lets_nothing_through(starved: MiniCluster) -
     assert used.returncode == 0, used.stdout + used.stderr
     assert "the cluster runs gate=all share=hdrf" in used.stdout
     again = shell_job(starved, "served", containers=3)
-    assert again.wait() == "SUCCEEDED"
-    assert starved.rm.placements()[again.application_id] == {"treadle": again.containers(), "native": 0}
+    again.ends_placed_by_treadle()
     bean = starved.rm.treadle()
     assert (bean["Schedules"], bean["Stalled"], bean["Refusal"], bean["LastError"]) == (1, 0, "", "")
 

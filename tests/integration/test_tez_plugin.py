@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.accounts import wait_settled
-from tests.support.jobs import Job
+from tests.support.jobs import Job, submitted
 
 from treadle.history.store import open_store
 from treadle.shipped import tez_jar
@@ -57,14 +57,7 @@ class TezCluster:
             **(settings or {}),
         }
         options = [f"-D{key}={value}" for key, value in wanted.items()]
-        log = self.cluster.layout.logs / f"client-{tag}.log"
-        client = self.cluster.submit(self.cluster.java(main, *options, *arguments), log)
-
-        def known() -> str:
-            assert client.poll() in (None, 0), log.read_text()[-2000:]
-            return next((str(app["id"]) for app in self.cluster.rm.applications(applicationTags=tag)), "")
-
-        return Job(self.cluster, tag, client, log, str(self.cluster.wait_for(f"application of {tag}", known, 120)))
+        return submitted(self.cluster, tag, self.cluster.java(main, *options, *arguments))
 
     def join(self, tag: str, jar: Path | None = None, address: str = "") -> Job:
         """Start a job of two vertices that feed a third."""

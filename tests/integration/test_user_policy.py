@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.support.accounts import wait_settled
-from tests.support.clusters import LEASE_MS, FaultyCluster, faulty_cluster
+from tests.support.clusters import LEASE_MS, FaultyCluster, as_administrator, faulty_cluster, write_yarn
 from tests.support.documents import commands, files_of
 from tests.support.files import written
 from tests.support.jobs import sleep_job
-
-from treadle_lab.minicluster.cluster import ADMIN_MAIN
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -47,19 +42,14 @@ def policy_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyC
     for name, content in files_of(PAGE).items():
         (folder / name).write_text(content)
     with faulty_cluster(folder / "faulty", policy=config) as cluster:
-        yarn = folder / "yarn"
-        variables = " ".join(f"{key}={shlex.quote(value)}" for key, value in cluster.environment().items())
-        yarn.write_text(f'#!/bin/sh\nshift\nexec env {variables} {shlex.join(cluster.java(ADMIN_MAIN))} "$@"\n')
-        yarn.chmod(0o755)
+        write_yarn(cluster, folder)
         yield cluster
 
 
 def treadle(cluster: FaultyCluster, command: str) -> str:
     """Run a command as an administrator on the ResourceManager's host does; returns what it prints."""
-    folder = cluster.folder.parent.parent
-    environment = {**os.environ, "TREADLE_RM": cluster.rm.url, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
-    arguments = [sys.executable, "-m", *shlex.split(command)]
-    done = subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+    _, *words = shlex.split(command)
+    done = as_administrator(cluster, cluster.folder.parent.parent, *words)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -77,8 +67,7 @@ def test_the_live_step_of_the_page(policy_cluster: FaultyCluster) -> None:
     assert after["Policy"] == GOOD
     assert (after["Snapshots"], after["LeaseFlips"]) == (before["Snapshots"], before["LeaseFlips"]), "the model stays"
     job = sleep_job(policy_cluster, "favoured", maps=4)
-    assert job.wait() == "SUCCEEDED"
-    assert policy_cluster.rm.placements()[job.application_id] == {"treadle": job.containers(), "native": 0}
+    job.ends_placed_by_treadle()
 
 
 @pytest.mark.clock("every container is placed by the engine: no pause of the machine is longer than the lease")
@@ -103,8 +92,7 @@ def test_a_job_ends_though_a_part_fails_under_it(policy_cluster: FaultyCluster, 
     assert said in str(policy_cluster.rm.treadle()["LastError"])
     wait_settled(policy_cluster)
     after = sleep_job(policy_cluster, "after", maps=2)
-    assert after.wait() == "SUCCEEDED"
-    assert policy_cluster.rm.placements()[after.application_id]["native"] == 0
+    after.ends_placed_by_treadle()
     log = (policy_cluster.layout.logs / "treadle-sidecar.log").read_text()
     assert "Traceback" in log or "most recent call first" in log
 

@@ -108,8 +108,11 @@ def queue_entries() -> Entries:
     return entries
 
 
-def scenario(master_start_ms: int, launch_ms: int, tick_ms: int) -> ScenarioModel:
-    """Return the same cluster as a scenario of the simulator; its jobs are placeholders for `workload`'s."""
+def scenario(launch_ms: int, tick_ms: int) -> ScenarioModel:
+    """Return the same cluster as a scenario of the simulator; its jobs are placeholders for `workload`'s.
+
+    AMs take no time to start, so that jobs begin where they arrive.
+    """
     node = {"memory-mb": PLENTY_MB, "vcores": PLENTY_VCORES, "cpu": CPU, "gpu": CPU}
     queues: dict[str, Any] = {
         name: {"capacity": capacity, "children": {leaf: _leaf(part) for leaf, part in leaves.items()}}
@@ -126,7 +129,7 @@ def scenario(master_start_ms: int, launch_ms: int, tick_ms: int) -> ScenarioMode
             "workload": {"jobs": [{"stages": []}]},
             "frameworks": {
                 "master": dict(MASTER),
-                "master_start_ms": master_start_ms,
+                "master_start_ms": 0,
                 "heartbeat_ms": MASTER_HEARTBEAT_MS,
                 "launch_ms": launch_ms,
                 "tez_reuse": False,
@@ -189,11 +192,6 @@ class Trace:
 
     jobs: Mapping[str, JobTrace]
 
-    @property
-    def end_s(self) -> float:
-        """When the last job ended."""
-        return max(job.end_s for job in self.jobs.values())
-
     def containers(self, leaf: str, seconds: Sequence[float]) -> list[int]:
         """Return how many containers the tasks of a leaf had at each of these instants."""
         names = [job.name for job in JOBS if job.leaf == leaf and job.name in self.jobs]
@@ -213,11 +211,6 @@ class AuditedApplication:
     registered: float = 0.0
     allocated: dict[int, float] = field(default_factory=dict)
     released: dict[int, float] = field(default_factory=dict)
-
-    @property
-    def master_start_s(self) -> float:
-        """From the allocation of its AM's container until it registered."""
-        return self.registered - self.allocated[MASTER_NUMBER]
 
     @property
     def overheads_s(self) -> list[float]:
@@ -266,9 +259,8 @@ def simulated_trace(begins_s: Mapping[str, float], settings: Settings, launch_ms
         launch_ms: from when an AM hears of a container until its task's first instant.
         tick_ms: between two decisions.
     """
-    # AMs take no time to start, so that jobs begin where they arrive.
     work = workload({name: round(1000 * second) + MASTER_HEARTBEAT_MS for name, second in begins_s.items()})
-    simulation = Simulation(scenario(0, launch_ms, tick_ms), work, settings, seed=1)
+    simulation = Simulation(scenario(launch_ms, tick_ms), work, settings, seed=1)
     names = [job.name for job in work.jobs]
     had = [0] * len(names)
     began: dict[str, float] = {}
@@ -321,15 +313,12 @@ JOB_TIMEOUT_S: Final = 600.0
 class Both:
     """A policy's run on the cluster and in the simulator.
 
-    `master_start_s` and `launch_ms` were measured on the cluster; the second is the simulator's setting.
     `placed` counts the cluster's containers by who placed them.
     """
 
     policy: str
     real: Trace
     simulated: Trace
-    master_start_s: float
-    launch_ms: int
     placed: dict[str, int]
 
 
@@ -353,8 +342,7 @@ def run_both(policy: str, folder: Path, say: Say) -> Both:
     say(f"{policy}: the same in the simulator, tasks begin after {measured} ms")
     begins = {name: job.begin_s for name, job in real.jobs.items()}
     simulated = simulated_trace(begins, settings, measured, TICK_MS)
-    start_s = median(application.master_start_s for application in applications.values())
-    return Both(policy, real, simulated, start_s, measured, placed)
+    return Both(policy, real, simulated, placed)
 
 
 def _cluster_settings(folder: Path, policy: Path) -> ClusterSettings:
@@ -430,11 +418,6 @@ class Phase:
     title: str
     real: dict[str, float]
     simulated: dict[str, float]
-
-    @property
-    def difference(self) -> float:
-        """The largest difference of any leaf."""
-        return max(abs(self.real[leaf] - self.simulated[leaf]) for leaf in LEAVES)
 
 
 def windows(trace: Trace) -> list[tuple[float, float]]:

@@ -77,14 +77,6 @@ class ClientGateway:
         assert self._gateway is not None, "not begun"
         return self._gateway.jvm
 
-    def strings(self, texts: Sequence[str]) -> Any:
-        """Return a Java array of texts."""
-        assert self._gateway is not None, "not begun"
-        found = self._gateway.new_array(self.jvm.java.lang.String, len(texts))
-        for at, text in enumerate(texts):
-            found[at] = text
-        return found
-
 
 def refusal(error: Py4JError) -> str:
     """Return the line of a failed call that names the exception."""

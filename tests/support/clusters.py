@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any
 from tests.support.distributed_shell import node_environment
 from tests.support.files import written
 
-from treadle_lab.minicluster.cluster import MiniCluster
+from treadle_lab.minicluster.cluster import ADMIN_MAIN, MiniCluster
 from treadle_lab.minicluster.settings import ClusterSettings
 
 LEASE_MS = 4000
@@ -56,6 +57,20 @@ def engines_cluster(folder: Path, settings: ClusterSettings, roster: str, queues
     }
     policy, leaves = written(folder / "treadle.yaml", roster), written(folder / "queues.xml", queues)
     return MiniCluster(replace(settings, policy=policy, queues=leaves, overrides=overrides), folder / "cluster")
+
+
+def write_yarn(cluster: MiniCluster, folder: Path) -> None:
+    """Write a `yarn rmadmin` of a cluster into a folder, which `as_administrator` has on its path."""
+    variables = " ".join(f"{key}={shlex.quote(value)}" for key, value in cluster.environment().items())
+    script = f'#!/bin/sh\nshift\nexec env {variables} {shlex.join(cluster.java(ADMIN_MAIN))} "$@"\n'
+    written(folder / "yarn", script).chmod(0o755)
+
+
+def as_administrator(cluster: MiniCluster, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of Treadle's in a folder, as an administrator on the ResourceManager's host does."""
+    environment = {**os.environ, "TREADLE_RM": cluster.rm.url, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "treadle", *words]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
 
 
 def explain(cluster: MiniCluster, application: str) -> dict[str, Any]:

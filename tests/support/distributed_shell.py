@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import getpass
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from treadle_lab.minicluster import ClusterError, MiniCluster
 from treadle_lab.minicluster.site import FRUGAL
@@ -23,16 +22,9 @@ LONG_TIMEOUTS: Final = {
 """Settings of an RM that Treadle schedules: a dozen and more JVMs start beside its engine."""
 
 CLIENT = "org.apache.hadoop.yarn.applications.distributedshell.Client"
-# More than any test has room for until its end.
-TASKS = 2_000
 JOB_START_TIMEOUT_S = 180.0
 CLIENT_TIMEOUT_MS = 24 * 3_600_000
 _ENDED = {"FINISHED", "FAILED", "KILLED"}
-
-
-def queue_of(leaf: str) -> str:
-    """Return the queue of a leaf: a dot would be the path's."""
-    return leaf.replace(".", "_")
 
 
 def node_environment(cluster_folder: str) -> str:
@@ -48,7 +40,6 @@ class Sleeper:
     tag: str
     client: subprocess.Popen[bytes]
     application_id: str = ""
-    seen: Mapping[str, Any] = field(default_factory=dict)
 
     def wait_running(self, cluster: MiniCluster) -> None:
         """Wait until the application's AM runs, then end the client, which would only watch.
@@ -72,14 +63,6 @@ class Sleeper:
         self.client.kill()
         self.client.wait()
 
-    def kill(self, cluster: MiniCluster) -> None:
-        """End the application with all its containers; returns when the RM says that it has ended."""
-        path = f"/ws/v1/cluster/apps/{self.application_id}"
-        cluster.rm.put(f"{path}/state", {"state": "KILLED"}, getpass.getuser())
-        cluster.wait_for(
-            f"end of {self.leaf}'s job", lambda: cluster.rm.application(self.application_id)["state"] in _ENDED
-        )
-
 
 @dataclass(frozen=True)
 class More:
@@ -88,22 +71,6 @@ class More:
     tags: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     master_mb: int = 256
-
-
-def start(cluster: MiniCluster, leaf: str, number: int, demand: Mapping[str, int], task_s: float) -> Sleeper:
-    """Submit the job of a leaf that never ends by itself; returns at once.
-
-    Args:
-        cluster: where.
-        leaf: whose.
-        number: distinguishes the jobs of one leaf.
-        demand: what a task needs besides a virtual core and 128 MB, by resource type.
-        task_s: mean duration of a task; it lies evenly between half and one and a half of it.
-    """
-    tenths = round(task_s * 10)
-    # YARN's start script puts the command into double quotes: the shell outside sees it first, and only once
-    command = f"sleep $(({tenths // 2} + RANDOM % {tenths + 1}))e-1"
-    return submit(cluster, leaf, f"{queue_of(leaf)}-{number}", demand, TASKS, command)
 
 
 def submit(
@@ -120,7 +87,7 @@ def submit(
 
     Args:
         cluster: where.
-        leaf: whose.
+        leaf: the queue.
         tag: distinguishes the application from all others.
         demand: what a task needs besides a virtual core and memory, by resource type.
         tasks: how many containers it asks for.
@@ -143,7 +110,7 @@ def submit(
             "-application_tags",
             ",".join((tag, *more.tags)),
             "-queue",
-            queue_of(leaf),
+            leaf,
         ),
         *("-shell_command", command, "-num_containers", str(tasks), "-timeout", str(CLIENT_TIMEOUT_MS)),
         *(

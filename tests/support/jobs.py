@@ -42,6 +42,11 @@ class Job:
         self.client.wait(timeout=JOB_TIMEOUT_S)
         return self.state()
 
+    def ends_placed_by_treadle(self) -> None:
+        """Wait for the end; fail unless it succeeds, and Treadle placed every container."""
+        assert self.wait() == "SUCCEEDED"
+        assert self.cluster.rm.placements()[self.application_id] == {"treadle": self.containers(), "native": 0}
+
     def containers(self) -> int:
         """Containers that the RM allocated to it so far, by its audit log."""
         return len(self.cluster.containers().get(self.application_id, ()))
@@ -86,17 +91,13 @@ def sleep_job(
     reduce_ms: int = 200,
     queue: str = "default",
     settings: dict[str, str] | None = None,
-    more_tags: str = "",
 ) -> Job:
-    """Start a SleepJob and wait until the RM knows it; the name is in lower case.
-
-    ``more_tags`` begins with a comma, and is in lower case as well.
-    """
+    """Start a SleepJob and wait until the RM knows it; the name is in lower case."""
     tag = f"{name}-{next(_numbers)}"
     log = cluster.layout.logs / f"client-{tag}.log"
     command = sleep_command(
         cluster,
-        f"{tag}{more_tags}",
+        tag,
         maps=maps,
         reduces=reduces,
         map_ms=map_ms,
@@ -104,7 +105,7 @@ def sleep_job(
         queue=queue,
         settings=settings,
     )
-    return _known(cluster, name, tag, cluster.submit(command, log), log)
+    return known(cluster, name, tag, cluster.submit(command, log), log)
 
 
 def shell_job(
@@ -123,16 +124,22 @@ def shell_job(
     """
     tag = f"{name}-{next(_numbers)}"
     client = jobs.submit(cluster, queue, tag, {}, containers, f"sleep {container_ms}e-3", memory_mb=memory_mb)
-    return _known(cluster, name, tag, client.client, cluster.layout.logs / f"client-{tag}.log")
+    return known(cluster, name, tag, client.client, cluster.layout.logs / f"client-{tag}.log")
 
 
-def _known(cluster: MiniCluster, name: str, tag: str, client: subprocess.Popen[bytes], log: Path) -> Job:
+def submitted(cluster: MiniCluster, tag: str, command: list[str]) -> Job:
+    """Submit a job by a command and wait until the RM knows it by its tag."""
+    log = cluster.layout.logs / f"client-{tag}.log"
+    return known(cluster, tag, tag, cluster.submit(command, log), log)
+
+
+def known(cluster: MiniCluster, name: str, tag: str, client: subprocess.Popen[bytes], log: Path) -> Job:
     """Wait until the RM knows an application by its tag."""
 
-    def known() -> str:
+    def look() -> str:
         if client.poll() is not None and client.returncode != 0:
             raise AssertionError(f"the client of {name} ended with {client.returncode}:\n{log.read_text()[-2000:]}")
         return next((str(app["id"]) for app in cluster.rm.applications(applicationTags=tag)), "")
 
-    application_id = str(cluster.wait_for(f"application of {name}", known, 120))
+    application_id = str(cluster.wait_for(f"application of {name}", look, 120))
     return Job(cluster, name, client, log, application_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -59,10 +58,6 @@ class WiredEngine(FrameObserver, EventSource):
         """Is a snapshot wanted?"""
         self.configuration = 0
         self.recorder = recorder
-        self.cpu_s = 0.0
-        """CPU time of all decisions."""
-        self.written_cpu_s = 0.0
-        """CPU time of writing what was recorded."""
         self.rm: SimulatedRM | None = None
         self._encoder = FrameEncoder()
         self._given: list[Event] = []
@@ -103,13 +98,8 @@ class WiredEngine(FrameObserver, EventSource):
         flags = int(FrameFlag.SNAPSHOT) if begins else 0
         header = FrameHeader(flags, 1, sequence, now_ms, self.configuration, limit, self._resources)
         frame = self._encoder.encode(header, given)
-        marks = [time.thread_time()]
         said = self.session.decide(frame)
-        marks.append(time.thread_time())
         self.recorder.work_off()
-        marks.append(time.thread_time())
-        self.cpu_s += marks[1] - marks[0]
-        self.written_cpu_s += marks[2] - marks[1]
         answer = decode_answer(said, limit)
         if answer.resend and self.rm is not None:
             self.rm.begin_again()
