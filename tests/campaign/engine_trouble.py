@@ -1,31 +1,26 @@
-"""No engine's trouble reaches another: `python -m tests.campaign.engine_trouble [--seconds N]`.
+"""No engine's trouble reaches another.
 
 A hub with four engines, each an ordinary one in a process of its own, under frames of a simulated ResourceManager in
 real time. In turns all is well, and one engine is killed each second, is stopped, or thinks. Another one, its fallback,
 serves its applications meanwhile; the other two must not notice: the hub asks for no snapshot, each of their proposals
-has its fate, and none of their processes ends or begins again. What their decides take, of the CPU of their thread, is
-compared by stretches. That a processor does less for each of two programs is no matter of engines: in long runs there
-are stretches beside them, in which all is well and a process of no engine's is started and killed each second.
+has its fate, and none of their processes ends or begins again.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Condition
-from types import SimpleNamespace
 from typing import Any, Final
 from unittest.mock import patch
 
-import numpy as np
 from tests.support.framed_rm import ANSWER_BYTES, ANSWER_ROWS, FramedRM
 
 from treadle.config.reader import read_roster
@@ -48,15 +43,13 @@ engines:
   rest: {}
 """
 TROUBLES: Final = ("killed", "stopped", "thinking")
-BESIDE: Final = "beside"
-BESIDE_FROM_S: Final = 60.0
 STRETCH_S: Final = 30.0
 LEASE_MS: Final = 5000
 FRAME_S: Final = 0.02
 START_S: Final = 300.0
 """So long may a stretch wait for what it is about."""
 
-COMMAND: Final = (sys.executable, "-m", "tests.campaign.engine_trouble", "--child")
+COMMAND: Final = (sys.executable, "-m", "tests.campaign.engine_trouble")
 
 
 class Watched(ChildProcess):
@@ -66,8 +59,6 @@ class Watched(ChildProcess):
         self.proposed: dict[tuple[int, int], int] = {}
         """By answer and position: a proposal's fate, -1 until it is heard."""
         self.snapshots = 0
-        self.cpu_us: list[int] = []
-        """Of the decides since it was last taken from here."""
         self.wrong: Counter[str] = Counter()
         self._decoder = FrameDecoder()
         super().__init__(name, command, changed)
@@ -97,7 +88,6 @@ class Watched(ChildProcess):
         if content is not None:
             answer = decode_answer(content, ANSWER_ROWS)
             self.proposed |= dict.fromkeys(((answer.sequence, at) for at in range(len(answer.proposals))), -1)
-            self.cpu_us.append(answer.decide_us)
         return content
 
 
@@ -126,33 +116,26 @@ class Trouble:
         self.config, self.thinks = folder / "treadle.yaml", folder / "thinks"
         self.config.write_text(TREADLE_YAML, encoding="utf-8")
         self.children: dict[str, Watched] = {}
-        self.beside: list[Watched] = []
         chosen = scenario(seconds)
         settings = {"lease-ms": str(LEASE_MS), "tick-ms": "10", "batch-size": "48"}
         self.manager = FramedRM(chosen, folder, settings)
         self.begin_s: float | None = None
         self.kind = ""
-        self.cpu_us: dict[str, list[int]] = defaultdict(list)
-        self.hub_us: dict[str, list[int]] = defaultdict(list)
         self.done: Counter[str] = Counter()
         self.wrong: Counter[str] = Counter()
         self.hub = Hub(read_roster(self.config), self._make, clock_ns=time.monotonic_ns, read_roster=Future[Any])
 
     def _make(self, row: RosterEngine, changed: Condition) -> ChildProcess:
         thinks = self.thinks if row.name == VICTIM else self.thinks.with_name("never")
-        self.children[row.name] = self._process(row.name, thinks, self.config, changed)
+        command = (*COMMAND, str(thinks), str(self.config), row.name, "alone")
+        self.children[row.name] = Watched(row.name, command, changed)
         return self.children[row.name]
-
-    @staticmethod
-    def _process(name: str, thinks: Path, config: Path, changed: Condition) -> Watched:
-        return Watched(name, (*COMMAND, str(thinks), str(config), name, "alone"), changed)
 
     def close(self) -> None:
         """End the engines."""
-        every = [*self.children.values(), *self.beside]
-        for each in every:
+        for each in self.children.values():
             each.close()
-        for each in every:
+        for each in self.children.values():
             each.join(60)
 
     # The ResourceManager
@@ -162,16 +145,10 @@ class Trouble:
         begun_s = time.monotonic()
         if self.begin_s is not None:
             self.manager.rm.advance(round(1000 * (begun_s - self.begin_s)))
-        content = self.manager.frame()
-        asked_ns = time.monotonic_ns()
-        answer = decode_answer(self.hub.decide(content, ANSWER_BYTES), ANSWER_ROWS)
-        self.hub_us[self.kind].append((time.monotonic_ns() - asked_ns) // 1000)
+        answer = decode_answer(self.hub.decide(self.manager.frame(), ANSWER_BYTES), ANSWER_ROWS)
         if answer.resend:
             raise AssertionError(f"{self.kind}: the hub asks for a snapshot")
         self.done["committed"] += self.manager.commit(answer)
-        for name in OTHERS:
-            taken, self.children[name].cpu_us = self.children[name].cpu_us, []
-            self.cpu_us[self.kind] += taken
         time.sleep(max(0.0, begun_s + FRAME_S - time.monotonic()))
         return answer
 
@@ -186,14 +163,13 @@ class Trouble:
         engines = (VICTIM, FALLBACK, *OTHERS)
         self._until(lambda: all(self.served_by(name) == name for name in engines), "all engines")
         self.begin_s = time.monotonic()
-        kinds = (*TROUBLES, BESIDE) if seconds >= BESIDE_FROM_S else TROUBLES
-        stretch_s = min(STRETCH_S, seconds / (2 * len(kinds)))
-        for at in range(max(2 * len(kinds), round(seconds / stretch_s))):
+        stretch_s = min(STRETCH_S, seconds / (2 * len(TROUBLES)))
+        for at in range(max(2 * len(TROUBLES), round(seconds / stretch_s))):
             if at % 2 == 0:
                 self._until(lambda: self.served_by(VICTIM) == VICTIM, "the victim to serve its own")
                 self._stretch("well", stretch_s)
             else:
-                self._stretch(kinds[at // 2 % len(kinds)], stretch_s)
+                self._stretch(TROUBLES[at // 2 % len(TROUBLES)], stretch_s)
                 self._help()
         self.kind = ""
         self._until(lambda: all(-1 not in self.children[name].proposed.values() for name in OTHERS), "", 60)
@@ -224,23 +200,18 @@ class Trouble:
             if kind == "thinking":
                 seen = answer.again and self.children[VICTIM].busy
             else:
-                seen = kind in ("well", BESIDE) or self.served_by(VICTIM) == FALLBACK
+                seen = kind == "well" or self.served_by(VICTIM) == FALLBACK
             self.done[f"{kind} and seen"] += seen
             if time.monotonic() > begin_s + seconds + START_S:
                 raise AssertionError(f"an engine that is {kind} makes no difference")
 
     def _harm(self, kind: str) -> None:
         """Do it: of kills every second one waits until the engine is ready."""
-        if kind == BESIDE and not self.beside:
-            config = self.config.with_name(BESIDE) / self.config.name
-            config.parent.mkdir(mode=0o700, exist_ok=True)
-            config.write_text(TREADLE_YAML, encoding="utf-8")
-            self.beside.append(self._process(VICTIM, self.thinks, config, Condition()))
-        victim = self.beside[0] if kind == BESIDE else self.children[VICTIM]
+        victim = self.children[VICTIM]
         pid, ready = victim.pid, victim.idle or victim.busy
         if kind == "thinking":
             self.thinks.touch()
-        elif pid is not None and kind in ("killed", BESIDE) and (ready or self.done[f"kills {kind}"] % 2):
+        elif pid is not None and kind == "killed" and (ready or self.done[f"kills {kind}"] % 2):
             self._signal(pid, signal.SIGKILL)
             self.done[f"kills {kind}"] += 1
         elif pid is not None and kind == "stopped" and ready:
@@ -249,9 +220,6 @@ class Trouble:
 
     def _help(self) -> None:
         """Let the engine go on, and be alone."""
-        for each in self.beside:
-            each.close()
-        self.beside.clear()
         self.thinks.unlink(missing_ok=True)
         if (pid := self.children[VICTIM].pid) is not None:
             self._signal(pid, signal.SIGCONT)
@@ -284,24 +252,6 @@ class Trouble:
                 found.append(f"{name}: dead")
         return found
 
-    def ratios(self) -> dict[str, float]:
-        """Return by kind of stretch the p99 of CPU a decide, by that of the stretches where all is well."""
-        p99 = {kind: float(np.percentile(values, 99)) for kind, values in self.cpu_us.items() if kind and values}
-        return {kind: p99[kind] / p99["well"] for kind in (*TROUBLES, BESIDE) if kind in p99}
-
-    def show(self) -> None:
-        """Print what was measured."""
-        print(f"{self.manager.sequence} frames; {dict(self.done)}")
-        proposed = sum(len(self.children[name].proposed) for name in OTHERS)
-        print(f"proposals of the two others: {proposed}")
-        for kind in [kind for kind in ("well", *TROUBLES, BESIDE) if self.cpu_us[kind]]:
-            cpu, hub = (np.percentile(values[kind], (50, 99)) for values in (self.cpu_us, self.hub_us))
-            print(
-                f"{kind:9} decides {len(self.cpu_us[kind]):6}  CPU a decide p50 {cpu[0]:6.0f} us, p99 {cpu[1]:6.0f} us"
-                f"   frame through the hub p50 {hub[0] / 1000:5.2f} ms, p99 {hub[1] / 1000:5.2f} ms"
-            )
-        print("p99 of CPU a decide by that of well:", {kind: round(ratio, 3) for kind, ratio in self.ratios().items()})
-
 
 def run(seconds: float) -> Trouble:
     """Return what was found in stretches of so many seconds together; the engines have ended."""
@@ -320,8 +270,7 @@ def run(seconds: float) -> Trouble:
 
 
 def _serve(thinks: Path, *given: Any) -> None:
-    """Serve the hub as an engine does, timed by the thread's CPU, and think while a file is there."""
-    from treadle.live import engine_session
+    """Serve the hub as an engine does, and think while a file is there."""
     from treadle.live.session import Session
 
     decide = Session.decide
@@ -331,32 +280,14 @@ def _serve(thinks: Path, *given: Any) -> None:
             time.sleep(0.05)
         return decide(session, frame, *most)
 
-    clock = SimpleNamespace(perf_counter_ns=time.thread_time_ns)
-    with patch.object(engine_session, "time", clock), patch.object(Session, "decide", decide_at_last):
+    with patch.object(Session, "decide", decide_at_last):
         _SERVE(*given)
 
 
 _SERVE: Final = engine_child._serve
 
 
-def main(texts: Sequence[str] | None = None) -> int:
-    """Run it; returns 1 if the others have noticed anything, else 0."""
-    parser = argparse.ArgumentParser(prog="python -m tests.campaign.engine_trouble", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600.0, help="of all stretches together (600)")
-    chosen = parser.parse_args(texts)
-    trouble = run(chosen.seconds)
-    trouble.show()
-    findings = trouble.findings()
-    for text in findings:
-        print("FOUND", text)
-    return 1 if findings else 0
-
-
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--child"]:
-        place = Path(sys.argv[2])
-        del sys.argv[1:3]
-        with patch.object(engine_child, "_serve", lambda *given: _serve(place, *given)):
-            engine_child.main()
-    else:
-        sys.exit(main())
+    place = Path(sys.argv.pop(1))
+    with patch.object(engine_child, "_serve", lambda *given: _serve(place, *given)):
+        engine_child.main()
