@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.baseline import __main__ as baseline
-from tests.baseline.outputs import difference, lines_of, printed_by
-from tests.baseline.parts import Output, commands, policies
+from tests.baseline.outputs import difference
+from tests.baseline.parts import Output, policies
 from tests.baseline.recording import EXPLAINED_EVERY, explanations, proposals, record
 
 SMALL = """\
@@ -65,25 +65,6 @@ def test_a_difference_has_file_and_line(sources: Sources, tmp_path: Path, capsys
     assert "  + not 2\n" in printed
 
 
-def test_what_was_broken_off_goes_on_with_the_same_sources_alone(sources: Sources, tmp_path: Path) -> None:
-    baseline.main(["keep", str(tmp_path)])
-    (tmp_path / "b.txt").unlink()
-    sources.made.clear()
-    assert baseline.main(["keep", str(tmp_path)]) == 0
-    assert sources.made == ["b"]
-    sources.state = "second"
-    assert baseline.main(["keep", str(tmp_path)]) == 2
-    assert sources.made == ["b"]
-
-
-def test_a_comparison_makes_everything_anew_after_a_further_change(sources: Sources, tmp_path: Path) -> None:
-    baseline.main(["keep", str(tmp_path)])
-    sources.state = "second"
-    assert baseline.main(["compare", str(tmp_path)]) == 0
-    sources.state, sources.texts["b"] = "third", "other\n"
-    assert baseline.main(["compare", str(tmp_path)]) == 1
-
-
 def test_a_baseline_without_a_file_is_no_equal_one(
     sources: Sources, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,20 +74,10 @@ def test_a_baseline_without_a_file_is_no_equal_one(
     assert "has no c.txt" in capsys.readouterr().err
 
 
-def test_wall_times_are_left_out_and_every_value_has_a_line() -> None:
-    document = {"wall_s": 1.5, "runs": [{"jobs": 3, "seconds": 2.0}], "timing": [1]}
-    assert json.loads(lines_of(document)) == {"runs": [{"jobs": 3}]}
-    assert ' "jobs": 3' in lines_of(document).splitlines()[3]
-
-
 def test_a_missing_last_line_is_a_difference() -> None:
     assert difference("1\n2\n", "1\n") == "line 2\n  - 2\n  + (nothing)"
     assert difference("1\n", "1") == "the end of the last line"
     assert difference("1\n", "1\n") is None
-
-
-def test_a_mistake_is_kept_with_its_exit_code() -> None:
-    assert printed_by(["share", "no-such-file.yaml"]).startswith("exit code 2\n")
 
 
 def test_recorded_events_give_the_proposals_that_they_gave(tmp_path: Path) -> None:
@@ -128,14 +99,3 @@ def test_decides_on_a_recording_are_explained(tmp_path: Path) -> None:
     made = [json.loads(line) for line in explanations(recording, policies()["fifo"]).splitlines()]
     assert {line["decide"] % EXPLAINED_EVERY for line in made} == {0}
     assert "waiting" in {ask["verdict"] for line in made for ask in line["asks"]}
-
-
-def test_the_help_of_commands_in_groups_is_kept() -> None:
-    assert {("simulate",), ("policy",), ("policy", "use"), ("lab", "gains")} <= set(commands())
-
-
-def test_speeds_stand_beside_each_other() -> None:
-    row = {"policy": "hdrf", "nodes": 100, "rows": 10, "leaves": 1, "placements_per_s_cpu": 1000.0}
-    before = json.dumps({"results": [row]})
-    after = json.dumps({"results": [row | {"placements_per_s_cpu": 990.0}]})
-    assert list(baseline.beside_each_other(before, after)) == ["  hdrf 100 10 1: 1,000 before, 990 now, 0.990"]

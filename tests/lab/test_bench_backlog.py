@@ -58,11 +58,6 @@ def test_a_mode_keeps_its_own_settings_beside_those_of_the_load() -> None:
     assert site["yarn.sls.am.type.mapreduce"] == "io.treadle.sls.BacklogMaster"
 
 
-def test_what_hadoop_3_5_does_by_default_is_only_switched_on() -> None:
-    settings = BACKLOG_MODES["async-3.5"].capacity_settings
-    assert settings == {"yarn.scheduler.capacity.schedule-asynchronously.enable": "true"}
-
-
 def test_slots_follow_from_the_nodes_unless_they_are_given() -> None:
     assert (LOAD.slots_of_node, LOAD.slots) == (1_000, 100_000)
     assert replace(LOAD, nodes=20_000).slots_of_node == 20

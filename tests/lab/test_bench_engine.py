@@ -19,9 +19,7 @@ from treadle.events import ContainerEvent
 from treadle_lab.bench.engine import (
     PIECE,
     Figures,
-    grid_of,
     growth,
-    load_policies,
     measure,
     measure_first_answer,
     measure_memory,
@@ -79,12 +77,6 @@ def test_constrained_applications_get_containers_on_their_nodes_alone() -> None:
         placed = np.append(placed, made.application)
     bound = state._class[placed] >= 0
     assert 0 < bound.sum() < len(placed)
-
-
-def test_constrained_rows_are_compared_in_few_configurations_unless_others_are_asked_for() -> None:
-    assert len(grid_of(None, None, None, constrained=True)) == 3
-    assert grid_of(None, None, None, quick=True, constrained=True) == [(5_000, 10_000, 1_000)]
-    assert grid_of([7], [8], [9], quick=True, constrained=True) == [(7, 8, 9)]
 
 
 def test_the_command_says_what_constrained_rows_cost(tmp_path: Path) -> None:
@@ -158,11 +150,6 @@ def test_the_command_writes_table_json_and_plots(tmp_path: Path) -> None:
 def test_a_users_mistake_is_a_clear_error(arguments: list[str], text: str) -> None:
     result = CliRunner().invoke(app, [*arguments])
     assert text in str(result.exception)
-
-
-def test_ready_made_policies_are_right() -> None:
-    found = load_policies(sorted((Path(__file__).parents[2] / "conf" / "policies").glob("*.yaml")))
-    assert {"fifo", "fair", "srpt", "tetris"} <= set(found)
 
 
 def test_the_first_answer_to_a_snapshot_comes_through_the_wire() -> None:

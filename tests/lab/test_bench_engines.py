@@ -168,18 +168,6 @@ def test_copies_are_measured_by_jobs_served_a_second() -> None:
     assert shown[3:8] == ["incremental", "8.00", "2.00", "0.500", "2.00"]
 
 
-def test_copies_run_with_every_kind_of_conflict_and_transaction() -> None:
-    rows = engines.rows_to_run()
-    assert {(row.conflicts, row.transactions) for row in rows if row.load == "thinking" and row.copies == 4} == {
-        ("fine", "incremental"),
-        ("fine", "gang"),
-        ("coarse", "incremental"),
-        ("coarse", "gang"),
-    }
-    assert {(row.load, row.copies) for row in rows} == {(load, n) for load in ("fast", "thinking") for n in (1, 2, 4)}
-    assert len({row.name for row in rows}) == len(rows)
-
-
 def test_missed_goals_of_copies_are_said() -> None:
     def row(load: str, copies: int, span_s: float, served: float, **changes: Any) -> Row:
         return replace(Row("x", load, copies, "fine", "incremental", span_s, served), **changes)

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle_lab.minicluster.site import write_site
-from treadle_lab.sls.load import AM_SHARE, MODES, QUEUES, BenchError, Workload, chosen
+from treadle_lab.sls.load import MODES, QUEUES, BenchError, Workload, chosen
 from treadle_lab.sls.run import write_configuration
 
 
@@ -31,11 +30,6 @@ def test_the_trace_is_the_same_each_time_and_says_what_was_asked() -> None:
     assert [task["time"] for (task,) in tasks] == [{"val": 5_000}] * len(QUEUES)
 
 
-def test_queues_fill_the_cluster_and_leave_room_for_tasks() -> None:
-    assert sum(QUEUES.values()) == 100
-    assert len(QUEUES) * AM_SHARE < 1
-
-
 def test_sizes_follow_from_the_load() -> None:
     workload = Workload(nodes=5_000, jobs=1_000, tasks=240, task_ms=5_000)
     assert workload.containers == 241_000
@@ -48,13 +42,6 @@ def test_the_ideal_span_has_room_for_all_tasks_and_no_wave_too_many(n: int, jobs
     workload = Workload(n, jobs, tasks, ms)
     waves = workload.ideal_span_ms // ms
     assert (waves - 1) * workload.slots < jobs * tasks <= waves * workload.slots
-
-
-@pytest.mark.parametrize("field", ["nodes", "jobs", "tasks", "task_ms"])
-def test_a_size_of_zero_is_refused_by_its_option(field: str) -> None:
-    sizes = {"nodes": 1, "jobs": 1, "tasks": 1, "task_ms": 1, field: 0}
-    with pytest.raises(BenchError, match="--" + field.replace("_", "-")):
-        Workload(**sizes)
 
 
 def test_every_node_is_an_address_in_one_rack_of_the_file_that_the_simulator_reads(tmp_path: Path) -> None:
@@ -92,12 +79,6 @@ def test_modes_differ_in_the_scheduler_only(tmp_path: Path) -> None:
     } - {"yarn.resourcemanager.scheduler.class"}
     for name, values in settings.items():
         assert {key: values.get(key) for key in shared} == {key: settings["sync"][key] for key in shared}, name
-
-
-def test_texts_are_escaped_in_xml(tmp_path: Path) -> None:
-    path = tmp_path / "site.xml"
-    write_site(path, {"a<b": "x&y"})
-    assert properties(path) == {"a<b": "x&y"}
 
 
 def test_modes_run_in_their_order_and_unknown_ones_are_named() -> None:

@@ -66,8 +66,3 @@ def test_an_installation_without_data_says_what_to_do(monkeypatch: pytest.Monkey
     monkeypatch.setattr(data, "checkout", lambda: None)
     with pytest.raises(UserError, match=r"--trace: this installation has no folder data/.*from a checkout.*--trace"):
         CliRunner().invoke(slearn.app, ["--model"], catch_exceptions=False)
-
-
-def test_two_choices_of_dags_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"--generated: .*give one of the two"):
-        CliRunner().invoke(graphene.app, ["--generated", "--tpch", str(tmp_path)], catch_exceptions=False)

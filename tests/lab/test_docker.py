@@ -13,7 +13,6 @@ import pytest
 import yaml
 from tests.support.optional import present
 
-from treadle_lab.minicluster.settings import SHIM_CLASS
 from treadle_lab.minicluster.site import read_site
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,19 +24,6 @@ PROFILES = sorted(file for file in (DOCKER / "profiles").iterdir() if file.is_di
 def compose() -> dict[str, Any]:
     loaded: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
     return loaded
-
-
-def test_every_role_of_the_compose_file_is_one_that_the_image_starts(compose: dict[str, Any]) -> None:
-    roles = set(re.findall(r"^  (\w+)\)", (DOCKER / "start.sh").read_text(), re.MULTILINE))
-    assert {"rm", "sidecar", "namenode", "worker-1", "worker-2", "worker-3"} <= set(compose["services"])
-    for name, service in compose["services"].items():
-        entry = service.get("entrypoint", [])
-        assert (entry[-1] if entry else service["command"]) in roles, name
-
-
-def test_the_tests_change_services_that_there_are_and_add_a_client(compose: dict[str, Any]) -> None:
-    more = yaml.safe_load((DOCKER / "compose-test.yaml").read_text())["services"]
-    assert set(more) - set(compose["services"]) == {"client"}
 
 
 def test_every_service_has_a_limit_of_memory_and_those_that_serve_say_how_they_are(compose: dict[str, Any]) -> None:
@@ -100,23 +86,6 @@ def test_a_profile_s_entries_are_laid_over_the_common_ones(file: Path, tmp_path:
     expected = {**(read_site(common) if common.exists() else {}), **read_site(file)}
     assert read_site(tmp_path / "conf" / file.name) == expected
     assert (tmp_path / "conf" / "racks.sh").read_text() == (DOCKER / "conf" / "racks.sh").read_text()
-
-
-def test_rm_and_sidecar_meet_at_one_file_and_on_one_loopback(compose: dict[str, Any]) -> None:
-    site = read_site(DOCKER / "conf" / "yarn-site.xml")
-    file = site["yarn.scheduler.treadle.sidecar.connection-file"]
-    assert file in (DOCKER / "start.sh").read_text()
-    for name in ("rm", "sidecar"):
-        assert f"connection:{Path(file).parent}" in compose["services"][name]["volumes"]
-        assert compose["services"][name]["network_mode"] == "service:rm-host"
-    assert compose["services"]["rm-host"]["hostname"] == "rm"
-    assert site["yarn.resourcemanager.scheduler.class"] == SHIM_CLASS
-    assert site["yarn.resourcemanager.hostname"] == "rm"
-
-
-@pytest.mark.parametrize("file", sorted((DOCKER / "conf").glob("*.xml")), ids=lambda file: file.name)
-def test_the_configuration_can_be_read(file: Path) -> None:
-    assert read_site(file)
 
 
 def test_the_wheels_are_for_the_image_s_python() -> None:

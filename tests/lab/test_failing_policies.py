@@ -67,15 +67,9 @@ COMMANDS = (
 )
 
 
-@pytest.fixture(params=[FAILS_LATER, FAILS_AT_ONCE], ids=["later", "at once"])
-def failing(folder: Path, request: pytest.FixtureRequest) -> Path:
-    (folder / "lifo.py").write_text(request.param)
-    return folder
-
-
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_part_that_fails_ends_the_run(failing: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
-    code, results = treadle(failing, f"{command} --policy {{}}/lifo50.yaml --policy {{}}/fifo.yaml")
+def test_a_part_that_fails_ends_the_run(folder: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    code, results = treadle(folder, f"{command} --policy {{}}/lifo50.yaml --policy {{}}/fifo.yaml")
     assert code == 2
     assert not results
     said = capsys.readouterr().err
@@ -85,9 +79,10 @@ def test_a_part_that_fails_ends_the_run(failing: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_part_that_fails_has_no_figures_and_the_others_go_on(
-    failing: Path, capsys: pytest.CaptureFixture[str], command: str
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    code, results = treadle(failing, f"{command} --keep-going --policy {{}}/lifo50.yaml --policy {{}}/fifo.yaml")
+    (folder / "lifo.py").write_text(FAILS_AT_ONCE)
+    code, results = treadle(folder, f"{command} --keep-going --policy {{}}/lifo50.yaml --policy {{}}/fifo.yaml")
     assert code == 1
     rows = results.get("runs") or results["results"]
     assert [row["policy"] for row in rows] == ["lifo50", "fifo"]

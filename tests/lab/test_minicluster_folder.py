@@ -1,4 +1,4 @@
-"""A cluster's folder is made anew at each start; nobody else's files are touched."""
+"""A cluster's folder is made anew at each start; files of others are not touched."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from tests.support.files import written
 
 from treadle_lab.minicluster import ClusterError, ClusterSettings, MiniCluster
+from treadle_lab.minicluster import cluster as clusters
 from treadle_lab.minicluster.site import free_ports, make_anew
 
 
@@ -49,3 +50,20 @@ def test_ports_that_were_chosen_a_moment_ago_are_not_chosen_again() -> None:
     choices = [set(free_ports(30)) for _ in range(20)]
     for before, after in itertools.pairwise(choices):
         assert not before & after
+
+
+def test_a_cluster_that_is_started_again_is_asked_at_its_new_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "gather", lambda *_: tmp_path)
+    monkeypatch.setattr(clusters, "write_configuration", lambda *_: None)
+    monkeypatch.setattr(clusters, "put_labels", lambda *_: None)
+    for name in ("start_rm", "start_node", "wait_ready"):
+        monkeypatch.setattr(MiniCluster, name, lambda *_: None)
+    cluster = MiniCluster(ClusterSettings(nodes=1), tmp_path / "cluster")
+    addresses = set()
+    for _ in range(3):
+        with cluster:
+            assert cluster.rm.url == cluster.layout.rm_url
+            addresses.add(cluster.rm.url)
+    assert len(addresses) > 1

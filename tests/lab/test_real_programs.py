@@ -41,11 +41,6 @@ def test_a_part_that_fails_is_named_with_its_reason_and_the_others_still_run(
     assert "3 natively before the lease" in passed
 
 
-def test_the_exit_code_is_0_if_no_part_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    add_part(monkeypatch, "sound", None)
-    assert runner.main(["--only", "sound"]) == 0
-
-
 def test_an_error_without_words_is_a_failure_all_the_same(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

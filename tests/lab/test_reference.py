@@ -1,4 +1,4 @@
-"""docs/reference is what the code says: settings, commands, metrics and reasons."""
+"""Pages are what the code says: docs/reference, and the wire's format with the file that Java reads."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import pytest
 
 from treadle.events import Fate
 from treadle_lab.docs.reference import PAGES, command_paths, meanings, metric_of, table, written
+from treadle_lab.docs.wire import document_text, with_tables
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
 GUIDES = ("administrator.md", "watch.md", "several-engines.md", "reference/reasons.md")
+JAVA = "java-shim/shim/src/main/resources/io/treadle/shim/wire/schema.json"
 METRICS = ROOT / "java-shim/shim/src/main/java/io/treadle/shim/metrics"
 
 
@@ -63,3 +65,12 @@ def test_a_member_without_a_meaning_is_named() -> None:
 
     with pytest.raises(ValueError, match="Kind: nothing says what TWO means"):
         meanings(Kind)
+
+
+def test_the_page_has_the_tables_of_the_schema() -> None:
+    page = (ROOT / "docs" / "wire-format.md").read_text("utf-8")
+    assert page == with_tables(page), "run python -m treadle_lab.docs.wire docs/wire-format.md"
+
+
+def test_the_file_that_java_reads_is_printed() -> None:
+    assert (ROOT / JAVA).read_text("utf-8") == document_text(), f"run python -m treadle_lab.docs.wire {JAVA}"

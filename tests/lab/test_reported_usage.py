@@ -131,9 +131,3 @@ def test_what_is_pending_for_a_user_or_a_queue_is_left_over() -> None:
     left = reported(answers).leftovers()
 
     assert left == ["root.a.b: pending is memory-mb 512, vcores 1", "ann in b: pending is gpu 1"]
-
-
-def test_a_metric_that_forgets_a_container_is_seen() -> None:
-    answers = pages(512, 1, 2, 3)
-    answers["metrics"]["allocatedMB"] -= 512
-    assert reported(answers).mistakes() == ["the cluster's allocatedMB is 1024, its containers have 1536"]

@@ -12,7 +12,6 @@ import pytest
 from tests.support.tables import mean_of, rows_of
 from typer.testing import CliRunner
 
-from treadle.errors import UserError
 from treadle.simulator.feed import planned_machines
 from treadle_lab.cli.reproduce.graphene_factorial import app
 from treadle_lab.dags import Shape, generate
@@ -122,22 +121,3 @@ def test_the_command_writes_figures(tmp_path: Path) -> None:
     rows = rows_of(found, "graphene-rows")
     assert list(rows) == [("", "bfs"), ("counted", "tetris-all"), ("1.5", "tetris-all")]
     assert "median (s)" not in rows["", "bfs"]
-
-
-@pytest.mark.parametrize(
-    ("option", "text", "told"),
-    [
-        ("--candidates", "16,many", r"--candidates \(or all\): 'many'; give a whole number from 1 to 1024"),
-        ("--size", "16", r"--size: ''; give a whole number from 1 to 10000"),
-        ("--overbook", "0", r"--overbook \(or counted\): '0'; give a number from 0.01 to 1000"),
-        ("--usage", "0.5", r"--usage: '0.5'; give the least and the greatest part"),
-        ("--usage", "0.7..0.5", r"--usage: '0.7..0.5'; give two parts above 0"),
-        ("--part", "all", r"--part: all is none; give some of online, batch"),
-        ("--scheme", "fifo", r"--scheme: fifo is none; give some of bfs, "),
-        ("--workload", ",", r"--workload: ',' has no value"),
-        ("--wrong", "nan", r"--wrong: 'nan'; give a number from 1 to 1000"),
-    ],
-)
-def test_what_is_wrong_is_told_with_its_option(option: str, text: str, told: str) -> None:
-    with pytest.raises(UserError, match=told):
-        CliRunner().invoke(app, [option, text], catch_exceptions=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import yaml
 from tests.support.optional import present
 from tests.support.tables import rows_of
 
-from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
 from treadle.history.profile import recurrence_key
 from treadle.history.store import open_store
@@ -117,24 +115,3 @@ def test_the_report_says_what_is_reached_and_what_is_not() -> None:
     assert "seed 1, graphene-capacity: 3 jobs had no plan" in bad
     assert "seed 1, graphene: the stock scheduler placed 3 containers in Treadle's stead" in bad
     assert "seed 1, cp: dag aa ended as UNKNOWN" in bad
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        (["--on", "sls", "--plot", "plots"], "leave out what is for simulations"),
-        (["--on", "sls", "--tick-ms", "16"], "leave out what is for simulations"),
-        (["--on", "sls", "--jobs", "501"], "--jobs: 501; with --on sls at most 500"),
-        (["--nodes", "4"], "--folder and --nodes are for --on sls"),
-    ],
-)
-def test_what_does_not_belong_together_is_refused(
-    wrong: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert treadle(["reproduce", "graphene", *wrong]) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_a_quick_draw_is_small() -> None:
-    assert replace(QUICK, jobs=Size().jobs, nodes=Size().nodes) == Size()

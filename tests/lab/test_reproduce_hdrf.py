@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from tests.support.tables import rows_of
 
-from treadle.cli.main import run as treadle
 from treadle_lab.papers.hdrf.paper_tests import (
     TESTS,
     HdrfTest,
@@ -141,8 +140,3 @@ def test_containers_are_counted_until_their_masters_leave() -> None:
         {"n1.1": 5, "n2.1": 5},
         {"n1.1": 5, "n2.1": 5, "n2.2": 10},
     ]
-
-
-def test_a_test_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert treadle(["reproduce", "hdrf", "--test", "E"]) == 2
-    assert capsys.readouterr().err == "--test E: there is none; choose of A, B, C, D\n"

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.support.cli import Cli
 from tests.support.tables import rows_of
 
 from treadle.cli.main import run
@@ -64,7 +63,3 @@ def test_the_command_writes_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert rows["H-DRF (as: paper)",]["over H-DRF's"] == ""
     assert "1732" in figures["tables"]["hdrf-slots"]["rows"][-1]
     assert len(figures["runs"][0]["tasks"]) == 24
-
-
-def test_options_of_the_tests_are_refused(cli: Cli) -> None:
-    assert "--test: is of --section 5.1" in cli(["reproduce", "hdrf", "--section=5.3", "--test=A"], 2).err

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from tests.support.cli import Cli
 from tests.support.files import written
 from tests.support.optional import present
 from tests.support.tables import rows_of
@@ -144,16 +143,3 @@ def test_a_draw_plays_each_scheme_once_and_begins_with_another_each_turn(
     draw = testbed.run_draw(sample, 1, 1, player)
     assert begun == [*SCHEMES[1:], SCHEMES[0]]
     assert list(draw.runs) == list(SCHEMES)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ([], "--on sls: is of --section 5.2"),
-        (["--section=5.3"], "--on sls: is of --section 5.2"),
-        (["--section=5.2", "--plot=plots"], "--plot: is of --section 5.1"),
-        (["--section=5.2", "--processes=2"], "--processes: --on sls plays one run after the other"),
-    ],
-)
-def test_what_the_testbed_cannot_do_is_refused(options: list[str], said: str, cli: Cli) -> None:
-    assert said in cli(["reproduce", "hdrf", "--on=sls", *options], 2).err

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.cli import Cli
 from tests.support.files import written
 from tests.support.tables import rows_of
 
@@ -77,16 +76,13 @@ def test_a_cell_of_one_machine_has_a_row_for_each_scheduler(tmp_path: Path) -> N
     assert {row["unscheduled_batch"] for row in found if row["architecture"] == "mesos"} == {1.0}, "nothing is offered"
 
 
-def test_files_that_hold_no_points(tmp_path: Path, cli: Cli) -> None:
+def test_files_that_hold_no_points(tmp_path: Path) -> None:
     for lines, header, said in (
         ((), HEADER, "has no point; a line is"),
         (("1,2",), "a,b", "line 1: the header is 'a,b'; it must begin architecture,machines"),
     ):
         with pytest.raises(UserError, match=said):
             read_points(points_file(tmp_path, *lines, header=header))
-    said = cli(["reproduce", "omega", "--points", str(tmp_path / "none.csv")], 2).err
-    assert "none.csv: No such file or directory; name a CSV of points" in said
-    assert "--figure 99: there is none here; choose of 5, 6," in cli(["reproduce", "omega", "--figure", "99"], 2).err
 
 
 def test_the_tolerance_is_four_deviations_of_the_difference_and_a_little_more() -> None:

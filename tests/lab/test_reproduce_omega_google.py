@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support.cli import Cli
 from tests.support.optional import present
 
 from treadle.cli.main import run
@@ -96,21 +95,6 @@ def test_the_command_with_a_google_day(tmp_path: Path) -> None:
     document, again = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("a", "b"))
     assert document["runs"] == again["runs"]
     assert document["reference"] == [], "the original's runs are of another workload"
-
-
-def test_options_that_do_not_go_together(tmp_path: Path, cli: Cli) -> None:
-    csv = str(tmp_path / "a.csv")
-    for options, said in (
-        (
-            ["--workload", "google", "--reference", csv],
-            "--reference: the original's runs are of points of its own workload",
-        ),
-        (["--figure", "5", "--trace", csv], "--trace: nothing that is run reads it; take --workload google"),
-        (["--figure", "5", "--sample", csv], "--sample: nothing that is run reads it; take --figure 15 or 16"),
-        (["--workload", "google", "--trace", str(tmp_path / "none")], "there is no"),
-        (["--figure", "15", "--sample", str(tmp_path / "none.tsv")], "there is no such file"),
-    ):
-        assert said in cli(["reproduce", "omega", *options], 2).err
 
 
 def test_users_ask_for_the_largest_usual_number_that_a_job_keeps_busy() -> None:

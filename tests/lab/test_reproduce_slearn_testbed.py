@@ -13,7 +13,6 @@ import pytest
 from tests.support.optional import present
 from tests.support.tables import mean_of, rows_of
 
-from treadle.cli.main import run as treadle
 from treadle.config.reader import read_settings
 from treadle.dag import Dag, Stage
 from treadle.policy.catalogue import register_parts
@@ -125,23 +124,3 @@ def test_a_draw_goes_on_with_the_schemes_that_are_kept(tmp_path: Path, monkeypat
     assert begun == ["slearn", "3sigma-paper", "3sigma-paper", "fifo"]
     assert list(found.runs) == ["slearn", "3sigma-paper", "fifo"]
     assert results_of([found], 150).facts["seeds"] == [1]
-
-
-def test_a_scheme_that_is_none_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for more in (["--on", "sls", "--scheme", "las"], ["--model", "--scheme", "shipped"]):
-        assert treadle(["reproduce", "slearn", *more]) == 2
-        assert "is none here; give one of slearn, " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("wrong", [["--dags"], ["--model"], ["--plot", "plots"], ["--processes", "2"]])
-def test_what_the_testbed_cannot_do_is_refused(
-    wrong: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert treadle(["reproduce", "slearn", "--on", "sls", *wrong]) == 2
-    assert "leave out --dags, --model" in capsys.readouterr().err
-
-
-def test_a_folder_of_logs_is_refused_where_there_are_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert treadle(["reproduce", "slearn", "--folder", str(tmp_path)]) == 2
-    assert "--folder is for --on sls" in capsys.readouterr().err

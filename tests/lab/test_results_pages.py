@@ -122,35 +122,25 @@ def test_what_was_not_kept_is_marked(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "complaint"),
+    ("file", "text", "complaint"),
     [
-        ("  kept: slearn\n  at: intervals.speedup_mean.none\n", "there is no none"),
-        ("  kept: slearn\n  at: intervals.none.3sigma-paper\n", "there is no none.3sigma-paper"),
-        ("  kept: slearn\n  at: seeds\n", "is no interval"),
-        ("  kept: other\n  at: seeds\n", "other.json: no kept result"),
-        ("  kept: slearn\n", "give kept and at, or here"),
-        ("  here: '1'\n  kept: slearn\n  at: seeds\n", "give kept and at, or here"),
-        ("  here: '1'\n  colour: red\n", "entry 1 (SLearn over 3Sigma): colour: Extra inputs"),
+        ("summary.yaml", "  kept: slearn\n  at: intervals.speedup_mean.none\n", "there is no none"),
+        ("summary.yaml", "  kept: slearn\n  at: intervals.none.3sigma-paper\n", "there is no none.3sigma-paper"),
+        ("summary.yaml", "  kept: slearn\n  at: seeds\n", "is no interval"),
+        ("summary.yaml", "  kept: other\n  at: seeds\n", "other.json: no kept result"),
+        ("summary.yaml", "  kept: slearn\n", "give kept and at, or here"),
+        ("summary.yaml", "  here: '1'\n  kept: slearn\n  at: seeds\n", "give kept and at, or here"),
+        ("summary.yaml", "  here: '1'\n  colour: red\n", "entry 1 (SLearn over 3Sigma): colour: Extra inputs"),
+        ("slearn.md", "slearn-times of other -->\n<!-- to here -->", "other.json: no kept result"),
+        ("slearn.md", "none of slearn -->\n<!-- to here -->", "slearn has no table none; it has slearn-times"),
+        ("slearn.md", "slearn-times of slearn -->\n", "<!-- to here --> behind the table"),
     ],
 )
-def test_a_wrong_line_of_the_summary_is_refused(
-    folder: Path, line: str, complaint: str, capsys: pytest.CaptureFixture[str]
+def test_a_wrong_line_of_the_summary_or_mark_of_a_page_is_refused(
+    folder: Path, file: str, text: str, complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "summary.yaml").write_text(ROW + line)
-    assert render(folder) == 2
-    assert complaint in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("mark", "complaint"),
-    [
-        ("<!-- results: slearn-times of other -->\n<!-- to here -->", "other.json: no kept result"),
-        ("<!-- results: none of slearn -->\n<!-- to here -->", "slearn has no table none; it has slearn-times"),
-        ("<!-- results: slearn-times of slearn -->\n", "<!-- to here --> behind the table"),
-    ],
-)
-def test_a_wrong_mark_is_refused(folder: Path, mark: str, complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "slearn.md").write_text(f"# SLearn\n\n{mark}\n")
+    head = ROW if file == "summary.yaml" else "# SLearn\n\n<!-- results: "
+    (folder / file).write_text(f"{head}{text}\n")
     assert render(folder) == 2
     assert complaint in capsys.readouterr().err
 

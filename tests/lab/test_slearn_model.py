@@ -21,28 +21,41 @@ UNLIKE = ("3sigma-tl", "drawn", "3sigma-paper", "point-paper")
 BY_NAME = {scheme.name: scheme for scheme in SCHEMES}
 
 
+Chain = tuple[int, Sequence[Sequence[int]]]
+"""Arrival and durations by stage, both in seconds."""
+
+
+def trace_of_dags(dags: Sequence[Chain], hint_ms: Sequence[int], framework: Framework = Framework.TEZ) -> Trace:
+    """Return chains of stages; history says ``hint_ms`` by stage."""
+    made = []
+    for number, (arrival_s, stages_s) in enumerate(dags):
+        each = [1000 * np.array(stage, np.int64) for stage in stages_s]
+        stages = tuple(
+            Stage(at, len(ms), round(float(ms.mean())), dict(CONTAINER), (at - 1,) if at else (), durations_ms=ms)
+            for at, ms in enumerate(each)
+        )
+        made.append(Job(str(number), 1000 * arrival_s, Dag(str(number), stages), framework))
+    mean = np.array(hint_ms, np.int64)
+    widths = np.array([sum(len(stage) for stage in stages) for _, stages in dags], np.int64)
+    true_ms = np.array([1000.0 * np.mean(np.concatenate(stages)) for _, stages in dags])
+    names = ("3sigma", "point", "3sigma-paper", "point-paper", "oracle", "drawn", "stored", "history")
+    known = dict.fromkeys(names, JobHints(mean, mean // 2))
+    unknown = np.full(len(made), np.nan)
+    return Trace(1, arranged(made), widths, true_ms, {"oracle": true_ms}, known, unknown, unknown)
+
+
 def trace_of(
     jobs: Sequence[tuple[int, Sequence[int]]], hint_ms: Sequence[int] = (), certain: Sequence[bool] = ()
 ) -> Trace:
-    """Return jobs of (arrival, durations), both in seconds.
+    """Return MapReduce jobs of (arrival, durations), both in seconds.
 
     History's estimate of a task is ``hint_ms``, else the true duration; it is nearly certain of those in ``certain``.
     """
-    made, true_ms = [], np.array([1000.0 * np.mean(durations) for _, durations in jobs])
-    for number, (arrival_s, durations) in enumerate(jobs):
-        each = 1000 * np.array(durations, np.int64)
-        stage = Stage(0, len(each), round(float(each.mean())), dict(CONTAINER), durations_ms=each)
-        made.append(Job(str(number), 1000 * arrival_s, Dag(str(number), (stage,)), Framework.MAPREDUCE))
-    mean = np.array(hint_ms or np.rint(true_ms), np.int64)
-    hints = JobHints(mean, mean)
+    mean = np.array(hint_ms or [round(1000.0 * float(np.mean(durations))) for _, durations in jobs], np.int64)
+    trace = trace_of_dags([(at, [durations]) for at, durations in jobs], mean.tolist(), Framework.MAPREDUCE)
     settled = np.array(certain or [False] * len(jobs))
-    sure = JobHints(mean, np.where(settled, mean // 10, 6 * mean))
-    widths = np.array([len(durations) for _, durations in jobs], np.int64)
-    known = {"history": sure} | dict.fromkeys(
-        ("3sigma", "point", "3sigma-paper", "point-paper", "oracle", "drawn", "stored"), hints
-    )
-    unknown = np.full(len(made), np.nan)
-    return Trace(1, arranged(made), widths, true_ms, {"oracle": true_ms}, known, unknown, unknown)
+    known = dict.fromkeys(trace.hints, JobHints(mean, mean))
+    return replace(trace, hints=known | {"history": JobHints(mean, np.where(settled, mean // 10, 6 * mean))})
 
 
 def completions_s(trace: Trace, scheme: Scheme, nodes: int) -> list[float]:
@@ -152,25 +165,6 @@ def test_engine_and_model_agree_on_what_history_lets_run_beside_pilots() -> None
         assert np.median(np.abs(done[part] / by_engine - 1.0)) < 0.01
     assert not np.allclose(done[0.2], done[0.0], rtol=0.01)
     assert not np.allclose(done[0.5], done[0.2], rtol=0.01)
-
-
-def trace_of_dags(dags: Sequence[tuple[int, Sequence[Sequence[int]]]], hint_ms: Sequence[int]) -> Trace:
-    """Return chains of (arrival, durations by stage), both in seconds; history says ``hint_ms`` by stage."""
-    made = []
-    for number, (arrival_s, stages_s) in enumerate(dags):
-        each = [1000 * np.array(stage, np.int64) for stage in stages_s]
-        stages = tuple(
-            Stage(at, len(ms), round(float(ms.mean())), dict(CONTAINER), (at - 1,) if at else (), durations_ms=ms)
-            for at, ms in enumerate(each)
-        )
-        made.append(Job(str(number), 1000 * arrival_s, Dag(str(number), stages), Framework.TEZ))
-    mean = np.array(hint_ms, np.int64)
-    widths = np.array([sum(len(stage) for stage in stages) for _, stages in dags], np.int64)
-    true_ms = np.array([1000.0 * np.mean(np.concatenate(stages)) for _, stages in dags])
-    names = ("3sigma", "point", "3sigma-paper", "point-paper", "oracle", "history")
-    known = dict.fromkeys(names, JobHints(mean, mean // 2))
-    unknown = np.full(len(made), np.nan)
-    return Trace(1, arranged(made), widths, true_ms, {"oracle": true_ms}, known, unknown, unknown)
 
 
 def test_what_pilots_correct_puts_a_dag_where_it_belongs() -> None:

@@ -84,16 +84,3 @@ def test_the_exit_code_follows_from_the_ratios(
     monkeypatch.setattr(sides.Side, "report", lambda side, *rest: {"rate": next(rates[side.name])})
     assert command.main([]) == code
     assert said in capsys.readouterr().out
-
-
-def test_a_commit_that_is_not_there_is_said(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command, "read", lambda: Ranges(commit="0" * 40, rounds=1, loads={"engine": LOAD}))
-    assert command.main([]) == command.FAILED
-    assert "is not in this repository" in capsys.readouterr().err
-
-
-def test_a_command_that_fails_is_named_with_its_log(tmp_path: Path) -> None:
-    with pytest.raises(sides.SpeedError, match=r"treadle bench nothing .*code \d+; see .*output.txt"):
-        sides.today().report(("bench", "nothing"), tmp_path / "sidecar", tmp_path / "run")

@@ -16,7 +16,10 @@ from treadle_lab.sls.play import (
     UNKNOWN,
     Cluster,
     Draw,
+    KeptPlays,
+    Pace,
     Played,
+    PlayedJob,
     Scheduling,
     Script,
     ScriptedJob,
@@ -185,3 +188,52 @@ def test_queues_may_be_a_tree(tmp_path: Path) -> None:
     assert cluster.queues("fifo").items() >= tree.items()
     load = load_of(cluster, Script((replace(JOB, queue="left"),)), 1)
     assert [each["queue_name"] for each in load.trace()["workloads"]] == ["left"]
+
+
+# Runs that are kept.
+
+GRAPHENE, SLEARN = "treadle_lab.papers.graphene.paper", "treadle_lab.papers.slearn.paper"
+
+
+@pytest.fixture
+def jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    jar = tmp_path / "a.jar"
+    jar.write_bytes(b"one")
+    monkeypatch.setattr("treadle_lab.sls.play.own_jars", lambda: [jar])
+    monkeypatch.setattr("treadle_lab.sls.play.digest", lambda module: f"the code of {module}")  # takes seconds
+    return jar
+
+
+def one_play(status: str = "SUCCEEDED") -> Played:
+    job = PlayedJob("a", status, 900, 50, 3, planned=True, submitted_ms=7, tasks_ms=((50, 900), (60, -1)))
+    return Played((job,), 1_000, {"PlacedNatively": 2}, Pace(0.99, 12.0, 1_000.0, 1.1, 0.4, 2.0))
+
+
+def never() -> Played:
+    pytest.fail("a run that is kept was run again")
+
+
+def test_a_run_is_kept_by_what_it_depends_on(tmp_path: Path, jar: Path) -> None:
+    kept = KeptPlays(tmp_path / "kept", GRAPHENE)
+    assert kept.get_or_play(one_play, "bfs", 1) == one_play()
+    assert kept.get_or_play(never, "bfs", 1) == one_play()
+    other = Played((), 7, {})
+    assert kept.get_or_play(lambda: other, "bfs", 2) == other
+    assert KeptPlays(tmp_path / "kept", SLEARN).get_or_play(lambda: other, "bfs", 1) == other
+    assert KeptPlays(tmp_path / "kept", GRAPHENE).get_or_play(never, "bfs", 1) == one_play()
+    jar.write_bytes(b"another")
+    assert KeptPlays(tmp_path / "kept", GRAPHENE).get_or_play(lambda: other, "bfs", 1) == other
+
+
+@pytest.mark.usefixtures("jar")
+def test_a_run_with_a_job_that_did_not_succeed_runs_again(tmp_path: Path) -> None:
+    kept = KeptPlays(tmp_path / "kept", GRAPHENE)
+    assert kept.get_or_play(lambda: one_play("UNKNOWN"), 1).jobs[0].status == "UNKNOWN"
+    assert kept.get_or_play(one_play, 1) == one_play()
+
+
+def test_without_a_folder_nothing_is_kept() -> None:
+    kept = KeptPlays(None, GRAPHENE)
+    assert kept.get_or_play(one_play, 1) == one_play()
+    other = Played((), 7, {})
+    assert kept.get_or_play(lambda: other, 1) == other

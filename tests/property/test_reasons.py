@@ -62,8 +62,7 @@ def is_true(rm: FakeRM, app: int, key: int, why: Reason, decided: Any, of_applic
 @COMMON
 def test_each_request_that_is_left_has_a_reason_and_that_is_true(rm: FakeRM, parts: dict[str, Any]) -> None:
     engine = engine_with(**parts)
-    engine.apply(rm.frame())
-    rm.commit(engine.decide(1000, ALL_AT_ONCE, sequence=rm.sequence))
+    rm.turn(engine, 1000, ALL_AT_ONCE)
     cluster, scratch = present(engine.inside())
     view, decided = cluster.view(), present(scratch)
     said = reasons(view, decided)

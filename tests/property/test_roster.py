@@ -134,17 +134,6 @@ def test_without_giving_up_an_application_is_at_home_while_that_is_steady_and_mo
                 assert was not in followed.living or owner == home or what == "replace"
 
 
-@given(st.lists(askings, max_size=8), steps)
-def test_equal_steps_give_equal_owners(first: list[Asking], drawn: list[tuple[str, object]]) -> None:
-    one, two = Followed(), Followed()
-    for followed in (one, two):
-        for asking in first:
-            followed.step("begin", asking)
-        for what, value in drawn:
-            followed.step(what, value)
-    assert one.owners == two.owners
-
-
 def test_copies_share_by_number_and_a_dead_copys_applications_go_to_the_next() -> None:
     made = Roster(TWO)
     owners = [made.begin(number, Asking(number, "root.a"), 0) for number in range(4)]

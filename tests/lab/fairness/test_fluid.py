@@ -19,31 +19,33 @@ def tree(*children: Group | Leaf, **capacity: int) -> Tree:
     return Tree({name: Fraction(amount) for name, amount in capacity.items()}, Group("root", children))
 
 
-def test_weights_at_every_level_split_one_resource() -> None:
-    shares = fill(tree(Group("a", (leaf("a1", 3, cpu=1), leaf("a2", cpu=2)), ONE * 2), leaf("b", cpu=1), cpu=12), HDRF)
-    assert shares == {"a1": 6, "a2": 1, "b": 4}
-
-
-def test_what_a_leaf_does_not_want_stays_in_its_group() -> None:
-    group = Group("a", (leaf("a1", cpu=1, tasks=1), leaf("a2", cpu=1)))
-    assert fill(tree(group, leaf("b", cpu=1), cpu=10), HDRF) == {"a1": 1, "a2": 4, "b": 5}
-
-
-def test_what_a_group_does_not_want_goes_to_its_siblings() -> None:
-    group = Group("a", (leaf("a1", cpu=1, tasks=1), leaf("a2", cpu=1, tasks=2)))
-    assert fill(tree(group, leaf("b", cpu=1), cpu=10), HDRF) == {"a1": 1, "a2": 2, "b": 7}
-
-
-def test_a_resource_nobody_has_blocks_who_needs_it() -> None:
-    assert fill(tree(leaf("a", cpu=1, fpga=1), leaf("b", cpu=1), cpu=10, fpga=0), HDRF) == {"a": 0, "b": 10}
-
-
-def test_a_task_larger_than_the_cluster_runs_in_part_in_a_fluid() -> None:
-    assert fill(tree(leaf("a", cpu=40), leaf("b", cpu=1), cpu=10), HDRF) == {"a": Fraction(1, 8), "b": 5}
-
-
-def test_tasks_that_need_nothing_all_run() -> None:
-    assert fill(tree(leaf("a", tasks=7, cpu=0), leaf("b", cpu=1), cpu=10), HDRF) == {"a": 7, "b": 10}
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    [
+        pytest.param(
+            tree(Group("a", (leaf("a1", 3, cpu=1), leaf("a2", cpu=2)), ONE * 2), leaf("b", cpu=1), cpu=12),
+            {"a1": 6, "a2": 1, "b": 4},
+            id="weights at every level split one resource",
+        ),
+        pytest.param(
+            tree(Group("a", (leaf("a1", cpu=1, tasks=1), leaf("a2", cpu=1))), leaf("b", cpu=1), cpu=10),
+            {"a1": 1, "a2": 4, "b": 5},
+            id="what a leaf does not want stays in its group",
+        ),
+        pytest.param(
+            tree(Group("a", (leaf("a1", cpu=1, tasks=1), leaf("a2", cpu=1, tasks=2))), leaf("b", cpu=1), cpu=10),
+            {"a1": 1, "a2": 2, "b": 7},
+            id="what a group does not want goes to its siblings",
+        ),
+        pytest.param(
+            tree(leaf("a", cpu=1, fpga=1), leaf("b", cpu=1), cpu=10, fpga=0), {"a": 0, "b": 10}, id="none of a resource"
+        ),
+        pytest.param(tree(leaf("a", cpu=40), leaf("b", cpu=1), cpu=10), {"a": Fraction(1, 8), "b": 5}, id="large task"),
+        pytest.param(tree(leaf("a", tasks=7, cpu=0), leaf("b", cpu=1), cpu=10), {"a": 7, "b": 10}, id="needs nothing"),
+    ],
+)
+def test_small_trees_are_filled(problem: Tree, expected: dict[str, Fraction | int]) -> None:
+    assert fill(problem, HDRF) == expected
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -30,20 +30,46 @@ def shares(step: Step) -> dict[str, Fraction]:
     return {leaf: result.dominant_share for leaf, result in step.leaves.items()}
 
 
-@pytest.mark.parametrize("algorithm", ["hdrf", "hdrf-static"])
-def test_a_figure_4b(algorithm: str) -> None:
-    start, alone, again = steps("test-a", algorithm)
-    assert amounts(start, "cpu") == {"n1.1": 5, "n2.1": 5, "n2.2": 0}
-    assert amounts(start, "gpu") == {"n1.1": 0, "n2.1": 0, "n2.2": 10}
-    assert amounts(alone, "cpu") == {"n1.1": 5, "n2.1": 5, "n2.2": 0}
-    assert amounts(alone, "gpu") == {"n1.1": 0, "n2.1": 0, "n2.2": 0}
-    assert again.leaves == start.leaves
+A = {"n1.1": (5, 0), "n2.1": (5, 0), "n2.2": (0, 10)}
+THIRD = Fraction(10, 3)
+BOTH = ("hdrf", "hdrf-static")
+ALL = (*BOTH, "drf-flat", "drf-naive", "capacity")
+FIGURES: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[dict[str, tuple[Fraction | int, ...]]]] = {
+    # figure 4 b; without n2.2; and with it again
+    ("test-a", BOTH, ("cpu", "gpu")): [A, A | {"n2.2": (0, 0)}, A],
+    ("test-b", BOTH, ("cpu", "gpu")): [  # figure 5 b
+        {"n1.1": (THIRD, 0), "n2.1": (THIRD, 0), "n3.1": (THIRD, 0), "n3.2": (0, 5), "n4.1": (0, 5)}
+    ],
+    ("test-c", BOTH, ("cpu", "gpu")): [  # figure 7
+        {"n1.1": (6, 4), "n2.1": (3, 3), "n2.2": (1, 3)},
+        {"n1.1": (5, THIRD), "n2.1": (5, 5), "n2.2": (0, 0)},
+    ],
+    ("slots", ALL, ("slots",)): [  # figure 2: with one resource all algorithms are the same
+        {"n1.1": (240,), "n2.1": (48,), "n2.2.1": (96,), "n2.3": (96,)},
+        {"n1.1": (240,), "n2.1": (48 + 32,), "n2.2.1": (96 + 64,), "n2.3": (0,)},
+    ],
+    ("volcano-rescaling", ("hdrf",), ("cpu", "memory")): [{"n1.1": (5, 5), "n2.1": (5, 0), "n2.2": (0, 5)}],
+    ("volcano-blocking", ("hdrf",), ("cpu", "memory")): [
+        {"n1.1": (10, 0), "n2.1": (10, 0), "n3.1": (10, 0), "n3.2": (0, 15), "n4.1": (0, 15)}
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("figure", "algorithm"), [(figure, algorithm) for figure in FIGURES for algorithm in figure[1]], ids=str
+)
+def test_amounts_are_those_of_the_figures(figure: tuple[str, tuple[str, ...], tuple[str, ...]], algorithm: str) -> None:
+    name, _, resources = figure
+    found = [
+        {leaf: tuple(result.resources[resource] for resource in resources) for leaf, result in step.leaves.items()}
+        for step in steps(name, algorithm)
+    ]
+    assert found == FIGURES[figure]
 
 
 def test_a_naive_drf_starves_n21_as_tasks_end() -> None:
-    start = steps("test-a", "drf-naive")[0]
-    assert amounts(start, "cpu") == {"n1.1": 10, "n2.1": 0, "n2.2": 0}
-    assert amounts(start, "gpu") == {"n1.1": 0, "n2.1": 0, "n2.2": 10}
+    (start, *_) = steps("test-a", "drf-naive")
+    assert {leaf: result.tasks for leaf, result in start.leaves.items()} == {"n1.1": 10, "n2.1": 0, "n2.2": 10}
     assert start.settled
 
 
@@ -66,14 +92,6 @@ def test_a2_hdrf_keeps_the_half_of_n2() -> None:
 def test_a2_flattened_weights_break_the_guarantee_of_n2() -> None:
     (start,) = steps("test-a2", "drf-flat")
     assert shares(start) == {"n1.1": Fraction(2, 3), "n2.1": Fraction(1, 3), "n2.2": Fraction(1, 3)}
-
-
-@pytest.mark.parametrize("algorithm", ["hdrf", "hdrf-static"])
-def test_b_figure_5b(algorithm: str) -> None:
-    (start,) = steps("test-b", algorithm)
-    third = Fraction(10, 3)
-    assert amounts(start, "cpu") == {"n1.1": third, "n2.1": third, "n3.1": third, "n3.2": 0, "n4.1": 0}
-    assert amounts(start, "gpu") == {"n1.1": 0, "n2.1": 0, "n3.1": 0, "n3.2": 5, "n4.1": 5}
 
 
 def test_b_stays_so_as_tasks_end() -> None:
@@ -105,23 +123,6 @@ def test_b2_naive_drf_starves_n21() -> None:
     assert start.leaves["n2.1"].tasks < Fraction(1, 10**30)
 
 
-@pytest.mark.parametrize("algorithm", ["hdrf", "hdrf-static"])
-def test_c_figure_7(algorithm: str) -> None:
-    all_demanding, without_n22 = steps("test-c", algorithm)
-    assert amounts(all_demanding, "cpu") == {"n1.1": 6, "n2.1": 3, "n2.2": 1}
-    assert amounts(all_demanding, "gpu") == {"n1.1": 4, "n2.1": 3, "n2.2": 3}
-    assert amounts(without_n22, "cpu") == {"n1.1": 5, "n2.1": 5, "n2.2": 0}
-    assert amounts(without_n22, "gpu") == {"n1.1": Fraction(10, 3), "n2.1": 5, "n2.2": 0}
-
-
-@pytest.mark.parametrize("algorithm", ["hdrf", "hdrf-static", "drf-flat", "drf-naive", "capacity"])
-def test_480_slots_figure_2(algorithm: str) -> None:
-    """With one resource all algorithms are the same."""
-    start, without_n23 = steps("slots", algorithm)
-    assert amounts(start, "slots") == {"n1.1": 240, "n2.1": 48, "n2.2.1": 96, "n2.3": 96}
-    assert amounts(without_n23, "slots") == {"n1.1": 240, "n2.1": 48 + 32, "n2.2.1": 96 + 64, "n2.3": 0}
-
-
 def test_d_figure_9_to_one_task() -> None:
     start, without_n11, without_n22 = steps("test-d")
     cpus = 49 * 4
@@ -131,18 +132,6 @@ def test_d_figure_9_to_one_task() -> None:
     assert sum(amounts(start, "cpu").values()) == cpus
     assert shares(without_n11) == {"n1.1": 0, "n1.2": 1, "n2.1": Fraction(1, 2), "n2.2": Fraction(1, 2)}
     assert shares(without_n22) == {"n1.1": 0, "n1.2": 1, "n2.1": 1, "n2.2": 0}
-
-
-def test_volcano_rescaling() -> None:
-    (start,) = steps("volcano-rescaling")
-    assert amounts(start, "cpu") == {"n1.1": 5, "n2.1": 5, "n2.2": 0}
-    assert amounts(start, "memory") == {"n1.1": 5, "n2.1": 0, "n2.2": 5}
-
-
-def test_volcano_blocking_nodes() -> None:
-    (start,) = steps("volcano-blocking")
-    assert amounts(start, "cpu") == {"n1.1": 10, "n2.1": 10, "n3.1": 10, "n3.2": 0, "n4.1": 0}
-    assert amounts(start, "memory") == {"n1.1": 0, "n2.1": 0, "n3.1": 0, "n3.2": 15, "n4.1": 15}
 
 
 def test_whole_tasks_hold_test_a_while_they_end_and_naive_drf_loses_it() -> None:

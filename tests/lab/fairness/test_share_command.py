@@ -70,18 +70,6 @@ def test_tasks_change_and_groups_leave(tmp_path: Path, capsys: pytest.CaptureFix
     assert steps[1]["event"] == {"tasks": {"c": 1}}
 
 
-def test_ten_thousand_leaves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    leaves = [
-        ", ".join(f"l{g}.{i}: {{demand: {{cpu: 1, memory: {1 + i % 8}}}}}" for i in range(100)) for g in range(100)
-    ]
-    groups = [f"  g{number}: {{children: {{{inside}}}}}" for number, inside in enumerate(leaves)]
-    file = written(tmp_path / "tree.yaml", "resources: {cpu: 10000, memory: 40000}\ntree:\n" + "\n".join(groups) + "\n")
-    assert share(file, "--json") == 0
-    (step,) = json.loads(capsys.readouterr().out)["steps"]
-    assert len(step["leaves"]) == 10_000
-    assert sum(leaf["resources"]["cpu"] for leaf in step["leaves"].values()) == pytest.approx(10_000)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.optional import present
 
@@ -21,7 +21,6 @@ from treadle_lab.estimators import (
     learned,
     median_point,
     pilots,
-    pilots_and_history,
     pilots_wanted,
     point_estimate,
     scaled_by_history,
@@ -193,14 +192,6 @@ def test_intervals_hold_what_they_promise() -> None:
 @pytest.mark.parametrize(("width", "wanted"), [(1, 1), (3, 1), (33, 1), (67, 2), (100, 3), (150, 4)])
 def test_three_in_a_hundred_and_at_least_one(width: int, wanted: int) -> None:
     assert pilots_wanted(width) == wanted
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**32))
-def test_equal_histories_say_the_same(seed: int) -> None:
-    records = trace(seed, 0.5, 0.5, 30)
-    asked = [pilots_and_history(records[-1].features, learned(records), records[-1].durations_ms[:2]) for _ in "ab"]
-    assert asked[0] == asked[1]
 
 
 def test_history_forgets_what_was_not_seen_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:

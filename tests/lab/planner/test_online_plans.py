@@ -43,10 +43,6 @@ def source(dag: Dag = MOTIVATING, machines: Machines = ONE) -> PlanSource:
     return PlanSource(machines, 50, 8)
 
 
-def test_the_motivating_example_is_planned_as_in_the_paper() -> None:
-    assert plan_online(MOTIVATING, ONE, 50).executed_makespan == 180
-
-
 def test_equal_dags_are_planned_once() -> None:
     plans = source()
     first = plans.plan(MOTIVATING)

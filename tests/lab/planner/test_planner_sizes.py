@@ -16,19 +16,10 @@ from treadle.dag import Dag, DagError, Stage
 from treadle.planner.graphene import plan
 from treadle.planner.plan import Plan
 from treadle_lab.baselines import NAMES, baseline
-from treadle_lab.dags import read_instances
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 CPU = {"cpu": 1.0}
 EVERY = ("graphene", *NAMES)
-
-
-def test_the_motivating_example_takes_180_and_breadth_first_380() -> None:
-    (made,) = read_instances(DATA / "dags" / "motivating.jsonl")
-    where = (made.dag, made.capacity, made.machines)
-    found = plan(*where, 100)
-    assert (found.makespan, found.executed_makespan, found.bounds.best) == (180, 180, 180)
-    assert baseline("bfs", *where).executed_makespan == 380
 
 
 def found_by(name: str, dag: Dag, machines: int, budget: int = 1, *, placements: bool = False) -> Plan:
@@ -156,22 +147,3 @@ def test_a_name_of_several_lines_is_shown_on_one(tmp_path: Path, cli: Cli) -> No
     found = cli(["plan", str(path), "--budget-schedules", "1", "--json", str(tmp_path / "plans.json")])
     assert [shown.split()[:3] for shown in found.out.splitlines()[1:]] == [["select", "*?from", "x"]]
     assert json.loads((tmp_path / "plans.json").read_text())[0]["name"] == line["name"]
-
-
-@pytest.mark.parametrize(
-    ("stages", "message"),
-    [
-        ([{"parents": [1]}, {"id": 1, "parents": [0]}], ":1: DAG q: the stages 0 -> 1 -> 0 wait for each other"),
-        ([{"parents": [7]}], ":1: DAG q: stage 0 has an unknown parent, 7"),
-        ([{"demand": {"cpu": 1.5}}], ":1: DAG q: stage 0: a task needs 1.5 of cpu, a machine has 1; give larger"),
-        ([{"tasks": 10**8}], ":1: stages[0]: tasks: is 100000000; give a whole number from 0 to 10000000"),
-        ([{"duration_ms": 2**40, "tasks": 10**6}], "DAG q: the tasks' durations add up to"),
-    ],
-)
-def test_the_command_refuses_what_no_plan_exists_for(
-    stages: list[dict[str, object]], message: str, tmp_path: Path, cli: Cli
-) -> None:
-    usual = {"id": 0, "tasks": 1, "duration_ms": 1, "demand": {"cpu": 1.0}}
-    line = {"name": "q", "machines": 1, "capacity": CPU, "stages": [usual | stage for stage in stages]}
-    path = written(tmp_path / "dags.jsonl", json.dumps(line) + "\n")
-    assert message in cli(["plan", str(path), "--budget-schedules", "1"], 2).err

@@ -1,0 +1,81 @@
+"""`treadle reproduce`: options that an experiment cannot follow, or that do not go together, are refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.cli import Cli
+
+REFUSED: dict[str, list[tuple[str, str]]] = {
+    "graphene": [
+        ("--on sls --plot plots", "leave out what is for simulations"),
+        ("--on sls --tick-ms 16", "leave out what is for simulations"),
+        ("--on sls --jobs 501", "--jobs: 501; with --on sls at most 500"),
+        ("--nodes 4", "--folder and --nodes are for --on sls"),
+        ("--scheme fifo", "--scheme: fifo is none here; give one of bfs, "),
+        ("--tpch . --quick", "profiles.csv"),
+        ("--generated --tpch .", "give one of the two"),
+    ],
+    "graphene-factorial": [
+        ("--candidates 16,many", "--candidates (or all): 'many'; give a whole number from 1 to 1024"),
+        ("--size 16", "--size: ''; give a whole number from 1 to 10000"),
+        ("--overbook 0", "--overbook (or counted): '0'; give a number from 0.01 to 1000"),
+        ("--usage 0.5", "--usage: '0.5'; give the least and the greatest part"),
+        ("--usage 0.7..0.5", "--usage: '0.7..0.5'; give two parts above 0"),
+        ("--part all", "--part: all is none; give some of online, batch"),
+        ("--scheme fifo", "--scheme: fifo is none; give some of bfs, "),
+        ("--workload ,", "--workload: ',' has no value"),
+        ("--wrong nan", "--wrong: 'nan'; give a number from 1 to 1000"),
+    ],
+    "hdrf": [
+        ("--test E", "--test E: there is none; choose of A, B, C, D"),
+        ("--section=5.2 --test=A", "--test: is of --section 5.1"),
+        ("--section=5.3 --test=A", "--test: is of --section 5.1"),
+        ("--section=5.2 --step-s=9", "--step-s: is of --section 5.1"),
+        ("--seeds=3", "--seeds: is of --section 5.2"),
+        ("--section=5.2 --sample=nowhere.tsv", "nowhere.tsv: No such file or directory; check the path"),
+        ("--on=sls", "--on sls: is of --section 5.2"),
+        ("--on=sls --section=5.3", "--on sls: is of --section 5.2"),
+        ("--on=sls --section=5.2 --plot=plots", "--plot: is of --section 5.1"),
+        ("--on=sls --section=5.2 --processes=2", "--processes: --on sls plays one run after the other"),
+    ],
+    "omega": [
+        ("--points none.csv", "none.csv: No such file or directory; name a CSV of points"),
+        ("--figure 99", "--figure 99: there is none here; choose of 5, 6,"),
+        ("--workload google --reference a.csv", "--reference: the original's runs are of points of its own workload"),
+        ("--figure 5 --trace a.csv", "--trace: nothing that is run reads it; take --workload google"),
+        ("--figure 5 --sample a.csv", "--sample: nothing that is run reads it; take --figure 15 or 16"),
+        ("--workload google --trace none", "there is no"),
+        ("--figure 15 --sample none.tsv", "there is no such file"),
+    ],
+    "phoenix": [
+        ("--systems owl", "--systems: 'owl' is none; choose of sparrow"),
+        ("--systems ,", "--systems: none is named"),
+        ("--machines m.csv", "name both, or neither"),
+        ("--machines m --constraints c --step 2", "--step: is for constraints that are made"),
+        ("--systems eagle --cache kept", "--cache: is for runs of the engine, and --systems names none"),
+        ("--systems centre", "central, central-srpt, central-phoenix"),
+        ("--trace none.tr", "'none.tr' is no file, no folder and none of google"),
+        ("--trace yahooo", "none of google, facebook, yahoo; did you mean yahoo?"),
+    ],
+    "slearn": [
+        *((f"--on sls {more}", "leave out --dags, --model") for more in ("--dags", "--model", "--plot p")),
+        ("--on sls --processes 2", "leave out --dags, --model"),
+        ("--on sls --scheme las", "is none here; give one of slearn, "),
+        ("--model --scheme shipped", "is none here; give one of slearn, "),
+        ("--folder .", "--folder is for --on sls"),
+        ("--trace . --quick", "tasks_25h"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("experiment", "options", "said"),
+    [(experiment, options, said) for experiment, rows in REFUSED.items() for options, said in rows],
+)
+def test_what_an_experiment_cannot_follow_is_refused(
+    experiment: str, options: str, said: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert said in cli(["reproduce", experiment, *options.split()], 2).err
