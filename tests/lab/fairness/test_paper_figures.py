@@ -30,11 +30,12 @@ def shares(step: Step) -> dict[str, Fraction]:
     return {leaf: result.dominant_share for leaf, result in step.leaves.items()}
 
 
-A = {"n1.1": (5, 0), "n2.1": (5, 0), "n2.2": (0, 10)}
+Amounts = dict[str, tuple[Fraction | int, ...]]
+A: Amounts = {"n1.1": (5, 0), "n2.1": (5, 0), "n2.2": (0, 10)}
 THIRD = Fraction(10, 3)
 BOTH = ("hdrf", "hdrf-static")
 ALL = (*BOTH, "drf-flat", "drf-naive", "capacity")
-FIGURES: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[dict[str, tuple[Fraction | int, ...]]]] = {
+FIGURES: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[Amounts]] = {
     # figure 4 b; without n2.2; and with it again
     ("test-a", BOTH, ("cpu", "gpu")): [A, A | {"n2.2": (0, 0)}, A],
     ("test-b", BOTH, ("cpu", "gpu")): [  # figure 5 b
