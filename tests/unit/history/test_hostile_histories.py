@@ -35,6 +35,18 @@ ME = pwd.getpwuid(os.geteuid()).pw_name
 TEXT = {"name": "type", "type": "string"}
 
 
+def record(**fields: object) -> dict[str, object]:
+    return {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind in fields.items()]}
+
+
+def error(*fields: object) -> dict[str, object]:
+    return {"type": "error", "name": "E", "fields": [*fields]}
+
+
+def array(items: object) -> dict[str, object]:
+    return {"type": "array", "items": items}
+
+
 def avro(event: object, body: bytes = b"\x02x") -> bytes:
     """Return a binary history with a type of events of one's own."""
     schema = {"type": "record", "name": "Event", "fields": [TEXT, {"name": "event", "type": event}]}
@@ -49,32 +61,12 @@ WHOLE = {"type": "record", "name": "Event", "fields": [{"name": "a", "type": "Ev
 HOSTILE = {
     "whole.jhist": b"Avro-Binary\n" + json.dumps(WHOLE).encode() + b"\nx",
     "itself.jhist": avro("Event"),
-    "each-other.jhist": avro({"type": "record", "name": "A", "fields": [{"name": "a", "type": ["null", "Event"]}]}),
-    "list-of-itself.jhist": avro({"type": "array", "items": "Event"}),
-    "error.jhist": avro({"type": "array", "items": {"type": "error", "name": "E", "fields": []}}, ENDLESS),
-    "error-within.jhist": avro(
-        {
-            "type": "array",
-            "items": {
-                "type": "record",
-                "name": "R",
-                "fields": [
-                    {"name": "n", "type": {"type": "error", "name": "N", "fields": [{"name": "q", "type": "null"}]}}
-                ],
-            },
-        },
-        ENDLESS,
-    ),
+    "each-other.jhist": avro(record(a=["null", "Event"])),
+    "list-of-itself.jhist": avro(array("Event")),
+    "error.jhist": avro(array(error()), ENDLESS),
+    "error-within.jhist": avro(array(record(n=error({"name": "q", "type": "null"}))), ENDLESS),
     "named-nothing.jhist": avro(
-        {
-            "type": "record",
-            "name": "R",
-            "fields": [
-                {"name": "a", "type": ["null", {"type": "fixed", "name": "F", "size": 0}]},
-                {"name": "b", "type": {"type": "array", "items": "F"}},
-            ],
-        },
-        ENDLESS[:2] + b"\x00" + ENDLESS[2:],
+        record(a=["null", {"type": "fixed", "name": "F", "size": 0}], b=array("F")), ENDLESS[:2] + b"\x00" + ENDLESS[2:]
     ),
     "unheard-of.jhist": avro({"type": "request", "name": "E", "fields": [TEXT]}),
     "deep.jhist": avro(json.loads('{"type":"array","items":' * 200 + '"int"' + "}" * 200)),
@@ -240,9 +232,9 @@ def test_a_folder_of_more_than_may_be_read_says_where_it_stopped(
 
 def test_a_pipe_that_is_named_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UserError, match="no regular file"):
+    with pytest.raises(UserError, match="not a regular file"):
         list(find_sources([tmp_path / "pipe"]))
-    with HistoryReader() as reader, pytest.raises(BrokenHistoryError, match="no regular file"):
+    with HistoryReader() as reader, pytest.raises(BrokenHistoryError, match="not a regular file"):
         reader.read(Source("jhist", "x", tmp_path / "pipe"))
 
 
