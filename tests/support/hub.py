@@ -37,7 +37,6 @@ class PlainChild:
     def __init__(self) -> None:
         self.starts, self.problem, self.alive, self.thinks, self.heard = 1, "", True, False, 1
         self.frames: list[Frame] = []
-        self.contents: list[bytes] = []
         self.beside: list[tuple[Any, ...]] = []
         self.plan: list[Sequence[Row]] = []
         """What to propose with each of the next answers."""
@@ -66,7 +65,6 @@ class PlainChild:
         """Take a frame, and answer it unless it is to think."""
         assert self.idle
         self._working = True
-        self.contents.append(work.frame)
         self.frames.append(self._decoder.decode(work.frame))
         self.beside.append(work.beside)
         if not self.thinks:

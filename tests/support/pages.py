@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from ssl import SSLContext
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 
@@ -21,8 +22,13 @@ class FakeManager:
         self.date_s: float | None = None
         """The time that it tells; None: the machine's."""
         self.url = ""
+        self.ticket = ""
+        """What must be sent as `Authorization`; whoever sends another one is asked for Kerberos."""
 
     def answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, Any]:
+        """Return a status, and what is sent as JSON, or bytes as they are."""
+        if path == "/ws/v1/history/mapreduce/jobs":
+            return 200, {"jobs": {"job": []}}
         if path == "/jmx":
             wanted = query.get("qry", query.get("get", [""]))[0].partition("::")[0]
             named = {
@@ -53,10 +59,17 @@ def as_shown(beans: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return shown
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """Say nothing of clients that go away."""
+
+
 @contextmanager
-def answering(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+def answering(handler: type[BaseHTTPRequestHandler], tls: SSLContext | None = None) -> Iterator[str]:
     """Let requests be handled, on a thread; yield the address."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with _Server(("127.0.0.1", 0), handler) as server:
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
@@ -66,16 +79,24 @@ def answering(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
             thread.join()
 
 
+M = TypeVar("M", bound=FakeManager)
+
+
 @contextmanager
-def served(manager: FakeManager) -> Iterator[FakeManager]:
+def served(manager: M, tls: SSLContext | None = None) -> Iterator[M]:
     """Let it answer, at ``manager.url``."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             code, content = manager.answer(parts.path, parse_qs(parts.query))
-            body = json.dumps(content).encode()
-            self.send_response_only(code)
+            if parts.path == "/conf" and self.headers["Accept"] != "application/json":
+                code = 406  # a ResourceManager writes XML then
+            knows = self.headers["Authorization"] == manager.ticket or not manager.ticket
+            body = content if isinstance(content, bytes) else json.dumps(content).encode()
+            self.send_response_only(code if knows else 401)
+            if not knows:
+                self.send_header("WWW-Authenticate", "Negotiate")
             self.send_header("Date", formatdate(manager.date_s, usegmt=True))
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -84,6 +105,6 @@ def served(manager: FakeManager) -> Iterator[FakeManager]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    with answering(Handler) as address:
-        manager.url = f"http://{address}"
+    with answering(Handler, tls) as address:
+        manager.url = f"{'http' if tls is None else 'https'}://{address}"
         yield manager

@@ -28,8 +28,8 @@ REPLY_MAX_BYTES: Final = 1 << 20
 class Clock:
     """Seconds, as somebody says."""
 
-    def __init__(self) -> None:
-        self.now_s = 0.0
+    def __init__(self, now_s: float = 0.0) -> None:
+        self.now_s = now_s
 
     def __call__(self) -> float:
         """Return the time."""

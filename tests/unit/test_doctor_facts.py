@@ -58,6 +58,7 @@ def test_broken_settings_of_queues_are_reported_by_each_check_that_needs_them(co
 @pytest.mark.parametrize("check", ["features", "owners", "connection", "modes", "reach"])
 def test_nothing_is_called_well_by_settings_that_could_not_be_read(check: str, conf: Path) -> None:
     said = broken(conf, "yarn-site.xml")
+    assert ("fail", said) in [each[:2] for each in findings(Facts(conf), "settings")]
     results = findings(Facts(conf), check)
     assert "ok" not in {each[0] for each in results}
     assert any(each[0] == "skipped" and said in each[1] for each in results)
@@ -70,7 +71,7 @@ def test_a_circle_of_links_is_reported(conf: Path) -> None:
     assert "yarn-site.xml" in findings(Facts(conf), "settings")[0][1]
 
 
-@pytest.mark.parametrize("text", ["policy: [", None])
+@pytest.mark.parametrize("text", ["policy: [", "a: &a [x]\npolicy: {share: {kind: *a}}\n", None])
 def test_a_treadle_yaml_that_cannot_be_read_keeps_features_from_being_called_well(
     text: str | None, conf: Path, tmp_path: Path
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_file_that_a_check_may_not_read_is_named(conf: Path, monkeypatch: pyte
     [
         ("lease-ms", "abc", "'abc'; allowed are whole numbers from 100 to 600000"),
         ("lease-ms", "99", "whole numbers from 100"),
+        ("mode", "enforced", "set it to one of off, observe_only, enforce"),
         ("lease-ms", "1_000", "whole numbers from 100"),
         ("tick-ms", "501", "whole numbers from 1 to 500 (a quarter of lease-ms)"),
         ("batch.size", "0", "from 1 to 4096"),
@@ -191,10 +193,11 @@ def test_a_jar_that_a_process_names_is_not_read(conf: Path, ours: Path, tmp_path
         assert [each[0] for each in findings(Facts(conf), "jar")] == ["ok"]
 
 
-def program(path: Path, does: str = "") -> Path:
+def program(path: Path, version: str = "17.0.1", does: str = "") -> Path:
     """Write a Java that says it is one, and leaves a mark beside it when it is run."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'#!/bin/sh\n: > "{path}.ran"\n{does}\necho \'openjdk version "17.0.1"\' >&2\n')
+    says = f'[ "$1" = -version ] && {{ echo \'openjdk version "{version}"\' >&2; exit 0; }}'
+    path.write_text(f'#!/bin/sh\n: > "{path}.ran"\n{says}\n{does}\n')
     path.chmod(0o755)
     return path
 
@@ -210,6 +213,24 @@ def known_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hadoop, "shim_jar", lambda: tmp_path / "treadle-shim.jar")
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
+
+
+@pytest.mark.usefixtures("known_jar")
+@pytest.mark.parametrize(
+    ("version", "status"), [("1.7.0_80", "fail"), ("1.8.0_402", "ok"), ("17.0.11", "ok"), ("x", "warn")]
+)
+def test_java_is_compared_with_the_byte_code(version: str, status: str, tmp_path: Path) -> None:
+    assert findings(Facts(java_given=program(tmp_path / "java", version)), "java")[0][0] == status
+
+
+@pytest.mark.usefixtures("known_jar")
+@pytest.mark.parametrize(("code", "status"), [(0, "ok"), (1, "fail")])
+def test_the_shims_own_look_at_hadoop_is_reported(code: int, status: str, tmp_path: Path) -> None:
+    java = program(tmp_path / "java", does=f"echo verdict\nexit {code}")
+    yarn = program(tmp_path / "yarn", does="echo /hadoop/lib/*")
+    result = findings(Facts(java_given=java, yarn=str(yarn)), "java")[1]
+    assert result[0] == status
+    assert "verdict" in result[1]
 
 
 @pytest.mark.usefixtures("known_jar")
@@ -386,10 +407,8 @@ def test_what_keeps_managers_from_answering_is_reported_once() -> None:
     assert [each[0] for each in results].count("fail") == 1
 
 
-def test_a_yarn_without_a_class_path_is_quoted(conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    yarn = tmp_path / "yarn"
-    yarn.write_text("#!/bin/sh\necho there is no classpath here >&2\nexit 2\n")
-    yarn.chmod(0o755)
+def test_a_yarn_without_a_class_path_is_quoted(conf: Path, tmp_path: Path) -> None:
+    yarn = program(tmp_path / "yarn", does="echo there is no classpath here >&2\nexit 2")
     facts = Facts(conf, yarn=str(yarn))
     (skipped,) = hadoop._references(facts, "java", tmp_path / "none.jar")
     assert skipped.status == "skipped"

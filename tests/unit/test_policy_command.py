@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
-from urllib.parse import urlsplit
+from typing import Any
 
 import pytest
 from tests.support.cli import Cli
 from tests.support.files import written
-from tests.support.pages import answering
+from tests.support.pages import FakeManager, served
 
 from treadle.admin import policy_use
 from treadle.cli.main import run
@@ -27,65 +24,44 @@ SCHEDULES = {"Schedules": 1, "Mode": "enforce"}
 HDRF = "gate=all share=hdrf order=queue fit=packing estimate=none"
 
 
-class Page(BaseHTTPRequestHandler):
-    """A ResourceManager's pages /jmx and /conf."""
+KEY = "yarn.scheduler.treadle."
 
-    bean: ClassVar[dict[str, Any]] = {}
-    config: ClassVar[str] = ""
-    sidecar: ClassVar[str] = "managed"
-    refuses: ClassVar[dict[str, int]] = {}
-    asked: ClassVar[int] = 0
 
-    def do_GET(self) -> None:
-        path, query = urlsplit(self.path).path, urlsplit(self.path).query
+class Page(FakeManager):
+    """A ResourceManager whose pages may refuse to answer."""
+
+    refuses: Mapping[str, int] = {}
+    asked = 0
+
+    def answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, Any]:
         if path in self.refuses:
-            self.send_error(self.refuses[path])
-            return
-        if path == "/conf" and self.headers["Accept"] != "application/json":
-            self.send_error(406)  # a ResourceManager writes XML then
-            return
-        bean = self.bean if Page.asked else {"LastError": "settings 6 refused, x"}
-        Page.asked += path == "/jmx"
-        value = self.config if query.endswith("config.file") else self.sidecar
-        if path == "/conf" and not value:
-            self.send_error(404)  # as for a property that is not set
-            return
-        if path == "/conf" and self.config == "endless":
-            self._endless()
-            return
-        shown = {"Status": json.dumps(bean)}
-        body = json.dumps({"beans": [shown]} if path == "/jmx" else {"property": {"value": value}}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+            return self.refuses[path], {}
+        self.asked += path == "/jmx"
+        if path == "/jmx" and self.asked == 1:
+            return 200, {"beans": [{"Status": json.dumps({"LastError": "settings 6 refused, x"})}]}
+        return super().answer(path, query)
 
-    def _endless(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        with suppress(OSError):
-            for _ in range(1 << 10):
-                self.wfile.write(b" " * (1 << 20))
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (as the base class calls it)
-        """Say nothing."""
+    def shows(self, **bean: object) -> None:
+        """Show another bean from now on."""
+        self.beans["Treadle"] = bean
 
 
 @pytest.fixture
-def rm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
-    monkeypatch.setattr(Page, "bean", {"Policy": HDRF, "LastError": "", **SCHEDULES})
-    monkeypatch.setattr(Page, "asked", 0)
-    monkeypatch.setattr(Page, "refuses", {})
-    monkeypatch.setattr(Page, "sidecar", "managed")
-    monkeypatch.setattr(Page, "config", str(tmp_path / "conf" / "treadle.yaml"))
+def page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Page]:
     monkeypatch.setattr(policy_use, "WAIT_S", 0.4)
     monkeypatch.setattr(policy_use, "SAME_S", 0.0)
     monkeypatch.setattr(policy_use, "REFUSED_S", 0.1)
     (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "treadle.yaml").write_text("seed: 1\n")
-    (tmp_path / "conf" / "treadle.yaml").chmod(0o640)
-    with answering(Page) as address:
-        yield address
+    file = written(tmp_path / "conf" / "treadle.yaml", "seed: 1\n")
+    file.chmod(0o640)
+    bean = {"Policy": HDRF, "LastError": "", **SCHEDULES}
+    with served(Page({"Treadle": bean}, {f"{KEY}config.file": str(file), f"{KEY}sidecar": "managed"})) as manager:
+        yield manager
+
+
+@pytest.fixture
+def rm(page: Page) -> str:
+    return page.url
 
 
 def yarn(folder: Path, code: int = 0, said: str = "no such queue") -> str:
@@ -118,27 +94,26 @@ NEED = {"slearn-history": "set profiles.store", "graphene": "set profiles.store 
 
 
 @pytest.mark.parametrize("name", sorted(ready_made()))
-def test_a_ready_made_policy_is_checked_by_its_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(["policy", "check", name])
-    said = capsys.readouterr()
+def test_a_ready_made_policy_is_checked_by_its_name_and_right_beside_a_store(
+    name: str, tmp_path: Path, cli: Cli
+) -> None:
+    file = ready_made()[name]
     if name in NEED:
-        assert code == 2
-        assert f"uses the history of earlier runs: {NEED[name]} in {ready_made()[name]}" in said.err
+        said = cli(["policy", "check", name], 2)
+        assert f"uses the history of earlier runs: {NEED[name]} in {file}" in said.err
         assert not said.out
-    else:
-        assert code == 0
-        assert ": right: " in said.out
+        file = written(tmp_path / "t.yaml", f"{file.read_text()}profiles: {{store: {tmp_path}/profiles.db}}\n")
+    said = cli(["policy", "check", str(file)])
+    assert ": right: " in said.out
+    assert "warning" not in said.err
     assert summary(ready_made()[name])
 
 
-def test_a_policy_file_whose_store_is_not_named_is_not_right(tmp_path: Path, cli: Cli) -> None:
-    file = tmp_path / "treadle.yaml"
+def test_an_entry_of_the_roster_whose_store_is_not_named_is_not_right(tmp_path: Path, cli: Cli) -> None:
     text = ready_made()["slearn-history"].read_text()
-    file.write_text(text)
-    error = cli(["policy", "check", str(file)], 2).err
-    assert "policy.gate (pilots) uses the history of earlier runs: set profiles.store" in error
-    file.write_text(f"{text}profiles: {{store: {tmp_path}/profiles.db}}\n")
-    assert ": right: " in cli(["policy", "check", str(file)]).out
+    lines = [f"    {line}\n" for line in text.splitlines() if not line.startswith("#") and line.strip()]
+    file = written(tmp_path / "treadle.yaml", "engines:\n  a:\n" + "".join(lines))
+    assert "uses the history of earlier runs" in cli(["policy", "check", str(file)], 2).err
 
 
 @pytest.mark.parametrize(
@@ -227,12 +202,6 @@ def test_what_is_said_of_an_entrys_policy_names_its_field_and_line(tmp_path: Pat
     assert "tetris" not in told, "nobody follows it"
 
 
-def test_ready_made_policies_are_not_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ready_made():
-        run(["policy", "check", name])
-    assert "warning" not in capsys.readouterr().err
-
-
 def test_a_name_that_is_none_is_reported(cli: Cli) -> None:
     error = cli(["policy", "check", "hdfr"], 2).err
     assert error == (
@@ -312,14 +281,14 @@ def test_use_of_a_wrong_file_changes_nothing(rm: str, tmp_path: Path, cli: Cli) 
 )
 def test_use_puts_the_old_file_back_if_it_is_refused(
     rm: str,
+    page: Page,
     tmp_path: Path,
     cli: Cli,
-    monkeypatch: pytest.MonkeyPatch,
     code: int,
     bean: dict[str, str],
     said: str,
 ) -> None:
-    monkeypatch.setattr(Page, "bean", bean)
+    page.shows(**bean)
     error = cli(["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path, code)], 2).err
     assert said in error
     assert "is as it was before" in error
@@ -356,11 +325,9 @@ def test_a_refused_refresh_is_reported_by_its_reason_not_by_what_was_printed_las
     assert "more" not in error.partition("\n")[0]
 
 
-def test_use_in_mode_off_changes_nothing_and_says_why(
-    rm: str, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Page, "bean", {"Policy": "", "Mode": "off", "Schedules": 0})
-    monkeypatch.setattr(Page, "asked", 1)
+def test_use_in_mode_off_changes_nothing_and_says_why(rm: str, page: Page, tmp_path: Path, cli: Cli) -> None:
+    page.shows(Policy="", Mode="off", Schedules=0)
+    page.asked = 1
     error = cli(["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path)], 2).err
     assert "the mode is off, so that no engine runs" in error
     assert "--no-refresh" in error
@@ -369,9 +336,7 @@ def test_use_in_mode_off_changes_nothing_and_says_why(
     assert not History(tmp_path / "conf" / "treadle.yaml").versions()
 
 
-def test_use_refuses_a_file_that_the_engine_does_not_read(
-    rm: str, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_use_refuses_a_file_that_the_engine_does_not_read(rm: str, page: Page, tmp_path: Path, cli: Cli) -> None:
     other = written(tmp_path / "other.yaml", "seed: 2\n")
     words = ["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path), "--config", str(other)]
     error = cli(words, 2).err
@@ -379,28 +344,22 @@ def test_use_refuses_a_file_that_the_engine_does_not_read(
     assert other.read_text() == "seed: 2\n"
     assert not (tmp_path / "called").exists()
 
-    monkeypatch.setattr(Page, "config", "")
+    page.properties.pop(f"{KEY}config.file")
     assert "reads no treadle.yaml" in cli(words, 2).err
     assert other.read_text() == "seed: 2\n"
 
-    monkeypatch.setattr(Page, "sidecar", "external")  # its unit names the file, the ResourceManager may not
+    page.properties[f"{KEY}sidecar"] = "external"  # its unit names the file, the ResourceManager may not
     assert run(words) == 0
 
 
 @pytest.mark.parametrize(
-    ("page", "status", "said"),
+    ("path", "status", "said"),
     [("/conf", 401, "/conf: HTTP 401"), ("/conf", 403, "/conf: HTTP 403"), ("/jmx", 401, "/jmx: HTTP 401")],
 )
 def test_use_names_the_page_that_refuses_it_and_changes_nothing(
-    rm: str,
-    tmp_path: Path,
-    cli: Cli,
-    monkeypatch: pytest.MonkeyPatch,
-    page: str,
-    status: int,
-    said: str,
+    rm: str, page: Page, tmp_path: Path, cli: Cli, path: str, status: int, said: str
 ) -> None:
-    monkeypatch.setattr(Page, "refuses", {page: status})
+    page.refuses = {path: status}
     error = cli(["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path)], 2).err
     assert said in error
     assert "is it the address" not in error, "it is: that page wants somebody else"
@@ -416,9 +375,9 @@ def test_use_without_a_resource_manager_is_an_error(tmp_path: Path, cli: Cli) ->
 
 
 def test_use_in_observe_only_says_that_nothing_is_scheduled_by_it(
-    rm: str, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    rm: str, page: Page, tmp_path: Path, cli: Cli
 ) -> None:
-    monkeypatch.setattr(Page, "bean", {"Policy": HDRF, "Mode": "observe_only", "Schedules": 0})
+    page.shows(Policy=HDRF, Mode="observe_only", Schedules=0)
     said = cli(["policy", "use", "hdrf", "--rm", rm, "--yarn", yarn(tmp_path)]).out
     assert f"the engine proposes by {HDRF}; the mode is observe_only" in said
     assert "the cluster runs" not in said
@@ -436,23 +395,11 @@ def test_use_without_a_refresh_says_what_is_left_to_do(tmp_path: Path, cli: Cli)
     assert target.read_text().count("Taken over") == 1
 
 
-def test_use_needs_to_know_the_file(rm: str, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
-    monkeypatch.setattr(Page, "config", "")
+def test_use_needs_to_know_the_file(rm: str, page: Page, cli: Cli) -> None:
+    page.properties.pop(f"{KEY}config.file")
     assert "name the engine's treadle.yaml with --config" in cli(["policy", "use", "hdrf", "--rm", rm], 2).err
 
 
-def test_what_an_entry_of_the_roster_goes_by_must_be_there_too(tmp_path: Path, cli: Cli) -> None:
-    file = tmp_path / "treadle.yaml"
-    history = ready_made()["slearn-history"]
-    text = history.read_text("utf-8")
-    lines = [f"    {line}\n" for line in text.splitlines() if not line.startswith("#") and line.strip()]
-    file.write_text("engines:\n  a:\n" + "".join(lines), "utf-8")
-    for policy in (history, file):
-        assert "uses the history of earlier runs" in cli(["policy", "check", str(policy)], 2).err
-
-
-def test_who_answers_in_the_place_of_a_resource_manager_fills_no_memory(
-    rm: str, monkeypatch: pytest.MonkeyPatch, cli: Cli
-) -> None:
-    monkeypatch.setattr(Page, "config", "endless")
+def test_who_answers_in_the_place_of_a_resource_manager_fills_no_memory(rm: str, page: Page, cli: Cli) -> None:
+    page.properties[f"{KEY}config.file"] = " " * (17 << 20)
     assert "/conf answered more than 16777216 bytes" in cli(["policy", "use", "fifo", "--rm", rm], 2).err

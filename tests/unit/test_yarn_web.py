@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import ssl
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 
@@ -15,9 +12,10 @@ import pytest
 import requests
 from tests.support.cli import Cli
 from tests.support.files import written
+from tests.support.pages import FakeManager, served
 
 from treadle.cli.main import run
-from treadle.errors import UserError, install_extra
+from treadle.errors import UserError
 from treadle.yarn import pages
 
 
@@ -27,19 +25,6 @@ def answer(status: int, challenge: str | None) -> requests.Response:
     if challenge is not None:
         response.headers["WWW-Authenticate"] = challenge
     return response
-
-
-@pytest.mark.parametrize(("installed", "remedy"), [(False, install_extra("kerberos")), (True, "run kinit")])
-def test_a_challenge_names_what_is_missing(monkeypatch: pytest.MonkeyPatch, installed: bool, remedy: str) -> None:
-    monkeypatch.setattr(pages, "can_negotiate", lambda: installed)
-
-    said = pages.why_refused(answer(401, "Negotiate"))
-
-    assert said.startswith("HTTP 401: the server wants Kerberos")
-    assert remedy in said
-    refusal = pages.refusal_of(answer(401, "Negotiate"))
-    assert refusal.reason == "HTTP 401"
-    assert said == f"{refusal.reason}: {refusal.remedy}"
 
 
 @pytest.mark.parametrize(("status", "challenge"), [(401, "Basic"), (401, None), (403, "Negotiate"), (500, None)])
@@ -86,46 +71,20 @@ def test_a_page_that_drips_is_not_waited_for_without_end(dripping: str, monkeypa
 
 TLS = Path(__file__).parents[1] / "data" / "tls"
 AUTHORITY = str(TLS / "authority.pem")
-BEANS = [
-    {
-        "name": "Hadoop:service=ResourceManager,name=Treadle",
-        "Status": '{"Mode": "observe_only"}',
-    }
-]
 
 
-class _Page(BaseHTTPRequestHandler):
-    """Beans of one engine, no job, and a treadle.yaml that is not there."""
-
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        bodies = {"/jmx": {"beans": BEANS}, "/ws/v1/history/mapreduce/jobs": {"jobs": {"job": []}}}
-        body = json.dumps(bodies.get(path, {"property": {"value": "/no/treadle.yaml"}})).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-class _Server(ThreadingHTTPServer):
-    def handle_error(self, *_: object) -> None:
-        """Say nothing of clients that go away because they do not trust the server."""
+def cluster() -> FakeManager:
+    """Return a ResourceManager that names a treadle.yaml that is not there."""
+    beans = {"Treadle": {"Mode": "observe_only"}}
+    return FakeManager(beans, {"yarn.scheduler.treadle.config.file": "/no/treadle.yaml"})
 
 
 @pytest.fixture
 def port() -> Iterator[int]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(TLS / "localhost.pem")
-    with _Server(("localhost", 0), _Page) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        serving.start()
-        yield int(server.server_address[1])
-        server.shutdown()
-        serving.join()
+    with served(cluster(), context) as manager:
+        yield int(manager.url.rpartition(":")[2])
 
 
 @pytest.fixture(autouse=True)
@@ -153,24 +112,21 @@ CANNOT_BE_TRUSTED = "its certificate cannot be trusted"
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_private_authority_is_an_error_with_its_remedy_until_it_is_named(
-    name: str, port: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, port: int, tmp_path: Path, cli: Cli
 ) -> None:
     arguments = commands(f"https://localhost:{port}", tmp_path)[name]
-    assert run(arguments) == 2
-    said = " ".join(capsys.readouterr().err.split())
+    said = " ".join(cli(arguments, 2).err.split())
     assert CANNOT_BE_TRUSTED in said
     assert "--ca FILE (or TREADLE_CA)" in said
     assert "no answer" not in said
 
-    code = run([*arguments, "--ca", AUTHORITY])
-    said = " ".join(capsys.readouterr().err.split())
+    fails = arguments[0] in ("policy", "observe")
+    said = " ".join(cli([*arguments, "--ca", AUTHORITY], 2 * fails).err.split())
     assert CANNOT_BE_TRUSTED not in said
     if arguments[0] == "policy":
         assert "/no/treadle.yaml is not there" in said, "what the server says has come"
     elif name == "observe":
         assert "no engine runs that could be asked" in said, "the server names a sidecar's file"
-    else:
-        assert code == 0
 
 
 def test_the_environment_may_name_it_and_no_other_variable_comes_before(
@@ -188,14 +144,10 @@ def test_a_host_that_the_certificate_does_not_name_is_refused(port: int, cli: Cl
     assert "use a host name that the certificate has" in said
 
 
-def test_https_to_a_page_without_it_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    with ThreadingHTTPServer(("localhost", 0), _Page) as server:
-        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        serving.start()
-        assert run(["status", "--rm", f"https://localhost:{server.server_address[1]}"]) == 2
-        server.shutdown()
-        serving.join()
-    assert "the port does not speak https: write http://" in " ".join(capsys.readouterr().err.split())
+def test_https_to_a_page_without_it_is_reported(cli: Cli) -> None:
+    with served(cluster()) as manager:
+        said = cli(["status", "--rm", manager.url.replace("http", "https")], 2).err
+    assert "the port does not speak https: write http://" in " ".join(said.split())
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"])

@@ -100,19 +100,14 @@ class OneJob(FakeCluster):
 
     def answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, Any]:
         if path.startswith("/ws/v1/cluster/apps/"):
-            known = path.endswith("_0001")
-            return (
-                (200, {"app": job(1, state=self.state, finalStatus="KILLED", diagnostics="by its user")})
-                if known
-                else (404, {})
-            )
+            known = job(1, state=self.state, finalStatus="KILLED", diagnostics="by its user")
+            return (200, {"app": known}) if path.endswith("_0001") else (404, {})
         return super().answer(path, query)
 
 
 @pytest.fixture
 def cluster() -> Iterator[OneJob]:
     with served(OneJob()) as manager:
-        assert isinstance(manager, OneJob)
         yield manager
 
 

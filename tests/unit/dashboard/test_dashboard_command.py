@@ -210,19 +210,14 @@ def test_what_is_no_token_is_refused(tmp_path: Path, content: bytes) -> None:
         read_or_make(path)
 
 
-def test_a_folder_is_no_token(tmp_path: Path) -> None:
+def test_a_folder_and_a_link_are_no_token(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="it is a folder"):
         read_or_make(tmp_path)
-
-
-def test_a_link_is_no_token(tmp_path: Path) -> None:
     read_or_make(tmp_path / "other")
-    (tmp_path / "token").symlink_to(tmp_path / "other")
-    with pytest.raises(UserError, match="not a link"):
-        read_or_make(tmp_path / "token")
-    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(UserError, match="not a link"):
-        read_or_make(tmp_path / "dangling")
+    for name, target in (("token", "other"), ("dangling", "nowhere")):
+        (tmp_path / name).symlink_to(tmp_path / target)
+        with pytest.raises(UserError, match="not a link"):
+            read_or_make(tmp_path / name)
     assert not (tmp_path / "nowhere").exists()
 
 

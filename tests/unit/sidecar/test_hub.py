@@ -435,18 +435,6 @@ def test_what_is_known_beside_frames_goes_to_who_serves_the_application() -> Non
     assert manager.status["learned"] == "2 DAGs"
 
 
-def test_no_engine_is_sent_the_key_of_an_attempt() -> None:
-    manager, children = begun()
-    words = [0x0102030405060708, 0x1112131415161718, 0x2122232425262728, 0x3132333435363738]
-    named = {f"word{at}": word for at, word in enumerate(words)}
-    key = rows(events.AttemptKeys, Texts(), [{"application": 0, "number": 1} | named])
-    manager.send(key)
-    manager.send()
-    for child in children:
-        for content in child.contents:
-            assert not any(word.to_bytes(8, order) in content for word in words for order in ("little", "big"))
-
-
 def test_parts_of_a_frame_are_one() -> None:
     manager, (prod, _) = begun()
     free = [rows(events.NodesFree, Texts(), [{"node": node, "free": [1, 1]}]) for node in (1, 2)]
