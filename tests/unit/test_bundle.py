@@ -7,10 +7,12 @@ import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
+from tests.support.cli import Cli
 from tests.support.decoys import RESOURCE_MANAGER, decoy
 from tests.support.doctor import write_site
 from tests.support.files import written
@@ -18,8 +20,10 @@ from tests.support.pages import FakeManager, served
 
 from treadle.admin import bundle
 from treadle.admin.bundle import HIDDEN, Redactor
+from treadle.admin.hadoop import Facts
 from treadle.admin.plan import CLASS, CLASS_KEY
 from treadle.cli.main import run
+from treadle.errors import ConfigError
 
 SECRETS = (
     "hunter2",
@@ -43,8 +47,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
     conf, logs = tmp_path / "conf", tmp_path / "logs"
     conf.mkdir()
     logs.mkdir()
-    config = tmp_path / "treadle.yaml"
-    config.write_text(f"profiles:\n  store: {URL}\npolicy: {{share: {{kind: hdrf}}}}\nseed: 7\n# swordfish\n")
+    content = f"profiles:\n  store: {URL}\npolicy: {{share: {{kind: hdrf}}}}\nseed: 7\n# swordfish\n"
+    config = written(tmp_path / "treadle.yaml", content)
     values = {
         CLASS_KEY: CLASS,
         "yarn.scheduler.treadle.mode": "enforce",
@@ -55,8 +59,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, 
         "yarn.scheduler.capacity.root.a.acl_submit_applications": "swordfish",
         "yarn.scheduler.capacity.root.b.capacity": "swordfish",
     }
-    entries = "".join(f"<property><name>{key}</name><value>{value}</value></property>" for key, value in values.items())
-    (conf / "yarn-site.xml").write_text(f"<configuration>{entries}</configuration>")
+    write_site(conf, values)
     lines = [
         "2026-11-23 07:10:32,123 WARN treadle.live.history_writer: jobs are not remembered: " + URL,
         "2026-11-23 07:10:33,000 INFO treadle.live.process: ready: process 17 listens on port 4711",
@@ -129,12 +132,13 @@ def test_no_secret_is_in_it_and_what_helps_is(site: dict[str, Any]) -> None:
     assert "jstack.txt" not in parts
 
 
-def test_an_archive_is_never_written_over_anything(site: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_archive_is_never_written_over_anything(site: dict[str, Any], cli: Cli) -> None:
     target = written(site["out"].with_name("precious"), "precious")
     for how in (lambda: site["out"].write_text("mine"), lambda: (site["out"].unlink(), site["out"].symlink_to(target))):
         how()
-        assert run(["doctor", "--only", "python", "--bundle", str(site["out"])]) == 2
-        assert "File exists; name a new file" in capsys.readouterr().err
+        assert (
+            "File exists; name a new file" in cli(["doctor", "--only", "python", "--bundle", str(site["out"])], 2).err
+        )
     assert target.read_text() == "precious"
 
 
@@ -321,6 +325,12 @@ def test_no_process_says_where_the_logs_are(
     site["out"].unlink()
     (site["conf"] / "yarn-env.sh").write_text(f'export YARN_LOG_DIR="{site["logs"]}"  # ours\n')
     assert "no engine holds the lease" in made(site)["resourcemanager.log"]
+
+
+def test_aliases_of_a_treadle_yaml_are_not_written_out(tmp_path: Path, redactor: Redactor) -> None:
+    config = written(tmp_path / "treadle.yaml", "a: &a [x]\npolicy: {share: {kind: *a}}\n")
+    with pytest.raises(ConfigError, match="aliases"):
+        bundle._treadle_yaml(cast(Facts, SimpleNamespace(config=config)), redactor)
 
 
 def test_control_characters_do_not_get_through(redactor: Redactor) -> None:

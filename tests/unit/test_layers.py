@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -252,36 +253,16 @@ def test_no_two_parts_may_import_each_other_not_even_by_a_detour() -> None:
         TopologicalSorter({part: allowed - {part} for part, allowed in known.items()}).prepare()  # raises CycleError
 
 
-def imports_at_the_top(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Yield the imports that run when a module is loaded: not those of functions, nor those for types alone."""
-    for node in body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node
-        elif isinstance(node, ast.If):
-            only_types = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-            yield from imports_at_the_top(node.orelse if only_types else [*node.body, *node.orelse])
-        elif isinstance(node, ast.Try):
-            handled = [line for handler in node.handlers for line in handler.body]
-            yield from imports_at_the_top([*node.body, *handled, *node.orelse, *node.finalbody])
-        elif isinstance(node, ast.With | ast.ClassDef):
-            yield from imports_at_the_top(node.body)
-
-
-def named(imports: Iterable[ast.AST], modules: Collection[str]) -> set[str]:
-    """Return the modules among ``modules`` that imports name."""
+def needed_by(file: Path, modules: Collection[str]) -> set[str]:
+    """Return the modules among ``modules`` that a file imports, at its top, for types alone or within functions."""
     needed = set()
-    for node in imports:
+    for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
             needed |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
             needed |= {name if name in modules else str(node.module) for name in inner}
     return needed & set(modules)
-
-
-def loaded_by(file: Path, modules: Collection[str]) -> set[str]:
-    """Return the modules among ``modules`` that loading a file needs first."""
-    return named(imports_at_the_top(ast.parse(file.read_bytes()).body), modules)
 
 
 def modules() -> dict[str, Path]:
@@ -293,45 +274,32 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def test_no_module_needs_itself_to_be_loaded() -> None:
-    files = modules()
-    needs = {name: loaded_by(file, files.keys()) for name, file in files.items()}
-    assert sum(map(len, needs.values())) > 1000
-    TopologicalSorter(needs).prepare()  # raises CycleError, with the modules of the circle
-
-
 def test_no_two_modules_name_each_other_not_even_for_types_or_within_functions() -> None:
     files = modules()
-    needs = {name: named(ast.walk(ast.parse(file.read_bytes())), files.keys()) for name, file in files.items()}
+    needs = {name: needed_by(file, files) for name, file in files.items()}
+    assert sum(map(len, needs.values())) > 1000
     TopologicalSorter(needs).prepare()  # raises CycleError, with the modules of the circle
 
 
 def test_no_small_module_has_one_importer() -> None:
     files = modules()
-    importers = dict.fromkeys(files, 0)
-    for file in files.values():
-        for name in named(ast.walk(ast.parse(file.read_bytes())), files.keys()):
-            importers[name] += 1
+    importers = Counter(name for file in files.values() for name in needed_by(file, files))
     small = {
         name
         for name, file in files.items()
         if importers[name] == 1 and ".cli." not in name and file.name != "__init__.py"
         if len(file.read_bytes().splitlines()) < LINES_ALONE
     }
-    assert sum(importers.values()) > 1000
     assert small - ALONE.keys() == set(), "put these into the modules that import them, or say why not in ALONE"
     assert ALONE.keys() - small == set(), "these are not small, or have several importers: take them out of ALONE"
 
 
 def test_a_circle_of_imports_is_found(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("try:\n    from two import name\nexcept ImportError:\n    name = None\n")
-    (tmp_path / "two.py").write_text(
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import three\nelse:\n    import one\n"
-    )
+    (tmp_path / "two.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import three\n")
     (tmp_path / "three.py").write_text("def later():\n    import one\n")
-    needs = {name: loaded_by(tmp_path / f"{name}.py", {"one", "two", "three"}) for name in ("one", "two", "three")}
-    assert needs == {"one": {"two"}, "two": {"one"}, "three": set()}
-    assert named(ast.walk(ast.parse((tmp_path / "two.py").read_bytes())), {"one", "three"}) == {"one", "three"}
+    needs = {name: needed_by(tmp_path / f"{name}.py", {"one", "two", "three"}) for name in ("one", "two", "three")}
+    assert needs == {"one": {"two"}, "two": {"three"}, "three": {"one"}}
     with pytest.raises(CycleError):
         TopologicalSorter(needs).prepare()
 

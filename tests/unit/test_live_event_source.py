@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -201,6 +201,18 @@ def _settings(store: str) -> Settings:
     return replace(read_live_settings(None), profiles=Profiles(store=store))
 
 
+def _following(store: Path, *given: Any) -> ProfileRecorder:
+    recorder = ProfileRecorder(*given)
+    recorder.follow(_settings(str(store)))
+    return recorder
+
+
+def _take(recorder: ProfileRecorder, frames: Iterable[bytes]) -> None:
+    for frame in frames:
+        recorder.take(frame)
+    work_off(recorder)
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "profiles.db"
@@ -215,12 +227,9 @@ JOBS = [("sleep job", 1), ("mrrsleepjob", 1)]
 
 
 def test_finished_jobs_are_remembered(file: Path) -> None:
-    recorder = ProfileRecorder()
-    recorder.follow(_settings(str(file)))
+    recorder = _following(file)
     for _ in range(2):  # a new epoch tells the same jobs once more: each run counts once
-        for frame in _frames():
-            recorder.take(frame)
-        work_off(recorder)
+        _take(recorder, _frames())
     assert _remembered(file) == JOBS
     assert recorder.warnings() == ()
 
@@ -233,14 +242,11 @@ def test_without_a_store_nothing_is_done() -> None:
 
 
 def test_runs_wait_for_a_store_that_cannot_be_used(file: Path) -> None:
-    recorder = ProfileRecorder(refusing_once(Unusable.FULL))
-    recorder.follow(_settings(str(file)))
+    recorder = _following(file, refusing_once(Unusable.FULL))
     work_off(recorder)
     (warning,) = recorder.warnings()
     assert "free space" in warning
-    for frame in _frames(RETRY_MS):
-        recorder.take(frame)
-    work_off(recorder)
+    _take(recorder, _frames(RETRY_MS))
     assert recorder.warnings() == ()
     assert _remembered(file) == JOBS
 
@@ -252,41 +258,38 @@ def test_a_store_that_stays_unusable_is_left_alone_for_a_while(tmp_path: Path) -
         opened.append(location)
         raise StoreError(location, Unusable.READ_ONLY)
 
-    recorder = ProfileRecorder(open_)
-    recorder.follow(_settings(str(tmp_path)))
-    for frame in _frames():
-        recorder.take(frame)
-    work_off(recorder)
+    _take(_following(tmp_path, open_), _frames())
     assert 2 <= len(opened) <= 3, "at the start, and once a minute while runs wait"
 
 
 def test_a_recorder_that_falls_behind_waits_for_a_snapshot(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder = ProfileRecorder()
-    recorder.follow(_settings(str(file)))
-    frames = list(_frames())
+    recorder, frames = _following(file), list(_frames())
     monkeypatch.setattr("treadle.live.history_writer.WAITING_BYTES_MAX", sum(map(len, frames[:10])))
-    for frame in frames:
-        recorder.take(frame)
-    work_off(recorder)
+    _take(recorder, frames)
     assert _remembered(file) == []
     monkeypatch.undo()
-    for frame in frames:
-        recorder.take(frame)
-    work_off(recorder)
+    _take(recorder, frames)
     assert [runs for _, runs in _remembered(file)] == [1], "the job that was seen in part is left out"
 
 
 def test_a_frame_that_cannot_be_worked_on_ends_nothing(file: Path) -> None:
-    recorder = ProfileRecorder()
-    recorder.follow(_settings(str(file)))
-    frames = list(_frames())
-    recorder.take(frames[0])
-    recorder.take(frames[1][:-4])
-    work_off(recorder)
-    for frame in frames:
-        recorder.take(frame)
-    work_off(recorder)
+    recorder, frames = _following(file), list(_frames())
+    _take(recorder, [frames[0], frames[1][:-4]])
+    _take(recorder, frames)
     assert _remembered(file) == JOBS
+
+
+def answers_of(file: Path, observer: FrameObserver) -> Callable[[int, int, int], Answer]:
+    """Return what answers frames by flags, sequence and configuration; the second settings name a store."""
+    made: Any = Recorder
+    settings, encoder = [_settings(""), _settings(str(file))], FrameEncoder()
+    session = Session(made, lambda: settings.pop(0), reply_max_bytes=1 << 20, clock_ns=lambda: 0, observer=observer)
+
+    def answer(flags: int, sequence: int, configuration: int) -> Answer:
+        header = FrameHeader(flags, 5, sequence, sequence, configuration, 3, 2)
+        return decode_answer(session.decide(encoder.encode(header, [Names(("",))] if flags else [])), 3)
+
+    return answer
 
 
 def test_a_session_shows_frames_and_tells_warnings(file: Path) -> None:
@@ -304,37 +307,18 @@ def test_a_session_shows_frames_and_tells_warnings(file: Path) -> None:
             return ["jobs are not remembered"]
 
     observer = Observer()
-    made: Any = Recorder
-    settings = [_settings(""), _settings(str(file))]
-    session = Session(made, lambda: settings.pop(0), reply_max_bytes=1 << 20, clock_ns=lambda: 0, observer=observer)
-    encoder = FrameEncoder()
-    answers = [
-        session.decide(
-            encoder.encode(
-                FrameHeader(flags, 5, sequence, sequence, configuration, 3, 2), [Names(("",))] if flags else []
-            )
-        )
-        for flags, sequence, configuration in ((0, 1, 0), (SNAPSHOT, 1, 0), (0, 2, 1), (0, 9, 1))
-    ]
+    answer = answers_of(file, observer)
+    said = [answer(*header) for header in ((0, 1, 0), (SNAPSHOT, 1, 0), (0, 2, 1), (0, 9, 1))]
     assert observer.frames == 2, "those that were taken"
     assert observer.followed is not None
     assert observer.followed.profiles.store == str(file)
-    assert b"jobs are not remembered" in answers[1]
+    assert "jobs are not remembered" in said[1].status
 
 
 def test_a_store_that_a_refresh_names_remembers_from_a_snapshot_on_that_the_session_asks_for(file: Path) -> None:
     recorder = ProfileRecorder()
     recorder.follow(_settings(""))
-    made: Any = Recorder
-    settings = [_settings(""), _settings(str(file))]
-    session = Session(made, lambda: settings.pop(0), reply_max_bytes=1 << 20, clock_ns=lambda: 0, observer=recorder)
-    encoder = FrameEncoder()
-
-    def answer(flags: int, sequence: int, configuration: int) -> Answer:
-        names = [Names(("",))] if flags else []
-        frame = encoder.encode(FrameHeader(flags, 5, sequence, sequence, configuration, 3, 2), names)
-        return decode_answer(session.decide(frame), 3)
-
+    answer = answers_of(file, recorder)
     assert not answer(SNAPSHOT, 1, 0).resend
     assert not answer(0, 2, 0).resend
     assert not answer(0, 3, 1).resend, "the settings are read again"
@@ -342,9 +326,7 @@ def test_a_store_that_a_refresh_names_remembers_from_a_snapshot_on_that_the_sess
     assert answer(0, 5, 1).resend, "nothing else will do"
     assert not answer(SNAPSHOT, 6, 1).resend
     assert not answer(0, 7, 1).resend, "it asks once"
-    for frame in _frames():
-        recorder.take(frame)
-    work_off(recorder)
+    _take(recorder, _frames())
     assert _remembered(file) == JOBS
 
 

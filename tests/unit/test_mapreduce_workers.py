@@ -79,22 +79,24 @@ def test_it_begins_with_three_two_and_four_percent_for_so_many_jobs_each() -> No
     assert [AdaptiveRatio().next_percent() for _ in range(1)] == [3.0]
 
 
-def test_then_the_best_so_far() -> None:
-    assert scored(p2=5.0, p3=4.0, p4=6.0).next_percent() == 3.0
-    assert scored(p2=4.0, p3=4.3, p4=6.0).next_percent() == 2.0
-    assert scored(p2=6.0, p3=4.3, p4=4.0).next_percent() == 4.0
-
-
-def test_it_goes_further_where_that_has_paid() -> None:
-    assert scored(p2=4.0, p3=4.5, p4=6.0).next_percent() == 1.0
-    assert scored(p2=6.0, p3=4.5, p4=4.0).next_percent() == 5.0
-    assert scored(p2=4.0, p3=4.4, p4=6.0).next_percent() == 2.0, "1.1 times is not more than 1.1 times"
-
-
-def test_what_lies_beyond_is_kept_while_it_is_best() -> None:
-    assert scored(p1=3.0, p2=4.0, p3=4.5).next_percent() == 1.0
-    assert scored(p1=5.0, p2=4.0, p3=4.2).next_percent() == 2.0
-    assert scored(p5=3.0, p4=4.0, p3=4.5).next_percent() == 5.0
+@pytest.mark.parametrize(
+    ("means", "percent"),
+    [
+        ({"p2": 5.0, "p3": 4.0, "p4": 6.0}, 3.0),
+        ({"p2": 4.0, "p3": 4.3, "p4": 6.0}, 2.0),
+        ({"p2": 6.0, "p3": 4.3, "p4": 4.0}, 4.0),
+        ({"p2": 4.0, "p3": 4.5, "p4": 6.0}, 1.0),  # further, where that has paid
+        ({"p2": 6.0, "p3": 4.5, "p4": 4.0}, 5.0),
+        ({"p2": 4.0, "p3": 4.4, "p4": 6.0}, 2.0),  # 1.1 times is not more than 1.1 times
+        ({"p1": 3.0, "p2": 4.0, "p3": 4.5}, 1.0),  # what lies beyond is kept while it is best
+        ({"p1": 5.0, "p2": 4.0, "p3": 4.2}, 2.0),
+        ({"p5": 3.0, "p4": 4.0, "p3": 4.5}, 5.0),
+        ({"p2": 4.0, "p3": 4.0, "p4": 4.0}, 2.0),
+        ({}, 3.0),
+    ],
+)
+def test_then_the_best_so_far_or_beyond_it(means: dict[str, float], percent: float) -> None:
+    assert scored(**means).next_percent() == percent
 
 
 def test_only_the_last_jobs_of_a_ratio_count() -> None:
@@ -105,11 +107,6 @@ def test_only_the_last_jobs_of_a_ratio_count() -> None:
     assert ratio.next_percent() == 2.0
     ratio.ended(3.0, 2.0)
     assert ratio.next_percent() == 3.0
-
-
-def test_without_any_job_that_ended_and_of_equals() -> None:
-    assert started().next_percent() == 3.0
-    assert scored(p2=4.0, p3=4.0, p4=4.0).next_percent() == 2.0
 
 
 def test_a_fixed_ratio_learns_nothing() -> None:

@@ -26,7 +26,6 @@ from treadle.constraints import (
     Understood,
     conditions,
     eligible,
-    eligible_nodes,
     parse,
     understand,
 )
@@ -162,13 +161,6 @@ def test_a_wrong_requirement_is_reported_with_its_place(text: str) -> None:
         parse(text)
     assert 1 <= told.value.at <= len(text) + 1
     assert f"character {told.value.at}: " in str(told.value)
-
-
-def test_all_nodes_at_once_are_as_one_by_one() -> None:
-    facts = [facts_of(node) for node in NODES]
-    for text in RIGHT:
-        found = eligible_nodes(parse(text), [*facts, None])
-        assert found.tolist() == [*(eligible(parse(text), node) for node in facts), False]
 
 
 def test_a_table_of_nodes_follows_what_they_are() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from struct import pack, unpack
 from typing import Any
 
@@ -56,28 +56,32 @@ def u8(*values: int) -> events.U8:
 
 
 def application(type_: str = "TEZ", state: int = 1) -> events.Applications:
-    columns: dict[str, Any] = {field.name: i32(0) for field in fields(events.Applications)} | {
-        "application": i32(4),
-        "cluster_timestamp": i64(ONE[0]),
-        "id": i32(ONE[1]),
-        "attempt": i32(ONE[2]),
-        "name_name": i32(TEXTS.index("session")),
-        "type_name": i32(TEXTS.index(type_)),
-        "user_name": i32(TEXTS.index("ann")),
-        "queue": i32(1),
-        "state": u8(state),
-    }
-    return events.Applications(**columns)
+    return events.filled(
+        events.Applications,
+        1,
+        application=4,
+        cluster_timestamp=ONE[0],
+        id=ONE[1],
+        attempt=ONE[2],
+        name_name=TEXTS.index("session"),
+        type_name=TEXTS.index(type_),
+        user_name=TEXTS.index("ann"),
+        queue=1,
+        state=state,
+    )
 
 
 def asks(**priorities: int) -> events.Requests:
-    keys = i32(*(int(name[1:]) for name in priorities))
+    return asks_of(4, [int(name[1:]) for name in priorities], [*priorities.values()])
+
+
+def asks_of(application: int, keys: Sequence[int], priorities: Sequence[int]) -> events.Requests:
     return events.filled(
         events.Requests,
         len(keys),
-        application=4,
+        application=application,
         key=keys,
-        priority=i32(*priorities.values()),
+        priority=priorities,
         allocation_request_id=-1,
         count=1,
         relax_locality=1,
@@ -88,6 +92,42 @@ def asks(**priorities: int) -> events.Requests:
 def attempt_keys(key: bytes) -> events.AttemptKeys:
     words = np.frombuffer(key, "<i8")
     return events.AttemptKeys(i32(4), i32(5), *(i64(int(word)) for word in words))
+
+
+class LocalPlans(PlanLink):
+    """A plan listener's registries in this process, in the place of a listener of its own."""
+
+    def __init__(self, service: PlanService) -> None:
+        self.service = service
+        self._latest: dict[Attempt, Claims] = {}
+
+    def meet(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
+        self.service.meet(attempt, user, queue, type_)
+
+    def part(self, attempt: Attempt) -> None:
+        self.service.part(attempt)
+
+    def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
+        self.service.give_key(attempt, number, key)
+
+    def machines(self, nodes: Mapping[int, Amounts]) -> None:
+        self.service.machines(list(Counter(nodes.values()).items()))
+
+    def news(self) -> Attempt | None:
+        news = self.service.news()
+        if news is None:
+            return None
+        _, attempt, self._latest[attempt] = news
+        return attempt
+
+    def claims(self, attempt: Attempt) -> Claims | None:
+        return self._latest.get(attempt)
+
+    def summary(self) -> str:
+        return ""
+
+    def problem(self) -> str:
+        return ""
 
 
 class Cluster:
@@ -267,26 +307,17 @@ def test_whoever_keeps_frames_gets_no_keys() -> None:
 # The hints from plans between two decides are bounded, and each user's applications have their turn.
 
 
-class Side(PlanLink):
+class Side(LocalPlans):
     """A listener that has something new of each attempt it has met: claims of this many priorities."""
 
     def __init__(self, priorities: int) -> None:
+        super().__init__(PlanService(Plans(), remember=lambda _: None))
         self.asked = 0
         self._news: FairQueue[Attempt] = FairQueue()
         self._rows = np.array([(at + 1, 5, 1_000, -1, 0.5) for at in range(priorities)], CLAIM)
 
     def meet(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
-        """Have something new."""
         self._news.put(user, attempt)
-
-    def part(self, attempt: Attempt) -> None:
-        """Nothing has to be forgotten."""
-
-    def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
-        """No key is needed."""
-
-    def machines(self, nodes: Mapping[int, Amounts]) -> None:
-        """Nodes do not matter."""
 
     def news(self) -> Attempt | None:
         """Return an attempt, each user's in turn."""
@@ -294,16 +325,7 @@ class Side(PlanLink):
         return self._news.pop()[1] if self._news else None
 
     def claims(self, attempt: Attempt) -> Claims:
-        """Return the same of all."""
         return self._rows
-
-    def summary(self) -> str:
-        """Nothing is wrong."""
-        return ""
-
-    def problem(self) -> str:
-        """Nothing is wrong."""
-        return ""
 
 
 def tell(source: PlanEventSource, *found: events.Event) -> Any:
@@ -313,29 +335,13 @@ def tell(source: PlanEventSource, *found: events.Event) -> Any:
 
 
 def applications(users: list[str]) -> events.Applications:
-    many = len(users)
-    columns: dict[str, Any] = {field.name: np.zeros(many, np.int32) for field in fields(events.Applications)}
-    names = [*TEXTS, *sorted(set(users))]
-    columns["application"] = columns["id"] = np.arange(many, dtype=np.int32)
-    columns["type_name"] = np.full(many, TEXTS.index("TEZ"), np.int32)
-    columns["user_name"] = i32(*(names.index(user) for user in users))
-    columns["state"] = u8(*[1] * many)
-    return events.Applications(**columns)
+    names, at = [*TEXTS, *sorted(set(users))], np.arange(len(users))
+    tez, theirs = TEXTS.index("TEZ"), [names.index(user) for user in users]
+    return events.filled(events.Applications, len(at), application=at, id=at, type_name=tez, user_name=theirs, state=1)
 
 
-def asks_of(application: int, keys: int) -> events.Requests:
-    at = np.arange(keys, dtype=np.int32)
-    return events.filled(
-        events.Requests,
-        keys,
-        application=application,
-        key=at,
-        priority=at + 1,
-        allocation_request_id=-1,
-        count=1,
-        relax_locality=1,
-        capability=np.ones((keys, 2), np.int64),
-    )
+def all_asked(application: int, keys: int) -> events.Requests:
+    return asks_of(application, range(keys), range(1, keys + 1))
 
 
 def test_hints_between_two_decides_are_bounded_and_each_user_has_a_turn() -> None:
@@ -343,7 +349,7 @@ def test_hints_between_two_decides_are_bounded_and_each_user_has_a_turn() -> Non
     side, keys = Side(2 * ROWS_MAX), 2 * ROWS_MAX // 3
     source = PlanEventSource(side)
     names = events.Names((*TEXTS, "mallory", "xavier"))
-    begun = [asks_of(at, 2 if user == "xavier" else keys) for at, user in enumerate(users)]
+    begun = [all_asked(at, 2 if user == "xavier" else keys) for at, user in enumerate(users)]
     told: dict[int, int] = {}
     first = tell(source, events.Snapshot(1), names, applications(users), *begun)
     assert side.asked == LOOKED_MAX
@@ -362,7 +368,7 @@ def test_hints_between_two_decides_are_bounded_and_each_user_has_a_turn() -> Non
 def test_hints_for_request_keys_of_an_application_are_bounded() -> None:
     source = PlanEventSource(Side(KEYS_MAX + 100))
     begun = tell(
-        source, events.Snapshot(1), events.Names((*TEXTS, "a")), applications(["a"]), asks_of(0, KEYS_MAX + 100)
+        source, events.Snapshot(1), events.Names((*TEXTS, "a")), applications(["a"]), all_asked(0, KEYS_MAX + 100)
     )
     count = 0
     while len(begun[1]):
@@ -496,14 +502,6 @@ def test_scores_are_not_sent_where_orders_alone_are_wanted() -> None:
     assert set(master.scores().values()) == {-1.0}
 
 
-def test_a_dag_is_planned_anew_with_reports_missing() -> None:
-    """Vertex 1 seems to run although all of vertex 2, which waits for it, has ended."""
-    master = Master()
-    master.now_s = REPLAN_EVERY_S
-    order = master.ended(*[(0, 10_000)] * 2, *[(1, 10_000)] * 9, *[(2, 10_000)] * 2, *[(3, 80_000)] * 3)
-    assert _is_topological(order)
-
-
 @pytest.mark.parametrize("planned", [True, False])
 def test_not_before_its_time_and_not_in_natural_order(*, planned: bool) -> None:
     master = Master()
@@ -556,50 +554,3 @@ def test_whatever_is_reported_an_order_has_parents_first(data: st.DataObject) ->
         at = {found: place for place, found in enumerate(order)} or at
         assert sorted(at) == list(range(many))
         assert all(at[parent] < at[child] for child in range(many) for parent in parents[child])
-
-
-# A plan listener's registries in this process, in the place of a listener of its own.
-
-
-class LocalPlans(PlanLink):
-    """A listener without a process."""
-
-    def __init__(self, service: PlanService) -> None:
-        self.service = service
-        self._latest: dict[Attempt, Claims] = {}
-
-    def meet(self, attempt: Attempt, user: str, queue: str, type_: str) -> None:
-        """Hand it to the service."""
-        self.service.meet(attempt, user, queue, type_)
-
-    def part(self, attempt: Attempt) -> None:
-        """Hand it to the service."""
-        self.service.part(attempt)
-
-    def give_key(self, attempt: Attempt, number: int, key: bytes) -> None:
-        """Hand it to the service."""
-        self.service.give_key(attempt, number, key)
-
-    def machines(self, nodes: Mapping[int, Amounts]) -> None:
-        """Hand it to the service."""
-        self.service.machines(list(Counter(nodes.values()).items()))
-
-    def news(self) -> Attempt | None:
-        """Ask the service."""
-        news = self.service.news()
-        if news is None:
-            return None
-        _, attempt, self._latest[attempt] = news
-        return attempt
-
-    def claims(self, attempt: Attempt) -> Claims | None:
-        """Return what the service said last."""
-        return self._latest.get(attempt)
-
-    def summary(self) -> str:
-        """Nothing is wrong."""
-        return ""
-
-    def problem(self) -> str:
-        """Nothing is wrong."""
-        return ""

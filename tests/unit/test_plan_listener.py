@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hmac
 import logging
 import re
 import socket
 import struct
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from hashlib import sha256
+from pathlib import Path
 from threading import Event, Thread
 from threading import enumerate as enumerate_threads
 
@@ -37,12 +39,23 @@ from treadle.am.protocol import (
     VERTICES_MAX,
     Attempt,
     Direction,
+    Ended,
     Header,
     KeyRing,
     Kind,
     MessageError,
+    Outcome,
+    PlanRequest,
     Status,
+    VertexAsk,
+    VertexNow,
+    answer,
+    challenge,
+    check_body,
     code,
+    read_header,
+    read_plan_request,
+    read_report,
     seal,
     unseal,
 )
@@ -123,19 +136,26 @@ class Served:
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.2", self.listener.port), timeout=30)
 
-    def say(self, content: bytes, *, challenge: bytes | None = None) -> bytes:
-        """Send bytes, after the challenge; return what comes until the connection ends."""
+    @contextmanager
+    def connected(self) -> Iterator[tuple[socket.socket, bytes]]:
+        """Connect; yields the connection and its challenge."""
         with closing(self.connect()) as connected:
-            if challenge is None:
-                read(connected, CHALLENGE_BYTES)
+            yield connected, read(connected, CHALLENGE_BYTES)
+
+    def request(self, said: bytes, kind: Kind = Kind.PLAN, body: bytes = DAG) -> bytes:
+        """Return a request of `ONE` as it should be after a challenge."""
+        return request(KEY, said, kind, ONE, 5, body, NONCE, sealed=self.sealed)
+
+    def say(self, content: bytes) -> bytes:
+        """Send bytes, after the challenge; return what comes until the connection ends."""
+        with self.connected() as (connected, _):
             return heard(connected, content)
 
     def ask(
         self, kind: Kind, body: bytes, attempt: Attempt = ONE, key: bytes = KEY, number: int = 5
     ) -> tuple[Status, bytes] | None:
         """Make a request as it should be; None: it was not answered."""
-        with closing(self.connect()) as connected:
-            said = read(connected, CHALLENGE_BYTES)
+        with self.connected() as (connected, said):
             whole = request(key, said, kind, attempt, number, body, NONCE, sealed=self.sealed)
             content = heard(connected, whole)
         if not content:
@@ -205,23 +225,21 @@ def test_one_application_cannot_speak_for_another(served: Served) -> None:
 
 
 def test_what_was_said_once_is_worth_nothing_on_another_connection(served: Served) -> None:
-    with closing(served.connect()) as connected:
-        said = read(connected, CHALLENGE_BYTES)
-        whole = request(KEY, said, Kind.PLAN, ONE, 5, DAG, NONCE)
+    with served.connected() as (connected, said):
+        whole = served.request(said)
         assert heard(connected, whole)
     assert served.say(whole) == b""
 
 
 def test_an_answer_is_to_one_request_alone(served: Served) -> None:
     """Its code does not fit another request after the same challenge, nor the same request with another nonce."""
-    with closing(served.connect()) as connected:
-        said = read(connected, CHALLENGE_BYTES)
-        whole = request(KEY, said, Kind.REPORT, ONE, 5, report(9, {}), NONCE)
+    with served.connected() as (connected, said):
+        whole = served.request(said, Kind.REPORT, report(9, {}))
         content = heard(connected, whole)
     header, mac = content[: ANSWER.size], content[ANSWER.size :][:MAC_BYTES]
     assert mac == code(KEY, said, whole[: REQUEST.size], header)
     for other in (
-        request(KEY, said, Kind.REPORT, ONE, 5, report(8, {}), NONCE),
+        served.request(said, Kind.REPORT, report(8, {})),
         request(KEY, said, Kind.REPORT, ONE, 5, report(9, {}), bytes(NONCE_BYTES)),
     ):
         assert mac != code(KEY, said, other[: REQUEST.size], header)
@@ -230,9 +248,8 @@ def test_an_answer_is_to_one_request_alone(served: Served) -> None:
 def test_an_encrypted_request_has_an_encrypted_answer(sealing: Served) -> None:
     plan = struct.pack(">iii", 2, 0, 1)
     assert sealing.ask(Kind.PLAN, DAG) == (Status.OK, plan)
-    with closing(sealing.connect()) as connected:
-        said = read(connected, CHALLENGE_BYTES)
-        whole = request(KEY, said, Kind.PLAN, ONE, 5, DAG, NONCE, sealed=True)
+    with sealing.connected() as (connected, said):
+        whole = sealing.request(said)
         content = heard(connected, whole)
     assert said[5] == 1
     assert b"report" not in whole
@@ -243,10 +260,8 @@ def test_an_encrypted_request_has_an_encrypted_answer(sealing: Served) -> None:
 def test_where_bodies_are_encrypted_another_is_refused_and_the_other_way_round(sealing: Served, served: Served) -> None:
     for one in (sealing, served):
         one.sealed = not one.sealed
-        with closing(one.connect()) as connected:
-            said = read(connected, CHALLENGE_BYTES)
-            whole = request(KEY, said, Kind.PLAN, ONE, 5, DAG, NONCE, sealed=one.sealed)
-            assert heard(connected, whole)[5] == Status.REFUSED
+        with one.connected() as (connected, said):
+            assert heard(connected, one.request(said))[5] == Status.REFUSED
 
 
 def test_a_sealed_body_opens_with_the_keys_of_its_connection_alone() -> None:
@@ -274,24 +289,20 @@ def test_without_the_package_a_listener_that_should_encrypt_does_not_open(monkey
 
 def test_another_version_is_named_once_in_the_log(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     for version in (1, 3, 1):
-        with closing(served.connect()) as connected:
-            read(connected, CHALLENGE_BYTES)
-            assert heard(connected, b"TRDQ" + bytes([version]) + bytes(REQUEST.size + MAC_BYTES - 5)) == b""
+        assert served.say(b"TRDQ" + bytes([version]) + bytes(REQUEST.size + MAC_BYTES - 5)) == b""
     for version in (1, 3):
         assert caplog.text.count(f"speaks version {version} of the plan protocol, this listener version 2") == 1
 
 
 def test_a_changed_body_is_refused(served: Served) -> None:
-    with closing(served.connect()) as connected:
-        said = read(connected, CHALLENGE_BYTES)
-        whole = bytearray(request(KEY, said, Kind.PLAN, ONE, 5, DAG, NONCE))
+    with served.connected() as (connected, said):
+        whole = bytearray(served.request(said))
         whole[-1] ^= 1
         assert heard(connected, bytes(whole))[5] == Status.REFUSED
 
 
 def test_a_body_of_100_mb_is_not_read(served: Served) -> None:
-    with closing(served.connect()) as connected:
-        said = read(connected, CHALLENGE_BYTES)
+    with served.connected() as (connected, said):
         header = REQUEST.pack(b"TRDQ", VERSION, Kind.PLAN, 0, 100 << 20, *ONE, 5, bytes(32), NONCE)
         assert heard(connected, header + code(KEY, said, header) + bytes(BODY_MAX)) == b""
 
@@ -356,7 +367,7 @@ def test_requests_of_one_attempt_at_a_time_are_bounded(served: Served) -> None:
     for _ in range(BY_ATTEMPT_MAX):
         connected = served.connect()
         said = read(connected, CHALLENGE_BYTES)
-        connected.sendall(request(KEY, said, Kind.PLAN, ONE, 5, DAG, NONCE)[:-1])
+        connected.sendall(served.request(said)[:-1])
         waiting.append(connected)
     eventually(lambda: served.listener.requests_of(ONE) == BY_ATTEMPT_MAX, timeout_s=30)
     assert served.ask(Kind.PLAN, DAG) is None
@@ -410,14 +421,14 @@ def test_an_attempt_that_asks_too_often_is_answered_busy_and_others_are_not(serv
     assert served.ask(Kind.REPORT, report(9, {})) == (Status.UNKNOWN, b"")
 
 
-def test_a_connection_that_says_nothing_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AUTHENTICATION_S", 0.05)
-    served = Served()
-    with closing(served.connect()) as connected:
-        read(connected, CHALLENGE_BYTES)
-        connected.sendall(b"TRDQ")
+@pytest.mark.parametrize(("bound", "sent"), [("AUTHENTICATION_S", 4), ("REQUEST_S", -1)], ids=["header", "body"])
+def test_what_does_not_come_is_not_waited_for(
+    served: Served, monkeypatch: pytest.MonkeyPatch, bound: str, sent: int
+) -> None:
+    monkeypatch.setattr(module, bound, 0.05)
+    with served.connected() as (connected, said):
+        connected.sendall(served.request(said)[:sent])
         assert connected.recv(1) == b""
-    served.listener.close()
 
 
 def use_up_rate(served: Served) -> None:
@@ -429,7 +440,7 @@ def beyond_rate(served: Served, body: bytes) -> tuple[socket.socket, bytes]:
     """Connect, send the header of a request that is beyond the rate; return the connection and the answer's header."""
     connected = served.connect()
     said = read(connected, CHALLENGE_BYTES)
-    connected.sendall(request(KEY, said, Kind.REPORT, ONE, 5, body, NONCE)[: REQUEST.size + MAC_BYTES])
+    connected.sendall(served.request(said, Kind.REPORT, body)[: REQUEST.size + MAC_BYTES])
     return connected, read(connected, ANSWER.size + MAC_BYTES)
 
 
@@ -486,20 +497,11 @@ def test_a_sealed_request_is_not_answered_where_nothing_can_be_sealed(
 ) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
     monkeypatch.setattr(served.listener, "_can_seal", False, raising=False)
-    with closing(served.connect()) as connected:
-        said = read(connected, CHALLENGE_BYTES)
+    with served.connected() as (connected, said):
         header = REQUEST.pack(b"TRDQ", VERSION, Kind.PLAN, 1, 0, *ONE, 5, sha256(b"").digest(), NONCE)
         assert heard(connected, header + code(KEY, said, header)) == b""
     assert served.ask(Kind.PLAN, DAG) is not None
     assert "failed" not in caplog.text
-
-
-def test_a_body_that_does_not_come_is_not_waited_for(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REQUEST_S", 0.05)
-    with closing(served.connect()) as connected:
-        said = read(connected, CHALLENGE_BYTES)
-        connected.sendall(request(KEY, said, Kind.PLAN, ONE, 5, DAG, NONCE)[:-1])
-        assert connected.recv(1) == b""
 
 
 def test_too_many_connections_are_closed_and_room_comes_back() -> None:
@@ -638,10 +640,15 @@ def asked(registry: PlanRegistry, attempt: Attempt, kind: Kind, body: bytes) -> 
     return registry.serve(Header(kind, len(body), attempt, 1, b""), body)[0]
 
 
-def test_reports_of_one_dag_grow_up_to_a_bound() -> None:
-    registry = PlanRegistry(Plans(), History())
-    attempt = Attempt(0, 1, 1)
+def mallory_s(schedules: int = 0) -> tuple[PlanRegistry, Attempt]:
+    """Return a registry and an attempt of Mallory's that it has met."""
+    registry, attempt = PlanRegistry(Plans(schedules=schedules), History()), Attempt(0, 1, 1)
     registry.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
+    return registry, attempt
+
+
+def test_reports_of_one_dag_grow_up_to_a_bound() -> None:
+    registry, attempt = mallory_s()
     asked(registry, attempt, Kind.PLAN, dag(*(vertex(at, 1) for at in range(900))))
     answers = set()
     for turn in range(400):
@@ -670,9 +677,7 @@ def test_dags_of_one_user_do_not_push_out_those_of_others() -> None:
 
 
 def test_a_dag_of_too_many_tasks_is_not_planned() -> None:
-    registry = PlanRegistry(Plans(schedules=1), History())
-    attempt = Attempt(0, 1, 1)
-    registry.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
+    registry, attempt = mallory_s(schedules=1)
     half = registries.PLAN_TASKS_MAX // 2
     assert asked(registry, attempt, Kind.PLAN, dag(vertex(0, half), vertex(1, half + 1))) is Status.NO_PLAN
     assert len(registry._sources) == 0, "nobody has tried"
@@ -713,9 +718,7 @@ def test_plans_of_large_dags_are_made_on_fewer_machines_and_kept_by_user() -> No
 
 
 def test_names_of_a_dag_begin_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    registry = PlanRegistry(Plans(schedules=1), History())
-    attempt = Attempt(0, 1, 1)
-    registry.meet(attempt, recurrence_key("mallory", "q", "TEZ", ""))
+    registry, attempt = mallory_s(schedules=1)
     name = b"x\n2026-01-01 ERROR treadle: forged \x1b[2J"
     body = struct.pack(">iH", 1, 1) + b"d" + struct.pack(">i", 2)
     for parent in (1, 0):
@@ -726,3 +729,54 @@ def test_names_of_a_dag_begin_no_line_of_the_log(caplog: pytest.LogCaptureFixtur
     assert "is not planned" in caplog.text
     assert "\x1b" not in caplog.text
     assert "\n2026-01-01 ERROR" not in caplog.text
+
+
+# The bytes that the plug-in in Java and the listener agree on.
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "plan-request.bin"
+GOLDEN_ATTEMPT = Attempt(1_700_000_000_000, 7, 2)
+GOLDEN_KEY = hmac.digest(bytes(20), b"treadle-plans-1", "sha256")
+
+
+def golden_vertex(number: int, name: str, tasks: int, parents: dict[int, bool]) -> VertexAsk:
+    return VertexAsk(number, name, tasks, {"memory-mb": 1024 * (number + 1), "vcores": 1}, parents)
+
+
+def test_the_golden_request_says_what_the_dag_is() -> None:
+    content = GOLDEN.read_bytes()
+    header, body = read_header(content[: REQUEST.size]), content[REQUEST.size + MAC_BYTES :]
+    check_body(header, body)
+    assert (header.kind, header.attempt, header.key_number, header.length) == (Kind.PLAN, GOLDEN_ATTEMPT, 5, len(body))
+    assert read_plan_request(body) == PlanRequest(
+        3,
+        "daily report",
+        (
+            golden_vertex(0, "small", 4, {}),
+            golden_vertex(1, "large", 2, {}),
+            golden_vertex(2, "middle", 2, {1: True}),
+            golden_vertex(3, "last", 1, {0: False, 2: False}),
+        ),
+    )
+    assert (
+        request(GOLDEN_KEY, bytes(CHALLENGE_BYTES), Kind.PLAN, GOLDEN_ATTEMPT, 5, body, bytes(NONCE_BYTES)) == content
+    )
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_the_golden_exchange(sealed: bool) -> None:
+    """What the plug-ins' tests read too: a challenge, a request with three bytes, an answer with two."""
+    if sealed:
+        pytest.importorskip("cryptography")
+    content = GOLDEN.with_name("plan-exchange-sealed.bin" if sealed else "plan-exchange.bin").read_bytes()
+    said = challenge(bytes(range(32)), sealed=sealed)
+    asked = request(GOLDEN_KEY, said, Kind.REPORT, GOLDEN_ATTEMPT, 5, b"\1\2\3", bytes(range(32, 64)), sealed=sealed)
+    assert content == said + asked + answer(GOLDEN_KEY, said, asked[: REQUEST.size], Status.UNKNOWN, b"\4\5")
+
+
+def test_a_report_as_the_plug_in_writes_it() -> None:
+    head, table = "00000003 01 01", "00000001 00000002 0000001e 00000004"
+    ended = "00000001 00000002 00000009 00000000 00 00000000000004e2 00000000000000fa ffffffffffffffff 0000000000000007"
+    found = read_report(bytes.fromhex(head + table + ended))
+    assert (found.dag, found.state, found.planned) == (3, 1, True)
+    assert found.vertices == (VertexNow(2, 30, 4),)
+    assert found.ended == (Ended(2, 9, 0, Outcome.SUCCEEDED, 1_250, 250, -1, 7),)

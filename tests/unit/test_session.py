@@ -186,18 +186,14 @@ def test_nothing_is_assumed_where_nothing_is_committed() -> None:
 
 def test_parts_are_answered_with_no_proposals() -> None:
     caller = Caller()
+    assert caller.send(1).resend, "a session begins with a snapshot"
     for sequence, flags in ((1, SNAPSHOT | MORE), (2, MORE)):
         answer = caller.send(sequence, flags)
-        assert (answer.resend, len(answer.proposals)) == (False, 0)
-    assert len(caller.send(3).proposals) == 3
-    assert len(caller.engines[0].applied) == 3
-
-
-def test_the_status_comes_with_the_last_part() -> None:
-    caller = Caller()
-    assert [caller.send(sequence, flags).status for sequence, flags in ((1, SNAPSHOT | MORE), (2, MORE))] == ["", ""]
-    assert caller.status(caller.send(3))["error"] is None
+        assert (answer.resend, len(answer.proposals), answer.status) == (False, 0, "")
+    last = caller.send(3)
+    assert (len(last.proposals), caller.status(last)["error"]) == (3, None)
     assert caller.send(4).status == ""
+    assert len(caller.engines[0].applied) == 4
 
 
 @pytest.mark.parametrize(("sequence", "epoch"), [(3, 5), (1, 5), (2, 6)])
@@ -209,10 +205,6 @@ def test_after_a_gap_only_a_snapshot_will_do(sequence: int, epoch: int) -> None:
     assert len(caller.engines[0].applied) == 1
     assert not caller.send(8, SNAPSHOT, epoch=epoch).resend
     assert not caller.send(9, epoch=epoch).resend
-
-
-def test_a_session_begins_with_a_snapshot() -> None:
-    assert Caller().send(1).resend
 
 
 def test_garbage_is_answered_with_resend() -> None:
@@ -329,8 +321,11 @@ def test_the_status_is_sent_when_it_changed_and_with_each_snapshot() -> None:
     assert caller.status(caller.send(4))["warnings"] == ["starved: queue root.a", "odd"]
     caller.engines[0].short = ()
     assert caller.status(caller.send(5))["warnings"] == ["odd"]
-    assert caller.send(6).status == ""
-    assert caller.status(caller.send(7, SNAPSHOT))["warnings"] == ["odd"]
+    for sequence, waits_for in ((6, "pilots"), (7, "")):
+        caller.engines[0].waiting = waits_for
+        assert caller.status(caller.send(sequence))["waits_for"] == waits_for
+    assert caller.send(8).status == ""
+    assert caller.status(caller.send(9, SNAPSHOT))["warnings"] == ["odd"]
 
 
 def test_a_policy_that_goes_by_a_store_that_is_not_there_is_a_warning() -> None:
@@ -345,40 +340,18 @@ def test_a_policy_that_goes_by_a_store_that_is_not_there_is_a_warning() -> None:
     assert caller.status(caller.send(3, configuration=2))["warnings"] == ["odd"]
 
 
-def test_what_the_engine_waits_for_is_reported_when_it_changes() -> None:
+@pytest.mark.parametrize(
+    ("question", "kind", "overrides"),
+    [("order", "srpt", "order"), ("gate", "pilots", "order"), ("share", "hdrf", "guarantees")],
+)
+def test_the_status_says_what_a_part_overrides(question: str, kind: str, overrides: str) -> None:
     caller = Caller()
-    assert caller.status(caller.send(1, SNAPSHOT))["waits_for"] == ""
-    caller.engines[0].waiting = "pilots"
-    assert caller.status(caller.send(2))["waits_for"] == "pilots"
-    assert caller.send(3).status == ""
-    caller.engines[0].waiting = ""
-    assert caller.status(caller.send(4))["waits_for"] == ""
-
-
-def test_the_status_says_that_a_share_overrides_the_guarantees() -> None:
-    caller = Caller()
-    assert caller.status(caller.send(1, SNAPSHOT))["overrides_guarantees"] is False
-    kind = PARTS.kinds("share")["hdrf"]
-    share = Part(kind, kind.parameters())
-    caller.settings = lambda: replace(SETTINGS, policy=replace(SETTINGS.policy, share=share))
-    caller.send(2)
-    assert caller.status(caller.send(3, configuration=1))["overrides_guarantees"] is True
-
-
-@pytest.mark.parametrize(("question", "kind"), [("order", "srpt"), ("gate", "pilots")])
-def test_the_status_says_that_an_order_overrides_the_queues(question: str, kind: str) -> None:
-    caller = Caller()
-    assert caller.status(caller.send(1, SNAPSHOT))["overrides_order"] is False
+    assert caller.status(caller.send(1, SNAPSHOT))[f"overrides_{overrides}"] is False
     found = PARTS.kinds(question)[kind]
     part: dict[str, Any] = {question: Part(found, found.parameters())}
     caller.settings = lambda: replace(SETTINGS, policy=replace(SETTINGS.policy, **part))
     caller.send(2)
-    assert caller.status(caller.send(3, configuration=1))["overrides_order"] is True
-
-
-def test_a_long_status_is_cut() -> None:
-    status = Status("🧵" * 10_000, config_error="🧵" * 10_000, warnings=("🧵" * 10_000,) * 100)
-    assert len(status.changed().encode()) < Status.BYTES_MAX
+    assert caller.status(caller.send(3, configuration=1))[f"overrides_{overrides}"] is True
 
 
 def test_settings_are_read_again_when_the_number_changes() -> None:

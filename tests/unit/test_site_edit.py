@@ -32,6 +32,7 @@ def there_and_back(data: bytes) -> bytes:
     return back
 
 
+ENTRY = b"<configuration>\n  <property><name>%b</name><value>C</value></property>\n</configuration>\n" % CLASS.encode()
 FORMS = [
     b"<configuration></configuration>",
     b"<configuration>\n</configuration>\n",
@@ -72,10 +73,7 @@ def test_whatever_stands_in_a_file_is_restored(
 
 
 def test_a_value_is_changed_where_it_stands_and_the_rest_goes_into_one_marked_block() -> None:
-    data = (
-        b"<configuration>\n  <property><name>%b</name><value>C</value></property>\n</configuration>\n" % CLASS.encode()
-    )
-    text = edit_site(parse_site(SITE, data), WANTED).data.decode()
+    text = edit_site(parse_site(SITE, ENTRY), WANTED).data.decode()
     assert text == (
         f"<configuration>\n  <property><name>{CLASS}</name><value>TreadleScheduler</value></property>\n"
         f"  {BEGIN}\n  <property>\n    <name>yarn.scheduler.treadle.mode</name>\n    <value>observe_only</value>\n"
@@ -95,10 +93,7 @@ def test_a_value_with_any_letter_is_what_hadoop_reads() -> None:
 
 
 def test_what_others_changed_stays_and_is_reported() -> None:
-    data = (
-        b"<configuration>\n  <property><name>%b</name><value>C</value></property>\n</configuration>\n" % CLASS.encode()
-    )
-    edit = edit_site(parse_site(SITE, data), WANTED)
+    edit = edit_site(parse_site(SITE, ENTRY), WANTED)
     edited = edit.data.replace(b"observe_only", b"enforce").replace(b"<configuration>", b"<configuration> <!-- ann -->")
     edited = edited.replace(
         b"  <!-- treadle: end", b"<property><name>own</name><value>1</value></property>\n  <!-- treadle: end"
@@ -171,14 +166,10 @@ def test_a_file_that_cannot_be_edited_safely_is_refused(data: bytes, said: str) 
     assert str(SITE) in str(error.value)
 
 
-def included(tmp_path: Path, fallback: str) -> Path:
-    site = tmp_path / "yarn-site.xml"
-    site.write_text(f'<configuration><include href="more.xml">{fallback}</include></configuration>')
-    return site
-
-
 def test_a_fallback_counts_where_hadoop_takes_it_and_only_there(tmp_path: Path) -> None:
-    site = included(tmp_path, f"<fallback><property><name>{CLASS}</name><value>F</value></property></fallback>")
+    fallback = f"<fallback><property><name>{CLASS}</name><value>F</value></property></fallback>"
+    include = f'<configuration><include href="more.xml">{fallback}</include></configuration>'
+    site = written(tmp_path / "yarn-site.xml", include)
     assert settings_of(read_site(site))[CLASS].value == "F", "there is no more.xml"
     (tmp_path / "more.xml").write_text(
         "<configuration><property><name>a</name><value>1</value></property></configuration>"

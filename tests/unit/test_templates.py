@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 from tests.support.cli import Cli
 from tests.support.files import written
-from typer.testing import CliRunner
 
 from treadle import __version__, shipped
-from treadle.cli.policy import app
 from treadle.errors import UserError, install_extra
 from treadle.history import process
 from treadle.history.reader import LIMITS
@@ -202,22 +200,3 @@ def test_systemd_takes_a_service_and_finds_it_little_exposed(unit: Path, tmp_pat
     command = ["systemd-analyze", "security", "--offline=yes", f"--threshold={EXPOSURE_MAX}", "--no-pager", str(here)]
     exposed = subprocess.run(command, capture_output=True, text=True)
     assert exposed.returncode == 0, exposed.stdout + exposed.stderr
-
-
-# The ready-made policies in conf/policies.
-
-FILES = sorted((Path(__file__).parents[2] / "conf" / "policies").glob("*.yaml"))
-
-
-def test_there_are_some() -> None:
-    assert {"capacity", "drf", "hdrf"} <= {file.stem for file in FILES}
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_each_is_right_beside_a_store_and_begins_with_what_it_is_for(file: Path, tmp_path: Path) -> None:
-    whole = tmp_path / "treadle.yaml"
-    whole.write_text(f"{file.read_text('utf-8')}profiles: {{store: {tmp_path}/profiles.db}}\n", "utf-8")
-    result = CliRunner().invoke(app, ["check", str(whole)])
-    assert result.exit_code == 0, result.output
-    assert ": right: " in result.output
-    assert file.read_text("utf-8").startswith("# ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,33 +10,13 @@ import numpy as np
 from tests.unit.history.views import Stage, stages_of
 
 from treadle import events
+from treadle.engine.invented_cluster import Texts, resource_types, rows
 from treadle.events import ApplicationState, ContainerEvent, array_fields
 from treadle.history.profile import JobRun
 from treadle.history.stages import LINGER_MS, StageTracker
 
 CLUSTER = 1_700_000_000_000
 MAP, REDUCE, FAILED_MAP = 20, 10, 5
-_TYPES = {
-    "application": np.int32,
-    "id": np.int32,
-    "container": np.int64,
-    "state": np.uint8,
-    "event": np.uint8,
-    "am": np.uint8,
-    "by_treadle": np.uint8,
-    "replaces": np.uint8,
-    "awaiting_am": np.uint8,
-}
-
-
-def columns(kind: type[Any], rows: list[dict[str, Any]]) -> Any:
-    """Return an event of rows; what a row lacks is 0."""
-    made = {}
-    for field in dataclasses.fields(kind):
-        values = [row.get(field.name, [1024, 1] if field.name == "capability" else 0) for row in rows]
-        wide = field.name.endswith("_ms") or field.name in {"cluster_timestamp", "capability", "allocation_request_id"}
-        made[field.name] = np.array(values, _TYPES.get(field.name, np.int64 if wide else np.int32))
-    return kind(**made)
 
 
 class Shown:
@@ -46,7 +25,7 @@ class Shown:
     def __init__(self, now_ms: int = CLUSTER) -> None:
         self.tracker = StageTracker()
         self.now_ms = now_ms
-        self._names = ["", "root.default", "ann"]
+        self._texts = Texts()
         self._rows: dict[type[Any], list[dict[str, Any]]] = {}
         self._counts: dict[tuple[int, int], int] = {}
         self._containers: dict[tuple[int, int], dict[str, Any]] = {}
@@ -57,11 +36,10 @@ class Shown:
 
     def snapshot(self) -> None:
         """Tell all anew with the next frame."""
-        types = events.ResourceTypes(
-            ("memory-mb", "vcores"), ("Mi", ""), np.ones(2, np.uint8), np.zeros(2, np.int64), np.zeros(2, np.int64)
-        )
-        queue = columns(events.Queues, [{"queue": 0, "path_name": 1, "leaf": 1}])
-        self._told = [events.Snapshot(1), events.Names(tuple(self._names)), types, queue]
+        self._texts.again()
+        queue = rows(events.Queues, self._texts, [{"queue": 0, "path_name": "root.default", "leaf": 1}])
+        types = resource_types(("memory-mb", "vcores"), (1, 1))
+        self._told = [events.Snapshot(1), self._texts.drain(), types, queue]
         for row in self._applications.values():
             self._row(events.Applications, row)
         for (application, key), count in self._counts.items():
@@ -71,18 +49,14 @@ class Shown:
 
     def application(self, index: int = 0, type_: str = "MAPREDUCE", name: str = "load 7", **row: Any) -> None:
         """Tell of an application."""
-        for text in (type_, name):
-            if text not in self._names:
-                self._names.append(text)
-                self._told.append(events.Names((text,)))
         self._applications[index] = {
             "application": index,
             "cluster_timestamp": CLUSTER,
             "id": index + 1,
             "attempt": 1,
-            "name_name": self._names.index(name),
-            "type_name": self._names.index(type_),
-            "user_name": 2,
+            "name_name": name,
+            "type_name": type_,
+            "user_name": "ann",
             "state": ApplicationState.ACTIVE,
             "submit_time_ms": self.now_ms,
             **row,
@@ -93,7 +67,7 @@ class Shown:
         """Tell an outstanding count; the key is the priority."""
         self._counts[application, priority] = count
         row = {"application": application, "key": priority, "priority": priority, "count": count}
-        self._row(events.Requests, row)
+        self._row(events.Requests, row | {"capability": [1024, 1]})
 
     def allocate(self, *containers: int, priority: int = MAP, application: int = 0, am: bool = False) -> None:
         """Tell of containers that were allocated, and of the counts that are left."""
@@ -107,6 +81,7 @@ class Shown:
                 "time_ms": self.now_ms,
                 "created_ms": self.now_ms,
                 "am": am,
+                "capability": [1024, 1],
             }
             self._containers[application, container] = row
             self._row(events.Containers, row)
@@ -135,8 +110,8 @@ class Shown:
     def frame(self, later_ms: int = 1000) -> tuple[Stage, ...]:
         """Send the events, and let time go on; returns the stages of application 0."""
         order = (events.Applications, events.Requests, events.Containers)
-        made = [columns(kind, self._rows[kind]) for kind in order if kind in self._rows]
-        self.tracker.apply([*self._told, *made], self.now_ms)
+        made = [rows(kind, self._texts, self._rows[kind]) for kind in order if kind in self._rows]
+        self.tracker.apply([*self._told, self._texts.drain(), *made], self.now_ms)
         self._told, self._rows = [], {}
         self.now_ms += later_ms
         return stages_of(self.tracker, 0)

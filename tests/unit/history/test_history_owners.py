@@ -53,6 +53,12 @@ def logs(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def importing(store: ProfileStore, reader: HistoryReader) -> Import:
+    """An import that goes by the owners of files."""
+    return Import(store, NOW_MS, print, reader=reader)
+
+
 def expected_ms(store: ProfileStore, user: str = "alice") -> int:
     profile = present(store.get(KEY._replace(user=user)))
     prediction = present(predicted(profile.stages[0], {}))
@@ -94,12 +100,9 @@ def test_the_command_says_what_it_refused_and_ends_with_1(logs: Path, tmp_path: 
     assert run(["profiles", "import", *store, str(logs)]) == 0
 
 
-def test_a_file_that_every_user_may_write_speaks_for_nobody(
-    store: ProfileStore, reader: HistoryReader, logs: Path
-) -> None:
+def test_a_file_that_every_user_may_write_speaks_for_nobody(importing: Import, logs: Path) -> None:
     (logs / "own").write_text(spark_log(ME, "application_1_1", MINUTE_MS))
     (logs / "own").chmod(0o666)
-    importing = Import(store, NOW_MS, print, reader=reader)
     importing.take(find_sources([logs]))
     (refused,) = importing.summary.refused
     assert "every user may write own" in refused
@@ -117,13 +120,12 @@ def test_every_file_of_a_history_must_be_its_user_s() -> None:
 
 
 def test_what_begins_as_an_export_is_read_only_if_it_is_named(
-    store: ProfileStore, reader: HistoryReader, logs: Path
+    store: ProfileStore, importing: Import, logs: Path
 ) -> None:
     store.put(make_run(user="alice"), NOW_MS)
     (profile,) = store.profiles()
     forged = profile_json(profile) | {"runs": 2**50}
     export = written(logs / "application_y", f'{{"treadle_profiles":2}}\n{compact(forged)}\n')
-    importing = Import(store, NOW_MS, print, reader=reader)
     importing.take(find_sources([logs]))
     assert [profile.runs for profile in store.profiles()] == [1]
     (refused,) = importing.summary.refused

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 from requests.auth import AuthBase
+from tests.support.cli import Cli
 from tests.support.files import written
+from tests.support.pages import FakeManager, served
 from tests.unit.history.conftest import NOW_MS
 
-from treadle.cli.main import run
 from treadle.errors import UserError, install_extra
-from treadle.history import importing
 from treadle.history.hadoop import JobHistory, read_jhist, read_tez_history
 from treadle.history.importing import HistoryServer, Import, spread
 from treadle.history.outcome import BrokenHistoryError, Source, UnfinishedError
@@ -32,7 +31,6 @@ from treadle.yarn import pages
 
 DATA = Path(__file__).parents[2] / "data" / "histories"
 (BINARY,) = DATA.glob("*_0001-*.jhist")
-(FAILED,) = DATA.glob("*_0002-*.jhist")
 JSON = DATA / "as-json.jhist"
 ADAPTIVE = DATA / "local-1795275822871"
 ROLLED = DATA / "eventlog_v2_local-1795275846830"
@@ -60,11 +58,6 @@ def test_what_tasks_ask_for_is_in_the_configuration_beside(tmp_path: Path) -> No
     assert read_jhist(BINARY).stages[0].demand == {"memory-mb": 256, "vcores": 1}
     shutil.copy(BINARY, tmp_path / "alone.jhist")
     assert read_jhist(tmp_path / "alone.jhist").stages[0].demand == {}
-
-
-def test_a_failed_job_teaches_nothing() -> None:
-    with pytest.raises(UnfinishedError, match="job_1795276064014_0002 failed"):
-        read_jhist(FAILED)
 
 
 def test_of_speculative_and_failed_attempts_the_one_that_counts_is_measured() -> None:
@@ -103,27 +96,28 @@ def test_a_rolled_log_in_several_frames() -> None:
     assert run.stages[1].input_bytes == 593
 
 
-def test_spark_on_yarn_has_a_stage_of_executors() -> None:
+def _ran(properties: dict[str, str], *more: dict[str, Any]) -> JobRun:
+    """Return what a log of an application of executors of 8 GB tells, with more events before its end."""
     application = Application()
-    for event in (
+    told: list[dict[str, Any]] = [
         {"Event": "SparkListenerApplicationStart", "App Name": "n", "App ID": "application_1_1", "User": "u"},
-        {
-            "Event": "SparkListenerEnvironmentUpdate",
-            "Spark Properties": {
-                "spark.executor.memory": "8g",
-                "spark.executor.cores": "4",
-                "spark.yarn.queue": "root.etl",
-                "spark.yarn.tags": "a,treadle:report",
-            },
-        },
-        {"Event": "SparkListenerExecutorAdded", "Executor ID": "driver", "Timestamp": 0},
+        {"Event": "SparkListenerEnvironmentUpdate", "Spark Properties": {"spark.executor.memory": "8g"} | properties},
         {"Event": "SparkListenerExecutorAdded", "Executor ID": "1", "Timestamp": 1000},
+        *more,
+        {"Event": "SparkListenerApplicationEnd", "Timestamp": 9000},
+    ]
+    for event in told:
+        application.take(event)
+    return application.run()
+
+
+def test_spark_on_yarn_has_a_stage_of_executors() -> None:
+    run = _ran(
+        {"spark.executor.cores": "4", "spark.yarn.queue": "root.etl", "spark.yarn.tags": "a,treadle:report"},
+        {"Event": "SparkListenerExecutorAdded", "Executor ID": "driver", "Timestamp": 0},
         {"Event": "SparkListenerExecutorAdded", "Executor ID": "2", "Timestamp": 2000},
         {"Event": "SparkListenerExecutorRemoved", "Executor ID": "1", "Timestamp": 4000},
-        {"Event": "SparkListenerApplicationEnd", "Timestamp": 9000},
-    ):
-        application.take(event)
-    run = application.run()
+    )
     (executors,) = run.stages
     assert run.key == ("u", "etl", "SPARK", "treadle:report")
     assert (executors.name, executors.width, executors.measured) == ("executors", 2, Measured.CONTAINERS)
@@ -146,15 +140,7 @@ def test_spark_on_yarn_has_a_stage_of_executors() -> None:
     ],
 )
 def test_what_yarn_is_asked_for_follows_what_spark_was_set_to(more: dict[str, str], memory_mb: int) -> None:
-    application = Application()
-    for event in (
-        {"Event": "SparkListenerApplicationStart", "App Name": "n", "App ID": "application_1_1", "User": "u"},
-        {"Event": "SparkListenerEnvironmentUpdate", "Spark Properties": {"spark.executor.memory": "8g"} | more},
-        {"Event": "SparkListenerExecutorAdded", "Executor ID": "1", "Timestamp": 1000},
-        {"Event": "SparkListenerApplicationEnd", "Timestamp": 9000},
-    ):
-        application.take(event)
-    assert application.run().stages[0].demand["memory-mb"] == memory_mb
+    assert _ran(more).stages[0].demand["memory-mb"] == memory_mb
 
 
 def test_attempts_of_spark_that_were_retried_or_speculative_are_distinguished() -> None:
@@ -214,23 +200,8 @@ class _Served(requests.Session):
         answer.status_code = 200 if path in self.answers else 404
         if self.forbidden and path.endswith(self.forbidden):
             answer.status_code = 401
-        answer.raw = _Body(json.dumps(self.answers.get(path)).encode())
+        answer.raw = io.BytesIO(json.dumps(self.answers.get(path)).encode())
         return answer
-
-
-class _Body:
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    def read(self, size: int = -1, **_: Any) -> bytes:
-        part, self._content = self._content[:size], self._content[size:]
-        return part
-
-    def close(self) -> None:
-        self._content = b""
-
-    def release_conn(self) -> None:
-        """Nothing is kept open."""
 
 
 def test_the_history_server_tells_the_same_as_the_file() -> None:
@@ -246,21 +217,22 @@ def test_the_history_server_tells_the_same_as_the_file() -> None:
         server.run("job_1_1")
 
 
-def test_jobs_of_a_history_server_go_into_the_store(store: ProfileStore, reader: HistoryReader) -> None:
-    importing = Import(store, NOW_MS, print, reader=reader, trust_names=True)
+@pytest.fixture
+def importing(store: ProfileStore, reader: HistoryReader) -> Import:
+    return Import(store, NOW_MS, print, reader=reader, trust_names=True)
+
+
+def test_jobs_of_a_history_server_go_into_the_store(importing: Import) -> None:
     importing.take_server(HistoryServer("localhost:19888", _Served()), ["job_1795276064014_0001", "job_1_1"])
     summary = importing.summary
     assert (summary.sources, summary.runs, len(summary.broken)) == (2, 1, 1)
     assert summary.broken[0].startswith("job_1_1: HTTP 404")
 
 
-def test_a_job_that_the_history_server_does_not_show_is_named_and_the_rest_goes_on(
-    store: ProfileStore, reader: HistoryReader
-) -> None:
-    served = _Served()
-    served.forbidden = "job_1_1"
-    importing = Import(store, NOW_MS, print, reader=reader, trust_names=True)
-    importing.take_server(HistoryServer("localhost:19888", served), ["job_1_1", "job_1795276064014_0001"])
+def test_a_job_that_the_history_server_does_not_show_is_named_and_the_rest_goes_on(importing: Import) -> None:
+    shown = _Served()
+    shown.forbidden = "job_1_1"
+    importing.take_server(HistoryServer("localhost:19888", shown), ["job_1_1", "job_1795276064014_0001"])
     assert importing.summary.runs == 1
     (broken,) = importing.summary.broken
     assert broken.startswith("job_1_1: HTTP 401")
@@ -268,19 +240,19 @@ def test_a_job_that_the_history_server_does_not_show_is_named_and_the_rest_goes_
 
 
 def test_a_history_server_that_lets_nobody_in_says_what_to_do() -> None:
-    served = _Served()
-    served.forbidden = "jobs"
+    shown = _Served()
+    shown.forbidden = "jobs"
     with pytest.raises(UserError, match=r"HTTP 401 .* import the \.jhist files instead"):
-        HistoryServer("http://localhost:1", served).jobs()
+        HistoryServer("http://localhost:1", shown).jobs()
 
 
 def test_an_address_that_is_no_history_servers() -> None:
     with pytest.raises(UserError, match="write it as http"):
         HistoryServer("ftp://x")
-    served = _Served()
-    served.answers.clear()
+    shown = _Served()
+    shown.answers.clear()
     with pytest.raises(UserError, match="is it the address of a JobHistoryServer"):
-        HistoryServer("http://localhost:1", served).jobs()
+        HistoryServer("http://localhost:1", shown).jobs()
 
 
 def test_of_a_wide_stage_tasks_are_asked_for_evenly() -> None:
@@ -297,7 +269,7 @@ def test_all_histories_of_a_folder_go_into_the_store_once(store: ProfileStore, r
         importing.take(find_sources([DATA]))
         summary = importing.summary
         assert (summary.sources, summary.runs + summary.known, summary.known) == (6, 5, known + (known == 0))
-        assert len(summary.left_out) == 1
+        assert ["job_1795276064014_0002 failed" in why for why in summary.left_out] == [True]
         assert (summary.broken, told) == ([], [])
     assert [(key.type, key.name) for key in (profile.key for profile in store.profiles())] == [
         ("MAPREDUCE", "sleep job"),
@@ -396,38 +368,23 @@ def test_a_rolled_log_of_which_a_part_is_cut_off(tmp_path: Path, share: float) -
         read_spark_log(folder)
 
 
+@pytest.mark.parametrize("why", ["Input/output error", "No such file or directory"])
 def test_what_cannot_be_opened_in_a_folder_is_named_and_the_rest_goes_on(
-    store: ProfileStore, reader: HistoryReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    importing: Import, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    # a file of which no byte can be read, even by root
-    opens = os.open
-    monkeypatch.setattr(
-        os, "open", lambda path, *more: opens("/proc/self/mem" if Path(path).name == "a" else path, *more)
-    )
-    (tmp_path / "a").write_text("x")
-    shutil.copy(JSON, tmp_path / "b.jhist")
-    importing = Import(store, NOW_MS, print, reader=reader, trust_names=True)
-    importing.take(find_sources([tmp_path]))
-    assert importing.summary.broken == [f"{tmp_path / 'a'}: Input/output error"]
-    assert importing.summary.runs == 1
-
-
-def test_a_file_that_vanishes_while_it_is_looked_for_is_named(
-    store: ProfileStore, reader: HistoryReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    """A file of which no byte can be read, even by root, and one that vanishes while it is looked for."""
     for name in ("a", "b.jhist"):
         shutil.copy(JSON, tmp_path / name)
     opens = os.open
 
-    def vanishing(path: Path, *more: int) -> int:
-        if Path(path).name == "a":
+    def opened(path: Path, *more: int) -> int:
+        if Path(path).name == "a" and why.startswith("No such"):
             Path(path).unlink(missing_ok=True)
-        return opens(path, *more)
+        return opens("/proc/self/mem" if Path(path).name == "a" and why.startswith("Input") else path, *more)
 
-    monkeypatch.setattr(os, "open", vanishing)
-    importing = Import(store, NOW_MS, print, reader=reader, trust_names=True)
+    monkeypatch.setattr(os, "open", opened)
     importing.take(find_sources([tmp_path]))
-    assert importing.summary.broken == [f"{tmp_path / 'a'}: No such file or directory"]
+    assert importing.summary.broken == [f"{tmp_path / 'a'}: {why}"]
     assert importing.summary.runs == 1
 
 
@@ -441,29 +398,13 @@ def test_a_path_that_is_not_there(tmp_path: Path) -> None:
 TICKET = "Negotiate dGlja2V0"
 
 
-class _Secure(BaseHTTPRequestHandler):
-    """Shows no job to whoever has a ticket, and nothing to others."""
-
-    def do_GET(self) -> None:
-        known = self.headers.get("Authorization") == TICKET
-        body = json.dumps({"jobs": {"job": []}}).encode() if known else b""
-        self.send_response(200 if known else 401)
-        if not known:
-            self.send_header("WWW-Authenticate", "Negotiate")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture
 def address() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Secure) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    """A server that shows no job to whoever has a ticket, and nothing to others."""
+    secure = FakeManager({}, {})
+    secure.ticket = TICKET
+    with served(secure):
+        yield secure.url
 
 
 class _Ticket(AuthBase):
@@ -472,36 +413,29 @@ class _Ticket(AuthBase):
         return request
 
 
-def _import(address: str, folder: Path) -> int:
-    return run(["profiles", "import", "--store", str(folder / "profiles.db"), "--history-server", address])
+def _import(address: str, folder: Path) -> list[str]:
+    return ["profiles", "import", "--store", str(folder / "profiles.db"), "--history-server", address]
 
 
 def test_the_server_is_asked_with_the_user_s_tickets(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     def with_ticket(_: Path | None) -> requests.Session:
         session = requests.Session()
         session.auth = _Ticket()
         return session
 
-    monkeypatch.setattr(importing, "open_session", with_ticket)
-    assert _import(address, tmp_path) == 0
-    assert "0 histories" in capsys.readouterr().out
+    monkeypatch.setattr("treadle.history.importing.open_session", with_ticket)
+    assert "0 histories" in cli(_import(address, tmp_path)).out
 
 
 @pytest.mark.parametrize(("installed", "remedy"), [(False, install_extra("kerberos")), (True, "run kinit")])
 def test_without_tickets_it_says_what_is_missing(
-    address: str,
-    installed: bool,
-    remedy: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    address: str, installed: bool, remedy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.setattr(pages, "can_negotiate", lambda: installed)
-    monkeypatch.setattr(importing, "open_session", lambda _: requests.Session())
-    assert _import(address, tmp_path) == 2
-    said = " ".join(capsys.readouterr().err.split())
+    monkeypatch.setattr("treadle.history.importing.open_session", lambda _: requests.Session())
+    said = " ".join(cli(_import(address, tmp_path), 2).err.split())
     assert "the server wants Kerberos" in said
     assert remedy in said
     assert "import the .jhist files instead" in said

@@ -9,9 +9,11 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -162,33 +164,6 @@ def test_keys_that_differ_are_kept_apart(store: ProfileStore) -> None:
     assert len(store.profiles()) == 3
 
 
-def test_two_jobs_of_one_key_at_once(file: Path) -> None:
-    stores = [open_store(str(file)) for _ in range(2)]
-    failures: list[BaseException] = []
-
-    def put_all(store: ProfileStore, first: int) -> None:
-        try:
-            for number in range(first, first + 15):
-                store.put(make_run(number, ended_ms=NOW_MS + number), NOW_MS + 1000)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=put_all, args=(stores[at % 2], 100 * at)) for at in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    profile = stores[0].get(KEY)
-    for store in stores:
-        store.close()
-    assert profile is not None
-    # those that were older than twenty others when they came are left out
-    assert profile.stages[0].durations.count == 3 * profile.runs
-    assert profile.runs >= RECENT_MAX
-    assert profile.runs == profile.stages[0].runs
-
-
 def test_a_user_has_so_many_rows_and_no_more(file: Path) -> None:
     with open_store(str(file), Retention(rows_per_user=10)) as store:
         store.put(make_run(name="of bob", user="bob", stages=8), NOW_MS)
@@ -312,10 +287,22 @@ while True:
 """
 
 
-def _refused(store: ProfileStore, number: int = 99) -> StoreError:
+def _refused(store: ProfileStore) -> StoreError:
     with pytest.raises(StoreError) as caught:
-        store.put(make_run(number, name="x" * 900, stages=50), NOW_MS)
+        store.put(make_run(99, name="x" * 900, stages=50), NOW_MS)
     return caught.value
+
+
+def _unusable(file: Path, *, read_only: bool = False) -> Unusable:
+    """Return why a store cannot be opened."""
+    with pytest.raises(StoreError) as caught:
+        open_store(str(file), read_only=read_only)
+    return caught.value.reason
+
+
+def _execute(file: Path, statement: str) -> None:
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(statement)
 
 
 def test_a_writer_killed_at_any_moment_leaves_a_whole_store(file: Path) -> None:
@@ -350,36 +337,29 @@ def test_only_its_user_can_read_it(file: Path, store: ProfileStore) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_a_full_disk(store: ProfileStore, file: Path) -> None:
+@pytest.mark.parametrize(
+    ("pragma", "reason", "said"),
+    [("max_page_count = {pages}", Unusable.FULL, "free space"), ("query_only = ON", Unusable.READ_ONLY, "")],
+)
+def test_a_full_disk_and_a_read_only_database(
+    store: ProfileStore, file: Path, pragma: str, reason: Unusable, said: str
+) -> None:
     store.put(make_run(), NOW_MS)
 
     @event.listens_for(store._engine, "begin")
     def limit(connection: Connection) -> None:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+        connection.exec_driver_sql(f"PRAGMA {pragma.format(pages=pages)}")
 
     refused = _refused(store)
-    assert refused.reason is Unusable.FULL
-    assert "free space" in str(refused)
+    assert refused.reason is reason
+    assert said in str(refused)
     assert str(file) in str(refused)
     assert [profile.runs for profile in store.profiles()] == [1]
 
 
-def test_a_read_only_database(store: ProfileStore) -> None:
-    store.put(make_run(), NOW_MS)
-
-    @event.listens_for(store._engine, "begin")
-    def protect(connection: Connection) -> None:
-        connection.exec_driver_sql("PRAGMA query_only = ON")
-
-    assert _refused(store).reason is Unusable.READ_ONLY
-    assert [profile.runs for profile in store.profiles()] == [1]
-
-
 def test_a_store_opened_for_reading_is_not_written(file: Path) -> None:
-    with pytest.raises(StoreError, match="not there") as caught:
-        open_store(str(file), read_only=True)
-    assert caught.value.reason is Unusable.MISSING
+    assert _unusable(file, read_only=True) is Unusable.MISSING
     assert not file.parent.exists()
     with open_store(str(file)) as store:
         store.put(make_run(), NOW_MS)
@@ -411,15 +391,11 @@ def test_a_corrupted_page(file: Path) -> None:
     with open_store(str(file)) as store:
         for number in range(40):
             store.put(make_run(number, name=f"job {number}"), NOW_MS)
-    with sqlite3.connect(file) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    connection.close()
+    _execute(file, "PRAGMA wal_checkpoint(TRUNCATE)")
     content = bytearray(file.read_bytes())
     content[4096 * 3 : 4096 * 6] = b"\xaa" * (4096 * 3)
     file.write_bytes(content)
-    with pytest.raises(StoreError) as caught:
-        open_store(str(file))
-    assert caught.value.reason is Unusable.CORRUPTED
+    assert _unusable(file) is Unusable.CORRUPTED
 
 
 def test_a_row_that_is_no_profile(file: Path, store: ProfileStore) -> None:
@@ -433,21 +409,16 @@ def test_a_row_that_is_no_profile(file: Path, store: ProfileStore) -> None:
 
 def test_a_newer_version(file: Path) -> None:
     open_store(str(file)).close()
-    with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE treadle_schema SET version = 99")
-    connection.close()
-    with pytest.raises(StoreError, match=r"another release of Treadle .*version 99"):
-        open_store(str(file))
-    with pytest.raises(StoreError, match="version 99"):
-        open_store(str(file), read_only=True)
+    _execute(file, "UPDATE treadle_schema SET version = 99")
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match=r"another release of Treadle .*version 99"):
+            open_store(str(file), read_only=read_only)
 
 
 def test_an_empty_store_that_is_opened_for_reading_is_refused(file: Path) -> None:
     file.parent.mkdir()
     file.touch()
-    with pytest.raises(StoreError, match="the database is empty") as caught:
-        open_store(str(file), read_only=True)
-    assert caught.value.reason is Unusable.MISSING
+    assert _unusable(file, read_only=True) is Unusable.MISSING
 
 
 class _DeadlockError(Exception):
@@ -473,12 +444,8 @@ def test_a_transaction_that_ends_in_a_deadlock_is_tried_again(store: ProfileStor
 
 def test_tables_of_somebody_else(file: Path) -> None:
     file.parent.mkdir()
-    with sqlite3.connect(file) as connection:
-        connection.execute("CREATE TABLE treadle_profiles (x INTEGER)")
-    connection.close()
-    with pytest.raises(StoreError) as caught:
-        open_store(str(file))
-    assert caught.value.reason is Unusable.FOREIGN
+    _execute(file, "CREATE TABLE treadle_profiles (x INTEGER)")
+    assert _unusable(file) is Unusable.FOREIGN
 
 
 @pytest.mark.parametrize(
@@ -496,12 +463,9 @@ def test_a_constraint_of_the_database_is_reported_as_any_other_fault(
     store.put(make_run(), NOW_MS)
     store.keep_samples({"application_1_1": Sample(*[0] * len(Sample._fields))}, NOW_MS)
     # what another database says when two writers meet, said by SQLite
-    with sqlite3.connect(file) as connection:
-        for table in ("profiles", "samples"):
-            connection.execute(
-                f"CREATE TRIGGER no_{table} BEFORE DELETE ON treadle_{table} BEGIN SELECT RAISE(ABORT, 'in use'); END"
-            )
-    connection.close()
+    for table in ("profiles", "samples"):
+        raises = "BEGIN SELECT RAISE(ABORT, 'in use'); END"
+        _execute(file, f"CREATE TRIGGER no_{table} BEFORE DELETE ON treadle_{table} {raises}")
     with pytest.raises(StoreError, match="in use") as caught:
         do(store)
     assert caught.value.reason is Unusable.BUSY
@@ -543,3 +507,74 @@ def test_a_store_whose_path_leads_to_another_file_does_not_change_it(tmp_path: P
     with pytest.raises(StoreError), open_store(str(tmp_path / "dangling.db")):
         pass
     assert not (tmp_path / "made").exists()
+
+
+# The store in a database by URL: an SQLite one always, and the one that TREADLE_TEST_DATABASE names, where it does.
+
+URLS = ["sqlite:///{folder}/by-url.db", *filter(None, [os.environ.get("TREADLE_TEST_DATABASE")])]
+USER = "treadle-test"
+NO_SAMPLE = Sample(*[0] * len(Sample._fields))
+
+
+@pytest.fixture(params=URLS, ids=lambda url: url.partition(":")[0])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], ProfileStore]:
+    url = str(request.param).replace("{folder}", str(tmp_path))
+    with open_store(url) as store:
+        store.forget(Selection(user=USER))
+    return partial(open_store, url)
+
+
+def test_what_was_put_is_there_and_goes_again(opened: Callable[[], ProfileStore]) -> None:
+    run = make_run(user=USER, name="日🧵\0" * 3000)
+    with opened() as store:
+        assert store.put(run, NOW_MS)
+        assert not store.put(run, NOW_MS)
+    with opened() as store:
+        (profile,) = store.profiles(Selection(user=USER))
+        assert store.forget(Selection(user=USER)) == 1
+        assert store.merge(profile, NOW_MS)
+        (copied,) = store.profiles(Selection(user=USER))
+        assert profile_json(copied) == profile_json(profile)
+        assert store.forget(Selection(user=USER)) == 1
+        assert store.get(profile.key) is None
+
+
+def all_at_once(stores: Sequence[ProfileStore], use: Callable[[ProfileStore, int], None]) -> list[BaseException]:
+    """Use each store in a thread of its own, with numbers of its own from the given one on; return what failed."""
+    with ThreadPoolExecutor(len(stores)) as threads:
+        used = [threads.submit(use, store, 100 * at) for at, store in enumerate(stores)]
+        return [error for each in used if (error := each.exception()) is not None]
+
+
+def test_writers_that_are_in_each_other_s_way_all_get_through(opened: Callable[[], ProfileStore]) -> None:
+    stores = [opened() for _ in range(4)]
+
+    def use(store: ProfileStore, first: int) -> None:
+        for number in range(first, first + 12):
+            store.put(make_run(number, user=USER, name=f"job {'abc'[number % 3]}"), NOW_MS)
+            store.keep_samples({f"application_0_{at}": NO_SAMPLE for at in range(5)}, NOW_MS)
+            store.prune(NOW_MS)
+            if number % 3 == 2:
+                store.forget(Selection(user=USER, name=f"job {'abc'[number % 2]}"))
+
+    failures = all_at_once(stores, use)
+    stores[0].keep_samples(dict.fromkeys(f"application_0_{at}" for at in range(5)), NOW_MS)
+    stores[0].forget(Selection(user=USER))
+    for store in stores:
+        store.close()
+    assert failures == []
+
+
+def test_runs_that_several_writers_add_at_once_are_all_there(opened: Callable[[], ProfileStore]) -> None:
+    stores = [opened() for _ in range(3)]
+
+    def put_all(store: ProfileStore, first: int) -> None:
+        for number in range(first, first + 6):
+            store.put(make_run(number, user=USER), NOW_MS)
+
+    failures = all_at_once(stores, put_all)
+    (profile,) = stores[0].profiles(Selection(user=USER))
+    for store in stores:
+        store.close()
+    assert failures == []
+    assert (profile.runs, profile.stages[0].durations.count) == (18, 54)

@@ -200,26 +200,20 @@ def test_a_failure_may_be_known_before_its_container_ends() -> None:
     assert (stage.width, _outcomes(stage)) == (2, {"failed": 1, "running": 1})
 
 
-def test_all_pilots_fail() -> None:
+@pytest.mark.parametrize(
+    ("exit_status", "priority", "asked", "outcome"),
+    [(1, FAILED_MAP, 3, "failed"), (-100, MAP, 100, "lost")],
+    ids=["all fail", "their node dies"],
+)
+def test_pilots_that_are_gone_say_nothing(exit_status: int, priority: int, asked: int, outcome: str) -> None:
     shown = _map_job(100)
     shown.allocate(1, 2, 3)
     shown.frame(4000)
-    shown.end(1, 2, 3, exit_status=1)
-    shown.ask(FAILED_MAP, 3)
+    shown.end(1, 2, 3, exit_status=exit_status)
+    shown.ask(priority, asked)
     shown.frame(SETTLE_MS)
     (stage,) = shown.frame()
-    assert (stage.width, stage.durations.count, _outcomes(stage)) == (100, 0, {"failed": 3})
-
-
-def test_a_node_dies_with_its_pilots() -> None:
-    shown = _map_job(100)
-    shown.allocate(1, 2, 3)
-    shown.frame(4000)
-    shown.end(1, 2, 3, exit_status=-100)
-    shown.ask(MAP, 100)
-    shown.frame(SETTLE_MS)
-    (stage,) = shown.frame()
-    assert (stage.width, stage.durations.count, _outcomes(stage)) == (100, 0, {"lost": 3})
+    assert (stage.width, stage.durations.count, _outcomes(stage)) == (100, 0, {outcome: 3})
 
 
 def test_a_stage_whose_width_grows_while_it_is_sampled() -> None:
@@ -364,15 +358,6 @@ def test_two_applications_at_once_do_not_mix() -> None:
     assert (first.id[-4:], first.stages[0].width, second.id[-4:], second.stages[0].width) == ("0001", 1, "0002", 2)
 
 
-def test_of_a_killed_job_no_run_is_made() -> None:
-    shown = _map_job(5)
-    shown.allocate(1, 2)
-    shown.frame()
-    shown.end(1)
-    shown.end(2, exit_status=-105)
-    assert shown.finished() == []
-
-
 @pytest.mark.parametrize(("depth", "at"), [(0, 0), (0, 2), (1, 1), (6, 6)])
 @pytest.mark.parametrize("again", [False, True])
 def test_tez_vertices_are_distinguished_by_their_priorities(depth: int, at: int, again: bool) -> None:
@@ -411,17 +396,6 @@ def test_attempts_that_tez_asks_for_again_are_of_the_same_vertex() -> None:
 def test_exit_statuses(exit_status: int, map_reduce: Outcome, tez: Outcome) -> None:
     assert outcome_of(Framework.MAPREDUCE, exit_status) is map_reduce
     assert outcome_of(Framework.TEZ, exit_status) is tez
-
-
-def test_equal_events_give_equal_runs(tmp_path: Path) -> None:
-    runs = []
-    for _ in range(2):
-        tracker = StageTracker()
-        for time_ms, frame in recorded(DATA):
-            tracker.apply(frame, time_ms)
-        tracker.apply([], time_ms + LINGER_MS)
-        runs.append([(run.key, run.id, run.ended_ms, str(run.stages)) for run in tracker.finished()])
-    assert runs[0] == runs[1]
 
 
 def _with_reduces(maps: int, reduces: int) -> Shown:

@@ -26,7 +26,7 @@ import treadle
 from treadle.admin import install
 from treadle.admin.environment import RECORD
 from treadle.admin.install import plan_of, plan_removal
-from treadle.admin.plan import CLASS, CLASS_KEY, Manifest, Options, _unit, content_of
+from treadle.admin.plan import CLASS, CLASS_KEY, Manifest, Options, _unit, content_of, put
 from treadle.admin.site_files import BYTES_MAX
 from treadle.cli.main import run
 from treadle.errors import UserError
@@ -89,7 +89,6 @@ def test_a_signal_ends_it_and_everything_is_as_it_was(
             pytest.fail("it went on")
 
     if step.startswith("put "):
-        from treadle.admin.plan import put
 
         def written(path: Path, data: bytes, *more: object) -> None:
             if path.name == step.removeprefix("put ") and b"treadle" in data:
@@ -161,13 +160,6 @@ def test_a_release_that_cannot_be_removed_is_named_and_the_rest_can_be_done_agai
     assert snapshot(tmp_path) == before
 
 
-def test_a_yarn_site_that_is_a_circle_of_links_is_refused(conf: Path) -> None:
-    (conf / "yarn-site.xml").unlink()
-    (conf / "yarn-site.xml").symlink_to("yarn-site.xml")
-    with pytest.raises(UserError, match=r"yarn-site\.xml: .*(loop|levels of symbolic links)"):
-        put_in_place(conf)
-
-
 SECRET = b"<property><name>store.password</name><value>hunter2</value></property>"
 
 
@@ -194,17 +186,28 @@ def test_a_diff_shows_nobodys_secret(data: bytes, conf: Path, tmp_path: Path) ->
     assert CLASS in shown
 
 
-def test_a_script_with_an_open_here_document_is_refused(conf: Path, tmp_path: Path) -> None:
-    (conf / "yarn-env.sh").write_bytes(b"cat <<X\n")
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("yarn-env.sh", "cat <<X\n", r"yarn-env\.sh cannot be read by bash as it is: .*here-document"),
+        ("yarn-env.sh", "A='never ends\n", "cannot be read by bash as it is"),
+        ("yarn-site.xml", "", r"yarn-site\.xml: No such file or directory; is its folder"),
+        ("yarn-site.xml", "-> yarn-site.xml", r"yarn-site\.xml: .*(loop|levels of symbolic links)"),
+    ],
+    ids=["here-document", "open end", "missing", "circle"],
+)
+def test_a_file_of_hadoop_s_that_cannot_be_used_is_refused(
+    name: str, content: str, said: str, conf: Path, tmp_path: Path
+) -> None:
+    (conf / name).unlink()
+    if content.startswith("-> "):
+        (conf / name).symlink_to(content[3:])
+    elif content:
+        (conf / name).write_text(content)
     before = snapshot(tmp_path)
-    with pytest.raises(UserError, match=r"yarn-env\.sh cannot be read by bash as it is: .*here-document"):
+    with pytest.raises(UserError, match=said):
         put_in_place(conf)
     assert snapshot(tmp_path) == before
-
-
-def test_a_config_that_is_a_folder_is_refused_before_anything_is_done(conf: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"is not a file; name a treadle\.yaml"):
-        plan_of(options(conf, config=tmp_path))
 
 
 @pytest.mark.parametrize("kind", ["below a file", "a file", "a circle", "a broken link"])
