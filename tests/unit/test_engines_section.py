@@ -180,8 +180,8 @@ def test_an_entry_that_leaves_nothing_to_those_below_is_refused_unless_they_are_
     text = f"engines:\n  a: {{{select}}}\n  b: {{}}\n"
     (line,) = problems(text)
     assert line == (
-        "conf/t.yaml:2: engines.a.select: matches everything, so that b below never serves anything; write what it "
-        "selects, or put it last"
+        "conf/t.yaml:2: engines.a.select: matches everything, so that b below never serves anything; give it a "
+        "selector, or put it last"
     )
     assert "so that b, c below never serve anything" in problems(f"{text}  c: {{}}\n")[0]
     standby = parse_settings("f", text.replace("a: {", "a: {fallback: b, "))

@@ -268,7 +268,7 @@ def test_a_sidecar_that_is_gone_is_said_with_an_exit_code(tmp_path: Path, cli: C
         captured = cli(["observe", "--rm", manager.url], 2)
         assert "no engine runs that could be asked" in captured.err
         assert captured.out == ""
-        assert "not known: no engine runs" in " ".join(cli(["status", "--rm", manager.url]).out.split())
+        assert "not known: no engine runs" in " ".join(cli(["status", "--rm", manager.url], 1).out.split())
 
 
 def test_a_door_without_figures_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
