@@ -227,7 +227,7 @@ def test_each_of_what_ships_besides_the_paper_s_gate_is_a_scheme() -> None:
 
 
 def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> None:
-    arguments = ["--trace", str(extract), "--quick", "--jobs", "20", "--nodes", str(NODES)]
+    arguments = ["--trace", str(extract), "--quick", "--jobs", "20", "--nodes", str(NODES), "--processes", "1"]
     arguments += ["--json", str(tmp_path / "a" / "figures.json"), "--plot", str(tmp_path / "plots")]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0

@@ -222,7 +222,7 @@ class World:
         )
 
 
-QUICK = 40
+QUICK = 20
 ALL = 10_000
 SEEDS = pytest.mark.parametrize(
     "seeds", [range(QUICK), pytest.param(range(QUICK, ALL), marks=pytest.mark.slow)], ids=["quick", "all"]
@@ -284,7 +284,7 @@ def test_with_several_resources_no_container_passes_over_a_leaf_below_its_guaran
 
 def test_the_algorithm_of_the_paper_keeps_neither() -> None:
     below = passed = 0
-    for seed in range(QUICK):
+    for seed in range(2 * QUICK):
         world = World(seed, "paper", one_resource=True)
         begun(world)
         world.live()
@@ -292,5 +292,6 @@ def test_the_algorithm_of_the_paper_keeps_neither() -> None:
         world = World(seed, "paper", one_resource=False)
         begun(world)
         passed += any(bool(world.passed) for _ in world.turn_over())
-    assert below >= 1
-    assert passed >= 1
+        if below and passed:
+            return
+    pytest.fail(f"below its guarantee {below} times, passed over {passed} times")
