@@ -4,7 +4,6 @@ package io.treadle.shim;
 import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
-import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.commit.Committer;
 import io.treadle.shim.commit.ContainerUpdates;
 import io.treadle.shim.commit.FeatureRules;
@@ -130,14 +129,17 @@ final class CommitPipeline implements AnswerHandler {
   }
 
   @Override
-  public String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit,
-      CommitTime time) {
+  public int commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit,
+      BooleanSupplier isOver) throws OwnFailureException {
     beforeCommit(mayCommit);
-    CommitResult result = committer.commit(answer, directory, limit, mayCommit, time);
+    CommitResult result = committer.commit(answer, directory, limit, mayCommit, isOver);
     metrics.add(ShimMetrics.Counter.TRANSACTIONS_TAKEN_BACK, result.takenBack());
     report(answer, result, directory);
-    guard.answered(answer, directory, result.count(Fate.COMMITTED), mayCommit, time);
-    return result.size() > 0 && result.count(Fate.INTERNAL_ERROR) == result.size() ? result.error() : null;
+    guard.answered(answer, directory, result.count(Fate.COMMITTED), mayCommit, isOver);
+    if (result.size() > 0 && result.count(Fate.INTERNAL_ERROR) == result.size()) {
+      throw new OwnFailureException("every proposal of an answer ended in an exception: " + result.error());
+    }
+    return result.size() - result.count(Fate.OVER_BATCH);
   }
 
   /** Does nothing where the right to commit has been lost: what the stock scheduler reserves is its own then. */

@@ -6,10 +6,10 @@ import java.util.function.LongSupplier;
 /** Allows a number of things at once, and then one in each period. Used by one thread at a time. */
 public final class Rate {
   private final LongSupplier nanoClock;
-  private final int atOnce;
+  private final long atOnceNanos;
   private final long everyNanos;
-  private long left;
-  private long filledNanos;
+  /** Up to when the periods are spent. */
+  private long spentNanos;
 
   /**
    * All of it is left.
@@ -20,26 +20,17 @@ public final class Rate {
    */
   public Rate(LongSupplier nanoClock, int atOnce, long everyNanos) {
     this.nanoClock = nanoClock;
-    this.atOnce = atOnce;
+    this.atOnceNanos = atOnce * everyNanos;
     this.everyNanos = everyNanos;
-    this.left = atOnce;
-    this.filledNanos = nanoClock.getAsLong();
+    this.spentNanos = nanoClock.getAsLong() - atOnceNanos;
   }
 
   /** Whether one more is allowed now; it counts. */
   public boolean take() {
     long nanos = nanoClock.getAsLong();
-    long more = (nanos - filledNanos) / everyNanos;
-    left += more;
-    filledNanos += more * everyNanos;
-    if (left >= atOnce) {
-      left = atOnce;
-      filledNanos = nanos;
-    }
-    if (left == 0) {
-      return false;
-    }
-    left--;
-    return true;
+    long unspentNanos = Math.min(nanos - spentNanos, atOnceNanos);
+    boolean allowed = unspentNanos >= everyNanos;
+    spentNanos = nanos - unspentNanos + (allowed ? everyNanos : 0);
+    return allowed;
   }
 }

@@ -42,7 +42,6 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 public class Shim {
   private static final Log LOG = new Log(Shim.class);
   private static final int JOURNAL_CAPACITY = 1 << 18;
-  private static final int UPDATES_PER_TICK = 64;
   private static final AtomicInteger INSTANCES = new AtomicInteger();
   /** As long as asynchronous scheduling itself pauses between two rounds over the nodes. */
   private static final long ASYNCHRONOUS_PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(5);
@@ -78,7 +77,7 @@ public class Shim {
     }
     taps = new Taps(journal, port, t -> escapes.caught("taps", t));
     long staleMs = config.nodeStaleMs(conf);
-    CommitSettings commits = new CommitSettings(config.batchSize, staleMs, UPDATES_PER_TICK, Time::monotonicNow);
+    CommitSettings commits = new CommitSettings(config.batchSize, staleMs, Time::monotonicNow);
     EngineView view = new EngineView(journal::nodeChanged);
     lease = new Lease(System::nanoTime, config.leaseMs);
     mirror =
@@ -140,7 +139,7 @@ public class Shim {
       link.settings(config);
       return;
     }
-    if (!started || config.mode == Mode.OFF) {
+    if (!started || config.mode == ShimConfig.Mode.OFF) {
       // of a mode in which we did not fit
       metrics.show(ShimMetrics.Text.REFUSAL, null);
       return;
@@ -199,7 +198,7 @@ public class Shim {
   }
 
   private boolean schedules() {
-    return config.mode == Mode.ENFORCE && link != null && pipeline.mayEnforce() && lease.schedules()
+    return config.mode == ShimConfig.Mode.ENFORCE && link != null && pipeline.mayEnforce() && lease.schedules()
         && !pipeline.starving();
   }
 

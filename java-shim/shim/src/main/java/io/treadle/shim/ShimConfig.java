@@ -213,6 +213,21 @@ public final class ShimConfig {
     return new File(System.getProperty("yarn.log.dir", folder), "treadle-sidecar.log");
   }
 
+  /** What Treadle may do: {@code yarn.scheduler.treadle.mode}. */
+  public enum Mode {
+    /** The engine's proposals are committed while it holds the lease. */
+    ENFORCE,
+    /** The engine's proposals are compared with what the stock scheduler does; nothing is committed. */
+    OBSERVE_ONLY,
+    /** Nothing is sent and no sidecar runs: the stock scheduler. */
+    OFF;
+
+    /** As written in yarn-site.xml. */
+    public String text() {
+      return Reader.text(this);
+    }
+  }
+
   private enum Sidecar {
     MANAGED, EXTERNAL
   }

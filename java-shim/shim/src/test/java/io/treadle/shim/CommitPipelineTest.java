@@ -25,7 +25,7 @@ class CommitPipelineTest {
       MockAM am = cluster.startAm(cluster.submit("a", "ann", 1024), node);
       CommitPipeline pipeline = new CommitPipeline(cluster.scheduler(),
           new ShimMetrics(() -> false, () -> 0, () -> 0, () -> 0),
-          new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow), new AskLocks(),
+          new CommitSettings(48, Proposer.NODE_STALE_MS, Time::monotonicNow), new AskLocks(),
           new EngineView(any -> { }));
       am.allocate("*", 5120, 3, Collections.emptyList());
       cluster.heartbeatAll();

@@ -18,7 +18,7 @@ class ShimConfigTest {
   @Test
   void defaultsNeedNoFile() {
     ShimConfig config = ShimConfig.read(conf);
-    assertEquals(Mode.OBSERVE_ONLY, config.mode);
+    assertEquals(ShimConfig.Mode.OBSERVE_ONLY, config.mode);
     assertEquals(2000, config.leaseMs);
     assertEquals(10, config.tickMs);
     assertFalse(config.external);
@@ -43,7 +43,7 @@ class ShimConfigTest {
     conf.set(ShimConfig.SIDECAR_LOG_FILE, "/var/log/sidecar.log");
     conf.set(ShimConfig.NODE_STALE_MS, "7000");
     ShimConfig config = ShimConfig.read(conf);
-    assertEquals(Mode.ENFORCE, config.mode);
+    assertEquals(ShimConfig.Mode.ENFORCE, config.mode);
     assertEquals(5000, config.leaseMs);
     assertEquals(20, config.tickMs);
     assertTrue(config.external);
@@ -93,7 +93,7 @@ class ShimConfigTest {
     conf.set(ShimConfig.PROPOSALS_MAX, "7");
     conf.set(ShimConfig.SIDECAR, "neither");
     ShimConfig after = before.refreshed(conf);
-    assertEquals(Mode.ENFORCE, after.mode);
+    assertEquals(ShimConfig.Mode.ENFORCE, after.mode);
     assertEquals(3000, after.leaseMs);
     assertEquals(30, after.tickMs);
     assertEquals(4096, after.proposalsMax);
@@ -134,7 +134,7 @@ class ShimConfigTest {
 
   @Test
   void offIsOff() {
-    assertEquals(Mode.OFF, ShimConfig.off(conf).mode);
+    assertEquals(ShimConfig.Mode.OFF, ShimConfig.off(conf).mode);
   }
 
   @Test

@@ -7,7 +7,6 @@ import java.util.function.LongSupplier;
 public final class CommitSettings {
   final int batchSize;
   final long nodeStaleMs;
-  final int updatesPerTick;
   private final LongSupplier monotonicMs;
 
   /**
@@ -15,13 +14,11 @@ public final class CommitSettings {
    *
    * @param batchSize how many proposals are committed under one hold of the scheduler's write lock, at least 1
    * @param nodeStaleMs how old a node's last heartbeat may be, milliseconds
-   * @param updatesPerTick how many container increases and promotions are looked at in one tick, at least 1
    * @param monotonicMs the clock that heartbeats are measured by ({@code Time::monotonicNow}), milliseconds
    */
-  public CommitSettings(int batchSize, long nodeStaleMs, int updatesPerTick, LongSupplier monotonicMs) {
+  public CommitSettings(int batchSize, long nodeStaleMs, LongSupplier monotonicMs) {
     this.batchSize = batchSize;
     this.nodeStaleMs = nodeStaleMs;
-    this.updatesPerTick = updatesPerTick;
     this.monotonicMs = monotonicMs;
   }
 

@@ -67,11 +67,11 @@ public final class Committer {
    *     is {@link Fate#OVER_BATCH}
    * @param mayCommit asked at the beginning of each batch, with the lock held: when it turns false the rest is {@link
    *     Fate#LEASE_LOST}
-   * @param time when it is over, what has not been looked at is {@link Fate#OVER_BATCH} too; the first batch always is
+   * @param isOver asked between batches: when it turns true, what is left is {@link Fate#OVER_BATCH} too
    */
   public CommitResult commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit,
-      CommitTime time) {
-    return inBatches(new Run(answer, directory, mayCommit, null), limit, port.writeLock(), time);
+      BooleanSupplier isOver) {
+    return inBatches(new Run(answer, directory, mayCommit, null), limit, port.writeLock(), isOver);
   }
 
   /**
@@ -81,22 +81,20 @@ public final class Committer {
    * @return for each proposal {@link Fate#OBSERVED} or the reason against it
    */
   public CommitResult judge(ProposalFrame answer, Directory directory, int limit) {
-    return inBatches(new Run(answer, directory, ALWAYS, new Assumptions()), limit, port.readLock(),
-        new CommitTime(System::nanoTime, Long.MAX_VALUE / 2));
+    return inBatches(new Run(answer, directory, ALWAYS, new Assumptions()), limit, port.readLock(), () -> false);
   }
 
-  private CommitResult inBatches(Run run, int limit, Lock lock, CommitTime time) {
+  private CommitResult inBatches(Run run, int limit, Lock lock, BooleanSupplier isOver) {
     int end = run.answer.endWithin(limit);
     run.result.setAll(end, run.answer.size(), Fate.OVER_BATCH);
     int from = 0;
-    while (from < end && !run.stopped && (from == 0 || !time.isOver())) {
+    while (from < end && !run.stopped && (from == 0 || !isOver.getAsBoolean())) {
       if (from > 0) {
         letOthersIn();
       }
       from = batchOrGang(run, from, end, lock);
     }
     run.result.setAll(from, end, run.stopped ? Fate.LEASE_LOST : Fate.OVER_BATCH);
-    time.leaveOver(run.stopped ? 0 : end - from);
     return run.result;
   }
 

@@ -34,6 +34,7 @@ import org.apache.hadoop.yarn.util.resource.Resources;
 public final class ContainerUpdates {
   private static final Log LOG = new Log(ContainerUpdates.class);
   private static final int MOST_MARKS = 10_000;
+  private static final int UPDATES_A_TICK = 64;
   /** How long an update that could not be committed is left alone. */
   private static final long AGAIN_MS = 1000;
   /** The same of one whose node is full. */
@@ -95,7 +96,7 @@ public final class ContainerUpdates {
    */
   public int place(BooleanSupplier mayCommit) {
     int placed = 0;
-    int budget = settings.updatesPerTick;
+    int budget = UPDATES_A_TICK;
     long nowMs = settings.nowMs();
     holds.expire(nowMs);
     for (ApplicationAttemptId attempt : next(budget, nowMs)) {
@@ -174,7 +175,7 @@ public final class ContainerUpdates {
   /** Holds the nodes of updates that wait for room, so that no container takes it. */
   private void hold(FiCaSchedulerApp app, List<SchedulerRequestKey> keys, long nowMs) {
     CapacityScheduler scheduler = port.scheduler();
-    int left = settings.updatesPerTick;
+    int left = UPDATES_A_TICK;
     for (SchedulerRequestKey key : keys) {
       RMContainer container = scheduler.getRMContainer(key.getContainerToUpdate());
       Resource amount = app.getPendingAsk(key, ResourceRequest.ANY).getPerAllocationResource();

@@ -116,7 +116,7 @@ public final class StarvationGuard {
 
   /** {@code count} proposals of an answer were committed with success: looks if it is time, or goes on with a look. */
   public void answered(ProposalFrame answer, Directory directory, int count, BooleanSupplier mayCommit,
-      CommitTime time) {
+      BooleanSupplier isOver) {
     if (count > 0) {
       engineLastPlacedAt = look;
       unserved.clear();
@@ -135,7 +135,7 @@ public final class StarvationGuard {
         look(directory, attempt, indices.get(attempt));
       }
     }
-    commit(answer, directory, mayCommit, time);
+    commit(answer, directory, mayCommit, isOver);
   }
 
   private void begin(Directory directory, long nowMs) {
@@ -265,10 +265,10 @@ public final class StarvationGuard {
     return room == null || Resources.fitsIn(port.scheduler().getResourceCalculator(), placement.capability, room);
   }
 
-  private void commit(ProposalFrame answer, Directory directory, BooleanSupplier mayCommit, CommitTime time) {
+  private void commit(ProposalFrame answer, Directory directory, BooleanSupplier mayCommit, BooleanSupplier isOver) {
     int[][] rows = neglected.stream().map(watch -> new int[] {
         indices.get(watch.attempt), watch.key, indices.get(watch.node)}).toArray(int[][]::new);
-    CommitResult result = committer.commit(ProposalFrame.of(answer, rows), directory, rows.length, mayCommit, time);
+    CommitResult result = committer.commit(ProposalFrame.of(answer, rows), directory, rows.length, mayCommit, isOver);
     for (int row = 0; row < rows.length; row++) {
       if (result.fate(row) == Fate.COMMITTED) {
         ApplicationAttemptId attempt = neglected.get(row).attempt;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.link;
 
-import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.ProposalFrame;
 import java.util.Map;
@@ -38,11 +37,23 @@ public interface AnswerHandler {
   /**
    * Commits an answer's proposals, each only while {@code mayCommit}, after what the shim places by itself.
    *
-   * @param time how long that may take
-   * @return what failed if every proposal ended in an exception on our side; else null
+   * @param isOver whether the time for that is over; a batch that has begun is finished
+   * @return how many proposals were looked at
+   * @throws OwnFailureException if every proposal ended in an exception
    */
-  String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit, CommitTime time);
+  int commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit, BooleanSupplier isOver)
+      throws OwnFailureException;
 
   /** Looks at an answer's proposals as {@code observe_only} does; changes nothing. */
   void observe(ProposalFrame answer, Directory directory, int limit);
+
+  /** Something failed on the ResourceManager's side, through no fault of the engine's. */
+  final class OwnFailureException extends Exception {
+    private static final long serialVersionUID = 1L;
+
+    /** With what failed, in words. */
+    public OwnFailureException(String message) {
+      super(message);
+    }
+  }
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.link;
 
-import io.treadle.shim.Mode;
 import io.treadle.shim.Rate;
 import io.treadle.shim.ShimConfig;
-import io.treadle.shim.commit.CommitTime;
+import io.treadle.shim.link.AnswerHandler.OwnFailureException;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.FrameOptions;
@@ -144,7 +143,7 @@ final class Conversation {
   void tick(ShimConfig config, int configuration, Runnable onAnswer) throws IOException, OwnFailureException {
     long begin = System.nanoTime();
     observed = false;
-    boolean enforce = config.mode == Mode.ENFORCE;
+    boolean enforce = config.mode == ShimConfig.Mode.ENFORCE;
     String refusal = enforce ? handler.refusal() : null;
     refused(refusal);
     boolean ready = handler.ready();
@@ -283,23 +282,11 @@ final class Conversation {
     long wall = System.nanoTime();
     long cpu = THREADS.getCurrentThreadCpuTime();
     // the other half is for the next frame and its answer
-    CommitTime time = new CommitTime(System::nanoTime, lease.leftNanos() / 2);
-    String failure = handler.commit(answer, mirror, limit, mayCommit, time);
+    long end = wall + lease.leftNanos() / 2;
+    int committed = handler.commit(answer, mirror, limit, mayCommit, () -> System.nanoTime() - end >= 0);
     long wallNanos = System.nanoTime() - wall;
-    answerLimit.committed(answer.size() - time.leftOver(), wallNanos);
+    answerLimit.committed(committed, wallNanos);
     metrics.add(ShimMetrics.Counter.COMMIT_WALL_NANOS, wallNanos);
     metrics.add(ShimMetrics.Counter.COMMIT_CPU_NANOS, THREADS.getCurrentThreadCpuTime() - cpu);
-    if (failure != null) {
-      throw new OwnFailureException("every proposal of an answer ended in an exception: " + failure);
-    }
-  }
-
-  /** Something failed on the ResourceManager's side, through no fault of the engine's. */
-  static final class OwnFailureException extends Exception {
-    private static final long serialVersionUID = 1L;
-
-    OwnFailureException(String message) {
-      super(message);
-    }
   }
 }

@@ -2,9 +2,9 @@
 package io.treadle.shim.link;
 
 import io.treadle.shim.Log;
-import io.treadle.shim.Mode;
 import io.treadle.shim.Printable;
 import io.treadle.shim.ShimConfig;
+import io.treadle.shim.link.AnswerHandler.OwnFailureException;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.Mirror;
@@ -138,7 +138,7 @@ public final class Link implements Runnable {
         conversedRefreshes = refreshed;
         turnTo(now);
       }
-      if (now.mode == Mode.OFF) {
+      if (now.mode == ShimConfig.Mode.OFF) {
         return LONGEST_PAUSE_MS;
       }
       if (!conversation.isOpen() && !connect(now)) {
@@ -170,7 +170,7 @@ public final class Link implements Runnable {
       // another mode: what the engine assumes is void; another lease: calls have another time-out
       hangUp("mode or lease-ms changed");
     }
-    if (now.mode == Mode.OFF) {
+    if (now.mode == ShimConfig.Mode.OFF) {
       // nobody is asked any more, so that nobody would say that it is mended
       conversation.refused(null);
       metrics.troubles().note(Troubles.Kind.LINK, "");
@@ -204,7 +204,7 @@ public final class Link implements Runnable {
     }
     boolean talked = conversation.isOpen();
     boolean engines = t instanceof IOException;
-    boolean expected = engines || t instanceof Conversation.OwnFailureException || t instanceof FrameTooSmallException;
+    boolean expected = engines || t instanceof OwnFailureException || t instanceof FrameTooSmallException;
     String text = Printable.brief(expected && t.getMessage() != null ? t.getMessage() : t.toString());
     String reason = engines ? text : "in the ResourceManager, not in the engine: " + text;
     hangUp(reason);

@@ -10,7 +10,6 @@ import io.treadle.shim.metrics.Troubles;
 import io.treadle.shim.mirror.Mirror;
 import io.treadle.shim.wire.ProposalFrame;
 import java.io.IOException;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
@@ -21,6 +20,7 @@ import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
 import java.util.stream.Collectors;
+import org.apache.hadoop.thirdparty.com.google.common.collect.Streams;
 
 /**
  * Passes on what an engine reports of itself with its answers: a few short texts and numbers, whatever it sends, to
@@ -101,13 +101,7 @@ final class StatusReports {
 
   /** The first 20 texts. */
   static List<String> texts(JsonNode texts) {
-    List<String> found = new ArrayList<>();
-    for (JsonNode text : texts) {
-      if (found.size() < TEXTS) {
-        found.add(Printable.brief(text.asText()));
-      }
-    }
-    return found;
+    return Streams.stream(texts).limit(TEXTS).map(text -> Printable.brief(text.asText())).collect(Collectors.toList());
   }
 
   /** Of TEZ and SPARK those types of the applications whose keys the engine wants. */

@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Scanner;
+import org.apache.hadoop.thirdparty.com.google.common.collect.Iterables;
 
 /** The schema of the wire as {@code python -m treadle_lab.docs.wire} prints it: one source for both languages. */
 final class WireSchema {
@@ -33,14 +34,7 @@ final class WireSchema {
 
   /** The code of a fate: its place among the fates. */
   static int fate(String name) {
-    int code = 0;
-    for (JsonNode fate : fates()) {
-      if (fate.asText().equals(name)) {
-        return code;
-      }
-      code++;
-    }
-    throw new IllegalArgumentException("no fate of the wire: " + name);
+    return Iterables.indexOf(fates(), fate -> fate.asText().equals(name));
   }
 
   /** The fates' names, in the order of their codes. */
@@ -50,12 +44,7 @@ final class WireSchema {
 
   /** The section of a name: its {@code kind}, whether it is {@code whole}, and its {@code columns}. */
   static JsonNode section(String name) {
-    for (JsonNode section : sections()) {
-      if (section.get("name").asText().equals(name)) {
-        return section;
-      }
-    }
-    throw new IllegalArgumentException("no section of the wire: " + name);
+    return Iterables.find(sections(), section -> section.get("name").asText().equals(name));
   }
 
   static JsonNode sections() {

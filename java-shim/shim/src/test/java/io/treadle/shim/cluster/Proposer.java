@@ -5,7 +5,6 @@ import io.treadle.shim.EngineView;
 import io.treadle.shim.commit.AskLocks;
 import io.treadle.shim.commit.CommitResult;
 import io.treadle.shim.commit.CommitSettings;
-import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.commit.Committer;
 import io.treadle.shim.wire.Fate;
 import java.util.ArrayList;
@@ -34,11 +33,11 @@ public final class Proposer {
   private final EngineView view = new EngineView(node -> { });
   private int limit = Integer.MAX_VALUE;
   private BooleanSupplier mayCommit = () -> true;
-  private CommitTime time = new CommitTime(System::nanoTime, Long.MAX_VALUE / 2);
+  private BooleanSupplier isOver = () -> false;
 
   /** Proposes to one cluster, with batches of 48. */
   public Proposer(ClusterFixture cluster) {
-    this(cluster, new CommitSettings(48, NODE_STALE_MS, 64, Time::monotonicNow));
+    this(cluster, new CommitSettings(48, NODE_STALE_MS, Time::monotonicNow));
   }
 
   /** Proposes to one cluster. */
@@ -78,9 +77,9 @@ public final class Proposer {
     return this;
   }
 
-  /** How long an answer is committed. */
-  public Proposer time(CommitTime allowed) {
-    time = allowed;
+  /** When the time to commit an answer is over. */
+  public Proposer isOver(BooleanSupplier over) {
+    isOver = over;
     return this;
   }
 
@@ -112,12 +111,12 @@ public final class Proposer {
 
   /** Has everything proposed since the last time committed. */
   public CommitResult commit() {
-    return seen(committer.commit(Answers.of(taken()), indices, limit, mayCommit, time));
+    return seen(committer.commit(Answers.of(taken()), indices, limit, mayCommit, isOver));
   }
 
   /** Has everything proposed since the last time committed as one transaction. */
   public CommitResult commitTogether() {
-    return seen(committer.commit(Answers.together(taken()), indices, limit, mayCommit, time));
+    return seen(committer.commit(Answers.together(taken()), indices, limit, mayCommit, isOver));
   }
 
   /** Has everything proposed since the last time judged. */

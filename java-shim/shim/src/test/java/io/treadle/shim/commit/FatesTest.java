@@ -172,7 +172,7 @@ class FatesTest {
   @Shows(Fate.NODE_STALE)
   void nodeStale() throws Exception {
     ask("*", 1024, 1);
-    proposer = new Proposer(cluster, new CommitSettings(48, 2000, 64, Time::monotonicNow));
+    proposer = new Proposer(cluster, new CommitSettings(48, 2000, Time::monotonicNow));
     proposer.indices().baseLater(60_000);
     proposer.add(app, PRIORITY, far);
     assertRejected(Fate.NODE_STALE);
@@ -182,7 +182,7 @@ class FatesTest {
   void aNodeThatWasHeardAtTheFrameIsNotStaleHoweverLongTheAnswerTook() throws Exception {
     ask("*", 1024, 1);
     proposer = new Proposer(cluster,
-        new CommitSettings(48, 2000, 64, () -> Time.monotonicNow() + 60_000));
+        new CommitSettings(48, 2000, () -> Time.monotonicNow() + 60_000));
     proposer.add(app, PRIORITY, far);
     assertEquals(Fate.COMMITTED, proposer.commit().fate(0));
   }
@@ -296,25 +296,22 @@ class FatesTest {
   void whatIsLeftWhenTheTimeIsOverIsProposedAnew() throws Exception {
     ask("*", 1024, 5);
     AtomicLong nowNanos = new AtomicLong();
-    CommitTime time = new CommitTime(nowNanos::get, 100);
     proposer = new Proposer(cluster,
-        new CommitSettings(2, Proposer.NODE_STALE_MS, 64, Time::monotonicNow))
-        .time(time).mayCommit(() -> nowNanos.addAndGet(60) > 0);
+        new CommitSettings(2, Proposer.NODE_STALE_MS, Time::monotonicNow))
+        .isOver(() -> nowNanos.get() >= 100).mayCommit(() -> nowNanos.addAndGet(60) > 0);
     CommitResult result = proposer.add(5, app, PRIORITY, far).commit();
     assertEquals(4, result.count(Fate.COMMITTED));
     assertEquals(Fate.OVER_BATCH, result.fate(4));
-    assertEquals(1, time.leftOver());
   }
 
   @Test
   void theFirstBatchIsCommittedHoweverLateItIs() throws Exception {
     ask("*", 1024, 3);
-    CommitTime time = new CommitTime(System::nanoTime, 0);
     proposer = new Proposer(cluster,
-        new CommitSettings(2, Proposer.NODE_STALE_MS, 64, Time::monotonicNow)).time(time);
+        new CommitSettings(2, Proposer.NODE_STALE_MS, Time::monotonicNow)).isOver(() -> true);
     CommitResult result = proposer.add(3, app, PRIORITY, far).commit();
     assertTrue(result.count(Fate.COMMITTED) >= 1);
-    assertEquals(3, result.count(Fate.COMMITTED) + time.leftOver());
+    assertEquals(3, result.count(Fate.COMMITTED) + result.count(Fate.OVER_BATCH));
     assertEquals(0, proposer.add(1, app, PRIORITY, far).commit().count(Fate.LEASE_LOST));
   }
 
@@ -324,7 +321,7 @@ class FatesTest {
     ask("*", 1024, 5);
     AtomicInteger batches = new AtomicInteger();
     proposer = new Proposer(cluster,
-        new CommitSettings(2, Proposer.NODE_STALE_MS, 64, Time::monotonicNow))
+        new CommitSettings(2, Proposer.NODE_STALE_MS, Time::monotonicNow))
         .mayCommit(() -> batches.getAndIncrement() == 0);
     CommitResult result = proposer.add(5, app, PRIORITY, far).commit();
     assertEquals(2, result.count(Fate.COMMITTED));

@@ -59,7 +59,7 @@ class FeaturesTest {
     am = cluster.startAm(job, node);
     app = cluster.attempt(job);
     cluster.scheduler().setClosed(true);
-    settings = new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow);
+    settings = new CommitSettings(48, Proposer.NODE_STALE_MS, Time::monotonicNow);
     proposer = new Proposer(cluster);
   }
 
@@ -129,8 +129,8 @@ class FeaturesTest {
     start(ClusterFixture.cluster().set("root.a.capacity", "25").set("root.b.capacity", "75")
         .set("root.a.maximum-capacity", "25"));
     long[] nowMs = {Time.monotonicNow()};
-    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), new CommitSettings(48, Proposer.NODE_STALE_MS,
-        64, () -> nowMs[0]), proposer.view());
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(),
+        new CommitSettings(48, Proposer.NODE_STALE_MS, () -> nowMs[0]), proposer.view());
     ContainerId id = runContainer();
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);
     updates.mark(app.getApplicationAttemptId());
@@ -186,8 +186,8 @@ class FeaturesTest {
   void whatIsHeldEndsWithItsContainer() throws Exception {
     ContainerId id = runContainer();
     long[] nowMs = {Time.monotonicNow()};
-    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(), new CommitSettings(48, Proposer.NODE_STALE_MS,
-        64, () -> nowMs[0]), proposer.view());
+    ContainerUpdates updates = new ContainerUpdates(cluster.scheduler(),
+        new CommitSettings(48, Proposer.NODE_STALE_MS, () -> nowMs[0]), proposer.view());
     am.allocate("*", 2048, 3, Collections.emptyList());
     proposer.add(app, PRIORITY, node).add(app, PRIORITY, node).commit();
     resize(id, 0, ContainerUpdateType.INCREASE_RESOURCE, 4096);

@@ -7,10 +7,12 @@ import static org.junit.jupiter.api.Assertions.assertNotSame;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.treadle.shim.Await;
 import io.treadle.shim.cluster.Accounting;
 import io.treadle.shim.cluster.ClusterFixture;
 import io.treadle.shim.cluster.Proposer;
 import io.treadle.shim.wire.Fate;
+import java.lang.ref.WeakReference;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -47,7 +49,7 @@ class GangsTest {
     am = cluster.startAm(app, node);
     cluster.scheduler().setClosed(true);
     am.allocate("*", 1024, GANG, Collections.emptyList());
-    proposer = new Proposer(cluster, new CommitSettings(BATCH, Proposer.NODE_STALE_MS, 64, Time::monotonicNow));
+    proposer = new Proposer(cluster, new CommitSettings(BATCH, Proposer.NODE_STALE_MS, Time::monotonicNow));
   }
 
   @AfterEach
@@ -168,5 +170,14 @@ class GangsTest {
     Lock lock = asks.of(mine);
     assertSame(lock, asks.of(mine));
     assertNotSame(lock, asks.of(cluster.attempt(other).getApplicationAttemptId()));
+  }
+
+  @Test
+  void aLockThatNoThreadRefersToGoes() throws Exception {
+    WeakReference<Lock> lock = new WeakReference<>(proposer.asks().of(attempt().getApplicationAttemptId()));
+    Await.until("it goes", () -> {
+      System.gc();
+      return lock.get() == null;
+    });
   }
 }

@@ -57,7 +57,7 @@ class OpportunisticTest {
     app = cluster.attempt(job);
     cluster.scheduler().setClosed(true);
     updates = new ContainerUpdates(cluster.scheduler(),
-        new CommitSettings(48, Proposer.NODE_STALE_MS, 64, Time::monotonicNow),
+        new CommitSettings(48, Proposer.NODE_STALE_MS, Time::monotonicNow),
         new EngineView(any -> { }));
   }
 

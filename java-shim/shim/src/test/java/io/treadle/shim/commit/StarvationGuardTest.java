@@ -96,7 +96,7 @@ class StarvationGuardTest {
         .start();
     node = cluster.node("one", size.get());
     indices.of(node.getNodeId());
-    CommitSettings settings = new CommitSettings(48, Proposer.NODE_STALE_MS, 64, () -> nowMs);
+    CommitSettings settings = new CommitSettings(48, Proposer.NODE_STALE_MS, () -> nowMs);
     Proposer proposer = new Proposer(cluster, settings);
     committer = proposer.committer();
     guard = new StarvationGuard(cluster.scheduler(), settings, committer, () -> placed++);
@@ -140,9 +140,8 @@ class StarvationGuardTest {
     nowMs += STEP_S * 1000;
     ProposalFrame frame = ProposalFrame.parse(Answers.encode(
         flags, 1, 1, 0, "", heldApplications, heldNodes, rows), rows.length);
-    CommitTime time = new CommitTime(System::nanoTime, Long.MAX_VALUE / 2);
-    int count = committer.commit(frame, indices, rows.length, () -> true, time).count(Fate.COMMITTED);
-    guard.answered(frame, indices, count, () -> true, time);
+    int count = committer.commit(frame, indices, rows.length, () -> true, () -> false).count(Fate.COMMITTED);
+    guard.answered(frame, indices, count, () -> true, () -> false);
     return count;
   }
 
@@ -363,12 +362,11 @@ class StarvationGuardTest {
     };
     many.of(node.getNodeId());
     ProposalFrame empty = ProposalFrame.parse(Answers.encode(0, 1, 1, 0, ""), 0);
-    CommitTime time = new CommitTime(System::nanoTime, Long.MAX_VALUE / 2);
     int ticks = 0;
     for (; placed == 0 && ticks < 5000; ticks++) {
       nowMs += 1000;
       looked.clear();
-      guard.answered(empty, many, 0, () -> true, time);
+      guard.answered(empty, many, 0, () -> true, () -> false);
       assertTrue(looked.size() <= 2 * 8192, looked.size() + " looks in a tick");
     }
     assertTrue(ticks >= STARVATION_MS / 1000 && ticks < 3 * STARVATION_MS / 1000, ticks + " s");

@@ -9,7 +9,6 @@ import io.treadle.shim.Await;
 import io.treadle.shim.EngineView;
 import io.treadle.shim.ShimConfig;
 import io.treadle.shim.cluster.ClusterFixture;
-import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.metrics.ShimMetrics;
 import io.treadle.shim.mirror.Journal;
 import io.treadle.shim.mirror.Mirror;
@@ -237,7 +236,8 @@ class LinkTest {
 
   private final class TestHandler extends NoHandler {
     @Override
-    public String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier may, CommitTime time) {
+    public int commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier may,
+        BooleanSupplier isOver) {
       if (answer.size() > 0) {
         sizes.put(answer.sequence(), answer.size());
         committed.add(answer.sequence());
@@ -250,7 +250,7 @@ class LinkTest {
       for (int position = 0; position < answer.size(); position++) {
         directory.fate(answer.sequence(), position, may.getAsBoolean() ? Fate.COMMITTED : Fate.LEASE_LOST);
       }
-      return null;
+      return answer.size();
     }
 
     @Override

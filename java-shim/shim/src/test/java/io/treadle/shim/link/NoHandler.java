@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package io.treadle.shim.link;
 
-import io.treadle.shim.commit.CommitTime;
 import io.treadle.shim.wire.Directory;
 import io.treadle.shim.wire.ProposalFrame;
 import java.util.function.BooleanSupplier;
@@ -28,9 +27,9 @@ class NoHandler implements AnswerHandler {
   }
 
   @Override
-  public String commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit,
-      CommitTime time) {
-    return null;
+  public int commit(ProposalFrame answer, Directory directory, int limit, BooleanSupplier mayCommit,
+      BooleanSupplier isOver) {
+    return answer.size();
   }
 
   @Override
