@@ -20,6 +20,8 @@ from treadle_lab.minicluster.site import CS, write_site
 
 LEAVES: Final = {"production": 50, "research": 30, "adhoc": 20}
 JOBS: Final = {"production": 2, "research": 2, "adhoc": 1}
+TASKS: Final = 2000
+"""Of a job: more than there is room for until the pictures are made."""
 LARGE_MB: Final = 3072
 """Of the tasks of one job: what waits, and what is worth explaining."""
 BUSY_S: Final = 180.0
@@ -47,7 +49,7 @@ def busy_cluster(folder: Path) -> MiniCluster:
 def start_jobs(cluster: MiniCluster) -> str:
     """Start jobs that keep the cluster busy; return the id of one that waits."""
     jobs = [
-        distributed_shell.start(cluster, leaf, number, {}, 20.0 + 10 * number)
+        distributed_shell.submit(cluster, leaf, f"{leaf}-{number}", {}, TASKS, f"sleep {20 + 10 * number}")
         for leaf, count in JOBS.items()
         for number in range(count)
     ]
