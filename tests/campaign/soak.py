@@ -8,9 +8,7 @@ a finding too. The simulator's own objects are in the RM's heap, all of them fro
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import sys
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +20,7 @@ from tests.campaign.slices import Slice
 from tests.campaign.trend import trend
 
 from treadle_lab.minicluster.settings import java_home
-from treadle_lab.sls.load import MODES, Workload, class_path, java_command
+from treadle_lab.sls.load import MODES, Workload, class_path
 from treadle_lab.sls.run import Run, Setting, simulate
 
 NODES = 40
@@ -134,15 +132,13 @@ def stream(work: Slice, jobs: int, planted: Planted = NOTHING) -> Run:
     settings = {"yarn.resourcemanager.max-completed-applications": str(COMPLETED_KEPT)}
     treadle = MODES["treadle"]
     mode = replace(treadle, yarn_settings={**treadle.yarn_settings, **settings})
-    command = shutil.which("treadle") or str(sys.prefix + "/bin/treadle")
     setting = Setting(
         Stream(nodes=NODES, jobs=jobs, tasks=TASKS, task_ms=TASK_MS, seed=work.seed),
-        [*class_path(None), *planted.jars],
-        java_command(),
+        [*class_path(), *planted.jars],
         HEAP_MB,
-        str(planted.sidecar or command),
         stall_s=120.0,
         jvm_options=planted.jvm_options,
+        sidecar=planted.sidecar,
     )
     watch = Watch(work)
     done = simulate(mode, setting, folder(work.part, work.seed) / str(int(time.time())), watch.look)

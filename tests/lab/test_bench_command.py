@@ -9,7 +9,7 @@ import pytest
 from tests.support.cli import Cli
 
 from treadle_lab.cli.bench.cluster import heap_mb_for, stall_allowed_s
-from treadle_lab.sls.load import BenchError, Workload, class_path, java_command
+from treadle_lab.sls.load import Workload
 
 SMALL = Workload(20, 3, 40, 1_000)
 MACHINE_MB = psutil.virtual_memory().total // 2**20
@@ -27,25 +27,6 @@ def test_patience_outlasts_a_few_tasks() -> None:
     assert stall_allowed_s(10, SMALL) == 10
 
 
-def test_a_runtime_without_the_simulator_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BenchError, match=r"no hadoop-sls-\*\.jar there"):
-        class_path(tmp_path)
-
-
-def test_a_java_home_without_java_does_not_hide_the_java_of_the_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    java = tmp_path / "java"
-    java.write_text("")
-    java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert java_command() == str(java)
-    monkeypatch.setenv("PATH", "")
-    with pytest.raises(BenchError, match="JDK 17"):
-        java_command()
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -53,22 +34,17 @@ def test_a_java_home_without_java_does_not_hide_the_java_of_the_path(
         (["--rounds", "0"], "--rounds is 0"),
         (["--mode", "foo"], "--mode foo"),
         *((["--heap-mb", str(mb)], f"--heap-mb is {mb}") for mb in (1, -5, MACHINE_MB + 1)),
-        (["--sidecar", "/nope"], "--sidecar /nope"),
-        (["--sidecar", "/etc/passwd"], "--sidecar /etc/passwd"),
         *((["--stall-s", patience], "--stall-s is") for patience in ("0", "-1", "nan", "inf")),
         (["--nodes", "100000000"], "--nodes is 100000000"),
         (["--seed", "1" * 23], "--seed is 1111"),
-        (["--plot", "/etc/passwd"], "--plot: /etc/passwd"),
         (["--backlog", "--mode", "async-9"], "--mode async-9: there is no such mode with --backlog"),
         (["--backlog", "--heartbeat-ms", "99"], "--heartbeat-ms is 99"),
-        (["--profile", "p"], "--profile goes with --backlog only"),
         (["--backlog", "--queues", "401"], "--queues is 401: there must be as many jobs"),
         (["--backlog", "--users", "0"], "--users is 0"),
         (["--backlog", "--preferred-nodes", "101"], "--preferred-nodes is 101"),
         (["--backlog", "--slots-per-node", "10001"], "--slots-per-node is 10001"),
         (["--backlog", "--window-s", "nan"], "--window-s is nan"),
         (["--backlog", "--jobs", "1000", "--tasks", "1000000"], "at most 100,000,000 containers"),
-        (["--backlog", "--plot", "plots"], "--plot does not go with --backlog"),
         (["--preferred-nodes", "3"], "--preferred-nodes goes with --backlog only"),
         (["--warm-s", "3"], "--warm-s goes with --backlog only"),
         (["--mode", "async-4"], "--mode async-4"),
@@ -81,5 +57,5 @@ def test_a_mistake_is_reported_before_anything_is_built(
     arguments: list[str],
     said: str,
 ) -> None:
-    monkeypatch.setattr("treadle_lab.sls.load.class_path", lambda runtime: pytest.fail("built first"))
+    monkeypatch.setattr("treadle_lab.sls.load.class_path", lambda: pytest.fail("built first"))
     assert said in " ".join(cli(["bench", "cluster", "--json", str(tmp_path / "r.json"), *arguments], 2).err.split())

@@ -33,13 +33,16 @@ def run_with(
     tmp_path: Path, script: str, mode: str = "treadle", stall_s: float = 30.0
 ) -> tuple[Run, list[dict[str, Any]]]:
     """Run a Python script in the place of java; it finds itself in the run's folder."""
-    java = tmp_path / "java"
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
     java.write_text(f"#!{sys.executable}\nimport json, os, pathlib, sys, time\n{script}\n")
     java.chmod(0o755)
     workload = Workload(nodes=5, jobs=2, tasks=10, task_ms=1_000)
-    setting = Setting(workload, [], str(java), 256, "/nonexistent/treadle", stall_s)
+    setting = Setting(workload, [], 256, stall_s)
     shown: list[dict[str, Any]] = []
-    return simulate(MODES[mode], setting, tmp_path / "run", shown.append), shown
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_HOME", str(tmp_path))
+        return simulate(MODES[mode], setting, tmp_path / "run", shown.append), shown
 
 
 def write_measurements(**changes: Any) -> str:

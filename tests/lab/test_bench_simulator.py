@@ -25,15 +25,14 @@ def test_every_load_keeps_the_machines_busy_and_ends(load: str) -> None:
     assert 0 < figures.decides <= figures.simulated_s * 10 + 1
 
 
-def test_results_as_a_table_json_and_a_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_as_a_table_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "results.json"
-    options = ["--nodes", "1", "--nodes", "2", "--load", "containers", "--json", str(file), "--plot", str(tmp_path)]
+    options = ["--nodes", "1", "--nodes", "2", "--load", "containers", "--json", str(file)]
     assert treadle(["bench", "simulator", *options]) == 0
     assert "completions/s" in capsys.readouterr().out
     runs = json.loads(file.read_text())["runs"]
     assert [run["nodes"] for run in runs] == [1, 2]
     assert all(run["completions_per_s"] > 0 for run in runs)
-    assert (tmp_path / "simulator.png").stat().st_size > 5_000
 
 
 def test_a_load_that_there_is_not() -> None:

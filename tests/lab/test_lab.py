@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.files import written
 
 from treadle.cli import main
 from treadle.dag import Dag, Stage
@@ -33,7 +35,7 @@ from treadle_lab.gains.cell import (
     whole,
 )
 from treadle_lab.gains.cell import run as run_cell
-from treadle_lab.gains.page import BUILDING_BLOCK, MEAN, Results, about, rows_from, shown_by
+from treadle_lab.gains.page import BUILDING_BLOCK, MEAN, ON_PAGE, Results, about, rows_from, shown_by
 from treadle_lab.gains.verdicts import findings
 from treadle_lab.gains.workloads import (
     BLOCK_MS,
@@ -279,9 +281,13 @@ def test_plots_of_equal_rows_are_equal_files(tmp_path: Path) -> None:
 
 
 def test_the_page_is_what_the_kept_rows_say(tmp_path: Path) -> None:
-    page = tmp_path / "gains.md"
+    kept = (ROOT / "docs" / "gains.md").read_text("utf-8")
+    emptied = re.sub(r"(gains: \w+ -->)\n\n.*?<!-- to here", r"\1\n<!-- to here", kept, flags=re.DOTALL)
+    page = written(tmp_path / "gains.md", emptied)
+    assert page.read_text("utf-8").count("| --- |") == 0
     assert main.run(["lab", "gains", "--from", str(KEPT), "--page", str(page)]) == 0
-    assert page.read_bytes() == (ROOT / "docs" / "gains.md").read_bytes()
+    assert page.read_text("utf-8") == kept
+    assert set(re.findall(r"gains: (\w+) -->", kept)) == set(ON_PAGE)
 
 
 def test_a_policy_s_file_names_the_row_that_shows_it_or_is_a_building_block() -> None:

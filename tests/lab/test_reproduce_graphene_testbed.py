@@ -15,7 +15,6 @@ from treadle.history.profile import recurrence_key
 from treadle.history.store import open_store
 from treadle.planner.online import critical_path_order
 from treadle.policy.catalogue import register_parts
-from treadle_lab.dags_of_jobs import dag_of_profile
 from treadle_lab.papers.graphene import sls as testbed
 from treadle_lab.papers.graphene.sls import (
     QUICK,
@@ -67,10 +66,11 @@ def test_the_store_knows_what_tasks_take_on_the_testbed(tmp_path: Path) -> None:
     with open_store(str(store), read_only=True) as opened:
         for _, dag in dags:
             profile = present(opened.get(recurrence_key("ann", "default", "TEZ", dag.name)))
-            known = dag_of_profile(profile, {})
-            assert [(each.tasks, each.duration_ms, each.parents) for each in known.stages] == [
-                (each.tasks, each.duration_ms, each.parents) for each in dag.stages
-            ]
+            known = {stage.name: (stage.width, stage.durations.mean_ms, stage.parents) for stage in profile.stages}
+            assert known == {
+                f"v{each.id}": (each.tasks, each.duration_ms, tuple(f"v{parent}" for parent in each.parents))
+                for each in dag.stages
+            }
 
 
 def test_the_policy_is_the_one_that_ships_and_tetris_sees_all_tasks(tmp_path: Path) -> None:

@@ -56,12 +56,6 @@ def test_the_workload_is_the_paper_s_as_far_as_it_is_known(sample: Path) -> None
     assert [job.arrival_ms for job in schedule(sample, 4).jobs] != [job.arrival_ms for job in jobs]
 
 
-def test_a_sample_with_too_few_jobs_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "few.tsv").write_text("job1\t0\t0\t1000\t0\t0\n")
-    with pytest.raises(UserError, match=r"--sample: .*few.tsv has 1 jobs of up to 500 tasks and 0 of up to 2000"):
-        schedule(tmp_path / "few.tsv", 1)
-
-
 def test_medians_are_of_the_time_in_which_all_leaves_with_large_jobs_have_jobs() -> None:
     job = np.dtype([("queue", "O"), ("arrival_ms", "i8"), ("end_ms", "i8")])
     jobs = np.array(

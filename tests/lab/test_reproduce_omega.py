@@ -26,7 +26,7 @@ def points_file(folder: Path, *lines: str, header: str = HEADER) -> Path:
     return written(folder / "points.csv", "\n".join((header, *lines)) + "\n")
 
 
-def test_points_of_a_file_of_results_are_its_first_four_columns_each_once() -> None:
+def test_points_of_a_file_of_results_are_each_there_once() -> None:
     assert REFERENCE is not None
     points = read_points(REFERENCE)
     assert len(points) == len(set(points)) == 16
@@ -36,13 +36,13 @@ def test_points_of_a_file_of_results_are_its_first_four_columns_each_once() -> N
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("omega9,500,1,1", "line 2: architecture 'omega9' is none; choose of mono1"),
-        ("omega,0,1,1", "line 2: machines is '0'; it must be a whole number from 1 to 100000"),
+        ("omega9,500,1,1", "line 2: architecture is 'omega9': Value error, choose of mono1"),
+        ("omega,0,1,1", "line 2: machines is '0': Input should be greater than or equal to 1; a line is"),
         ("omega,2.5,1,1", "line 2: machines is '2.5'"),
-        ("omega,500,0,1", "line 2: batch_rate_factor is '0'; it must be above 0"),
-        ("omega,500,1,-1", "line 2: t_job_service_s is '-1'; it must be 0 to"),
+        ("omega,500,0,1", "line 2: batch_rate_factor is '0': Input should be greater than 0"),
+        ("omega,500,1,-1", "line 2: t_job_service_s is '-1': Input should be greater than or equal to 0"),
         ("omega,500,1,nan", "line 2: t_job_service_s is 'nan'"),
-        ("omega,500,1", "line 2: 3 columns; a line is architecture,machines"),
+        ("omega,500,1", "line 2: t_job_service_s is None: Input should be a valid number; a line is"),
     ],
 )
 def test_what_is_wrong_with_a_point_is_said_with_its_line(tmp_path: Path, line: str, said: str) -> None:
@@ -79,7 +79,7 @@ def test_a_cell_of_one_machine_has_a_row_for_each_scheduler(tmp_path: Path) -> N
 def test_files_that_hold_no_points(tmp_path: Path) -> None:
     for lines, header, said in (
         ((), HEADER, "has no point; a line is"),
-        (("1,2",), "a,b", "line 1: the header is 'a,b'; it must begin architecture,machines"),
+        (("1,2",), "a,b", "line 2: architecture is .*: Field required; a line is architecture,machines"),
     ):
         with pytest.raises(UserError, match=said):
             read_points(points_file(tmp_path, *lines, header=header))

@@ -244,7 +244,7 @@ def test_the_command_writes_json_and_plots(extract: Path, tmp_path: Path) -> Non
 
 def test_the_plain_model_gives_intervals_and_sensitivity(extract: Path, tmp_path: Path) -> None:
     arguments = ["--trace", str(extract), "--model", "--seeds", "2", "--jobs", "40", "--nodes", str(NODES)]
-    arguments += ["--only-seen", "--train-once", "--json", str(tmp_path / "figures.json"), "--plot", str(tmp_path)]
+    arguments += ["--train-once", "--json", str(tmp_path / "figures.json"), "--plot", str(tmp_path)]
     assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert figures["seeds"] == [1, 2]

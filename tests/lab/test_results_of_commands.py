@@ -13,8 +13,6 @@ from treadle.cli.main import run
 
 SAMPLE = "j\t0\t0\t1\t0\t0\n"
 LONG = [
-    ["bench", "engine"],
-    ["bench", "simulator"],
     ["reproduce", "graphene"],
     ["reproduce", "hdrf"],
     ["reproduce", "slearn", "--trace", "FOLDER"],

@@ -126,7 +126,6 @@ ALLOWED["cli"] = EVERYTHING | {"tables"}
 """What each part of the package may import besides itself."""
 
 LAB_TOOLS = {
-    "baselines",
     "dags",
     "estimators",
     "fairness",
@@ -138,19 +137,17 @@ LAB_TOOLS = {
     "rows",
 }
 LABORATORY = {
-    "baselines": set(),
     "dags": set(),
-    "dags_of_jobs": set(),
     "minicluster": set(),
     "models": set(),
-    "planning": {"dags", "plots"},
-    "fairness": {"plots"},
+    "planning": {"dags"},
+    "fairness": set(),
     "estimators": set(),
     "rows": set(),
     "harness": {"minicluster"},
     "sls": {"harness", "minicluster", "rows"},
     "demo": {"minicluster"},
-    "bench": {"harness", "plots", "rows", "sls"},
+    "bench": {"harness", "rows", "sls"},
     "plots": {"rows"},
     "gains": {"dags", "harness", "plots", "rows"},
     "papers": LAB_TOOLS | {"sls"},

@@ -27,14 +27,10 @@ from treadle_lab.sls.run import (
     HEARTBEAT_MS,
     P50,
     P99,
-    PROFILE,
     Run,
     Setting,
     heartbeats_share,
-    profiles,
-    read_samples,
     simulate,
-    write_profiles,
 )
 
 SLOTS: Final = 100_000
@@ -284,18 +280,11 @@ def run_backlog(
     folder: Path,
     json_file: Path,
     progress: Progress,
-    profiles_folder: Path | None = None,
 ) -> list[Rounds[Rate]]:
-    """Run each mode once a round, every other round in the opposite order; the report is written after each run.
-
-    Where there is a folder for profiles, each run that came through writes where its threads' time went into it.
-    """
+    """Run each mode once a round, every other round in the opposite order; the report is written after each run."""
 
     def run(mode: Mode, own: Path, label: str) -> Run:
-        ran = simulate(load.mode(mode), setting, own, partial(progress, label))
-        if profiles_folder is not None and ran.failure is None and (ran.measurements["window"] or {}).get("end_ms"):
-            _write_profiles(setting.java, ran, own, profiles_folder)
-        return ran
+        return simulate(load.mode(mode), setting, own, partial(progress, label))
 
     return run_rounds(
         modes,
@@ -306,14 +295,6 @@ def run_backlog(
         lambda found: write_report(json_file, report(setting, load, rounds, found)),
         turning=True,
     )
-
-
-def _write_profiles(java: str, run: Run, folder: Path, to: Path) -> None:
-    """Write where the threads' time went in the window."""
-    origin_ms, window = run.measurements["origin_epoch_ms"], run.measurements["window"]
-    start_ms, end_ms = origin_ms + window["start_ms"], origin_ms + window["end_ms"]
-    found = profiles(read_samples(java, folder / PROFILE), start_ms, end_ms)
-    write_profiles(found, end_ms - start_ms, to, folder.name)
 
 
 def behind(outcome: Sequence[Rounds[Rate]]) -> list[str]:

@@ -16,7 +16,6 @@ import psutil
 from rich.table import Table
 
 from treadle import __version__
-from treadle_lab.plots import Line, Panel, panels
 from treadle_lab.rows import plain
 from treadle_lab.sls.load import BenchError, Kind, Mode
 from treadle_lab.sls.run import P50, P99, SCHEDULER_THREADS, Run, Setting, decide_us, simulate
@@ -98,15 +97,13 @@ def run_rounds(
 
 def run_benchmark(
     modes: Sequence[Mode], setting: Setting, rounds: int, folder: Path, json_file: Path, progress: Progress
-) -> tuple[list[Rounds[Figures]], list[Run]]:
-    """Run each mode, and write the report after each run; return the result of each mode and all runs."""
-    runs: list[Run] = []
+) -> list[Rounds[Figures]]:
+    """Run each mode, and write the report after each run; return the result of each mode."""
 
     def run(mode: Mode, own: Path, label: str) -> Run:
-        runs.append(simulate(mode, setting, own, partial(progress, label)))
-        return runs[-1]
+        return simulate(mode, setting, own, partial(progress, label))
 
-    outcome = run_rounds(
+    return run_rounds(
         modes,
         rounds,
         run,
@@ -115,7 +112,6 @@ def run_benchmark(
         lambda found: write_report(json_file, report(setting, rounds, found)),
         worst=COUNTED_PER_MODE,
     )
-    return outcome, runs
 
 
 def report(setting: Setting, rounds: int, outcome: Sequence[Rounds[Figures]]) -> dict[str, Any]:
@@ -364,32 +360,3 @@ def results_table(outcome: Sequence[Rounds[Figures]]) -> Table:
         value = compared[name]
         lines.append(f"{name} {'-' if value is None else format(value, '.2f')} (to {of or 'nothing: it did not run'})")
     return figures_table(SPAN_ROWS, outcome, "\n".join(lines))
-
-
-def running(run: Run) -> tuple[list[float], list[float]]:
-    """Return seconds since the first container, and containers running then."""
-    seen = run.measurements
-    columns = seen["sample_columns"]
-    elapsed, count = columns.index("elapsed_ms"), columns.index("running")
-    start = seen["commits"]["first_ms"]
-    inside = [sample for sample in seen["samples"] if sample[elapsed] >= start]
-    return [(sample[elapsed] - start) / 1000 for sample in inside], [sample[count] for sample in inside]
-
-
-def rate(run: Run) -> tuple[list[float], list[float]]:
-    """Return seconds since the first container, and commits per second in each bucket."""
-    commits = run.measurements["commits"]
-    bucket_s = commits["bucket_ms"] / 1000
-    first = int(commits["first_ms"] // commits["bucket_ms"])
-    counts = commits["counts"][first:]
-    return [index * bucket_s for index in range(len(counts))], [count / bucket_s for count in counts]
-
-
-def write_plots(folder: Path, runs: Sequence[Run]) -> list[Path]:
-    """Draw the last successful run of each mode; return the files."""
-    last = {run.mode.name: run for run in runs if run.failure is None}
-    paths = []
-    for name, series, label in (("running", running, "containers running"), ("rate", rate, "containers per second")):
-        lines = {mode: Line(*series(run)) for mode, run in last.items()}
-        paths.append(panels([Panel(lines, "seconds since the first container", label)], folder / f"{name}.png"))
-    return paths

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import multiprocessing
-import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -14,24 +13,18 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
-from rich.table import Table
 
 from treadle import events
 from treadle.config.reader import parse_settings, read_settings, refuse_engines
 from treadle.config.settings import Settings, Source
 from treadle.engine import Engine
 from treadle.events import Event
-from treadle.live.session import Session
 from treadle.policy.catalogue import register_parts
 from treadle.policy.user_parts import PolicyFailedError, insist
 from treadle.process_limits import peak_memory_mb
 from treadle.simulate.comparison import Interval
-from treadle.wire.answer import decode_answer
-from treadle.wire.frames import FrameEncoder, FrameHeader
-from treadle.wire.schema import FrameFlag
 from treadle_lab.bench.engine_load import Load, SteadyState
-from treadle_lab.plots import Line, Panel, panels
-from treadle_lab.rows import plain, slope_of
+from treadle_lab.rows import Table, plain, slope_of
 from treadle_lab.sls.load import BenchError
 
 NODES: Final = (100, 1_000, 5_000, 20_000)
@@ -238,11 +231,10 @@ def grid_of(
     leaves: Sequence[int] | None,
     *,
     quick: bool = False,
-    constrained: bool = False,
 ) -> list[tuple[int, int, int]]:
     """Return the configurations to measure: (nodes, rows, leaves)."""
-    if (quick or constrained) and not (nodes or rows or leaves):
-        return [GOAL] if quick and constrained else list(CONSTRAINED if constrained else QUICK)
+    if quick and not (nodes or rows or leaves):
+        return list(QUICK)
     return list(itertools.product(nodes or NODES, rows or ROWS, leaves or LEAVES))
 
 
@@ -270,56 +262,6 @@ def run_grid(
 
 def _named(grid: Sequence[tuple[int, int, int]]) -> list[dict[str, int]]:
     return [dict(zip(DIMENSIONS, sizes, strict=True)) for sizes in grid]
-
-
-CONSTRAINED: Final = ((1_000, 1_000, 1), (1_000, 10_000, 1_000), GOAL)
-"""Where constrained rows are compared, if nothing else is asked for: each takes four measurements."""
-
-CLASSES: Final = 64
-"""Of nodes, in the configurations with constrained rows."""
-
-TURNS: Final = 2
-"""How often configurations with and without constrained rows are measured in turn."""
-
-
-@dataclass(frozen=True, slots=True)
-class Constrained:
-    """One configuration without constrained rows, and with them: placements a second of CPU time."""
-
-    policy: str
-    nodes: int
-    rows: int
-    leaves: int
-    without: float
-    constrained: float
-
-    @property
-    def ratio(self) -> float:
-        """How fast it is with constrained rows, as a part of how fast it is without."""
-        return self.constrained / self.without if self.without else 0.0
-
-
-def compare_constrained(
-    policies: Mapping[str, Settings],
-    grid: Sequence[tuple[int, int, int]],
-    batch: int,
-    seconds: float,
-    progress: Callable[[str], None],
-) -> list[Constrained]:
-    """Measure each policy and configuration with and without constrained rows, in turn; the best of each counts.
-
-    Raises:
-        BenchError: a part of a policy failed.
-    """
-
-    def measured(name: str, settings: Settings, sizes: Mapping[str, Any]) -> Constrained:
-        loads = [Load(**sizes, batch=batch, classes=classes) for classes in (0, CLASSES)]
-        turns = [[measure(name, settings, load, seconds).placements_per_s_cpu for load in loads] for _ in range(TURNS)]
-        without, constrained = map(max, zip(*turns, strict=True))
-        return Constrained(name, **sizes, without=without, constrained=constrained)
-
-    found = measure_all(policies, _named(grid), measured, progress, keep_going=False)
-    return [each for each in found if isinstance(each, Constrained)]
 
 
 def growth(results: Sequence[Figures]) -> dict[str, dict[str, Interval | None]]:
@@ -439,158 +381,29 @@ def _serve(pipe: Connection, given: Settings | Source) -> None:
     pipe.send(peak_memory_mb())
 
 
-TIMES: Final = 5
-_ANSWER_BYTES_MAX: Final = 1 << 24
-_TEXTS: Final = ("memory-mb", "vcores", "Mi", "", "node-locality-delay", "40", "nm-heartbeat-ms", "1000")
-"""Of the load's resource types and settings, which go by their texts until there is a wire."""
-
-
-@dataclass(frozen=True, slots=True)
-class FirstAnswer:
-    """Medians over `TIMES` sessions with an engine of their own, milliseconds of the wall and of the thread's CPU."""
-
-    policy: str
-    nodes: int
-    rows: int
-    leaves: int
-    megabytes: float
-    """Of all parts of the snapshot."""
-    parts: int
-    proposals: int
-    ms: float
-    ms_cpu: float
-
-    def __str__(self) -> str:
-        """Return it in words."""
-        took = (
-            f"{self.policy}: {self.ms:,.0f} ms ({self.ms_cpu:,.0f} of CPU) from a snapshot of {self.megabytes:,.0f} MB"
-        )
-        return f"{took}, {self.nodes:,} nodes and {self.rows:,} rows, to its answer of {self.proposals:,} proposals"
-
-    def plain(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        return asdict(self)
-
-
-def measure_first_answer(name: str, settings: Settings, load: Load) -> FirstAnswer:
-    """Send a snapshot to one session after the other. What the ResourceManager does to write it is not in it.
-
-    Raises:
-        BenchError: it is not answered with proposals.
-    """
-    Engine(settings).warm_up()
-    parts = list(_parts(load))
-    wall, cpu, proposals = [], [], 0
-    for _ in range(TIMES):
-        session = Session(Engine, lambda: settings, reply_max_bytes=_ANSWER_BYTES_MAX, clock_ns=lambda: 0)
-        began, began_cpu = time.perf_counter(), time.thread_time()
-        answers = [session.decide(part) for part in parts]
-        cpu.append(1000 * (time.thread_time() - began_cpu))
-        wall.append(1000 * (time.perf_counter() - began))
-        answer = decode_answer(answers[-1], 1 << 30)
-        proposals = len(answer.proposals)
-        if answer.resend:
-            raise BenchError(f"{name}: the snapshot was refused: {answer.status}")
-    return FirstAnswer(
-        name,
-        load.nodes,
-        load.rows,
-        load.leaves,
-        megabytes=round(sum(map(len, parts)) / 1e6, 1),
-        parts=len(parts),
-        proposals=proposals,
-        ms=round(statistics.median(wall), 1),
-        ms_cpu=round(statistics.median(cpu), 1),
-    )
-
-
-def _parts(load: Load) -> Iterator[bytes]:
-    """Yield the frames of a full cluster's snapshot: as many as its longest event has pieces, and a few more."""
-    state, encoder = SteadyState(load), FrameEncoder()
-    parts: list[list[Event]] = [[]]
-    for event in pieces(state.snapshot()):
-        if any(type(event) is type(other) for other in parts[-1]):
-            parts.append([])
-        parts[-1].append(_with_texts(event))
-    for number, part in enumerate(parts, 1):
-        more = FrameFlag.MORE if number < len(parts) else FrameFlag(0)
-        flags = more | (FrameFlag.SNAPSHOT if number == 1 else FrameFlag(0))
-        yield encoder.encode(FrameHeader(int(flags), 1, number, state.now_ms, 0, load.batch, 2), part)
-
-
-def _with_texts(event: Event) -> Event:
-    return events.Names((*event.texts, *_TEXTS)) if isinstance(event, events.Names) else event
-
-
 def figures_table(results: Sequence[Figures | Failed]) -> Table:
     """Return a row for each policy and configuration."""
-    table = Table(title="a steady state: apply the events of a tick, decide; milliseconds, wall (CPU of the thread)")
-    table.add_column("policy")
-    for name in (*DIMENSIONS, "placed a decide", "placements/s", "decide p50", "decide p99", "apply p50"):
-        table.add_column(name, justify="right")
-    for result in results:
-        if isinstance(result, Failed):
-            table.add_row(result.policy, *(f"{size:,}" for size in result.at.values()), "failed", *["-"] * 4)
-            continue
-        table.add_row(
-            result.policy,
-            *(f"{getattr(result, name):,}" for name in DIMENSIONS),
-            f"{result.placed_per_decide:,.0f}",
-            f"{result.placements_per_s:,.0f} ({result.placements_per_s_cpu:,.0f})",
-            f"{result.decide_p50_ms:.2f} ({result.decide_p50_ms_cpu:.2f})",
-            f"{result.decide_p99_ms:.2f} ({result.decide_p99_ms_cpu:.2f})",
-            f"{result.apply_p50_ms:.2f} ({result.apply_p50_ms_cpu:.2f})",
-        )
-    return table
+    title = "a steady state: apply the events of a tick, decide; milliseconds, wall (CPU of the thread)"
+    heading = ("policy", *DIMENSIONS, "placed a decide", "placements/s", "decide p50", "decide p99", "apply p50")
+    return Table(title, heading, [_row(result) for result in results])
+
+
+def _row(result: Figures | Failed) -> tuple[str, ...]:
+    if isinstance(result, Failed):
+        return (result.policy, *(f"{size:,}" for size in result.at.values()), "failed", *["-"] * 4)
+    return (
+        result.policy,
+        *(f"{getattr(result, name):,}" for name in DIMENSIONS),
+        f"{result.placed_per_decide:,.0f}",
+        f"{result.placements_per_s:,.0f} ({result.placements_per_s_cpu:,.0f})",
+        f"{result.decide_p50_ms:.2f} ({result.decide_p50_ms_cpu:.2f})",
+        f"{result.decide_p99_ms:.2f} ({result.decide_p99_ms_cpu:.2f})",
+        f"{result.apply_p50_ms:.2f} ({result.apply_p50_ms_cpu:.2f})",
+    )
 
 
 def growth_table(results: Sequence[Figures]) -> Table:
     """Return the exponents of growth of each policy."""
-    table = Table(title="CPU time per placement grows as n^k; in brackets 95 % intervals of the fit")
-    table.add_column("policy")
-    for name in DIMENSIONS:
-        table.add_column(f"k, {name}", justify="right")
-    for policy, exponents in growth(results).items():
-        found = [exponents[name] for name in DIMENSIONS]
-        table.add_row(policy, *("-" if value is None else _with_interval(value) for value in found))
-    return table
-
-
-def _with_interval(k: Interval) -> str:
-    return f"{k.mean:.2f}" if k.low == k.high else f"{k.mean:.2f} ({k.low:.2f} to {k.high:.2f})"
-
-
-def constrained_table(results: Sequence[Constrained]) -> Table:
-    """Return a row for each policy and configuration: what constrained rows leave of the speed."""
-    table = Table(title="placements a second of CPU time, without and with constrained rows")
-    table.add_column("policy")
-    for name in (*DIMENSIONS, "without", "with", "ratio"):
-        table.add_column(name, justify="right")
-    for one in results:
-        sizes = [f"{getattr(one, name):,}" for name in DIMENSIONS]
-        table.add_row(one.policy, *sizes, f"{one.without:,.0f}", f"{one.constrained:,.0f}", f"{one.ratio:.2f}")
-    return table
-
-
-def write_plots(folder: Path, results: Sequence[Figures]) -> list[Path]:
-    """Draw placements per second over each dimension that has several sizes; return the files.
-
-    Points are medians over the other dimensions, with their range.
-    """
-    what = "placements per second of CPU time"
-    policies, files = dict.fromkeys(result.policy for result in results), []
-    for name in DIMENSIONS:
-        if len({getattr(result, name) for result in results}) > 1:
-            lines = {policy: _over(name, [each for each in results if each.policy == policy]) for policy in policies}
-            shown = Panel(lines, name, what, scales=("log", "log"), marker="o")
-            files.append(panels([shown], folder / f"engine-{name}.png"))
-    return files
-
-
-def _over(dimension: str, results: Sequence[Figures]) -> Line:
-    points: dict[int, list[float]] = {}
-    for result in results:
-        points.setdefault(getattr(result, dimension), []).append(result.placements_per_s_cpu)
-    sizes = sorted(points)
-    middle = [sorted(points[size])[len(points[size]) // 2] for size in sizes]
-    return Line(sizes, middle, [min(points[size]) for size in sizes], [max(points[size]) for size in sizes])
+    title = "CPU time per placement grows as n^k; in brackets 95 % intervals of the fit"
+    rows = [(policy, *(found[name] for name in DIMENSIONS)) for policy, found in growth(results).items()]
+    return Table(title, ("policy", *(f"k, {name}" for name in DIMENSIONS)), rows)

@@ -40,9 +40,6 @@ FIFO_NAME: Final = 4
 RACK_NAME: Final = 5
 ROOT_NAME: Final = 6
 
-CONSTRAINED: Final = 0.3
-"""The part of applications that are bound to a class of nodes, if there are classes."""
-
 GROUPS: Final = 10
 """Queues between the root and the leaves, where there are more leaves than that."""
 
@@ -61,8 +58,6 @@ class Load:
     arrivals: int = 1000
     """Placements in which one application ends and another begins; 0: none do."""
     seed: int = 1
-    classes: int = 0
-    """Number of classes of nodes, `CONSTRAINED` of the applications bound to one each; 0: none is."""
 
 
 class Held:
@@ -122,10 +117,6 @@ class SteadyState:
         self._held = Held(load.nodes)
         self._living = list(range(apps))
         self._alive = np.ones(apps, bool)
-        self._class = np.full(apps, -1)
-        if load.classes:
-            bound = self._random.random(apps) < CONSTRAINED
-            self._class[bound] = self._random.integers(load.classes, size=int(bound.sum()))
         self._node_name = len(NAMES) + len(self._queue_used) - 1
         self._committed: Any = np.zeros((0, 4), np.int64)
         """Number, row, node, when created: what the next frame has."""
@@ -166,8 +157,6 @@ class SteadyState:
         """Return the whole cluster."""
         queues = len(self._queue_used)
         names = [*NAMES, *(f"root.{queue}" for queue in range(1, queues)), *(f"n{n}" for n in range(self._load.nodes))]
-        names += ["rm.yarn.io/class", *(f"c{at}" for at in range(self._load.classes))]
-        names += [f"treadle:require=class=c{at}" for at in range(self._load.classes)]
         every, living = np.arange(queues), np.array(self._living)
         held = self._held.every()
         leaf = every > self._groups
@@ -197,9 +186,7 @@ class SteadyState:
             self._limits(every),
             self._users(every[leaf]),
             self._node_rows(np.arange(self._load.nodes)),
-            *self._attributes(),
             self._applications(living, ApplicationState.ACTIVE),
-            *self._tags(living),
             self._usage(living),
             self._requests(np.arange(len(self._count))),
             # application by application, as the shim writes them
@@ -247,9 +234,6 @@ class SteadyState:
         np.subtract.at(self._count, rows, 1)
         if len(rows) and (int(self._count[rows].min()) < 0 or int(self._free[nodes].min()) < 0):
             raise AssertionError("the engine placed what was not asked for, or more than fits on a node")
-        wanted = self._class[rows // KEYS]
-        if self._load.classes and bool(((wanted >= 0) & (wanted != nodes % self._load.classes)).any()):
-            raise AssertionError("the engine placed a container on a node that its application may not use")
         self._committed = self._put(nodes, rows)
         self._placed += len(rows)
 
@@ -264,32 +248,12 @@ class SteadyState:
         self._alive = np.append(self._alive, True)
         self._alive[old] = False
         self._leaf = np.append(self._leaf, self._leaf[old])
-        self._class = np.append(self._class, self._class[old])
         self._shape = np.append(self._shape, self._random.integers(len(SHAPES), size=KEYS))
         self._count = np.append(self._count, np.full(KEYS, ASKS))
         self._used = np.concatenate([self._used, np.zeros((1, 2), np.int64)])
         self._running = np.append(self._running, 0)
         states = np.array([ApplicationState.GONE, ApplicationState.ACTIVE])
-        found = [self._applications(np.array([old, new]), states), *self._tags(np.array([new]))]
-        return [*found, self._requests(new * KEYS + np.arange(KEYS))]
-
-    def _attributes(self) -> list[Event]:
-        """Return the class of each node, if there are classes."""
-        count, first = self._load.nodes, self._node_name + self._load.nodes
-        if not self._load.classes:
-            return []
-        values = first + 1 + np.arange(count) % self._load.classes
-        return [
-            filled(
-                events.NodeAttributes, count, node=np.arange(count), attribute_name=first, value_name=values, present=1
-            )
-        ]
-
-    def _tags(self, apps: Any) -> list[Event]:
-        """Return what applications require."""
-        bound = apps[self._class[apps] >= 0]
-        first = self._node_name + self._load.nodes + 1 + self._load.classes
-        return [filled(events.Tags, len(bound), application=bound, tag_name=first + self._class[bound])]
+        return [self._applications(np.array([old, new]), states), self._requests(new * KEYS + np.arange(KEYS))]
 
     # Columns.
 

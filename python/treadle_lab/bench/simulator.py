@@ -7,13 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rich.table import Table
-
 from treadle.config.settings import Settings
 from treadle.simulator.scenario import ScenarioModel, jobs_of
 from treadle.simulator.simulation import Simulation, warm_up
 from treadle_lab.bench.engine import Failed, measure_all
-from treadle_lab.plots import Line, Panel, panels
+from treadle_lab.rows import Table
 from treadle_lab.sls.load import BenchError
 
 SLOTS: Final = 40
@@ -176,40 +174,26 @@ SHOWN: Final = 0.005
 
 def figures_table(results: Sequence[SimulatorFigures | Failed]) -> Table:
     """Return a row for each run: what it did, how fast, and where the time went."""
-    table = Table(title="the simulator: per second of CPU time, and where that went", title_justify="left")
-    for name in ("policy", "load"):
-        table.add_column(name)
     measured = [result.parts for result in results if isinstance(result, SimulatorFigures)]
     parts = [name for name in (measured[0] if measured else ()) if any(of[name] >= SHOWN for of in measured)]
-    for name in ("nodes", "tasks", "CPU s", "completions/s", "placements/s", "events/task", "decides", *parts):
-        table.add_column(name, justify="right")
-    for result in results:
-        if isinstance(result, Failed):
-            rest = ["-"] * (5 + len(parts))
-            table.add_row(result.policy, result.at["load"], f"{result.at['nodes']:,}", "failed", *rest)
-            continue
-        table.add_row(
-            result.policy,
-            result.load,
-            f"{result.nodes:,}",
-            f"{result.tasks:,}",
-            f"{result.cpu_s:.2f}",
-            f"{result.completions_per_s:,.0f}",
-            f"{result.placements_per_s:,.0f}",
-            f"{result.events / max(result.tasks, 1):.2f}",
-            f"{result.decides:,}",
-            *(f"{result.parts[name]:.0%}" for name in parts),
-        )
-    return table
+    figures = ("nodes", "tasks", "CPU s", "completions/s", "placements/s", "events/task", "decides", *parts)
+    rows = [_row(result, parts) for result in results]
+    return Table("the simulator: per second of CPU time, and where that went", ("policy", "load", *figures), rows, 2)
 
 
-def write_plot(folder: Path, results: Sequence[SimulatorFigures]) -> Path:
-    """Draw completions a second over the number of nodes, a line for each policy and load; return the file."""
-    lines = {}
-    for policy, load in dict.fromkeys((result.policy, result.load) for result in results):
-        own = [each for each in results if (each.policy, each.load) == (policy, load)]
-        own.sort(key=lambda each: each.nodes)
-        lines[f"{policy}, {load}"] = Line([each.nodes for each in own], [each.completions_per_s for each in own])
-    what = "task completions per second of CPU time"
-    shown = Panel(lines, "nodes of 40 slots", what, scales=("log", "log"), marker="o")
-    return panels([shown], folder / "simulator.png")
+def _row(result: SimulatorFigures | Failed, parts: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(result, Failed):
+        rest = ["-"] * (5 + len(parts))
+        return (result.policy, result.at["load"], f"{result.at['nodes']:,}", "failed", *rest)
+    return (
+        result.policy,
+        result.load,
+        f"{result.nodes:,}",
+        f"{result.tasks:,}",
+        f"{result.cpu_s:.2f}",
+        f"{result.completions_per_s:,.0f}",
+        f"{result.placements_per_s:,.0f}",
+        f"{result.events / max(result.tasks, 1):.2f}",
+        f"{result.decides:,}",
+        *(f"{result.parts[name]:.0%}" for name in parts),
+    )

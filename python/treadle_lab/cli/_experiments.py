@@ -227,18 +227,16 @@ def chosen(wanted: Sequence[str] | None, known: Sequence[str], *always: str) -> 
     return [name for name in known if not wanted or name in (*wanted, *always)]
 
 
-def setting_of_testbed(sidecar: Path | None = None) -> Setting:
-    """Return Java, class path and sidecar of the testbed; may gather Hadoop's jars and build for a minute.
+def setting_of_testbed() -> Setting:
+    """Return the testbed's class path and heap; may gather Hadoop's jars and build for a minute.
 
     Raises:
         BenchError: something is missing; the text says how to get it.
     """
-    from treadle_lab.sls import load as jars
-    from treadle_lab.sls.load import Workload
+    from treadle_lab.sls.load import Workload, class_path
     from treadle_lab.sls.run import Setting
 
-    java, command = jars.java_command(), str(jars.sidecar_command(sidecar))
-    return Setting(Workload(1, 1, 1, 1), jars.class_path(None), java, HEAP_MB, command, STALL_S)
+    return Setting(Workload(1, 1, 1, 1), class_path(), HEAP_MB, STALL_S)
 
 
 @contextmanager

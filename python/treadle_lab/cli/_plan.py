@@ -20,8 +20,8 @@ from treadle.planner.graphene import Options, warm_up
 from treadle.planner.graphene import plan as plan_graphene
 from treadle.planner.plan import Plan
 from treadle_lab import planning
-from treadle_lab.baselines import NAMES, Until, baseline
 from treadle_lab.dags import Instance, TimeUnit, read_instances
+from treadle_lab.planning import NAMES, Until, baseline
 
 FIELDS = ("name", "algorithm", "makespan", "executed_makespan", "lower_bound", "seconds")
 
@@ -33,7 +33,6 @@ class Run:
     budget_ms: int
     budget_schedules: int | None
     seed: int
-    plot: Path | None
     draw: Path | None
 
     def budget(self) -> Budget:
@@ -51,7 +50,7 @@ def plan(
 ) -> None:
     """Plan DAGs, print a line for each and each algorithm, and write the results if a file is given."""
     instances = [instance for file in files for instance in _read(file, psplib_files, machines)]
-    check_results(as_json, run.plot)
+    check_results(as_json, None)
     if run.draw is not None:
         plot_folder(run.draw, "--draw")
     warm_up()
@@ -83,8 +82,6 @@ def _results(instances: list[Instance], algorithms: tuple[str, ...], run: Run) -
                 line = "{:{width}} {:14} {:12} {:12} {:12}".format(_shown(instance), *values[1:], width=width)
                 progress.console.file.flush()
                 typer.echo(f"{line} {seconds:8.3f}")
-                if run.plot is not None:
-                    _plot(found, instance, run.plot, number)
                 if run.draw is not None:
                     _draw(found, run.draw, number)
                 yield dict(zip(FIELDS, (*values, round(seconds, 6)), strict=True))
@@ -98,28 +95,17 @@ def _shown(instance: Instance) -> str:
 def _plan(instance: Instance, algorithm: str, run: Run) -> Plan:
     where = (instance.dag, instance.capacity, instance.machines)
     objective = Objective.PLANNED if instance.unit is TimeUnit.PERIOD else Objective.EXECUTED
-    placements = run.plot is not None
     if algorithm == "cpsat":
-        return planning.solve(*where, run.budget_ms, placements=placements)
+        return planning.solve(*where, run.budget_ms)
     if algorithm in NAMES:
-        return baseline(algorithm, *where, objective=objective, seed=run.seed, placements=placements)
+        return baseline(algorithm, *where, objective=objective, seed=run.seed)
     options = Options(paper=True) if algorithm == "graphene-paper" else Options(seed=run.seed)
-    return plan_graphene(*where, run.budget(), objective=objective, options=options, placements=placements)
-
-
-def _plot(found: Plan, instance: Instance, folder: Path, number: int) -> None:
-    target = _picture(found, folder, number)
-    with writing("--plot", target, "folder"):
-        planning.plot_plan(found, instance.capacity, instance.machines, instance.unit.value, target)
+    return plan_graphene(*where, run.budget(), objective=objective, options=options)
 
 
 def _draw(found: Plan, folder: Path, number: int) -> None:
-    target = _picture(found, folder, number)
+    name = re.sub(r"[^\w.-]", "_", found.dag.name)[:80]
+    target = folder / f"{number}-{name}-{found.algorithm}.png"
     title = f"{printable(found.dag.name, '?')}: longest path bold, troublesome stages of {found.algorithm} red"
     with writing("--draw", target, "folder"):
         planning.draw_dag(found.dag, found.troublesome, title, target)
-
-
-def _picture(found: Plan, folder: Path, number: int) -> Path:
-    name = re.sub(r"[^\w.-]", "_", found.dag.name)[:80]
-    return folder / f"{number}-{name}-{found.algorithm}.png"

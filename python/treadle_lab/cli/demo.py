@@ -11,8 +11,8 @@ from treadle.cli._console import console_for_tables
 from treadle.cli._options import check_writable, writing
 from treadle_lab.cli._experiments import isolate_if_possible
 from treadle_lab.demo.jobs import spark_home
-from treadle_lab.demo.run import Display, run_demo, run_engines_demo
-from treadle_lab.minicluster.processes import terminable
+from treadle_lab.demo.run import Shown, run_demo, run_engines_demo
+from treadle_lab.minicluster.processes import saying, terminable
 from treadle_lab.minicluster.settings import build_folder
 
 app = typer.Typer()
@@ -35,9 +35,9 @@ def demo(
     check_writable("--json", target)
     isolate_if_possible()
     console = console_for_tables()
-    with terminable(), Display(console) as display:
+    with terminable(), saying(console) as say:
         run = run_engines_demo if engines else run_demo
-        report = run((folder or build_folder() / "demo").resolve(), display.say, display.show)
+        report = run((folder or build_folder() / "demo").resolve(), say, Shown(console).show)
     with writing("--json", target, "file"):
         report.write(target)
     report.show(console)

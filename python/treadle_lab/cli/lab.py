@@ -38,7 +38,7 @@ def gains(
         typer.Option("--from", help="A file of --json instead of simulations: docs/results/kept/gains.json."),
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="A file for the rows.")] = None,
-    page: Annotated[Path | None, typer.Option(help="A file for the page of results, in Markdown.")] = None,
+    page: Annotated[Path | None, typer.Option(help="A page, docs/gains.md, whose tables are written again.")] = None,
     plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
 ) -> None:
     """Compare policies with YARN's fair ordering on the workloads that clusters run."""

@@ -40,7 +40,6 @@ def plan(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the search, and of random.")] = 0,
     as_json: Annotated[Path | None, typer.Option("--json", help="Write the results to this file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="A folder for a plot of each plan.")] = None,
     draw: Annotated[
         Path | None, typer.Option(help="A folder for a drawing of each DAG with the plan's troublesome stages.")
     ] = None,
@@ -53,5 +52,5 @@ def plan(
     chosen = ALGORITHMS[:-1] if algorithm == "all" else (algorithm,)
     from treadle_lab.cli import _plan  # only here: it imports numba
 
-    run = _plan.Run(budget_ms, budget_schedules, seed, plot, draw)
+    run = _plan.Run(budget_ms, budget_schedules, seed, draw)
     _plan.plan(files, file_format is Format.PSPLIB, chosen, machines, run, as_json)

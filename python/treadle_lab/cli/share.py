@@ -10,11 +10,10 @@ import typer
 from rich.table import Table
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._options import check_plotting, writing
 from treadle.errors import UserError, counted
 from treadle.tables import empty_table
 from treadle_lab.fairness.algorithms import ALGORITHMS
-from treadle_lab.fairness.steps import Event, Problem, Step, compute_steps, plot_steps, read_problem, steps_json
+from treadle_lab.fairness.steps import Event, Problem, Step, compute_steps, read_problem, steps_json
 
 app = typer.Typer()
 
@@ -24,15 +23,12 @@ def share(
     tree: Annotated[Path, typer.Argument(help="A cluster and a tree, as YAML: see docs/queue-shares.md.")],
     algorithm: Annotated[str, typer.Option(help=f"One of {', '.join(ALGORITHMS)}.")] = "hdrf",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="A folder for a plot of the steps.")] = None,
 ) -> None:
     """Compute who gets how much of a cluster, at the start and after each event."""
     if algorithm not in ALGORITHMS:
         raise UserError(f"--algorithm: {algorithm!r} is none; choose one of {', '.join(ALGORITHMS)}")
     problem = read_problem(tree)
     steps = list(compute_steps(problem, algorithm))
-    if plot is not None:
-        _plot(problem, algorithm, steps, plot / f"{tree.stem}-{algorithm}.png")
     if as_json:
         typer.echo(json.dumps(steps_json(algorithm, steps)))
         return
@@ -59,11 +55,3 @@ def _title(event: Event | None) -> str:
     if event.tasks is not None:
         return f"after {event.name} has {counted(event.tasks, 'task')}"
     return f"after {event.name} {'leaves' if event.kind == 'leave' else 'joins'}"
-
-
-def _plot(problem: Problem, algorithm: str, steps: list[Step], target: Path) -> None:
-    check_plotting()
-    titles = [_title(step.event) for step in steps]
-    with writing("--plot", target, "folder"):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        plot_steps(problem.tree, algorithm, steps, titles, target)

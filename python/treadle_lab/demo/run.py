@@ -14,15 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import psutil
 import requests
 import yaml
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 
 from treadle.errors import counted
@@ -82,7 +80,6 @@ class RunningJob:
     log: Path
     application_id: str = ""
     state: str = "SUBMITTING"
-    progress: float = 0.0
     seconds: float = 0.0
     containers: int = 0
     diagnostics: str = ""
@@ -98,7 +95,6 @@ class RunningJob:
     def saw(self, application: dict[str, Any]) -> None:
         """Take over what the RM says."""
         self.application_id = application["id"]
-        self.progress = float(application["progress"])
         self.seconds = application["elapsedTime"] / 1000
         self.diagnostics = application["diagnostics"].strip()
         ended = application["state"] in ENDED
@@ -447,56 +443,20 @@ def run_demo(folder: Path, say: Say, show: Show, wanted: ClusterSettings | None 
         return Demo(cluster, say, show).run()
 
 
-class Display:
-    """Shows what goes on, from the start of the cluster to its end."""
+class Shown:
+    """Prints what becomes of each job, once a state."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
-        self._step = ""
-        self._shown: dict[str, str] = {}
-
-    def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def say(self, text: str) -> None:
-        """Say what happens now."""
-        if text != self._step:
-            self._console.print(text, highlight=False, soft_wrap=True)
-        self._step = text
+        self._states: dict[str, str] = {}
 
     def show(self, jobs: list[RunningJob]) -> None:
-        """Show how far each job is."""
-        if self._live is not None:
-            self._live.update(_table(jobs), refresh=True)
-            return
+        """Print jobs whose state has changed."""
         for running in jobs:
-            if self._shown.get(running.job.name) != running.state:
-                self._shown[running.job.name] = running.state
-                self._console.print(
-                    f"{running.job.name} ({running.job.framework}, {running.job.queue}): {running.state}",
-                    highlight=False,
-                    soft_wrap=True,
-                )
-
-
-def _table(jobs: list[RunningJob]) -> Table:
-    table = Table("job", "framework", "queue", "state", box=SIMPLE)
-    for title in ("progress", "containers", "by Treadle", "natively"):
-        table.add_column(title, justify="right")
-    for running in jobs:
-        job = running.job
-        counts = (running.containers, running.placed.get("treadle", 0), running.placed.get("native", 0))
-        table.add_row(job.name, job.framework, job.queue, running.state, f"{running.progress:.0f} %", *map(str, counts))
-    return table
+            if self._states.get(running.job.name) != running.state:
+                self._states[running.job.name] = running.state
+                text = f"{running.job.name} ({running.job.framework}, {running.job.queue}): {running.state}"
+                self._console.print(text, highlight=False, soft_wrap=True)
 
 
 ENGINES: Final = {PROD: "hdrf", REST: "slearn"}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 import math
-from bisect import bisect_left, insort
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 from treadle.fairness import HDRF, Group, Leaf, Rule, Tree, TreeError, fill
 
@@ -88,14 +87,20 @@ def _shortened(tasks: Fraction) -> Fraction:
     return tasks if tasks.denominator <= LONGEST_DENOMINATOR else Fraction(math.floor(tasks * GRAIN), GRAIN)
 
 
-MAX_VIEWS = 16
-"""Sets of saturated resources for which shares are kept: all there are with four resources."""
-
 ZERO = Fraction(0)
 
 
+@dataclass(frozen=True)
+class NodeShare:
+    """What a node counts for: its share, the (rescaled) vector that it hands up, whether it is blocked."""
+
+    share: Fraction
+    use: tuple[Fraction, ...]
+    blocked: bool
+
+
 class ShareTree:
-    """Who is owed the next task, while tasks come and go.
+    """Who is owed the next task, while tasks come and go: algorithms 3 and 4, every share anew for every task.
 
     Leaves are named by their position in `tree.leaves`. Amounts are fractions of the cluster. With exact numbers in
     the tree all results are exact; with floats as demands, shares have their precision.
@@ -104,33 +109,18 @@ class ShareTree:
     def __init__(self, tree: Tree, rule: Rule) -> None:
         self.tree = tree
         self.rule = rule
-        nodes = list(tree.nodes())
-        numbers = {node.name: number for number, node in enumerate(nodes)}
-        self._weights = [node.weight for node in nodes]
-        self._fifo = [isinstance(node, Group) and node.scheduler == "fifo" for node in nodes]
-        self._children = [
-            [numbers[child.name] for child in node.children] if isinstance(node, Group) else [] for node in nodes
-        ]
-        self._parents = [-1] * len(nodes)
-        for number, children in enumerate(self._children):
-            for child in children:
-                self._parents[child] = number
-        self._leaf_of = {numbers[leaf.name]: position for position, leaf in enumerate(tree.leaves)}
-        self._node_of = [numbers[leaf.name] for leaf in tree.leaves]
-        self._is_leaf = [isinstance(node, Leaf) for node in nodes]
+        self._place = {leaf.name: position for position, leaf in enumerate(tree.leaves)}
         self._demands: list[list[Fraction]] = [tree.demand_share(leaf) for leaf in tree.leaves]
         self._needs = [tree.needs(leaf) for leaf in tree.leaves]
         self._pending: list[int | None] = [leaf.tasks for leaf in tree.leaves]
         self._placeable = [True] * len(tree.leaves)
         self._held = [[ZERO] * len(tree.resources) for _ in tree.leaves]
         self._tasks = [0] * len(tree.leaves)
-        self._consumed = [ZERO] * len(tree.resources)
-        self._views: OrderedDict[tuple[bool, ...], _View] = OrderedDict()
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
     def allocate(self, leaf: int, tasks: int = 1, demand: Sequence[Fraction] | None = None) -> None:
-        """`leaf` starts tasks that each need `demand` (its usual demand if None): one path of the tree changes.
+        """`leaf` starts tasks that each need `demand` (its usual demand if None).
 
         Raises ValueError if the leaf has not that many tasks waiting.
         """
@@ -158,13 +148,10 @@ class ShareTree:
     def set_pending(self, leaf: int, tasks: int | None) -> None:
         """Set how many tasks of `leaf` wait; None for endless work. With 0 it is blocked."""
         self._pending[leaf] = tasks
-        self._mark(leaf)
 
     def set_placeable(self, leaf: int, placeable: bool) -> None:
-        """Return whether some server has room for a task of `leaf`; if none has, the leaf is blocked."""
-        if self._placeable[leaf] != placeable:
-            self._placeable[leaf] = placeable
-            self._mark(leaf)
+        """Set whether some server has room for a task of `leaf`; if none has, the leaf is blocked."""
+        self._placeable[leaf] = placeable
 
     # -- what follows from it -------------------------------------------------------------------------------------
 
@@ -173,19 +160,22 @@ class ShareTree:
 
         The leftmost of equals; None if all leaves are blocked.
         """
-        view = self._view()
-        node = 0
-        while not self._is_leaf[node]:
-            child = view.least_child(node)
-            if child is None:
+        shares = self._shares()
+        node: Group | Leaf = self.tree.root
+        while isinstance(node, Group):
+            children = [child for child in node.children if not shares[child.name].blocked]
+            if not children:
                 return None
-            node = child
-        return self._leaf_of[node]
+            node = (
+                children[0]
+                if node.scheduler == "fifo"
+                else min(children, key=lambda child: shares[child.name].share / child.weight)
+            )
+        return self._place[node.name]
 
     def shares(self) -> dict[str, Fraction]:
         """Every node's share, by name, as the algorithm sees it now (rescaled, without saturated resources)."""
-        view = self._view()
-        return {node.name: view.share[number] for number, node in enumerate(self.tree.nodes())}
+        return {name: found.share for name, found in self._shares().items()}
 
     def tasks(self, leaf: int) -> int:
         """How many tasks `leaf` runs."""
@@ -197,8 +187,9 @@ class ShareTree:
 
     def saturated(self) -> tuple[bool, ...]:
         """Which resources are fully used, or do not exist."""
+        used = [sum((held[place] for held in self._held), ZERO) for place in range(len(self.tree.resources))]
         amounts = self.tree.capacity.values()
-        return tuple(used >= 1 or not amount for used, amount in zip(self._consumed, amounts, strict=True))
+        return tuple(each >= 1 or not amount for each, amount in zip(used, amounts, strict=True))
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -206,139 +197,40 @@ class ShareTree:
         self._tasks[leaf] += tasks
         held = self._held[leaf]
         for position, amount in enumerate(self._demands[leaf] if demand is None else demand):
-            if amount:
-                held[position] += amount * tasks
-                self._consumed[position] += amount * tasks
-        self._mark(leaf)
+            held[position] += amount * tasks
 
-    def _mark(self, leaf: int) -> None:
-        for view in self._views.values():
-            view.changed.add(leaf)
-
-    def _view(self) -> _View:
+    def _shares(self) -> dict[str, NodeShare]:
+        """Return UpdateS of algorithm 3 for every node, by name."""
         saturated = self.saturated()
-        view = self._views.get(saturated)
-        if view is None:
-            if len(self._views) == MAX_VIEWS:
-                self._views.popitem(last=False)
-            view = self._views[saturated] = _View(self, saturated)
-        self._views.move_to_end(saturated)
-        view.refresh()
-        return view
+        counted = self.rule.counted(self.tree.resources, saturated)
+        found: dict[str, NodeShare] = {}
+        for node in reversed(list(self.tree.nodes())):
+            use, blocked = self._leaf(node, saturated) if isinstance(node, Leaf) else self._group(node, found)
+            found[node.name] = NodeShare(max((use[p] for p in counted), default=ZERO), use, blocked)
+        return found
 
-    def _leaf_state(self, leaf: int, saturated: tuple[bool, ...]) -> tuple[list[Fraction], bool]:
+    def _leaf(self, leaf: Leaf, saturated: Sequence[bool]) -> tuple[tuple[Fraction, ...], bool]:
         """Return what a leaf holds and whether it is blocked."""
-        blocked = self._pending[leaf] == 0 or not self._placeable[leaf]
-        if not blocked:
-            blocked = any(need and full for need, full in zip(self._needs[leaf], saturated, strict=True))
-        return self._held[leaf], blocked
+        place = self._place[leaf.name]
+        full = any(need and gone for need, gone in zip(self._needs[place], saturated, strict=True))
+        return tuple(self._held[place]), self._pending[place] == 0 or not self._placeable[place] or full
 
-
-class _View:
-    """Shares of all nodes while one set of resources is saturated."""
-
-    def __init__(self, owner: ShareTree, saturated: tuple[bool, ...]) -> None:
-        self.owner = owner
-        self.saturated = saturated
-        self.counted = owner.rule.counted(owner.tree.resources, saturated)
-        self.changed: set[int] = set()
-        size = len(owner._parents)
-        self._zero = [ZERO] * len(saturated)
-        self.share = [ZERO] * size
-        self.use = [self._zero] * size
-        self.blocked = [True] * size
-        self._unit = [self._zero[:] for _ in range(size)]  # D of a group
-        self._fixed = [self._zero[:] for _ in range(size)]  # B of a group
-        self._part: list[tuple[bool, list[Fraction]]] = [(False, self._zero)] * size  # a child's part of D or B
-        self._heaps: list[list[tuple[Fraction, int, int]]] = [[] for _ in range(size)]
-        self._stamps = [0] * size
-        self._changes = [0] * size
-        for node in range(size - 1, 0, -1):
-            self._measure(node)
-            self._hand_up(node)
-        self._measure(0)
-
-    def refresh(self) -> None:
-        """Bring the paths of all leaves that changed up to date."""
-        while self.changed:
-            node = self.owner._node_of[self.changed.pop()]
-            while node:
-                self._measure(node)
-                self._hand_up(node)
-                node = self.owner._parents[node]
-            self._measure(0)
-
-    def least_child(self, group: int) -> int | None:
-        """Return the non-blocked child with the least weighted share, or in a fifo group the first one."""
-        heap = self._heaps[group]
-        while heap and heap[0][2] != self._stamps[heap[0][1]]:
-            heapq.heappop(heap)
-        return heap[0][1] if heap else None
-
-    def _measure(self, node: int) -> None:
-        """Compute a node's vector, share and whether it is blocked."""
-        owner = self.owner
-        if owner._is_leaf[node]:
-            held, self.blocked[node] = owner._leaf_state(owner._leaf_of[node], self.saturated)
-            use = held[:]
-        else:
-            use = self._fixed[node]
-            least = self.least_child(node)
-            self.blocked[node] = least is None
-            if least is not None and self._scales(node):
-                level = self._heaps[node][0][0]
-                use = [level * unit + fixed for unit, fixed in zip(self._unit[node], use, strict=True)]
-            else:
-                use = use[:]
-        self.use[node] = use
-        self.share[node] = max((use[p] for p in self.counted), default=ZERO)
-
-    def _scales(self, group: int) -> bool:
-        return self.owner.rule.rescale and not self.owner._fifo[group]
-
-    def _hand_up(self, node: int) -> None:
-        """Replace a node's part in its parent's sums, and its place among its siblings."""
-        parent = self.owner._parents[node]
-        scaled, part = self._part[node]
-        total = self._unit[parent] if scaled else self._fixed[parent]
-        for position, amount in enumerate(part):
-            if amount:
-                total[position] -= amount
-        self._stamps[node] += 1
-        use, share, active = self.use[node], self.share[node], not self.blocked[node]
-        scaled = active and self._scales(parent)
-        if scaled:
-            factor = self.owner._weights[node] / share if share else ZERO
-            use = [amount * factor for amount in use]
-        self._part[node] = (scaled, use)
-        total = self._unit[parent] if scaled else self._fixed[parent]
-        for position, amount in enumerate(use):
-            if amount:
-                total[position] += amount
-        if active:
-            key = ZERO if self.owner._fifo[parent] else share / self.owner._weights[node]
-            heapq.heappush(self._heaps[parent], (key, node, self._stamps[node]))
-        self._tidy(parent)
-
-    def _tidy(self, group: int) -> None:
-        """Now and then, as often as there are children, drop dead entries and what rounding left in the sums."""
-        self._changes[group] += 1
-        children = self.owner._children[group]
-        if self._changes[group] < 2 * len(children) + 16:
-            return
-        self._changes[group] = 0
-        self._heaps[group] = [entry for entry in self._heaps[group] if entry[2] == self._stamps[entry[1]]]
-        heapq.heapify(self._heaps[group])
-        for scaled, sums in ((True, self._unit), (False, self._fixed)):
-            parts = [part for is_scaled, part in (self._part[child] for child in children) if is_scaled == scaled]
-            sums[group] = [sum(column, ZERO) for column in zip(*parts, strict=True)] if parts else self._zero[:]
+    def _group(self, group: Group, found: Mapping[str, NodeShare]) -> tuple[tuple[Fraction, ...], bool]:
+        """Return the sum of what the children hand up, rescaled to the least of them, and whether all are blocked."""
+        pairs = [(child, found[child.name]) for child in group.children]
+        least = min((state.share / child.weight for child, state in pairs if not state.blocked), default=None)
+        total = [ZERO] * len(self.tree.resources)
+        for child, state in pairs:
+            factor = Fraction(1)
+            if self.rule.rescale and group.scheduler == "fair" and least is not None and not state.blocked:
+                factor = least * child.weight / state.share if state.share else ZERO
+            total = [sofar + factor * amount for sofar, amount in zip(total, state.use, strict=True)]
+        return tuple(total), least is None
 
 
 MAX_SERVERS = 200_000
 MAX_TASKS = 2_000_000
 SERVER_ROUNDS_MAX = 10_000
-State = tuple[float, int, tuple[int, ...]]
-"""Servers that are alike: how much room in all, the class, and what is free of each resource."""
 
 
 @dataclass(frozen=True)
@@ -385,42 +277,31 @@ class WholeTasks:
         self._leaves = tree.leaves
         self._shares = ShareTree(tree, rule)
         self._headroom = headroom
-        amounts = [list(group.capacity.values()) for group in servers]
-        amounts += [list(leaf.demand.values()) for leaf in tree.leaves]
-        unit = math.lcm(*(amount.denominator for row in amounts for amount in row))
-        names = tree.resources
-        self._scale = [float(tree.capacity[name] * unit) or 1.0 for name in names]
-        self._sizes = [tuple(int(group.capacity.get(name, 0) * unit) for name in names) for group in servers]
-        demands = [tuple(int(leaf.demand.get(name, 0) * unit) for name in names) for leaf in tree.leaves]
-        self._kinds = sorted(set(demands))
-        number = {demand: kind for kind, demand in enumerate(self._kinds)}
-        self._kind_of = [number[demand] for demand in demands]
-        self._leaves_of: list[list[int]] = [[] for _ in self._kinds]
-        for leaf, kind in enumerate(self._kind_of):
-            self._leaves_of[kind].append(leaf)
-        self._witness: list[State | None] = [None] * len(self._kinds)
+        amounts = [*(group.capacity for group in servers), *(leaf.demand for leaf in tree.leaves)]
+        unit = math.lcm(*(amount.denominator for each in amounts for amount in each.values()))
+
+        def whole(amounts: Mapping[str, Fraction]) -> tuple[int, ...]:
+            return tuple(int(amounts.get(name, 0) * unit) for name in tree.resources)
+
+        self._scale = [float(tree.capacity[name] * unit) or 1.0 for name in tree.resources]
+        self._sizes = [whole(group.capacity) for group in servers]
+        self._classes = [position for position, group in enumerate(servers) for _ in range(group.count)]
+        self._free = [self._sizes[position] for position in self._classes]
+        self._changes = list(range(len(self._free)))
+        """When each server changed last, in changes of all."""
+        self._demands = [whole(leaf.demand) for leaf in tree.leaves]
         self._running: list[deque[int]] = [deque() for _ in tree.leaves]
-        self._free: list[State] = []
-        self._servers_in: dict[State, dict[int, None]] = {}  # in the order in which they came
-        self._states: list[State] = []
-        for position, group in enumerate(servers):
-            for _ in range(group.count):
-                self._free.append(self._state(position, self._sizes[position]))
-                self._enter(len(self._free) - 1)
-        self._needy = [any(demand) for demand in demands]
         self._started = 0
-        for leaf, needs in enumerate(self._needy):
-            if not needs:
+        for leaf, demand in enumerate(self._demands):
+            if not any(demand):
                 self._shares.set_pending(leaf, 0)
-        self._waiting = [sum(self._shares.waiting(leaf) != 0 for leaf in leaves) for leaves in self._leaves_of]
-        self._set_headroom()
-        self._look_again()
+        self._look()
 
     def tasks(self) -> list[int]:
         """How many tasks each leaf runs; all of them, if they need nothing."""
         return [
-            len(running) if needs else self._leaves[leaf].tasks or 0
-            for leaf, (running, needs) in enumerate(zip(self._running, self._needy, strict=True))
+            len(running) if any(demand) else leaf.tasks or 0
+            for leaf, running, demand in zip(self._leaves, self._running, self._demands, strict=True)
         ]
 
     def placements(self) -> list[list[int]]:
@@ -452,102 +333,46 @@ class WholeTasks:
 
     def end(self, leaf: int) -> None:
         """End the oldest task of a leaf, which then waits to run another one."""
-        waited = self._shares.waiting(leaf) != 0
         server = self._running[leaf].popleft()
         self._shares.release(leaf)
         self._move(server, leaf, 1)
-        kind = self._kind_of[leaf]
-        self._waiting[kind] += not waited
-        if not waited and self._headroom_changes(kind, 1):
-            self._look_again()
-            return
-        state = self._free[server]
-        for kind, witness in enumerate(self._witness):
-            if witness is None and self._fits(kind, state):
-                self._set_witness(kind, state)
 
     def _start(self, leaf: int) -> None:
-        kind = self._kind_of[leaf]
-        state = self._find(kind)
-        assert state is not None, "a leaf that is not blocked has a server"
+        """Start a task on the fullest server that has room for it; of alike ones on that which changed last."""
         self._started += 1
         if self._started > MAX_TASKS:
             raise TreeError(f"servers: more than {MAX_TASKS} tasks start; write one pool, with resources, instead")
-        server = next(reversed(self._servers_in[state]))
+        server = min(
+            (server for server in range(len(self._free)) if self._fits(self._demands[leaf], server)), key=self._rank
+        )
         self._shares.allocate(leaf)
         self._running[leaf].append(server)
         self._move(server, leaf, -1)
-        done = self._shares.waiting(leaf) == 0
-        self._waiting[kind] -= done
-        if done and self._headroom_changes(kind, 0):
-            self._look_again()
-        elif state not in self._servers_in:
-            for other, witness in enumerate(self._witness):
-                if witness == state:
-                    self._set_witness(other, self._find(other))
+
+    def _rank(self, server: int) -> tuple[float, int, tuple[int, ...], int]:
+        free = self._free[server]
+        room = sum(room / scale for room, scale in zip(free, self._scale, strict=True))
+        return room, self._classes[server], free, -self._changes[server]
 
     def _move(self, server: int, leaf: int, sign: int) -> None:
         """Change a server's free room by one task of a leaf."""
-        state = self._free[server]
-        peers = self._servers_in[state]
-        del peers[server]
-        if not peers:
-            del self._servers_in[state]
-            del self._states[bisect_left(self._states, state)]
-        demand = self._kinds[self._kind_of[leaf]]
-        free = tuple(room + sign * amount for room, amount in zip(state[2], demand, strict=True))
-        self._free[server] = self._state(state[1], free)
-        self._enter(server)
+        pairs = zip(self._free[server], self._demands[leaf], strict=True)
+        self._free[server] = tuple(room + sign * amount for room, amount in pairs)
+        self._changes[server] = 1 + max(self._changes)
+        self._look()
 
-    def _state(self, position: int, free: tuple[int, ...]) -> State:
-        return (sum(room / scale for room, scale in zip(free, self._scale, strict=True)), position, free)
+    def _look(self) -> None:
+        """Find out how much room to keep on servers, and which leaves have a server."""
+        waiting = [demand for leaf, demand in enumerate(self._demands) if self._shares.waiting(leaf) != 0]
+        self._spare = [_largest(size, waiting if self._headroom else ()) for size in self._sizes]
+        fits = {demand: any(map(partial(self._fits, demand), range(len(self._free)))) for demand in set(self._demands)}
+        for leaf, demand in enumerate(self._demands):
+            self._shares.set_placeable(leaf, fits[demand])
 
-    def _enter(self, server: int) -> None:
-        state = self._free[server]
-        if state not in self._servers_in:
-            self._servers_in[state] = {}
-            insort(self._states, state)
-        self._servers_in[state][server] = None
-
-    def _find(self, kind: int) -> State | None:
-        """Return the fullest servers that take a task of a kind."""
-        return next((state for state in self._states if self._fits(kind, state)), None)
-
-    def _fits(self, kind: int, state: State) -> bool:
-        _, position, free = state
-        demand = self._kinds[kind]
-        return all(
-            room >= max(amount, spare)
-            for room, amount, spare in zip(free, demand, self._spare[position], strict=True)
-            if amount
-        )
-
-    def _headroom_changes(self, kind: int, waiting: int) -> bool:
-        """Set the room to keep anew if `waiting` leaves of a kind wait (1: it has begun to, 0: it has ceased to).
-
-        Returns whether that room is another one now.
-        """
-        if not self._headroom or self._waiting[kind] != waiting:
-            return False
-        before = self._spare
-        self._set_headroom()
-        return self._spare != before
-
-    def _set_headroom(self) -> None:
-        self._spare = [(0,) * len(size) for size in self._sizes]
-        if self._headroom:
-            waiting = [demand for demand, leaves in zip(self._kinds, self._waiting, strict=True) if leaves]
-            self._spare = [_largest(size, waiting) for size in self._sizes]
-
-    def _look_again(self) -> None:
-        """Find out which kinds of tasks have a server, anew."""
-        for kind in range(len(self._kinds)):
-            self._set_witness(kind, self._find(kind))
-
-    def _set_witness(self, kind: int, state: State | None) -> None:
-        self._witness[kind] = state
-        for leaf in self._leaves_of[kind]:
-            self._shares.set_placeable(leaf, state is not None)
+    def _fits(self, demand: tuple[int, ...], server: int) -> bool:
+        spare = self._spare[self._classes[server]]
+        rooms = zip(self._free[server], demand, spare, strict=True)
+        return all(room >= max(amount, kept) for room, amount, kept in rooms if amount)
 
 
 def _largest(size: tuple[int, ...], demands: Sequence[tuple[int, ...]]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The comparison: what runs, its figures, and the page of them."""
+"""The comparison: what runs, its figures, and their tables."""
 
 from __future__ import annotations
 
@@ -222,44 +222,6 @@ DETAILED: Final = (
     "Two departments: network binds",
     "GPU tenant: maximum",
 )
-HEAD: Final = """\
-<!-- written by treadle lab gains --from docs/results/kept/gains.json --page docs/gains.md -->
-
-# What you gain, and when you do not
-
-YARN has a good order already: `ordering-policy: fair`, one line of capacity-scheduler.xml. This page compares it with
-each ready-made policy and with YARN's other orders, on simulated clusters. Negative numbers are gains: jobs end sooner
-than under `fair`. A verdict is *undecided* if its 95 % interval contains 0. Points with fewer than ten draws decide
-little.
-
-"""
-METHOD: Final = """\
-## How it is measured
-
-- **Paired draws.** All policies run the same jobs at the same times. A draw is one seed. A verdict is Student's t over
-  the logarithms of the ratios to `fair`, one ratio a draw. With fewer than ten draws it says little; the table says so.
-- **Stock orders.** FIFO, fair and fair by size order jobs like YARN 3.4.3. Fair by size divides the memory used by
-  log2(1 + memory used and asked for). `fair` and fair by size choose nodes by packing, `fifo` takes the first fit.
-- **Google 2011.** Draws are windows of two hours from the second half of the trace's day. Whole jobs change places
-  among the arrival times of two-hour blocks. The number of machines sets the load of the binding resource until the
-  last arrival. Draws overlap, so their intervals are somewhat too narrow. Priorities of the trace are left out.
-- **Spark and Tez.** 100 TPC-H queries on 20 nodes of 16 cores; the same DAGs at the same times. Spark has dynamic
-  allocation, with executors of four cores, unlimited or at most a quarter of the cluster.
-- **Facebook.** Samples by SWIM, 2009 whole, of 2010 every tenth job, pressed together to the load. They have bytes
-  only: a map for each 128 MB of input, a reduce for each GB of shuffle, each 1 s and its bytes at 20 MB/s. The AMs of
-  these small jobs add a tenth to the load.
-- **AMs** have 2 GB and one core and start in 8 s, under the default AM limit of 10 %, except at "no AMs".
-  Facebook's many small jobs have a limit of 50 %, and their reduces start when 80 % of the maps have ended; YARN's and
-  MapReduce's defaults, 10 and 5 %, are points of their own.
-- **References** know true durations. They are not bounds: SRPT orders by what is asked for, and a fixed finish order
-  does not pack. The bound is one: the larger of preemptive SRPT on one pooled machine and the mean longest path.
-- **Wait** is completion less the ideal: a job's longest path, or its work on the whole cluster. **Bounded slowdown**
-  counts a job as if it took at least 10 s. In brackets: undecided.
-- `mapreduce-workers` is for one of several engines ([Omega](results/omega.md)), and `slearn-history` needs a store:
-  neither runs here.
-- Seeds to 50 and the first half of Google's day are for tuning; this page uses neither.
-
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,15 +257,8 @@ def shown_by(results: Results, policy: str, own: About) -> Verdict | None:
     return found if found.draws else None
 
 
-def page_of(document: Mapping[str, Any]) -> str:
-    """Return the page for the rows of a document."""
-    results = Results(rows_of(document))
-    return "".join([HEAD, *_short(results), *_factors(results), *_policies(results), METHOD, _costs(document)])
-
-
-def _short(results: Results) -> Iterator[str]:
-    """Yield the short answer, a line a point: the best ready-made policy of those that are better, or none."""
-    yield "## In short\n\n"
+def short_table(results: Results) -> Table:
+    """Return the short answer, a line a point: the best ready-made policy of those that are better, or none."""
     rows = []
     for x in results.xs:
         if POINTS[x].only:
@@ -318,9 +273,7 @@ def _short(results: Results) -> Iterator[str]:
         others = (", ".join(names) or "-" for names in (better[1:], open_, worse))
         rows.append((x, str(results.draws(x)), best, *others, _gain_left(results, x)))
     heading = ("workload", "draws", "best ready-made policy", "also better", "undecided", "worse", "bound")
-    yield markdown(Table("", heading, rows))
-    yield "\nThe column *bound* is the change from `fair` to a bound below which no mean completion time is. "
-    yield "`graphene` gets true durations here, as if its hints were exact.\n\n"
+    return Table("", heading, rows)
 
 
 def _gain_left(results: Results, x: str) -> str:
@@ -328,39 +281,26 @@ def _gain_left(results: Results, x: str) -> str:
     return "-" if isnan(found.change) else f"{found.change:+.0f} %"
 
 
-def _factors(results: Results) -> Iterator[str]:
-    table = factor_table(results)
-    if table.rows:
-        yield "## What matters more than the order\n\n"
-        yield "All under `fair`, on the same jobs; each change is against the line above that has none.\n\n"
-        yield markdown(table)
-        yield "\n"
-
-
-def _policies(results: Results) -> Iterator[str]:
-    yield "## Ready-made policies\n\n"
-    yield "Each policy's file has these lines at its head. A building block wins no row here; combine it.\n\n"
+def policy_table(results: Results) -> Table:
+    """Return what each ready-made policy is for, and the verdict that shows it."""
     rows = []
     for name in READY_MADE:
         own = about(name)
         found = shown_by(results, name, own)
         evidence = own.shown if found is None else f"{own.shown}: {found}"
         rows.append((f"`{name}`", own.purpose, own.needs, evidence))
-    yield markdown(Table("", ("policy", "for", "needs", "shown by"), rows))
-    yield "\n"
+    return Table("", ("policy", "for", "needs", "shown by"), rows)
 
 
-def _costs(document: Mapping[str, Any]) -> str:
-    missing = f"; {document['missing']:,} cells have not run yet" if document["missing"] else ""
-    return (
-        "## Run it\n\n"
-        "In a checkout, after `make build`:\n\n"
-        "    .venv/bin/treadle lab gains --quick         # ten minutes on two cores\n"
-        "    .venv/bin/treadle lab gains --cache DIR     # all of it; goes on where it stopped\n"
-        "    .venv/bin/treadle lab gains --from docs/results/kept/gains.json    # every figure of this page's runs\n\n"
-        f"This page is of `{document['command']}`, Treadle {document['version']}: {document['cells']:,} simulations, "
-        f"{document['cpu_hours']:.1f} CPU hours{missing}. `--no-run --json FILE` writes the rows of the cells that the "
-        "cache has, `--from FILE --page FILE` a page of them, `--plot DIR` plots.\n"
+ON_PAGE: Final = {"short": short_table, "factors": factor_table, "policies": policy_table}
+"""The tables of docs/gains.md, by the names in its marks."""
+_MARKED: Final = re.compile(r"<!-- gains: (\w+) -->\n.*?<!-- to here -->", re.DOTALL)
+
+
+def with_tables(page: str, results: Results) -> str:
+    """Return a page with its tables as the results have them, between ``<!-- gains: NAME -->`` and the end's mark."""
+    return _MARKED.sub(
+        lambda found: f"<!-- gains: {found[1]} -->\n\n{markdown(ON_PAGE[found[1]](results))}\n<!-- to here -->", page
     )
 
 
@@ -468,7 +408,7 @@ def _write(places: Places, document: Mapping[str, Any], rows: Sequence[Row], con
             places.json_file.write_text(json_text(document), "utf-8")
     if places.page is not None:
         with writing("--page", places.page, "file"):
-            places.page.write_text(page_of(document), "utf-8")
+            places.page.write_text(with_tables(places.page.read_text("utf-8"), Results(rows)), "utf-8")
     if places.plot is not None:
         for file in _plots(rows, places.plot):
             console.print(f"wrote {file}", highlight=False)

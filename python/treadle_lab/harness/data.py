@@ -18,32 +18,24 @@ class DataSet:
     Attributes:
         place: its path below `data`.
         title: what it is and its licence.
-        option: the option that names another one.
     """
 
     place: str
     title: str
-    option: str
 
 
-GOOGLE: Final = DataSet("google-2011-tasks-25h", "Google's cluster trace of 2011, extract, CC-BY 4.0", "--trace")
+GOOGLE: Final = DataSet("google-2011-tasks-25h", "Google's cluster trace of 2011, extract, CC-BY 4.0")
 FACEBOOK: Final = DataSet(
     "swim-facebook/FB-2009_samples_24_times_1hr_0.tsv.xz",
     "SWIM's sample of Facebook's cluster of 2009, BSD 3-clause",
-    "--sample",
 )
 FACEBOOK_2010: Final = DataSet(
     "swim-facebook/FB-2010_samples_24_times_1hr_0.tsv.xz",
     "SWIM's sample of Facebook's cluster of 2010, BSD 3-clause",
-    "--sample",
 )
-TPCH: Final = DataSet("tpch-spark-cloudlab", "TPC-H's DAGs measured on Spark, MIT", "--tpch")
-OMEGA: Final = DataSet(
-    "omega-simulator/runs.csv", "runs of Omega's lightweight simulator, made for this project", "--reference"
-)
-EAGLE: Final = DataSet(
-    "eagle-simulator/summary.csv", "runs of the Hawk and Eagle simulator, made for this project", "--reference"
-)
+TPCH: Final = DataSet("tpch-spark-cloudlab", "TPC-H's DAGs measured on Spark, MIT")
+OMEGA: Final = DataSet("omega-simulator/runs.csv", "runs of Omega's lightweight simulator, made for this project")
+EAGLE: Final = DataSet("eagle-simulator/summary.csv", "runs of the Hawk and Eagle simulator, made for this project")
 
 
 def found(data: DataSet) -> Path | None:
@@ -64,8 +56,8 @@ def given_or_found(given: Path | None, data: DataSet, say: Callable[[str], None]
     place = found(data)
     if place is None:
         raise UserError(
-            f"{data.option}: this installation has no folder data/{data.place.partition('/')[0]}: {data.title}; "
-            f"run the command from a checkout of Treadle's repository, which has it, or name it by {data.option}"
+            f"this installation has no folder data/{data.place.partition('/')[0]}: {data.title}; "
+            "run the command from a checkout of Treadle's repository, which has it"
         )
-    say(f"data: {place} ({data.title}); {data.option} names another")
+    say(f"data: {place} ({data.title})")
     return place

@@ -14,8 +14,6 @@ import numpy.typing as npt
 from treadle.compiled.array_types import F64, I32, I64, U8
 from treadle.compiled.structs import tables
 from treadle.workload.clusters import google_jobs
-from treadle.workload.reading import WorkloadError
-from treadle.workload.simulators import eagle_jobs
 from treadle_lab.models.kernels import Queued, inner
 
 
@@ -348,7 +346,6 @@ class Trace:
         tasks: of each job.
         duration_s: whole seconds, of the first job's tasks, then the second's, ...
         mean_s: of a job's tasks, cut to whole seconds; what schedulers believe each task to last.
-        line: of each job in the trace, from 0: jobs that are submitted later may stand before it there.
         cutoff_s: a job with a higher mean is long.
         long_percent: of the workers, which long jobs may use.
     """
@@ -358,7 +355,6 @@ class Trace:
     tasks: I32
     duration_s: F64
     mean_s: F64
-    line: I64
     cutoff_s: float = 1129.532
     long_percent: float = 83.0
 
@@ -395,7 +391,6 @@ class Trace:
             tasks=self.tasks[::step].copy(),
             duration_s=np.concatenate([self.duration_s[first[job] : first[job + 1]] for job in jobs]),
             mean_s=self.mean_s[::step].copy(),
-            line=self.line[::step].copy(),
         )
 
 
@@ -409,50 +404,34 @@ def apart(arrival_s: F64, least_s: float = 0.0) -> F64:
     return result
 
 
-def trace_of(
-    name: str, arrival_s: Sequence[float], durations: Sequence[npt.ArrayLike], means: Sequence[float] | None = None
-) -> Trace:
+def trace_of(name: str, arrival_s: Sequence[float], durations: Sequence[npt.ArrayLike]) -> Trace:
     """Return a trace of jobs in any order, whose durations are in seconds.
 
     Args:
         name: of the trace.
         arrival_s: of each job.
         durations: of each job's tasks.
-        means: that the trace says; default: those of the durations.
     """
     order = np.argsort(np.asarray(arrival_s), kind="stable")
     lists = [np.asarray(durations[at], np.float64) for at in order]
-    mean = [float(one.mean()) for one in lists] if means is None else [means[at] for at in order]
+    mean = [float(one.mean()) for one in lists]
     return Trace(
         name,
         apart(np.asarray(arrival_s, np.float64)[order]),
         np.array([len(one) for one in lists], np.int32),
         np.floor(np.concatenate(lists)),
         np.floor(np.array(mean)),
-        order.astype(np.int64),
     )
 
 
-def read_trace(path: Path) -> Trace:
-    """Read a file of Eagle's format, or the folder of Google's extract (or its tasks table).
+def google_trace(folder: Path) -> Trace:
+    """Read Google's extract: its folder, or its tasks table.
 
     Raises:
         WorkloadError: what is wrong, with file and line.
     """
-    if path.is_dir() or "tasks_25h" in path.name:
-        jobs = list(google_jobs(path))
-        if not jobs:
-            raise WorkloadError(f"{path}: the tasks table has no job")
-        start_ms = min(job.submit_ms for job in jobs)
-        arrival_s = [(job.submit_ms - start_ms) / 1000 for job in jobs]
-        trace = trace_of("google", arrival_s, [job.durations_ms / 1000 for job in jobs])
-        return replace(trace, arrival_s=apart(np.sort(np.array(arrival_s)), GOOGLE_GAP_S))
-    rows = list(eagle_jobs(path))
-    if not rows:
-        raise WorkloadError(f"{path}: there is no job; a line is: submit_s n_tasks mean_s d1 ... dn")
-    return trace_of(
-        path.name.partition(".")[0],
-        [row.submit_ms / 1000 for row in rows],
-        [row.durations_ms / 1000 for row in rows],
-        [row.mean_s for row in rows],
-    )
+    jobs = list(google_jobs(folder))
+    start_ms = min(job.submit_ms for job in jobs)
+    arrival_s = [(job.submit_ms - start_ms) / 1000 for job in jobs]
+    trace = trace_of("google", arrival_s, [job.durations_ms / 1000 for job in jobs])
+    return replace(trace, arrival_s=apart(np.sort(np.array(arrival_s)), GOOGLE_GAP_S))

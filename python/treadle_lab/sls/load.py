@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import os
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -268,42 +266,15 @@ REPOSITORY: Final = Path(__file__).resolve().parents[3]
 
 _PARTS: Final = ("shim", "requirements", "plan-client", "sls")
 """Modules whose jars a simulation needs."""
-_SLS_JAR: Final = "hadoop-sls-*.jar"
 
 
-def sidecar_command(asked: Path | None) -> Path:
-    """Return the treadle executable that the shim starts: what was asked for, else the one beside this Python."""
-    beside = Path(sys.executable).with_name("treadle")
-    found = asked or (beside if beside.exists() else Path(shutil.which("treadle") or beside))
-    if not (found.is_file() and os.access(found, os.X_OK)):
-        raise BenchError(f"--sidecar {found}: there is no such command; install the package into this Python")
-    return found.absolute()
+def class_path() -> list[Path]:
+    """Return jars and wildcard folders for the simulation, ours first; Hadoop's are those of the mini cluster.
 
-
-def java_command() -> str:
-    """Return the java of JAVA_HOME, else of the path; raise BenchError if there is none."""
-    home = os.environ.get("JAVA_HOME")
-    candidate = Path(home) / "bin" / "java" if home else None
-    found = str(candidate) if candidate and candidate.exists() else shutil.which("java")
-    if found is None:
-        raise BenchError("no java found: install a JDK 17 (Debian: apt install openjdk-17-jdk-headless)")
-    return found
-
-
-def class_path(runtime: Path | None) -> list[Path]:
-    """Jars and wildcard folders for the simulation, ours first.
-
-    `runtime` is a folder of jars of Hadoop with its simulator; None takes the one that the mini cluster gathers.
-    Raise BenchError if something is missing and says how to get it.
+    Raises:
+        BenchError: something is missing; the text says how to get it.
     """
-    folder = runtime if runtime is not None else _gathered_runtime()
-    if not folder.is_dir() or not any(folder.glob(_SLS_JAR)):
-        raise BenchError(f"--runtime {folder}: no {_SLS_JAR} there; a folder of Hadoop's jars is expected")
-    return [*own_jars(), folder / "*"]
-
-
-def _gathered_runtime() -> Path:
-    return gather(Console(stderr=True).print)
+    return [*own_jars(), gather(Console(stderr=True).print) / "*"]
 
 
 def own_jars() -> list[Path]:

@@ -486,7 +486,7 @@ def play(
         scheduling: who schedules.
         script: what is played.
         cluster: on what.
-        setting: Java, class path, heap, the sidecar's command; its workload is not used.
+        setting: class path and heap; its workload is not used.
         seed: of the simulator.
         folder: its files; emptied first, as what an earlier run left would be taken for this one's. Logs stay there.
         say: called now and then with a line about progress.
@@ -496,7 +496,6 @@ def play(
     """
     mode = scheduling.mode(cluster, folder.with_name(f"{folder.name}-treadle.yaml"))
     load = load_of(cluster, script, seed)
-    command = setting.sidecar_command if scheduling.sidecar is None else str(scheduling.sidecar)
 
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -504,7 +503,7 @@ def play(
         tenths = 10 * seen.get("attempts_ended", 0) // len(script.jobs)
         say(f"{scheduling.name}: {10 * tenths} % of {len(script.jobs)} jobs ended")
 
-    run = simulate(mode, replace(setting, workload=load, sidecar_command=command), folder, show)
+    run = simulate(mode, replace(setting, workload=load, sidecar=scheduling.sidecar), folder, show)
     if run.failure is not None:
         raise BenchError(f"{scheduling.name}: {run.failure}")
     if broken := int(run.measurements.get("attempts_not_finished", 0)):
@@ -599,7 +598,7 @@ class Player:
     """Plays draws on simulated nodes of a real ResourceManager, one run after the other."""
 
     setting: Setting
-    """Java, class path, heap, the sidecar's command."""
+    """Class path and heap."""
     folder: Path
     """Of the experiment; each run has a folder in it."""
     kept: KeptPlays

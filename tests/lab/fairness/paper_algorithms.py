@@ -1,6 +1,6 @@
 """Algorithms 3 and 4 of the H-DRF paper, word for word: every share anew for every task.
 
-This is the definition that `incremental` is held against. It takes time proportional to the tree for each task.
+This is the definition that `ShareTree` is held against.
 """
 
 from __future__ import annotations

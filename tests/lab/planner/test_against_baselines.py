@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from treadle.planner.graphene import plan
-from treadle_lab.baselines import NAMES, baseline
 from treadle_lab.dags import Instance, Shape, generate
+from treadle_lab.planning import NAMES, baseline
 
 BOUND = 1.1
 SCHEDULES = 60

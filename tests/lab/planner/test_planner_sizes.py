@@ -15,7 +15,7 @@ from treadle.cli.main import run
 from treadle.dag import Dag, DagError, Stage
 from treadle.planner.graphene import plan
 from treadle.planner.plan import Plan
-from treadle_lab.baselines import NAMES, baseline
+from treadle_lab.planning import NAMES, baseline
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 CPU = {"cpu": 1.0}
@@ -105,7 +105,7 @@ def test_long_tasks_get_the_better_scores_where_they_must_start_first() -> None:
 def test_the_command_writes_a_line_and_an_object_for_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target, plots = tmp_path / "plans.json", tmp_path / "plots"
     words = ["plan", str(DATA / "dags" / "motivating.jsonl"), "--algorithm", "all", "--budget-schedules", "50"]
-    assert run([*words, "--json", str(target), "--plot", str(plots)]) == 0
+    assert run([*words, "--json", str(target), "--draw", str(plots)]) == 0
     found = json.loads(target.read_text())
     assert [result["algorithm"] for result in found] == ["graphene", "graphene-paper", *NAMES]
     assert set(found[0]) == {"name", "algorithm", "makespan", "executed_makespan", "lower_bound", "seconds"}
@@ -127,7 +127,7 @@ def test_the_command_plans_projects(tmp_path: Path) -> None:
         (["--algorithm", "x"], "--algorithm: 'x' is none; choose one of graphene, graphene-paper, bfs"),
         (["--format", "psplib", "--machines", "2"], "--machines: psplib instances have one pool; leave it out"),
         (["--json", "/dev/null/x"], "--json: /dev/null/x: Not a directory; name a file that can be written"),
-        (["--plot", "/dev/null/x"], "--plot: /dev/null/x: Not a directory; name a folder that can be written"),
+        (["--draw", "/dev/null/x"], "--draw: /dev/null/x: Not a directory; name a folder that can be written"),
     ],
 )
 def test_a_mistake_is_reported(words: list[str], message: str, cli: Cli) -> None:

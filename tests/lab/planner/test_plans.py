@@ -10,8 +10,8 @@ from tests.support.examples import few
 
 from treadle.planner.candidates import Objective
 from treadle.planner.graphene import Options, plan
-from treadle_lab.baselines import NAMES, baseline
 from treadle_lab.dags import Instance
+from treadle_lab.planning import NAMES, baseline
 
 OPTIONS = {
     "all": Options(),

@@ -21,15 +21,14 @@ from rich.console import Console
 from rich.status import Status
 
 from treadle.cli._console import console_for_tables
-from treadle.cli._options import plot_folder
 from treadle_lab.bench import cluster
 from treadle_lab.bench.backlog import BACKLOG_MODES, BACKLOG_SIZES, BacklogLoad, behind, rates_table, run_backlog
 from treadle_lab.bench.backlog import chosen as modes_of_backlog
-from treadle_lab.bench.cluster import Rounds, results_table, write_plots
+from treadle_lab.bench.cluster import Rounds, results_table
 from treadle_lab.cli._experiments import isolate_if_possible, with_options
 from treadle_lab.sls import load as sls
 from treadle_lab.sls.load import MODES, BenchError, Workload
-from treadle_lab.sls.run import Run, Setting, jfr_command
+from treadle_lab.sls.run import Setting
 
 Seen = dict[str, Any]
 """What a run has reported of itself so far."""
@@ -93,13 +92,6 @@ def _of_backlog(
         int | None,
         typer.Option(help="Containers that fit on a node; by nodes, 100,000 in all.", rich_help_panel=_OF_BACKLOG),
     ] = None,
-    profile: Annotated[
-        Path | None,
-        typer.Option(
-            help="A folder for profiles: where each thread's time went while it was measured.",
-            rich_help_panel=_OF_BACKLOG,
-        ),
-    ] = None,
     heartbeat_ms: Annotated[
         int | None,
         typer.Option(
@@ -114,13 +106,12 @@ def _of_backlog(
         float | None, typer.Option(help="How long is measured, seconds; 20.", rich_help_panel=_OF_BACKLOG)
     ] = None,
 ) -> dict[str, Any]:
-    """Return what is given of what a backlog alone has: its sizes, and a folder for profiles."""
+    """Return what is given of the sizes that a backlog alone has."""
     sizes = {
         "queues": queues,
         "users": users,
         "preferred_nodes": preferred_nodes,
         "slots_per_node": slots_per_node,
-        "profile": profile,
         "heartbeat_ms": heartbeat_ms,
         "warm_s": warm_s,
         "window_s": window_s,
@@ -148,13 +139,10 @@ def cluster_command(
     rounds: Annotated[int, typer.Option(help="How often each mode runs, in turn.")] = 1,
     mode: Annotated[list[str] | None, typer.Option(help=_MODES_HELP)] = None,
     heap_mb: Annotated[int, typer.Option(help="Heap of the JVM, MB; 0: by the size of the load.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the load.")] = 1,
     stall_s: Annotated[
         float, typer.Option(help="Give a run up when nothing has happened for so long, seconds.")
     ] = 120.0,
-    runtime: Annotated[Path | None, typer.Option(help="A folder of Hadoop's jars, SLS included.")] = None,
-    sidecar: Annotated[Path | None, typer.Option(help="The treadle command that the shim starts.")] = None,
     java_option: Annotated[
         list[str] | None, typer.Option(help="A further option for the JVM, such as a profiler.")
     ] = None,
@@ -170,15 +158,11 @@ def cluster_command(
     """Hadoop's load simulator: the stock scheduler in its modes, Treadle, and the least that Treadle could cost."""
     if rounds < 1:
         raise BenchError(f"--rounds is {rounds}: at least 1 is needed")
-    profile = of_backlog.get("profile")
-    sizes = {name: value for name, value in of_backlog.items() if name != "profile"}
     common = {"jobs": jobs, "tasks": tasks, "task_ms": task_ms}
     given = {name: value for name, value in common.items() if value is not None}
     workload: Workload
     if backlog:
-        if plot is not None:
-            raise BenchError("--plot does not go with --backlog, which has no end to wait for; leave one out")
-        workload = BacklogLoad(nodes=nodes, seed=seed, **{**BACKLOG_SIZES, **given, **sizes})
+        workload = BacklogLoad(nodes=nodes, seed=seed, **{**BACKLOG_SIZES, **given, **of_backlog})
         chosen = modes_of_backlog(mode or [])
     else:
         if of_backlog:
@@ -189,37 +173,26 @@ def cluster_command(
     setting = Setting(
         workload=workload,
         class_path=[],
-        java=sls.java_command(),
         heap_mb=heap_mb_for(workload, heap_mb),
-        sidecar_command=str(sls.sidecar_command(sidecar)),
         stall_s=stall_allowed_s(stall_s, workload),
         jvm_options=tuple(java_option or ()),
-        profile=profile is not None,
     )
-    if plot is not None:
-        plot_folder(plot)
-    if profile is not None:
-        jfr_command(setting.java)
     cluster.write_report(json_file, cluster.report(setting, rounds, []))
     # last, since it may build for a minute
-    setting = replace(setting, class_path=sls.class_path(runtime))
+    setting = replace(setting, class_path=sls.class_path())
     isolate_if_possible()
     folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
     console = Console(stderr=True)
     outcome: Sequence[Rounds[Any]]
-    runs: list[Run] = []
     with console.status("starting") as status:
         if isinstance(workload, BacklogLoad):
             shown = RunProgress(status, partial(_done_of_backlog, workload)).show
-            outcome = run_backlog(chosen, setting, workload, rounds, folder, json_file, shown, profile)
+            outcome = run_backlog(chosen, setting, workload, rounds, folder, json_file, shown)
         else:
             shown = RunProgress(status, partial(_done, workload)).show
-            outcome, runs = cluster.run_benchmark(chosen, setting, rounds, folder, json_file, shown)
+            outcome = cluster.run_benchmark(chosen, setting, rounds, folder, json_file, shown)
     _show(outcome, workload, console)
     console.print(f"Results: {json_file}")
-    for name, place in (("Profiles", profile), ("Plots", plot and ", ".join(map(str, write_plots(plot, runs))))):
-        if place is not None:
-            console.print(f"{name}: {place}")
     if any(each.failures for each in outcome):
         raise typer.Exit(1)
     if keep is None:

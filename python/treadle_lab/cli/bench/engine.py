@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,71 +24,46 @@ def engine_command(
     nodes: Annotated[list[int] | None, typer.Option(help="Nodes; 100, 1,000, 5,000 and 20,000 if not given.")] = None,
     rows: Annotated[list[int] | None, typer.Option(help="Request rows; 100, 1,000 and 10,000 if not given.")] = None,
     leaves: Annotated[list[int] | None, typer.Option(help="Leaf queues; 1 and 1,000 if not given.")] = None,
-    quick: Annotated[
-        bool, typer.Option(help="Only five configurations, the largest that of the goal; with --constrained that one.")
-    ] = False,
+    quick: Annotated[bool, typer.Option(help="Only five configurations, the largest that of the goal.")] = False,
     batch: Annotated[int, typer.Option(help="Placements a decide, and container ends before it.")] = 1000,
     seconds: Annotated[float, typer.Option(help="How long one configuration is measured, at least.")] = 1.0,
     memory: Annotated[
         bool, typer.Option(help="Measure memory too: of a process with 20,000 nodes and 100,000 rows.")
     ] = False,
-    snapshot: Annotated[
-        bool, typer.Option(help="Measure the first answer too: to a snapshot of 20,000 nodes and 100,000 rows.")
-    ] = False,
-    constrained: Annotated[
-        bool,
-        typer.Option(
-            help="Compare with 30 % of the rows bound to 64 classes of nodes, in three configurations; shows nothing "
-            "else."
-        ),
-    ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
     keep_going: KeepGoingOption = False,
 ) -> None:
     """How many containers a second the engine places, by policy and size of the cluster, and how that grows."""
     from treadle.shipped import ready_made
     from treadle_lab.bench import engine as engine_run
     from treadle_lab.bench.engine_load import Load
+    from treadle_lab.rows import show
     from treadle_lab.sls.load import BenchError
 
     if min(batch, seconds, *(nodes or [1]), *(rows or [1]), *(leaves or [1])) <= 0:
         raise BenchError("--batch, --seconds, --nodes, --rows and --leaves must be above 0")
-    check_results(json_file, plot)
+    check_results(json_file, None)
     ready = ready_made().values() if policies is None else sorted(policies.glob("*.yaml"))
     found = engine_run.load_policies(policy or ready)
-    grid = engine_run.grid_of(nodes, rows, leaves, quick=quick, constrained=constrained)
-    if constrained:
-        with steps() as step:
-            compared = engine_run.compare_constrained(found, grid, batch, seconds, step)
-        console_for_tables().print(engine_run.constrained_table(compared))
-        shown = [asdict(one) | {"ratio": round(one.ratio, 4)} for one in compared]
-        _write(json_file, {"benchmark": "engine", "constrained": shown})
-        return
+    grid = engine_run.grid_of(nodes, rows, leaves, quick=quick)
     with steps() as step:
         results = engine_run.run_grid(found, grid, batch, seconds, step, keep_going=keep_going)
         measured = engine_run.figures(results)
         failed = {result.policy for result in results if isinstance(result, engine_run.Failed)}
-        memory_mb, answers = {}, []
-        for name, settings in ((name, settings) for name, settings in found.items() if name not in failed):
-            if memory:
+        memory_mb = {}
+        for name, settings in found.items():
+            if memory and name not in failed:
                 step(f"{name}: memory")
                 memory_mb[name] = round(engine_run.measure_memory(settings, Load(*engine_run.LARGEST, batch)), 1)
-            if snapshot:
-                step(f"{name}: first answers")
-                answers.append(engine_run.measure_first_answer(name, settings, Load(*engine_run.LARGEST, batch)))
     tables, console = console_for_tables(), Console(stderr=True)
-    tables.print(engine_run.figures_table(results))
-    tables.print(engine_run.growth_table(measured))
+    show(engine_run.figures_table(results), tables)
+    show(engine_run.growth_table(measured), tables)
     show_trouble(results, console)
     for name, megabytes in memory_mb.items():
         console.print(f"{name}: {megabytes:,.0f} MB resident with 20,000 nodes and 100,000 rows")
-    for answer in answers:
-        console.print(str(answer))
-    more = {"first_answers": [answer.plain() for answer in answers]}
-    _write(json_file, engine_run.report(results, memory_mb) | more)
-    if plot is not None:
-        console.print("Plots: " + ", ".join(map(str, engine_run.write_plots(plot, measured))))
+    if json_file is not None:
+        write_json(json_file, engine_run.report(results, memory_mb))
+        console.print(f"Results: {json_file}")
     if failed:
         raise typer.Exit(1)
 
@@ -107,9 +81,3 @@ def show_trouble(results: Sequence[Any], console: Console) -> None:
             warnings |= dict.fromkeys(f"{each.policy}: warning: {text}" for text in each.warnings)
     for text in warnings:
         say(console, text, "yellow")
-
-
-def _write(json_file: Path | None, document: dict[str, Any]) -> None:
-    if json_file is not None:
-        write_json(json_file, document)
-        Console(stderr=True).print(f"Results: {json_file}")

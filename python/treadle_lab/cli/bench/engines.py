@@ -17,7 +17,7 @@ from treadle_lab.bench import engines
 from treadle_lab.bench.engines import PacedLoad
 from treadle_lab.cli.bench.cluster import RunProgress, Seen, heap_mb_for, stall_allowed_s
 from treadle_lab.rows import show
-from treadle_lab.sls.load import BenchError, Workload, class_path, java_command, sidecar_command
+from treadle_lab.sls.load import BenchError, Workload, class_path
 from treadle_lab.sls.run import Setting
 
 app = typer.Typer()
@@ -37,8 +37,6 @@ def engines_command(
     decision_s: Annotated[float, typer.Option(help="How long the slow engine decides.")] = 5.0,
     nodes: Annotated[int, typer.Option(help="Nodes of 10 GB and 10 cores; 0: 60, with --sls 1,000.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of the load.")] = 1,
-    runtime: Annotated[Path | None, typer.Option(help="A folder of Hadoop's jars, SLS included.")] = None,
-    sidecar: Annotated[Path | None, typer.Option(help="The treadle command that the shim starts.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Keep configuration, logs and measurements in this folder.")] = None,
 ) -> None:
     """What a slow engine costs the jobs of a fast one next to it, or what copies of an engine gain (--sls).
@@ -53,16 +51,16 @@ def engines_command(
         rounds, jobs = QUICK_ROUNDS, min(jobs, QUICK_JOBS)
     size = nodes or (60 if not sls else 200 if quick else 1_000)
     load = PacedLoad(size, jobs + round(warm_s * per_s), 3, 2_000, seed, per_s)
-    setting = Setting(load, [], java_command(), 0, str(sidecar_command(sidecar)), stall_allowed_s(180.0, load))
+    setting = Setting(load, [], 0, stall_allowed_s(180.0, load))
     folder = Path(tempfile.mkdtemp(prefix="treadle-bench-")) if keep is None else keep.absolute()
     console = Console(stderr=True)
     with console.status("starting") as status:
         shown = RunProgress(status, _done)
         if sls:
-            found, failed = _copies(size, quick, seed, setting, runtime, folder, shown)
+            found, failed = _copies(size, quick, seed, setting, folder, shown)
         else:
             plan = engines.Plan(load, decision_s, rounds, 1000 * warm_s)
-            found, failed = _beside(plan, setting, runtime, folder, shown)
+            found, failed = _beside(plan, setting, folder, shown)
     if json_file is not None:
         write_json(json_file, found)
         console.print(f"Results: {json_file}")
@@ -74,15 +72,13 @@ def engines_command(
         shutil.rmtree(folder)
 
 
-def _ready(setting: Setting, load: Workload, runtime: Path | None) -> Setting:
+def _ready(setting: Setting, load: Workload) -> Setting:
     """Return the setting with heap and class path; last, since it may build for a minute."""
-    return replace(setting, heap_mb=heap_mb_for(load, 0), class_path=class_path(runtime))
+    return replace(setting, heap_mb=heap_mb_for(load, 0), class_path=class_path())
 
 
-def _beside(
-    plan: engines.Plan, setting: Setting, runtime: Path | None, folder: Path, shown: RunProgress
-) -> tuple[dict[str, Any], list[str]]:
-    outcome = engines.run_engines(plan, _ready(setting, plan.load, runtime), folder, shown.show)
+def _beside(plan: engines.Plan, setting: Setting, folder: Path, shown: RunProgress) -> tuple[dict[str, Any], list[str]]:
+    outcome = engines.run_engines(plan, _ready(setting, plan.load), folder, shown.show)
     if failures := engines.failures_of(outcome):
         return engines.report(plan, outcome, [], {}), failures
     sides, ratios = engines.figures(plan, outcome)
@@ -91,10 +87,10 @@ def _beside(
 
 
 def _copies(
-    nodes: int, quick: bool, seed: int, setting: Setting, runtime: Path | None, folder: Path, shown: RunProgress
+    nodes: int, quick: bool, seed: int, setting: Setting, folder: Path, shown: RunProgress
 ) -> tuple[dict[str, Any], list[str]]:
     plan = engines.plan(nodes, quick, seed)
-    found = engines.run_copies(plan, _ready(setting, plan.span, runtime), folder, shown.show)
+    found = engines.run_copies(plan, _ready(setting, plan.span), folder, shown.show)
     rows, out = [row for row in found if row.failure is None], console_for_tables(140)
     show(engines.copies_table(rows), out)
     for text in engines.shortfalls(rows):

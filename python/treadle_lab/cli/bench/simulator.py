@@ -22,7 +22,6 @@ def simulator_command(
     nodes: Annotated[list[int] | None, typer.Option(help="Nodes of 40 slots; 20, 200 and 2,000 if not given.")] = None,
     quick: Annotated[bool, typer.Option(help="Only 20 and 200 nodes.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the results go, as JSON.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="A folder for a plot.")] = None,
     keep_going: KeepGoingOption = False,
 ) -> None:
     """How many tasks a second the simulator completes, on clusters of growing size, and where its time goes."""
@@ -30,12 +29,13 @@ def simulator_command(
     from treadle.policy.catalogue import register_parts
     from treadle_lab.bench import engine as engine_run
     from treadle_lab.bench import simulator as simulator_run
-    from treadle_lab.bench.simulator import figures_table, write_plot
+    from treadle_lab.bench.simulator import figures_table
+    from treadle_lab.rows import show
     from treadle_lab.sls.load import BenchError
 
     if min(nodes or [1]) <= 0:
         raise BenchError("--nodes must be above 0")
-    check_results(json_file, plot)
+    check_results(json_file, None)
     register_parts()
     policies = engine_run.load_policies(policy) if policy else {"default": default_settings()}
     sizes = nodes or (simulator_run.QUICK if quick else simulator_run.NODES)
@@ -43,12 +43,10 @@ def simulator_command(
         loads = load or list(simulator_run.LOADS)
         results = simulator_run.run_grid(policies, loads, sizes, step, keep_going=keep_going)
     console, measured = Console(stderr=True), simulator_run.figures(results)
-    console_for_tables(160).print(figures_table(results))
+    show(figures_table(results), console_for_tables(160))
     show_trouble(results, console)
     if json_file is not None:
         write_json(json_file, simulator_run.report(results))
         console.print(f"Results: {json_file}")
-    if plot is not None:
-        console.print(f"Plot: {write_plot(plot, measured)}")
     if len(measured) < len(results):
         raise typer.Exit(1)

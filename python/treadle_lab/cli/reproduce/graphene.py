@@ -140,18 +140,14 @@ def _on_sls(size: Size, seeds: range, wanted: list[str] | None, places: Places, 
 
 
 def _tpch(given: Path | None, generated: bool, console: Console) -> Path | None:
-    """Return the folder of measured DAGs; None: generated ones alone, because the user wants it so or there is none."""
-    from treadle_lab.harness.data import TPCH, found, given_or_found
+    """Return the folder of measured DAGs; None: the user wants generated ones alone."""
+    from treadle_lab.harness.data import TPCH, given_or_found
 
-    if generated:
-        if given is not None:
-            raise UserError("--generated: leaves TPC-H's DAGs out, but --tpch names them; give one of the two")
-        return None
-    if given is None and found(TPCH) is None:
-        text = "data: generated DAGs alone; this installation does not have TPC-H's, which --tpch can name"
-        say(console, text, "yellow")
-        return None
-    return given_or_found(given, TPCH, partial(say, console))
+    if not generated:
+        return given_or_found(given, TPCH, partial(say, console))
+    if given is not None:
+        raise UserError("--generated: leaves TPC-H's DAGs out, but --tpch names them; give one of the two")
+    return None
 
 
 def _run(

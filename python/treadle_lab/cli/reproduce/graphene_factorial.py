@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -62,9 +61,6 @@ def graphene_factorial(
     ] = "online,batch",
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many draws.")] = 3,
     first_seed: FirstSeedOption = 1,
-    tpch: Annotated[
-        Path | None, typer.Option(help="The folder of TPC-H's measured DAGs; default: the checkout's.")
-    ] = None,
     cache: CacheOption = None,
     processes: ProcessesOption = 0,
     json_file: JsonFileOption = None,
@@ -97,7 +93,7 @@ def graphene_factorial(
         seeds=tuple(draws),
         online="online" in parts,
         batch="batch" in parts,
-        tpch=given_or_found(tpch, TPCH, partial(say, console)) if "tpch" in levels.workloads else None,
+        tpch=given_or_found(None, TPCH, partial(say, console)) if "tpch" in levels.workloads else None,
     )
     with simulating(console, cache, [GRAPHENE.settings(0)]) as progress:
         warm_up_planner()

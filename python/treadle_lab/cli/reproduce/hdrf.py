@@ -71,10 +71,6 @@ def hdrf(
         int | None,
         typer.Option(min=1, max=1000, help=f"{SIMULATED}: draws of jobs; {SEEDS}, on sls {SEEDS_ON_SLS}."),
     ] = None,
-    sample: Annotated[
-        Path | None,
-        typer.Option(help=f"{SIMULATED}: SWIM's sample of Facebook's cluster of 2010; default: the checkout's."),
-    ] = None,
     cache: CacheOption = None,
     processes: ProcessesOption = 0,
     on: Annotated[
@@ -94,16 +90,16 @@ def hdrf(
         if processes:
             raise UserError("--processes: --on sls plays one run after the other; leave it out")
         check_results(json_file, None)
-        _on_sls(seeds or SEEDS_ON_SLS, sample, Places(folder, cache, json_file))
+        _on_sls(seeds or SEEDS_ON_SLS, Places(folder, cache, json_file))
         return
     if section is not Section.TESTS:
         _refuse("5.1", test=test, plot=plot, step_s=step_s, task_s=task_s, folder=folder)
         check_results(json_file, None)
         from treadle_lab.harness.runs import Asked
 
-        _simulate(section, json_file, seeds or SEEDS, sample, Asked(cache, processes))
+        _simulate(section, json_file, seeds or SEEDS, Asked(cache, processes))
         return
-    _refuse(SIMULATED, seeds=seeds, sample=sample, processes=processes or None)
+    _refuse(SIMULATED, seeds=seeds, processes=processes or None)
     _run_tests(test, Places(folder, cache, json_file), plot, step_s or STEP_S, task_s or TASK_S)
 
 
@@ -119,13 +115,13 @@ def _refuse(other: str, **options: object) -> None:
             raise UserError(f"{option}: is of --section {other}; leave it out, or give that section")
 
 
-def _simulate(section: Section, json_file: Path | None, seeds: int, sample: Path | None, asked: Asked) -> None:
+def _simulate(section: Section, json_file: Path | None, seeds: int, asked: Asked) -> None:
     """Run section 5.2 or 5.3 in the simulator."""
     from treadle_lab.harness.runs import run_all
     from treadle_lab.papers.hdrf import facebook, slots
 
     console = console_for_tables(150 if section is Section.COMPARISON else 170)
-    file, numbers = _sample(sample, console), range(1, seeds + 1)
+    file, numbers = _sample(console), range(1, seeds + 1)
     if section is Section.COMPARISON:
         publish(facebook.results_of(_compared(file, numbers, facebook.SCHEMES, asked, console)), console, json_file)
     else:
@@ -137,10 +133,10 @@ def _simulate(section: Section, json_file: Path | None, seeds: int, sample: Path
     say_seeds(numbers, console)
 
 
-def _sample(given: Path | None, console: Console) -> Path:
+def _sample(console: Console) -> Path:
     from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
 
-    return given_or_found(given, FACEBOOK_2010, partial(say, console))
+    return given_or_found(None, FACEBOOK_2010, partial(say, console))
 
 
 def _compared(file: Path, seeds: range, schemes: Collection[str], asked: Asked, console: Console) -> Found:
@@ -153,14 +149,14 @@ def _compared(file: Path, seeds: range, schemes: Collection[str], asked: Asked, 
     return {(task.scheme, task.seed): each for task, each in zip(tasks, results, strict=True)}
 
 
-def _on_sls(seeds: int, sample: Path | None, places: Places) -> None:
+def _on_sls(seeds: int, places: Places) -> None:
     """Play section 5.2 on the testbed, beside what the simulator makes of the same draws."""
     from treadle_lab.harness.runs import Asked
     from treadle_lab.papers.hdrf.sls import SIMULATED as BESIDE
     from treadle_lab.papers.hdrf.sls import results_of, run_draw
 
     console, numbers = console_for_tables(150), range(1, seeds + 1)
-    file = _sample(sample, console)
+    file = _sample(console)
     simulated = _compared(file, numbers, BESIDE.values(), Asked(places.cache, 1), console)
     play_draws(
         "hdrf",

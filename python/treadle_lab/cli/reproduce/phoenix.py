@@ -45,25 +45,15 @@ def phoenix(
     trace: Annotated[
         str,
         typer.Option(
-            metavar="PATH|google|facebook|yahoo",
-            help="Jobs: a file of Eagle's format (submit_s n_tasks mean_s d1 ... dn), or the folder of the extract of "
-            "Google's trace of 2011; google: that of the checkout's data; facebook and yahoo are made.",
+            metavar="google|facebook|yahoo",
+            help="Jobs: Google's of 2011; facebook and yahoo are made.",
         ),
     ] = "google",
     systems: Annotated[
         str, typer.Option(help="Systems, separated by commas; central: Treadle's engine, which takes minutes a run.")
     ] = DEFAULT_SYSTEMS,
-    slots: Annotated[
-        int | None,
-        typer.Option(min=1, max=1_000_000, help=f"Workers; default: {SLOTS:,}, or as many as --machines has."),
-    ] = None,
+    slots: Annotated[int, typer.Option(min=1, max=1_000_000, help="Workers.")] = SLOTS,
     faster: Annotated[float, typer.Option(min=0.001, max=1000.0, help="Divides arrival times.")] = 1.0,
-    machines: Annotated[
-        Path | None, typer.Option(help="What machines have, one a worker: machine,ATTRIBUTE,... With --constraints.")
-    ] = None,
-    constraints: Annotated[
-        Path | None, typer.Option(help="What jobs ask for: job,hard,soft; job is the trace's line from 0.")
-    ] = None,
     relaxed_slowdown: Annotated[
         float,
         typer.Option(min=1.0, max=100.0, help="A task runs this many times as long where its soft constraints fail."),
@@ -71,9 +61,7 @@ def phoenix(
     step: Annotated[
         int | None, typer.Option(min=1, max=10_000, help="Take every so manieth job, and as few workers.")
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Two seeds and, without --machines, every tenth job and worker.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Two seeds, every tenth job and worker.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, max=1000, help=f"How many draws; default: {SEEDS}.")] = None,
     first_seed: Annotated[
         int, typer.Option(min=0, help="The first draw's seed; constraints were calibrated on 1 to 10.")
@@ -89,18 +77,11 @@ def phoenix(
 
     names = _names(systems)
     asked = _asked(names, cache, processes)
-    if (machines is None) != (constraints is None):
-        raise UserError("--machines and --constraints: name both, or neither")
-    if machines is not None and step is not None:
-        raise UserError("--step: is for constraints that are made, and --machines gives them; leave it out")
     count = seeds or (2 if quick else SEEDS)
     check_results(json_file, plot)
     console = console_for_tables(150)
     jobs = _trace(console, trace).faster(faster)
-    if machines is not None and constraints is not None:
-        setup, calibration = _given(jobs, machines, constraints, slots, faster), None
-    else:
-        setup, calibration = _made(jobs, slots or SLOTS, faster, step or (QUICK_STEP if quick else 1))
+    setup, calibration = _setup(jobs, slots, faster, step or (QUICK_STEP if quick else 1))
     setup = replace(setup, relaxed_slowdown=relaxed_slowdown)
     seeds_ = range(first_seed, first_seed + count)
     with going_on(console, cache):
@@ -130,17 +111,11 @@ def _names(systems: str) -> list[str]:
 
 
 def _trace(console: Console, name: str) -> Trace:
-    from treadle_lab.harness import data
-    from treadle_lab.papers.phoenix.constraints import FACEBOOK, GOOGLE, SAID, YAHOO, trace_named
+    from treadle_lab.papers.phoenix.constraints import SAID, TRACES, trace_named
 
-    tell = partial(say, console)
-    google = data.given_or_found(None, data.GOOGLE, tell) if name == GOOGLE else None
-    sample = data.given_or_found(None, data.FACEBOOK_2010, tell) if name == FACEBOOK else None
-    if name not in (GOOGLE, FACEBOOK, YAHOO) and not Path(name).exists():
-        made = (GOOGLE, FACEBOOK, YAHOO)
-        raise UserError(f"--trace: {name!r} is no file, no folder and none of {', '.join(made)}{nearest(name, made)}")
-    found = trace_named(name, google, sample)
-    assert found is not None
+    if name not in TRACES:
+        raise UserError(f"--trace: {name!r} is none; choose of {', '.join(TRACES)}{nearest(name, TRACES)}")
+    found = trace_named(name, partial(say, console))
     if name in SAID:
         say(console, SAID[name])
     say(
@@ -151,25 +126,12 @@ def _trace(console: Console, name: str) -> Trace:
     return found
 
 
-def _given(jobs: Trace, machines: Path, constraints: Path, slots: int | None, faster: float) -> Setup:
-    """Return what is run with the machines and constraints of files."""
-    from treadle_lab.papers.phoenix.constraints import Wanted, eligible_of, places_of, read_constraints, read_machines
-    from treadle_lab.papers.phoenix.experiment import Setup
-
-    have = read_machines(machines)
-    if slots is not None and slots != have.slots:
-        raise UserError(f"--slots {slots}: {machines} has {have.slots} machines, each one worker; leave --slots out")
-    wanted = Wanted(have, places_of(jobs, read_constraints(constraints, len(jobs))))
-    eligible_of(jobs, have, wanted.asked)  # says what is wrong with them
-    return Setup(jobs, have.slots, faster, lambda _: wanted)
-
-
-def _made(jobs: Trace, slots: int, faster: float, step: int) -> tuple[Setup, dict[str, object]]:
+def _setup(jobs: Trace, slots: int, faster: float, step: int) -> tuple[Setup, dict[str, object]]:
     """Return what is run with constraints that are made."""
     from treadle_lab.papers.phoenix.constraints import made_for
-    from treadle_lab.papers.phoenix.experiment import Setup, as_json, calibration_of
+    from treadle_lab.papers.phoenix.experiment import FOUND, Setup, as_json
 
-    calibration = calibration_of(jobs.name)
+    calibration = FOUND[jobs.name]
     jobs, slots = jobs.every(step), max(1, slots // step)
     setup = Setup(jobs, slots, faster, lambda seed: made_for(jobs, slots, calibration.supply, seed))
     return setup, as_json(calibration)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from treadle_lab.papers.slearn.experiment import Outcome
     from treadle_lab.papers.slearn.schemes import Scheme
     from treadle_lab.papers.slearn.sls import WideDraw
-    from treadle_lab.papers.slearn.trace import Source, Unseen
+    from treadle_lab.papers.slearn.trace import Source
     from treadle_lab.rows import Results
     from treadle_lab.sls.play import Player
 
@@ -63,10 +63,6 @@ def slearn(
     nodes: Annotated[
         int, typer.Option(min=1, max=100_000, help="Of the cluster, each runs one task at a time.")
     ] = NODES,
-    only_seen: Annotated[
-        bool,
-        typer.Option("--only-seen", help="Leave tasks out that were not seen to finish; else they end with their job."),
-    ] = False,
     train_once: Annotated[
         bool, typer.Option("--train-once", help="History learns from the first part of the trace alone.")
     ] = False,
@@ -99,8 +95,7 @@ def slearn(
     check_results(json_file, plot)
     wanted, console = range(first_seed, first_seed + (1 if quick else seeds)), console_for_tables(140)
     loads = levels_of("--load", load, partial(number_of, least=0.1, most=5.0))
-    unseen: Unseen = "left_out" if only_seen else "job_end"
-    choices = {each: Choices(unseen=unseen, train_once=train_once, dags=dags, load=each) for each in loads}
+    choices = {each: Choices(train_once=train_once, dags=dags, load=each) for each in loads}
     if on is SimulatorKind.SLS:
         if dags or model or plot is not None or processes or len(loads) > 1:
             raise UserError(

@@ -24,7 +24,6 @@ from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import SimulatedRun, Simulation
 from treadle.workload.generate import Shape as JobShape
 from treadle.workload.job import Framework, Job, Workload, arranged
-from treadle_lab.baselines import NAMES, baseline
 from treadle_lab.dags import RESOURCES, Instance, Shape, generate
 from treadle_lab.harness.runs import digest_of, run_to_the_end
 from treadle_lab.models.kernels import Progress
@@ -40,6 +39,7 @@ from treadle_lab.papers.graphene.jobs import (
     shorter_percent,
     tpch_shaped,
 )
+from treadle_lab.planning import NAMES, baseline
 
 SCHEDULES: Final = 50
 """Candidate schedules of the plan for all jobs."""

@@ -87,7 +87,7 @@ def run_slots(wanted: SlotRun) -> dict[str, Any]:
     """Run a scheme with a seed; return each job's tasks and response time, and when the last job ended.
 
     Raises:
-        UserError: the sample is wrong, or a job did not end.
+        UserError: a job did not end.
     """
     jobs = _jobs(wanted.sample, wanted.scheme, wanted.seed)
     run = simulate(scenario_of(wanted.scheme).with_jobs(jobs), settings_of(HDRF), wanted.seed, check=False)

@@ -91,11 +91,7 @@ def cluster_of(nodes: int = NODES) -> Cluster:
 
 
 def script_of(sample: Path, seed: int) -> Script:
-    """Return the jobs of a seed: those that the simulator has.
-
-    Raises:
-        UserError: the sample is wrong.
-    """
+    """Return the jobs of a seed: those that the simulator has."""
     jobs = []
     for number, job in enumerate(schedule(sample, seed).jobs):
         (stage,) = job.dag.stages
@@ -155,7 +151,7 @@ def run_draw(sample: Path, seed: int, turn: int, player: Player) -> ShownDraw:
     """Play a draw under every scheme as far as that is not kept, beginning with another one in each turn.
 
     Raises:
-        UserError: the sample is wrong, a run gave no result, or a job did not end.
+        UserError: a run gave no result, or a job did not end.
     """
     script, cluster = script_of(sample, seed), cluster_of()
     runs = {}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, Protocol
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from treadle.compiled.array_types import F64, I32, I64
 from treadle.errors import UserError
@@ -37,11 +37,7 @@ from treadle_lab.models.cell import (
 from treadle_lab.models.cell_transactions import NOTHING_RUNS, RunningJobs
 from treadle_lab.models.kernels import Progress, on_all_cores
 
-COLUMNS: Final = ("architecture", "machines", "batch_rate_factor", "t_job_service_s")
-MACHINES_MAX: Final = 100_000
-FACTOR_MAX: Final = 100.0
-POINTS_MAX: Final = 100_000
-REMEDY: Final = f"a line is {','.join(COLUMNS)}, such as omega,500,1,10"
+REMEDY: Final = "a line is architecture,machines,batch_rate_factor,t_job_service_s, such as omega,500,1,10"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,65 +78,52 @@ class Point:
         }
 
 
+class _PointLine(BaseModel):
+    """A line of a CSV of points; further columns are passed over."""
+
+    model_config = ConfigDict(str_strip_whitespace=True)
+
+    architecture: str
+    machines: int = Field(ge=1, le=100_000)
+    batch_rate_factor: float = Field(gt=0, le=100)
+    t_job_service_s: float = Field(ge=0, le=1e6)
+
+    @field_validator("architecture")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in ARCHITECTURES:
+            raise ValueError(f"choose of {', '.join(ARCHITECTURES)}")
+        return name
+
+
 def read_points(file: Path) -> list[Point]:
-    """Read points of a CSV with a header, whose first four columns are `COLUMNS`; further columns are passed over.
+    """Read points of a CSV with a header; further columns and lines without cells are passed over.
 
     A point that stands there several times, as in a file of results, is one.
 
     Raises:
-        UserError: what is wrong, with file, line and remedy.
+        UserError: what is wrong, with file and line.
     """
     found: dict[Point, None] = {}
+    line = 1
     try:
         with file.open(newline="", encoding="utf-8-sig") as stream:
-            rows = csv.reader(stream)
-            header = [name.strip() for name in next(rows, [])]
-            if tuple(header[:4]) != COLUMNS:
-                raise UserError(
-                    f"{file}, line 1: the header is {','.join(header[:4])!r}; it must begin {','.join(COLUMNS)}"
-                )
+            rows = csv.DictReader(stream)
             for row in rows:
-                if any(cell.strip() for cell in row):
-                    found[_point(f"{file}, line {rows.line_num}", row)] = None
-                if len(found) > POINTS_MAX:
-                    raise UserError(f"{file}, line {rows.line_num}: more than {POINTS_MAX} points; make several files")
+                line = rows.line_num
+                if any(isinstance(cell, str) and cell.strip() for cell in row.values()):
+                    found[Point(**_PointLine.model_validate(row).model_dump())] = None
     except OSError as error:
         raise UserError(f"--points: {file}: {error.strerror}; name a CSV of points") from None
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        text = f"{wrong['loc'][0]} is {wrong['input']!r}: {wrong['msg']}"
+        raise UserError(f"{file}, line {line}: {text}; {REMEDY}") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"--points: {file} is no CSV in UTF-8: {error}; {REMEDY}") from None
     if not found:
         raise UserError(f"--points: {file} has no point; {REMEDY}")
     return list(found)
-
-
-def _point(where: str, row: Sequence[str]) -> Point:
-    if len(row) < len(COLUMNS):
-        raise UserError(f"{where}: {len(row)} columns; {REMEDY}")
-    name = row[0].strip()
-    if name not in ARCHITECTURES:
-        raise UserError(f"{where}: architecture {name!r} is none; choose of {', '.join(ARCHITECTURES)}")
-    machines = _number(where, row, 1, lambda value: value == int(value) and 1 <= value <= MACHINES_MAX)
-    factor = _number(where, row, 2, lambda value: 0 < value <= FACTOR_MAX)
-    t_job_s = _number(where, row, 3, lambda value: 0 <= value <= 1e6)
-    return Point(name, int(machines), factor, t_job_s)
-
-
-_RANGES: Final = (
-    "",
-    f"a whole number from 1 to {MACHINES_MAX}",
-    f"above 0 and at most {FACTOR_MAX:g}",
-    "0 to 1,000,000",
-)
-
-
-def _number(where: str, row: Sequence[str], at: int, holds: Callable[[float], bool]) -> float:
-    try:
-        value = float(row[at])
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value) or not holds(value):
-        raise UserError(f"{where}: {COLUMNS[at]} is {row[at].strip()!r}; it must be {_RANGES[at]}")
-    return value
 
 
 Row = dict[str, str | int | float]

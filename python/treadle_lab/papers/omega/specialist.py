@@ -86,7 +86,7 @@ class MapReduceJobs:
             UserError: there are not that many.
         """
         if count > len(self.submit_s):
-            raise UserError(f"--sample: it has {len(self.submit_s)} jobs where {count} are wanted; name a larger one")
+            raise UserError(f"SWIM's sample has {len(self.submit_s)} jobs where {count} are wanted")
         random = np.random.default_rng(np.random.SeedSequence([seed, 5]))
         rows = np.sort(random.choice(len(self.submit_s), count, replace=False))
         rows = rows[np.argsort(self.submit_s[rows], kind="stable")]
@@ -108,11 +108,9 @@ def read_mapreduce(sample: Path) -> MapReduceJobs:
     """Read SWIM's sample; maps and reduces are derived by `SwimModel`, requested workers by `requested_workers`.
 
     Raises:
-        UserError: it cannot be read, or has no job.
+        WorkloadError: a line of it is wrong.
     """
     rows = list(swim_jobs(sample))
-    if not rows:
-        raise UserError(f"--sample: {sample}: there is no job in it; name a sample of SWIM's")
     stages = [DEFAULT_MODEL.stages(row, {}) for row in rows]
     maps = np.array([found[0].tasks for found in stages], np.int32)
     reduces = np.array([found[1].tasks if len(found) > 1 else 0 for found in stages], np.int32)

@@ -1,9 +1,8 @@
-"""Traces of jobs, and machines and constraints: read from files, or made."""
+"""Traces of jobs, and machines and constraints that are made."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
@@ -12,19 +11,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from treadle.constraints import ANY, Conjunction, ExpressionError, Predicate, conjunction, parse
+from treadle.constraints import ANY, Conjunction, Predicate, conjunction
 from treadle.errors import UserError
 from treadle.workload.clusters import SwimModel, swim_jobs
-from treadle_lab.models.worker_state import Trace, read_trace, trace_of
+from treadle_lab.harness.data import FACEBOOK_2010, given_or_found
+from treadle_lab.harness.data import GOOGLE as GOOGLE_2011
+from treadle_lab.models.worker_state import Trace, google_trace, trace_of
 from treadle_lab.models.workers import Eligible, Groups
 
-CONSTRAINTS_HEADER: Final = ("job", "hard", "soft")
-MACHINES_MAX: Final = 1_000_000
 ELIGIBLE_BYTES_MAX: Final = 2_000_000_000
-MACHINES_REMEDY: Final = "the header is machine,ATTRIBUTE,..., then a line for each machine, such as m0,x86,16"
-CONSTRAINTS_REMEDY: Final = (
-    "a line is job,hard,soft, such as 0,isa=x86&cores>=8,kernel>=4.14; job is the trace's line from 0"
-)
 
 Flags = npt.NDArray[np.bool_]
 
@@ -61,10 +56,6 @@ class Machines:
         """Return what a machine has, by attribute; empty where it has none."""
         return {name: str(values[codes[machine]]) for name, (values, codes) in self._columns.items()}
 
-    def __contains__(self, name: str) -> bool:
-        """Whether machines may have an attribute of that name."""
-        return name in self._columns
-
     def meeting(self, wanted: Conjunction) -> Flags:
         """Return for each machine whether it meets a conjunction."""
         found = np.ones(self.slots, np.bool_)
@@ -84,12 +75,10 @@ class Asked:
     Attributes:
         hard: without which its tasks cannot run.
         soft: without which they run longer.
-        where: the line that names it; empty if it was generated.
     """
 
     hard: Conjunction
     soft: Conjunction
-    where: str = ""
 
 
 ANYTHING: Final = Asked(ANY, ANY)
@@ -103,87 +92,6 @@ class Wanted:
     asked: Mapping[int, Asked]
 
 
-def read_machines(file: Path) -> Machines:
-    """Read machines: the columns after the name are attributes; an empty cell is an attribute that is not there.
-
-    Raises:
-        UserError: what is wrong, with file, line and remedy.
-    """
-    rows = _rows("--machines", file)
-    where, header = next(rows, (str(file), []))
-    names = [name.strip().lower() for name in header]
-    if len(names) < 2 or names[0] != "machine" or not all(names):
-        raise UserError(f"{where}: the header is {','.join(header)[:80]!r}; {MACHINES_REMEDY}")
-    if len(set(names)) < len(names):
-        raise UserError(f"{where}: a column is there twice; give each attribute one column")
-    found: list[list[str]] = []
-    known: set[str] = set()
-    for where, row in rows:
-        if len(row) != len(names):
-            raise UserError(f"{where}: {len(row)} columns where the header has {len(names)}; {MACHINES_REMEDY}")
-        name = row[0].strip()
-        if not name or name in known:
-            raise UserError(f"{where}: machine {name!r} {'is there twice' if name else 'has no name'}; name each once")
-        known.add(name)
-        found.append([cell.strip() for cell in row[1:]])
-        if len(found) > MACHINES_MAX:
-            raise UserError(f"{where}: more than {MACHINES_MAX} machines; leave some out")
-    if not found:
-        raise UserError(f"--machines: {file} has no machine; {MACHINES_REMEDY}")
-    return Machines(len(found), dict(zip(names[1:], zip(*found, strict=True), strict=True)))
-
-
-def read_constraints(file: Path, jobs: int) -> dict[int, Asked]:
-    """Read what jobs ask for, by the line of the trace that the job is in, from 0.
-
-    Raises:
-        UserError: what is wrong, with file, line and remedy.
-    """
-    rows = _rows("--constraints", file)
-    where, header = next(rows, (str(file), []))
-    if tuple(name.strip().lower() for name in header) != CONSTRAINTS_HEADER:
-        raise UserError(f"{where}: the header is {','.join(header)[:80]!r}; it must be job,hard,soft")
-    found: dict[int, Asked] = {}
-    for where, row in rows:
-        if len(row) != len(CONSTRAINTS_HEADER):
-            raise UserError(f"{where}: {len(row)} columns; {CONSTRAINTS_REMEDY}")
-        job = int(row[0]) if row[0].strip().isdecimal() else -1
-        if not 0 <= job < jobs:
-            raise UserError(f"{where}: job is {row[0].strip()[:40]!r}; it must be a line of the trace, 0 to {jobs - 1}")
-        if job in found:
-            raise UserError(f"{where}: job {job} is there twice; join its conditions by & in one line")
-        found[job] = Asked(_expression(where, "hard", row[1]), _expression(where, "soft", row[2]), where)
-    return found
-
-
-def _expression(where: str, field: str, text: str) -> Conjunction:
-    try:
-        return parse(text, "&") if text.strip() else ANY
-    except ExpressionError as error:
-        raise UserError(
-            f"{where}: {field}: {str(error).replace('join conditions by ;', 'join conditions by &')}"
-        ) from None
-
-
-def _rows(option: str, file: Path) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield the rows of a CSV that are not empty, each with the words for its place."""
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as stream:
-            rows = csv.reader(stream, strict=True)
-            for row in rows:
-                if any(cell.strip() for cell in row):
-                    yield f"{file}, line {rows.line_num}", row
-    except OSError as error:
-        raise UserError(f"{option}: {file}: {error.strerror}; name a CSV file") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{option}: {file} is no CSV in UTF-8: {error}; write it as comma-separated text") from None
-
-
-def places_of(trace: Trace, asked: Mapping[int, Asked]) -> dict[int, Asked]:
-    """Return constraints by the place of the job in the trace, which is in order of arrival, not of lines."""
-    return {place: asked[int(line)] for place, line in enumerate(trace.line) if int(line) in asked}
-
-
 def eligible_of(trace: Trace, machines: Machines, asked: Mapping[int, Asked]) -> Eligible:
     """Return who may run where.
 
@@ -195,21 +103,16 @@ def eligible_of(trace: Trace, machines: Machines, asked: Mapping[int, Asked]) ->
         asked: by the place of the job in the trace, as `Trace` has it
 
     Raises:
-        UserError: no machine meets a job's hard constraints, or nobody has an attribute that is asked for.
+        UserError: no machine meets a job's hard constraints.
     """
     groups = Groups(machines.slots)
     rows: dict[Conjunction, int] = {}
     full, hard = np.zeros(len(trace), np.int32), np.zeros(len(trace), np.int32)
     constrained = np.zeros(len(trace), np.bool_)
     for job, wanted in asked.items():
-        for one in (*wanted.hard.predicates, *wanted.soft.predicates):
-            if one.name not in machines:
-                raise UserError(
-                    f"{wanted.where}: no machine has the attribute {one.name!r}; name a column of the machines' file"
-                )
         hard[job] = _group(wanted.hard, machines, groups, rows)
         if hard[job] < 0:
-            raise UserError(f"{wanted.where}: hard: no machine meets {wanted.hard.text()!r}; ask for less")
+            raise UserError(f"job {job}: no machine meets {wanted.hard.text()!r}; ask for less")
         both = _group(wanted.hard & wanted.soft, machines, groups, rows)
         full[job] = hard[job] if both < 0 else both
         constrained[job] = bool(wanted.hard.predicates or wanted.soft.predicates)
@@ -327,11 +230,12 @@ def _met(wanted: Asked, have: Machines) -> Asked:
 
 
 CUTOFFS: Final = {"google": (1129.532, 83.0), "yahoo": (90.5811, 98.0), "facebook": (76.5951, 98.0)}
-"""Mean duration in s above which a job is long, and the long partition in percent, by how a trace's name begins."""
+"""Mean duration in s above which a job is long, and the long partition in percent, by trace."""
 
 GOOGLE: Final = "google"
 FACEBOOK: Final = "facebook"
 YAHOO: Final = "yahoo"
+TRACES: Final = (GOOGLE, FACEBOOK, YAHOO)
 
 SWIM: Final = SwimModel(block_mb=1024.0, reduce_mb=1024.0, mb_per_s=20.0, tasks_max=1_000)
 """Bytes to tasks: large blocks, so that a day has no more tasks than a run can bear."""
@@ -359,38 +263,25 @@ SAID: Final = {
 """What a reader must know of a trace that is made."""
 
 
-def any_trace(path: Path) -> Trace:
-    """Read a trace, with the cutoff and the partition that its name has; Google's if it has none."""
-    return _with_cutoff(read_trace(path))
-
-
-def trace_named(name: str, google: Path | None, sample: Path | None) -> Trace | None:
-    """Return a trace: `google`, `facebook`, `yahoo`, or the path of one.
+def trace_named(name: str, tell: Callable[[str], None] = lambda _: None) -> Trace:
+    """Return one of `TRACES`, with its cutoff and partition.
 
     Args:
         name: which
-        google: the folder of the extract of Google's trace, if it is there
-        sample: SWIM's sample, if it is there
-
-    Returns:
-        None if what it is made of is not there.
+        tell: is given a line about the data that is read
 
     Raises:
-        UserError: a file is wrong, with its line.
+        UserError: what it is made of is not there.
     """
     if name == YAHOO:
         return yahoo()
     if name == FACEBOOK:
-        return None if sample is None else facebook(sample)
-    if name == GOOGLE:
-        return None if google is None else any_trace(google)
-    return any_trace(Path(name))
+        return facebook(given_or_found(None, FACEBOOK_2010, tell))
+    return _with_cutoff(google_trace(given_or_found(None, GOOGLE_2011, tell)))
 
 
 def _with_cutoff(trace: Trace) -> Trace:
-    cutoff_s, percent = next(
-        (found for name, found in CUTOFFS.items() if trace.name.startswith(name)), CUTOFFS["google"]
-    )
+    cutoff_s, percent = CUTOFFS[trace.name]
     return replace(trace, cutoff_s=cutoff_s, long_percent=percent)
 
 

@@ -11,8 +11,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from treadle.errors import UserError
-from treadle_lab.harness.data import FACEBOOK_2010, GOOGLE, found
 from treadle_lab.harness.runs import Asked
 from treadle_lab.models.kernels import Progress, on_all_cores
 from treadle_lab.models.worker_state import Trace
@@ -213,13 +211,7 @@ FOUND: Final = {
     "facebook": Calibration(0.585, None, 9.5),
     "yahoo": Calibration(0.585, None, 20.0),
 }
-"""By how a trace's name begins."""
-
-
-def calibration_of(trace: str) -> Calibration:
-    """Return what was found for a trace; that of Google's for an unknown one, of which nobody measured a ratio."""
-    known = next((each for name, each in FOUND.items() if trace.startswith(name)), None)
-    return known or Calibration(FOUND["google"].supply, None, FOUND["google"].faster)
+"""By trace."""
 
 
 def as_json(calibration: Calibration) -> dict[str, object]:
@@ -258,10 +250,7 @@ def calibrated(trace: Trace, faster: float, low: float = 0.2, high: float = 1.2)
 
 def main(name: str) -> None:
     """Calibrate on a trace."""
-    trace = trace_named(name, found(GOOGLE), found(FACEBOOK_2010))
-    if trace is None:
-        raise UserError(f"{name}: this installation has no folder data; name a file")
-    faster = calibration_of(trace.name).faster
+    trace, faster = trace_named(name), FOUND[name].faster
     calibrated(trace.faster(faster), faster)
 
 

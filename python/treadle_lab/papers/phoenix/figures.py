@@ -232,7 +232,7 @@ def results_of(
         runs: by system, then seed
         comparisons: with the original simulator's runs
         setup: what was run
-        calibration: how constraints were made; None if they were given
+        calibration: how constraints were made
         notes: what else a reader has to know
     """
     rows = [row for run in runs for row in run.rows]

@@ -127,8 +127,10 @@ WINDOW_MS: Final = (600_000, 90_720_000)
 GAP_MS: Final = (70_754_000, 75_770_000)
 """Where a part of the trace is missing: hardly any job was submitted, and no end of a task was seen."""
 
-Unseen = Literal["job_end", "left_out"]
-"""What is made of tasks that were not seen to finish: they ran until their job ended, or they were not there."""
+CUT_MS: Final = sum(WINDOW_MS) // 2
+"""Jobs that were submitted before are history."""
+TASKS_MAX: Final = 150
+"""Jobs with more tasks are not drawn."""
 
 
 Groups = tuple[tuple[JobRecord, ...], ...]
@@ -154,12 +156,6 @@ class SLearnTrace(NamedTuple):
 class Choices:
     """How the workload is built, also where paper or extract leave a choice."""
 
-    cut: float = 0.5
-    """Where in the window history ends, as a share of it."""
-    seen_share: float = 0.0
-    """Of a job's tasks that must have been seen to finish for it to be drawn."""
-    unseen: Unseen = "job_end"
-    """What is made of the other tasks, in history too."""
     train_once: bool = False
     """History learns only from the first part of the trace; else also from each drawn job when the next one comes."""
     dags: bool = False
@@ -168,8 +164,6 @@ class Choices:
     """The mean over windows."""
     nodes: int = NODES
     """Of the cluster, each with one slot."""
-    tasks_max: int = 150
-    """Jobs with more tasks are not drawn."""
 
     def check(self, seed: int, jobs: int) -> None:
         """Refuse what cannot be drawn.
@@ -181,13 +175,9 @@ class Choices:
             raise WorkloadError(f"seed is {seed}; it must not be negative")
         if jobs < 2 or self.nodes < 1:
             raise WorkloadError(f"jobs is {jobs} and nodes {self.nodes}; they must be at least 2 and 1")
-        if not (0.0 < self.cut < 1.0 and 0.0 <= self.seen_share <= 1.0):
-            raise WorkloadError(f"cut is {self.cut} and seen_share {self.seen_share}; both are shares between 0 and 1")
 
 
-def google_slearn(
-    path: Path, seed: int, jobs: int = JOBS, choices: Choices = Choices(), *, tail_ms: int = 0
-) -> SLearnTrace:
+def google_slearn(path: Path, seed: int, jobs: int = JOBS, choices: Choices = Choices()) -> SLearnTrace:
     """Build history and workload.
 
     All jobs submitted before the cut are history, with the tasks that were seen to finish: leaving any out would only
@@ -202,21 +192,20 @@ def google_slearn(
     How the extract's limits are treated: most wide jobs were killed by their users when a part of their tasks had
     finished, and long tasks go beyond the end of the extract. Tasks that were not seen to finish count as having run
     until their job ended, which the other table has for all 29 days. Of a job of which not even one task finished
-    nobody knows how many it has: it cannot be drawn (``tail_ms`` shows what that does near the end). Arrivals behind
-    the gap move forward by its length. Tasks keep their durations.
+    nobody knows how many it has: it cannot be drawn. Arrivals behind the gap move forward by its length. Tasks keep
+    their durations.
 
     Args:
         path: the folder of the extract, with both tables.
         seed: of the draw.
         jobs: how many to draw.
         choices: from which, and for what cluster.
-        tail_ms: jobs submitted within this time of the end of the extract are dropped.
 
     Raises:
         WorkloadError: a table is missing or wrong, an argument is out of its bounds, or there are too few jobs.
     """
     choices.check(seed, jobs)
-    history, later = split_trace(path, choices, tail_ms)
+    history, later = split_trace(path)
     generator = np.random.default_rng((seed, 3) if choices.dags else seed)
     made = _chains(later, generator) if choices.dags else [[job] for job in later]
     if len(made) < jobs:
@@ -226,7 +215,7 @@ def google_slearn(
     if choices.dags:
         drawn.sort(key=lambda group: (_submit_ms(group), group[0].id))
     first_ms = without_gap(_submit_ms(drawn[0]))
-    groups = tuple(tuple(google_record(job, choices.unseen) for job in group) for group in drawn)
+    groups = tuple(tuple(google_record(job) for job in group) for group in drawn)
     workload = arranged(
         _job(group, records, without_gap(_submit_ms(group)) - first_ms)
         for group, records in zip(drawn, groups, strict=True)
@@ -235,33 +224,27 @@ def google_slearn(
     return SLearnTrace(history, scaled_to_window_load(workload, capacity, choices.load), groups)
 
 
-def split_trace(path: Path, choices: Choices, tail_ms: int = 0) -> tuple[tuple[JobRecord, ...], list[GoogleJob]]:
+def split_trace(path: Path) -> tuple[tuple[JobRecord, ...], list[GoogleJob]]:
     """Return the history before the cut, and the jobs after it that may be drawn, in order of submission.
 
     Raises:
         WorkloadError: a table is missing or wrong.
     """
-    cut_ms = WINDOW_MS[0] + round(choices.cut * (WINDOW_MS[1] - WINDOW_MS[0]))
     found = sorted(google_jobs(path), key=lambda job: job.submit_ms)
     if any(not job.job_name for job in found):
         raise wrong(path, "", "history needs the job names of jobs_29d.csv, which is not there")
-    history = tuple(google_record(job, choices.unseen) for job in found if job.submit_ms < cut_ms)
-    later = [job for job in found if cut_ms <= job.submit_ms <= WINDOW_MS[1] - tail_ms]
-    return history, [job for job in later if _usable(job, choices.tasks_max, choices.seen_share)]
+    history = tuple(google_record(job) for job in found if job.submit_ms < CUT_MS)
+    return history, [job for job in found if CUT_MS <= job.submit_ms <= WINDOW_MS[1] and job.tasks <= TASKS_MAX]
 
 
-def _usable(job: GoogleJob, tasks_max: int, seen_share: float) -> bool:
-    return job.tasks <= tasks_max and job.finished >= seen_share * job.tasks
+def google_record(job: GoogleJob) -> JobRecord:
+    """Return a row of the extract as a record: its features, and its tasks; those that were not seen end with the job.
 
-
-def google_record(job: GoogleJob, unseen: Unseen = "left_out") -> JobRecord:
-    """Return a row of the extract as a record: its features, its tasks that finished, and what is made of the others.
-
-    Where a job's end is not known either, tasks that were not seen are left out.
+    Where a job's end is not known either, they are left out.
     """
     features = JobFeatures(job.logical_name, job.job_name, job.user, job.submit_ms, job.cpu, job.memory, job.tasks)
     durations_ms = job.durations_ms
-    if unseen == "job_end" and job.end_ms is not None and job.end_ms > job.submit_ms:
+    if job.end_ms is not None and job.end_ms > job.submit_ms:
         until_end = np.full(job.tasks - job.finished, job.end_ms - job.submit_ms, np.int64)
         durations_ms = np.concatenate([durations_ms, until_end])
     return JobRecord(str(job.id), features, durations_ms, job.end_ms)

@@ -1,4 +1,4 @@
-"""One path of the tree or all of it: the shares, and who is next, are the same."""
+"""While tasks come and go, the shares, and who is next, are those of the paper's algorithms."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FromScratch:
 
 @pytest.mark.parametrize("rule", [HDRF, NAIVE], ids=["hdrf", "naive"])
 @given(tree=trees(finite=True, whole=True), data=st.data())
-def test_one_path_is_as_good_as_the_tree(rule: Rule, tree: Tree, data: st.DataObject) -> None:
+def test_shares_are_the_paper_s(rule: Rule, tree: Tree, data: st.DataObject) -> None:
     shares, plain = ShareTree(tree, rule), FromScratch(tree)
     for _ in range(data.draw(st.integers(0, 40))):
         leaf = data.draw(st.integers(0, len(tree.leaves) - 1))
