@@ -37,6 +37,7 @@ FORMATS_HELP: Final = (
     f"One of {', '.join(FORMATS)}, a package's own, or a reader as FILE.py:FUNCTION; else recognised by the content."
 )
 Format = Annotated[str | None, typer.Option(help=FORMATS_HELP)]
+Seed = Annotated[int | None, typer.Option(min=0, help="For formats that say how jobs are drawn.")]
 
 
 @app.callback()
@@ -48,7 +49,7 @@ def workload() -> None:
 def show(
     file: Annotated[Path, typer.Argument(help="A file, plain or packed by xz or gzip, or a folder of them.")],
     format: Format = None,  # noqa: A002 (its name is the option's)
-    seed: Annotated[int | None, typer.Option(min=0, help="For formats that say how jobs are drawn.")] = None,
+    seed: Seed = None,
     capacity: Annotated[
         list[str] | None, typer.Option(help="What a cluster has, as vcores=150, for its load; may be repeated.")
     ] = None,
@@ -80,7 +81,7 @@ def convert(
     file: Annotated[Path, typer.Argument(help="A file of any format, plain or packed by xz or gzip, or a folder.")],
     output: Annotated[Path, typer.Argument(help="The file to write; .xz and .gz are packed.")],
     format: Format = None,  # noqa: A002 (its name is the option's)
-    seed: Annotated[int | None, typer.Option(min=0, help="For formats that say how jobs are drawn.")] = None,
+    seed: Seed = None,
     jobs_max: Annotated[int | None, typer.Option(min=1, help="How many jobs, the first ones.")] = None,
 ) -> None:
     """Write a workload of any format in Treadle's own: a job a line, to read, to change and to simulate."""

@@ -343,7 +343,7 @@ def _fields(place: tuple[Any, ...]) -> list[str]:
     return [field.alias or name for name, field in fields.items()]
 
 
-BESIDE: Final = ("google", "tpch", "omega")
+BESIDE: Final = ("google", "tpch")
 """Formats whose readers read other files of the same folder."""
 
 BYTES_MAX: Final = 4 << 30

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from treadle.dag import Dag, DagError, Stage, ordered
 from treadle.workload.generate import CONTAINER
-from treadle.workload.job import Capacity, Framework, Job, Workload, arranged, scaled_to_load
+from treadle.workload.job import Framework, Job, Workload, arranged
 from treadle.workload.reading import (
     MS_MAX,
     TASKS_MAX,
@@ -360,9 +360,9 @@ class SwimModel:
         if self.start_ms < 1 or self.tasks_max < 1:
             raise WorkloadError("start_ms and tasks_max must be at least 1")
 
-    def stages(self, job: SwimJob, demand: Mapping[str, float], scale: float = 1.0) -> tuple[Stage, ...]:
-        """Return the job's maps and reduces, with all its bytes multiplied by ``scale``."""
-        read, moved, written = (scale * size / MB for size in (job.input_bytes, job.shuffle_bytes, job.output_bytes))
+    def stages(self, job: SwimJob, demand: Mapping[str, float]) -> tuple[Stage, ...]:
+        """Return the job's maps and reduces."""
+        read, moved, written = (size / MB for size in (job.input_bytes, job.shuffle_bytes, job.output_bytes))
         maps = min(self.tasks_max, max(1, ceil(read / self.block_mb)))
         reduces = min(self.tasks_max, ceil(moved / self.reduce_mb))
         map_ms = self._task_ms((read + (moved if reduces else written)) / maps)
@@ -408,66 +408,12 @@ def read_swim(
     Raises:
         WorkloadError: a line is wrong, with its number and field.
     """
-    return arranged(
-        _swim_job(job, job.id, job.submit_ms, model.stages(job, demand)) for job in swim_jobs(path, progress)
-    )
-
-
-def swim_small(
-    path: Path,
-    seed: int,
-    jobs: int,
-    nodes: int,
-    capacity: Capacity,
-    *,
-    load: float = 1.0,
-    of_nodes: int = 600,
-    model: SwimModel = DEFAULT_MODEL,
-    demand: Mapping[str, float] = CONTAINER,
-    users: int = 2,
-) -> Workload:
-    """Draw jobs of a sample by seed and shrink them to a small cluster, to be run as real MapReduce jobs.
-
-    The jobs are a uniform draw without replacement, in their order of submission and with their gaps; their bytes
-    shrink as ``nodes / of_nodes`` does (SWIM's own way of scaling), and all gaps by one factor, so that the cluster's
-    mean load is the one asked for. Each job belongs to one of ``users`` by chance.
-
-    Args:
-        path: the sample.
-        seed: of all chance.
-        jobs: how many, at most as many as there are.
-        nodes: of the small cluster.
-        capacity: of the small cluster.
-        load: mean load of its most loaded resource until the last arrival.
-        of_nodes: of the cluster that the sample was taken from: 600 for FB-2009, 3,000 for FB-2010.
-        model: how bytes become tasks and time.
-        demand: of a task.
-        users: how many, named user0, user1, ...
-
-    Raises:
-        WorkloadError: a line is wrong, or an argument is out of its bounds.
-    """
-    if not 1 <= nodes <= of_nodes:
-        raise WorkloadError(f"nodes is {nodes}; it must be between 1 and of_nodes, {of_nodes}")
-    if users < 1 or seed < 0:
-        raise WorkloadError("users must be at least 1 and seed not negative")
-    found = list(swim_jobs(path))
-    if not 2 <= jobs <= len(found):
-        raise wrong(path, "", f"{jobs} jobs are to be drawn: give 2 up to {len(found)}, which the sample has")
-    generator = np.random.default_rng(seed)
-    chosen = [found[at] for at in np.sort(generator.choice(len(found), jobs, replace=False))]
-    first_ms = min(job.submit_ms for job in chosen)
-    made = []
-    for number, job in enumerate(chosen):
-        stages = model.stages(job, demand, nodes / of_nodes)
-        user = f"user{int(generator.integers(users))}"
-        made.append(_swim_job(job, f"{job.id}-{number}", job.submit_ms - first_ms, stages, user))
-    return scaled_to_load(arranged(made), capacity, load)
-
-
-def _swim_job(job: SwimJob, name: str, arrival_ms: int, stages: tuple[Stage, ...], user: str = "") -> Job:
-    tags = (f"input:{job.input_path}",) if job.input_path else ()
-    return Job(name, arrival_ms, Dag(name, stages), Framework.MAPREDUCE, job.id, user, tags=tags)
+    jobs = []
+    for job in swim_jobs(path, progress):
+        tags = (f"input:{job.input_path}",) if job.input_path else ()
+        dag = Dag(job.id, model.stages(job, demand))
+        jobs.append(Job(job.id, job.submit_ms, dag, Framework.MAPREDUCE, job.id, tags=tags))
+    return arranged(jobs)
 
 
 EDGES_HEADER: Final = "query,stage,child"
@@ -486,8 +432,7 @@ def read_tpch(
 ) -> Workload:
     """Read the profiles as one job each, all arriving at time 0, by query, size and cores.
 
-    For jobs that arrive over time give their DAGs to `treadle.workload.generate.one_of`. All tasks of a stage last its
-    measured mean.
+    All tasks of a stage last its measured mean.
 
     Args:
         path: the table of profiles or its folder; the table of edges must lie next to it.

@@ -59,7 +59,7 @@ from treadle.workload.reading import (
     read_text,
     wrong,
 )
-from treadle.workload.simulators import START, TABLES, read_eagle, read_omega, read_rumen, read_sls, read_synth
+from treadle.workload.simulators import read_rumen, read_sls, read_synth
 
 HEADER: Final = "treadle_workload"
 VERSION: Final = 1
@@ -449,18 +449,6 @@ def _not_alibaba(content: Content) -> str:
     return "" if content.lines else "no line"
 
 
-def _not_eagle(content: Content) -> str:
-    if content.is_folder:
-        return "a folder"
-    for line in content.lines[:5]:
-        fields = line.split()
-        if len(fields) < 4 or not all(map(_is_number, fields)):
-            return "a line is not of four or more numbers"
-        if len(content.start) < SAMPLE_CHARACTERS and float(fields[1]) != len(fields) - 3:
-            return "the second number is not how many follow the third"
-    return "" if content.lines else "no line"
-
-
 def _not_swim(content: Content) -> str:
     if content.is_folder:
         return "a folder"
@@ -469,14 +457,6 @@ def _not_swim(content: Content) -> str:
         if len(fields) not in (6, 7) or not all(map(_is_number, fields[1:6])):
             return "a line is not of a name and five numbers separated by tabs"
     return "" if content.lines else "no line"
-
-
-def _not_omega(content: Content) -> str:
-    folder = content.path if content.is_folder else content.path.parent
-    if not content.is_folder and not any(part in content.path.name for part in (START, *TABLES)):
-        return "not one of Omega's tables by its name"
-    missing = [part for part in (START, *TABLES) if not any(folder.glob(f"*{part}*.log*"))]
-    return f"no *{missing[0]}*.log in the folder" if missing else ""
 
 
 FORMATS: Final[dict[str, Format]] = {
@@ -495,10 +475,8 @@ FORMATS: Final[dict[str, Format]] = {
         Format("rumen", "Rumen's JSON of finished MapReduce jobs", _json_with("jobID", "mapTasks"), read_rumen),
         Format("google", "extract of Google's trace of 2011", _headed(TASKS_HEADER, TASKS_FILE), read_google),
         Format("alibaba", "batch tasks of Alibaba's trace of 2018", _not_alibaba, read_alibaba),
-        Format("eagle", "trace of the Sparrow, Hawk and Eagle simulators", _not_eagle, read_eagle),
         Format("tpch", "TPC-H DAGs measured on Spark", _headed(PROFILES_HEADER, "profiles.csv"), read_tpch),
         Format("swim", "SWIM's samples of Facebook's clusters", _not_swim, read_swim),
-        Format("omega", "tables of the Omega lightweight simulator", _not_omega, read_omega, True),
     )
 }
 """In the order in which they are tried."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import expm1, log, log1p, sqrt
 from typing import Final, Protocol, TypeVar
@@ -222,30 +222,6 @@ def wide(demand: Mapping[str, float] = CONTAINER) -> Shape:
 def narrow(demand: Mapping[str, float] = CONTAINER) -> Shape:
     """Return a shape of a dozen stages one after another, each of a few tasks (4 on average)."""
     return layered(Lognormal(12, 0.4), Lognormal(1, 0), Lognormal(4, 0.5), TASK_MS, demand=demand)
-
-
-def one_of(dags: Sequence[Dag]) -> Shape:
-    """Return a shape that takes one of given DAGs, each as likely; for jobs of a trace under other arrivals."""
-    if not dags:
-        raise WorkloadError("one_of: there is no DAG to choose from")
-
-    def draw(generator: np.random.Generator, name: str) -> Dag:
-        return dags[int(generator.integers(len(dags)))]
-
-    return draw
-
-
-def mixed(*shapes: tuple[float, Shape]) -> Shape:
-    """Return a shape that takes one of several, as likely as their weights say."""
-    weights = np.array([weight for weight, _ in shapes], np.float64)
-    if not len(shapes) or not np.all(weights >= 0) or not 0 < weights.sum() < float("inf"):
-        raise WorkloadError("mixed: the weights must not be negative, and one must be above 0")
-    chances = weights / weights.sum()
-
-    def draw(generator: np.random.Generator, name: str) -> Dag:
-        return shapes[int(generator.choice(len(shapes), p=chances))][1](generator, name)
-
-    return draw
 
 
 def _stage(

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treadle.dag import Dag, Stage
 from treadle.workload.generate import (
     BoundedPareto,
     Constant,
@@ -18,13 +17,11 @@ from treadle.workload.generate import (
     bag,
     layered,
     map_reduce,
-    mixed,
     narrow,
-    one_of,
     poisson,
     wide,
 )
-from treadle.workload.job import Workload, job_work, loads, scaled_to_load, window_loads
+from treadle.workload.job import Workload, job_work, loads, scaled_to_load
 from treadle.workload.reading import WorkloadError
 
 SHAPES: dict[str, Shape] = {
@@ -33,8 +30,6 @@ SHAPES: dict[str, Shape] = {
     "map_reduce": map_reduce(),
     "wide": wide(),
     "narrow": narrow(),
-    "mixed": mixed((1, wide()), (3, narrow())),
-    "given": one_of([Dag("a", (Stage(0, 2, 10, {"vcores": 1}),)), Dag("b", (Stage(0, 1, 99, {"vcores": 2}),))]),
 }
 CAPACITY = {"memory-mb": 100_000.0, "vcores": 150.0}
 seeds = st.integers(0, 2**63)
@@ -81,7 +76,7 @@ def test_another_shape_changes_neither_arrivals_nor_owners(seed: int) -> None:
 
 
 def test_gaps_are_exponential() -> None:
-    workload = poisson(3, 20_000, shape=one_of([Dag("a", (Stage(0, 1, 1, {}),))]), mean_gap_ms=5_000)
+    workload = poisson(3, 20_000, shape=bag(Constant(1)), mean_gap_ms=5_000)
     gaps = np.diff([job.arrival_ms for job in workload.jobs])
     assert gaps.mean() == pytest.approx(5_000, rel=0.03)
     assert gaps.std() == pytest.approx(5_000, rel=0.03)
@@ -144,15 +139,6 @@ def test_a_layer_waits_for_the_one_before_it(seed: int) -> None:
         assert bool(stage.parents) == (stage.id >= 3)
 
 
-def test_windows_have_the_load_of_what_arrives_in_them() -> None:
-    dag = Dag("a", (Stage(0, 10, 100_000, {"vcores": 1}),))  # 1,000 s on one core
-    workload = poisson(1, 2_000, shape=one_of([dag]), mean_gap_ms=100_000)
-    found = window_loads(workload, {"vcores": 10})
-    assert found.mean() == pytest.approx(loads(workload, {"vcores": 10})["vcores"], rel=0.02)
-    assert found.min() >= 0
-    assert len(window_loads(poisson(1, 1), CAPACITY)) == 1
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -169,8 +155,6 @@ def test_windows_have_the_load_of_what_arrives_in_them() -> None:
         lambda: BoundedPareto(1, 5, 5),
         lambda: Lognormal(1, -1),
         lambda: Exponential(0),
-        mixed,
-        lambda: one_of([]),
         lambda: map_reduce(reduces_per_map=-1),
     ],
 )

@@ -252,7 +252,7 @@ def test_the_oracle_lets_short_jobs_come_first() -> None:
     assert completion_s(simulated(read, policy)).tolist() == pytest.approx([404.0, 4.0], abs=0.1)
 
 
-@pytest.mark.parametrize("name", ["sls.json", "rumen.json", "synth.json", "eagle.tr", "swim.tsv", "tpch"])
+@pytest.mark.parametrize("name", ["sls.json", "rumen.json", "synth.json", "swim.tsv", "tpch"])
 def test_traces_of_every_kind_run_to_their_end(name: str) -> None:
     file = Path(__file__).parents[2] / "data" / "workload" / name
     amounts = {"memory-mb": 1 << 17, "vcores": 32, "gpu": 4}

@@ -49,7 +49,7 @@ def same(one: Workload, two: Workload) -> None:
     assert [plain(job) for job in one.jobs] == [plain(job) for job in two.jobs]
 
 
-@pytest.mark.parametrize("name", ["sls.json", "synth.json", "rumen.json", "google", "eagle.tr", "tpch", "swim.tsv"])
+@pytest.mark.parametrize("name", ["sls.json", "synth.json", "rumen.json", "google", "tpch", "swim.tsv"])
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.xz"])
 def test_what_is_converted_is_the_same_workload(tmp_path: Path, name: str, ending: str, cli: Cli) -> None:
     target = tmp_path / f"own.{ending}"
@@ -260,7 +260,7 @@ def test_an_own_generator_is_in_one_place(written: dict[str, str]) -> None:
         Scenario.of(CLUSTER | {"workload": {"own": written}})
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if name not in ("tpch", "omega")])
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "tpch"])
 def test_an_empty_file_is_no_workload(tmp_path: Path, name: str) -> None:
     file = written(tmp_path / "empty", "\n")
     with pytest.raises(WorkloadError, match=r"no job in it|the table is empty|should have one JSON object"):

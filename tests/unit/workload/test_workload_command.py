@@ -43,7 +43,7 @@ def test_the_figures_of_a_file(cli: Cli) -> None:
     assert len(found["notes"]) == 1
 
 
-@pytest.mark.parametrize("name", ["sls.json", "synth.json", "rumen.json", "google", "eagle.tr", "tpch", "swim.tsv"])
+@pytest.mark.parametrize("name", ["sls.json", "synth.json", "rumen.json", "google", "tpch", "swim.tsv"])
 def test_the_table_says_how_much_there_is(name: str, cli: Cli) -> None:
     figures = shown(cli, str(DATA / name))
     printed = cli(("workload", "show", str(DATA / name))).out

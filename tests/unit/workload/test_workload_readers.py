@@ -16,7 +16,7 @@ from tests.support.files import written
 
 from treadle.dag import Dag, Stage
 from treadle.workload import reading
-from treadle.workload.clusters import SwimModel, google_jobs, swim_small
+from treadle.workload.clusters import SwimModel, google_jobs
 from treadle.workload.formats import FORMATS, read_workload, recognised
 from treadle.workload.generate import CONTAINER
 from treadle.workload.job import Framework, Job, Workload
@@ -32,10 +32,8 @@ FILES = {
     "rumen": "rumen.json",
     "google": "google",
     "alibaba": "alibaba.csv",
-    "eagle": "eagle.tr",
     "tpch": "tpch",
     "swim": "swim.tsv",
-    "omega": "omega",
 }
 
 
@@ -213,16 +211,6 @@ def test_google() -> None:
     assert (four.end_ms, two.end_ms, four.tasks, four.finished) == (None, 675_200, 4, 3)
 
 
-def test_eagle() -> None:
-    workload = read("eagle")
-    assert [(job.id, job.arrival_ms) for job in workload.jobs] == [("job0", 0), ("job1", 3250), ("job2", 4000)]
-    assert [job.dag.stages[0].durations().tolist() for job in workload.jobs] == [
-        [1000, 2000],
-        [100],
-        [1000, 2000, 3000],
-    ]
-
-
 def test_tpch() -> None:
     workload = read("tpch")
     assert list(by_id(workload)) == ["q1-50gb-10cores", "q2-50gb-10cores", "q2-100gb-20cores"]
@@ -252,23 +240,6 @@ def test_swim() -> None:
     assert [job.arrival_ms for job in workload.jobs] == [49_000, 100_000, 160_000, 170_000]
 
 
-def test_omega() -> None:
-    workload = read("omega")
-    jobs = by_id(workload)
-    service, batch = jobs["start-77"], jobs["start-78"]
-    assert (service.queue, batch.queue) == ("service", "batch")
-    assert facts(service.dag.stages[0]) == ("", [3_600_000] * 2, {"memory-mb": 2048.0, "vcores": 1.5}, ())
-    assert facts(batch.dag.stages[0]) == ("", [6500] * 4, {"memory-mb": 256.0, "vcores": 0.5}, ())
-    for queue in ("batch", "service"):
-        drawn = [job for job in workload.jobs if job.queue == queue][1:]
-        assert len(drawn) > 50
-        assert {job.dag.tasks for job in drawn} <= set(range(1, 9))
-        assert all(500 <= job.dag.stages[0].duration_ms <= 100_000 for job in drawn)
-    assert workload.jobs[-1].arrival_ms < 3_600_000
-    short = read_workload(DATA / "omega", seed=3, span_ms=1)
-    assert [job.id for job in short.jobs] == ["start-77", "start-78"]
-
-
 def test_a_format_can_be_named() -> None:
     with pytest.raises(WorkloadError, match=r"job\.tasks"):
         read_workload(DATA / "rumen.json", "sls")
@@ -292,13 +263,6 @@ def said(path: Path, name: str | None = None) -> str:
 
 
 BROKEN: list[tuple[str, str, tuple[str, ...]]] = [
-    ("eagle", "0 2 1.5 1.0", ("line 1: n_tasks", "1 durations")),
-    ("eagle", "0 1 1 1\n0 1", ("line 2", "2 columns")),
-    ("eagle", "0 x 1 1", ("line 1: n_tasks: 'x' is not a whole number",)),
-    ("eagle", "-5 1 1 1", ("line 1: submit_s", "not negative")),
-    ("eagle", "1e300 1 1 1", ("line 1: submit_s", "in seconds")),
-    ("eagle", "0 1 1 nan", ("line 1: durations_s", "finite")),
-    ("eagle", "0 1 1 a", ("line 1: durations_s", "numbers separated by spaces")),
     ("swim", "job0\t1\t1\t1\t1", ("line 1", "5 columns where 6")),
     ("swim", "job0\t1\t1\t-1\t1\t1", ("line 1: map input: -1 is less than 0",)),
     ("swim", "job0\tx\t1\t1\t1\t1", ("line 1: submit time (s): 'x' is not a number",)),
@@ -365,34 +329,6 @@ def test_tables_that_do_not_belong_together(tmp_path: Path) -> None:
     assert "the table is empty" in said(tmp_path)
 
 
-def omega_folder(folder: Path) -> None:
-    for file in (DATA / "omega").iterdir():
-        (folder / file.name).write_text(file.read_text())
-
-
-@pytest.mark.parametrize(
-    ("file", "content", "expected"),
-    [
-        ("cell_csizes_cmb.log", "cell policy 0 1\n", "no value for the service scheduler"),
-        ("cell_csizes_cmb.log", "cell policy 2 1\n", "line 1: a line has cell"),
-        ("cell_interarrival_cmb.log", "c p 0 0\nc p 1 1\n", "all gaps between batch jobs are 0"),
-        ("cell_interarrival_cmb.log", None, "there should be one file *interarrival*.log"),
-        ("cell-init-cluster-state.log", "", "no job runs at the start"),
-        ("cell-init-cluster-state.log", "13 0 1\n", "line 1: a line has type 11"),
-        ("cell-init-cluster-state.log", "11 0 1 1 1 0 1 1\n", "line 1: tasks: 0 is less than 1"),
-    ],
-)
-def test_a_mistake_in_omega_is_named(file: str, content: str | None, expected: str, tmp_path: Path) -> None:
-    omega_folder(tmp_path)
-    if content is None:
-        (tmp_path / file).unlink()
-    else:
-        (tmp_path / file).write_text(content)
-    with pytest.raises(WorkloadError) as caught:
-        read_workload(tmp_path, "omega")
-    assert expected in str(caught.value)
-
-
 def test_what_is_no_workload_is_answered_with_what_would_be_one(tmp_path: Path) -> None:
     path = written(tmp_path / "notes.txt", "Dear all,\n")
     text = said(path)
@@ -415,7 +351,7 @@ def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(name=st.sampled_from(["sls.json", "synth.json", "rumen.json", "eagle.tr", "swim.tsv"]), data=st.data())
+@given(name=st.sampled_from(["sls.json", "synth.json", "rumen.json", "swim.tsv"]), data=st.data())
 def test_no_damage_ends_in_a_stack_trace(name: str, data: st.DataObject, tmp_path: Path) -> None:
     content = (DATA / name).read_text()
     start = data.draw(st.integers(0, len(content) - 1))
@@ -458,9 +394,6 @@ def test_a_workload_that_contradicts_itself(resources: tuple[str, ...], jobs: tu
     [
         lambda: SwimModel(mb_per_s=0),
         lambda: SwimModel(tasks_max=0),
-        lambda: swim_small(DATA / "swim.tsv", 1, 5, 4, {"vcores": 8}),
-        lambda: swim_small(DATA / "swim.tsv", 1, 3, 0, {"vcores": 8}),
-        lambda: swim_small(DATA / "swim.tsv", -1, 3, 4, {"vcores": 8}),
     ],
 )
 def test_arguments_out_of_bounds(call: Callable[[], object]) -> None:
@@ -469,7 +402,7 @@ def test_arguments_out_of_bounds(call: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"), [("eagle", "0 1 1 1" + " " * 200, "line 1"), ("rumen", "[" * 200, "")]
+    ("name", "text", "told"), [("swim", "job0\t1\t1\t1\t1\t1" + " " * 200, "line 1"), ("rumen", "[" * 200, "")]
 )
 def test_what_a_packed_file_unpacks_to_is_bounded(
     name: str, text: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

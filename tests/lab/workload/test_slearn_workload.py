@@ -1,4 +1,4 @@
-"""Workloads built from traces: SLearn's from Google's, and a few jobs of Facebook's for a small cluster."""
+"""SLearn's workloads, built from Google's trace."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from tests.support.google_extract import ExtractJob, write_jobs
 
-from treadle.workload.clusters import SwimModel, swim_small
-from treadle.workload.job import Framework, Workload, loads, window_loads
+from treadle.dag import Dag, Stage
+from treadle.workload.generate import poisson
+from treadle.workload.job import Workload, loads
 from treadle.workload.reading import WorkloadError
-from treadle_lab.papers.slearn.trace import GAP_MS, WINDOW_MS, Choices, google_slearn
+from treadle_lab.papers.slearn.trace import GAP_MS, WINDOW_MS, Choices, google_slearn, window_loads
 
 SLOTS = {"memory-mb": 20 * 1024.0, "vcores": 20.0}
 
@@ -105,40 +106,10 @@ def test_slearn_needs_the_job_names(extract: Path, tmp_path: Path) -> None:
         google_slearn(tmp_path, 1)
 
 
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a file in the form of a SWIM sample: 400 jobs of long-tailed sizes."""
-    path = tmp_path_factory.mktemp("swim") / "sample.tsv"
-    generator = np.random.default_rng(3)
-    rows = []
-    for number in range(400):
-        sizes = "\t".join(str(int(size)) for size in generator.lognormal(20, 4, 3) * generator.integers(0, 2, 3))
-        rows.append(f"job{number}\t{30 * number}\t30\t{sizes}")
-    path.write_text("\n".join(rows))
-    return path
-
-
-def test_a_few_jobs_for_a_small_cluster(sample: Path) -> None:
-    capacity = {"memory-mb": 16_384.0, "vcores": 12.0}
-    workload = swim_small(sample, 4, 50, 3, capacity, load=0.9)
-    assert len(workload.jobs) == 50
-    assert max(loads(workload, capacity).values()) == pytest.approx(0.9, rel=1e-3)
-    assert workload.jobs[0].arrival_ms == 0
-    assert {job.framework for job in workload.jobs} == {Framework.MAPREDUCE}
-    assert {job.user for job in workload.jobs} == {"user0", "user1"}
-    assert arrivals(workload) == arrivals(swim_small(sample, 4, 50, 3, capacity, load=0.9))
-    assert arrivals(workload) != arrivals(swim_small(sample, 5, 50, 3, capacity, load=0.9))
-    assert len({job.dag.tasks for job in workload.jobs}) > 5
-
-
-def test_sizes_shrink_with_the_cluster(sample: Path) -> None:
-    widths = [
-        sum(job.dag.tasks for job in swim_small(sample, 4, 200, nodes, SLOTS, of_nodes=600).jobs)
-        for nodes in (600, 60, 6)
-    ]
-    assert widths[0] > 4 * widths[1] > 8 * widths[2]
-
-
-def test_a_job_has_at_most_as_many_tasks_as_the_model_says(sample: Path) -> None:
-    workload = swim_small(sample, 4, 200, 600, SLOTS, model=SwimModel(tasks_max=7))
-    assert max(stage.tasks for job in workload.jobs for stage in job.dag.stages) == 7
+def test_windows_have_the_load_of_what_arrives_in_them() -> None:
+    dag = Dag("a", (Stage(0, 10, 100_000, {"vcores": 1}),))  # 1,000 s on one core
+    workload = poisson(1, 2_000, shape=lambda _generator, _name: dag, mean_gap_ms=100_000)
+    found = window_loads(workload, {"vcores": 10})
+    assert found.mean() == pytest.approx(loads(workload, {"vcores": 10})["vcores"], rel=0.02)
+    assert found.min() >= 0
+    assert len(window_loads(poisson(1, 1), SLOTS)) == 1
