@@ -1,7 +1,7 @@
 """Graphene's search for a plan, and what goes beyond it.
 
 What the steps are depends on the problem and the seed alone, so the same number of schedules gives the same plan, on
-any machine, with any number of workers, however the steps are spread over calls.
+any machine, however the steps are spread over calls.
 
 Graphene's own search is followed by a population of stage orders that improves by Hartmann's two-point crossover on
 lists (Naval Research Logistics 45, 1998), every child improved forward and backward (Valls, Ballestin and Quintanilla,
@@ -11,9 +11,7 @@ population starts afresh; the best found so far is kept outside.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -62,11 +60,8 @@ PLACEMENTS_A_STEP: Final = 6000
 class Population:
     """Lists, their worth, and the children that replace them."""
 
-    def __init__(
-        self, works: list[Workspace], pool: Executor | None, objective: Objective, priority: I64, seed: int, best: Best
-    ) -> None:
-        self._works = works
-        self._pool = pool
+    def __init__(self, work: Workspace, objective: Objective, priority: I64, seed: int, best: Best) -> None:
+        self._work = work
         self._objective = objective
         self._priority = priority
         self._seed = seed
@@ -92,7 +87,7 @@ class Population:
             while len(lists) < self._size:
                 recipe = self._random_recipe()
                 yield 4 if self._objective is Objective.PLANNED else 3
-                candidate = build(self._works[0], self._objective, recipe, improve=True)
+                candidate = build(self._work, self._objective, recipe, improve=True)
                 self._best.add(candidate)
                 lists.append(candidate.order)
                 fitness.append(candidate.worth)
@@ -125,49 +120,22 @@ class Population:
         noisy = (self._priority * factor * 16).astype(np.int64)
         if self._objective is Objective.PLANNED:
             return Recipe(part=np.zeros(self._stages, np.int64), forward=noisy, backward=noisy)
-        groups = np.diff(self._works[0].problem.group_at)
+        groups = np.diff(self._work.problem.group_at)
         return Recipe(key=np.repeat(-noisy, groups))
 
     def _breed(
         self, lists: I64, fitness: I64, children: I64, worths: I64, first: int, end: int, generation: int
     ) -> None:
-        """Let the workers make children ``first`` to ``end - 1``, a stretch each."""
-        share = -(-(end - first) // len(self._works))
-        jobs = [
-            (work, start, min(start + share, end))
-            for work, start in zip(self._works, range(first, end, share), strict=False)
-        ]
-        if self._pool is None or len(jobs) == 1:
-            for work, start, stop in jobs:
-                self._breed_some(work, lists, fitness, children, worths, start, stop, generation)
-            return
-        futures = [
-            self._pool.submit(self._breed_some, work, lists, fitness, children, worths, start, stop, generation)
-            for work, start, stop in jobs
-        ]
-        for future in futures:
-            future.result()
-
-    def _breed_some(
-        self,
-        work: Workspace,
-        lists: I64,
-        fitness: I64,
-        children: I64,
-        worths: I64,
-        first: int,
-        end: int,
-        generation: int,
-    ) -> None:
+        """Make children ``first`` to ``end - 1``."""
         seed = np.array([(self._seed * 0x2545F491 + generation * 0x9E3779B1 + 1) % 2**63], np.uint64)
         mode = IN_SPACE if self._objective is Objective.PLANNED else FOLLOWED
-        work.breed(lists, fitness, children, worths, first, end, seed, MUTATION_PER_MILLE, self._passes, mode)
+        self._work.breed(lists, fitness, children, worths, first, end, seed, MUTATION_PER_MILLE, self._passes, mode)
 
     def _note(self, order: I64, worth: int) -> None:
         """Report a child to the keeper of the best."""
         if worth >= self._best.worth:
             return
-        work = self._works[0]
+        work = self._work
         if self._objective is Objective.PLANNED:
             order = order.copy()
             self._best.add(placed_by_list(work, work.justify(order, 0), order))
@@ -207,33 +175,21 @@ class Options:
     paper: bool = False
     """The paper's algorithm read literally: longest ready task first, candidates compared by the planned makespan,
     and nothing of what follows."""
-    improve: bool = True
-    """Improve each candidate forward and backward."""
-    population: bool = True
-    """Go on with a population of orders."""
     seed: int = 0
 
 
 class Search:
     """Searches one problem without cuts."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        found: Structure,
-        objective: Objective,
-        options: Options,
-        pool: Executor | None = None,
-        workers: int = 1,
-    ) -> None:
+    def __init__(self, problem: Problem, found: Structure, objective: Objective, options: Options) -> None:
         self.problem = problem
         self.structure = found
         self.objective = Objective.PLANNED if options.paper else objective
         self.options = options
         self.best = Best()
         self.used = 0
-        self._pool = pool
-        self._works = [Workspace(problem) for _ in range(workers)]
+        self.work = Workspace(problem)
+        """Arrays to build the chosen candidate in again."""
         self._tails = path_lengths(problem)
         self._heads = path_lengths(reversed_problem(problem))
         self._steps = self._paper_steps() if options.paper else self._all_steps()
@@ -262,16 +218,12 @@ class Search:
             return best
         return min(near, key=self._with_misjudged_durations)
 
-    def workspace(self) -> Workspace:
-        """Return arrays to build the chosen candidate in again."""
-        return self._works[0]
-
     def _with_misjudged_durations(self, candidate: Candidate) -> float:
         total = float(candidate.worth) * len(MISJUDGED)
         random = np.random.default_rng(self.options.seed)
         for _ in MISJUDGED:
             factor = random.choice(MISJUDGED, len(self.problem.duration))
-            total += self._works[0].follow(candidate.key, np.rint(self.problem.duration * factor).astype(np.int64))
+            total += self.work.follow(candidate.key, np.rint(self.problem.duration * factor).astype(np.int64))
         return total
 
     # -- steps: a number is yielded, then that many schedules are built ---------------------------------------------
@@ -279,10 +231,10 @@ class Search:
     def _all_steps(self) -> Iterator[int]:
         yield from self._seed_steps()
         grid = self._division_steps()
-        if not self.options.population or len(self.problem.tasks) < 2:
+        if len(self.problem.tasks) < 2:
             yield from grid
             return
-        population = Population(self._works, self._pool, self.objective, self._tails, self.options.seed, self.best)
+        population = Population(self.work, self.objective, self._tails, self.options.seed, self.best)
         orders = population.steps()
         if self.objective is Objective.EXECUTED:
             yield from grid  # here troublesome stages first pays at once
@@ -321,7 +273,7 @@ class Search:
         first = [critical] if self.objective is Objective.EXECUTED else [critical, recipes[0]]
         yield sum(schedules_of(self.objective, recipe, improve=False) for recipe in first)
         for recipe in first:
-            self.best.add(build(self._works[0], self.objective, recipe, improve=False))
+            self.best.add(build(self.work, self.objective, recipe, improve=False))
         self._critical_path_worth = self.best.worth
         recipes.append(critical)
         spans = path_lengths(self.problem, self.structure.spans)
@@ -332,13 +284,13 @@ class Search:
             yield self._cost([recipe])
             self._build([recipe])
         yield 1 + self._cost([critical])
-        self._works[0].follow_packing()
-        self._build([Recipe(key=self._works[0].schedule.low.copy())])
+        self.work.follow_packing()
+        self._build([Recipe(key=self.work.schedule.low.copy())])
 
     def _paper_steps(self) -> Iterator[int]:
         """Place T and S as they take least time by themselves, then the rest, in each of the four orders."""
         longest = self.problem.duration
-        work = self._works[0]
+        work = self.work
         for part in divisions(self.problem, self.structure, paper_only=True):
             yield 8
             first = min((0, 1), key=lambda way: work.construct(part, (SCP, way, 0), longest, longest, 0))
@@ -351,22 +303,12 @@ class Search:
         return np.repeat(values, np.diff(self.problem.group_at))
 
     def _cost(self, recipes: Sequence[Recipe]) -> int:
-        return sum(schedules_of(self.objective, recipe, improve=self.options.improve) for recipe in recipes)
+        return sum(schedules_of(self.objective, recipe, improve=True) for recipe in recipes)
 
     def _build(self, recipes: Sequence[Recipe]) -> None:
-        """Build candidates, each worker a stretch of them, and take note of them in their order."""
-        share = -(-len(recipes) // len(self._works))
-        jobs: list[Callable[[], list[Candidate]]] = []
-        for at, work in enumerate(self._works):
-            part = recipes[at * share : (at + 1) * share]
-            jobs.append(lambda work=work, part=part: self._build_with(work, part))  # type: ignore[misc]
-        results = [job() for job in jobs] if self._pool is None else list(self._pool.map(lambda job: job(), jobs))
-        for candidates in results:
-            for candidate in candidates:
-                self.best.add(candidate)
-
-    def _build_with(self, work: Workspace, recipes: Sequence[Recipe]) -> list[Candidate]:
-        return [build(work, self.objective, recipe, improve=self.options.improve) for recipe in recipes]
+        """Build candidates, and take note of them."""
+        for recipe in recipes:
+            self.best.add(build(self.work, self.objective, recipe, improve=True))
 
 
 SCHEDULES_DEFAULT = 2000
@@ -380,7 +322,6 @@ def plan(
     *,
     objective: Objective = Objective.EXECUTED,
     options: Options | None = None,
-    workers: int = 1,
     placements: bool = False,
 ) -> Plan:
     """Return the best plan for a DAG on ``machines`` alike machines that the budget finds.
@@ -394,7 +335,6 @@ def plan(
         budget: how many candidate schedules may be built, or a `Budget`.
         objective: compare candidates by the makespan of the planned schedule, or by that of following its ranks.
         options: what to do beyond the paper; all of it by default.
-        workers: threads; the plan does not depend on their number.
         placements: also return the planned schedule.
 
     Raises:
@@ -405,14 +345,11 @@ def plan(
     problem = compile_problem(dag, capacity, machines)
     whole = structure(problem)
     pieces = parts(whole.full) if len(dag.stages) else []
-    with ExitStack() as stack:
-        pool = stack.enter_context(ThreadPoolExecutor(workers)) if workers > 1 else None
-        searches = []
-        for stages in pieces:
-            part = part_problem(problem, stages) if len(pieces) > 1 else problem
-            found = structure(part) if len(pieces) > 1 else whole
-            searches.append(Search(part, found, objective, options, pool, workers))
-        used = _run(searches, budget)
+    searches = []
+    for stages in pieces:
+        part = part_problem(problem, stages) if len(pieces) > 1 else problem
+        searches.append(Search(part, structure(part) if len(pieces) > 1 else whole, objective, options))
+    used = _run(searches, budget)
     bound = max(whole.bounds.best, sum(search.structure.bounds.best for search in searches))
     bounds = LowerBounds(whole.bounds.critical_path, whole.bounds.work, bound)
     name = "graphene-paper" if options.paper else "graphene"
@@ -445,7 +382,7 @@ def _joined(problem: Problem, pieces: Sequence[I64], searches: Sequence[Search],
     rows = [np.zeros((0, 5), np.int64)]
     first_key = now = 0
     for stages, search in zip(pieces, searches, strict=True):
-        chosen, work = search.chosen(), search.workspace()
+        chosen, work = search.chosen(), search.work
         if placements:
             found = work.recorded(partial(chosen.rebuild, work))
             found[:, 0] += now

@@ -16,8 +16,6 @@ from treadle_lab.planning import NAMES, baseline
 OPTIONS = {
     "all": Options(),
     "paper": Options(paper=True),
-    "no population": Options(population=False),
-    "neither": Options(population=False, improve=False),
 }
 
 
@@ -72,15 +70,3 @@ def test_graphene_plans_projects_no_longer_than_critical_path(made: Instance) ->
     found = plan(*where, 40, objective=Objective.PLANNED)
     assert found.makespan <= baseline("cp", *where, objective=Objective.PLANNED).makespan
     assert found.makespan <= baseline("cp", *where).makespan
-
-
-@settings(max_examples=30, deadline=None)
-@given(instances(stages_max=14), st.integers(1, 700), st.sampled_from(Objective))
-def test_the_number_of_workers_changes_nothing(made: Instance, budget: int, objective: Objective) -> None:
-    where = (made.dag, made.capacity, made.machines, budget)
-    alone, three = (plan(*where, objective=objective, workers=workers) for workers in (1, 3))
-    assert alone.schedules == three.schedules
-    assert (alone.makespan, alone.executed_makespan) == (three.makespan, three.executed_makespan)
-    for stage in made.dag.stages:
-        assert alone.starts[stage.id].tolist() == three.starts[stage.id].tolist()
-        assert alone.ranks[stage.id].tolist() == three.ranks[stage.id].tolist()
