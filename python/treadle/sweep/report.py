@@ -14,7 +14,6 @@ from treadle.simulate.comparison import Interval, interval_of, interval_of_ratio
 from treadle.sweep.plan import Plan, Sweep
 
 MEAN: Final = "completion_mean_s"
-Figures = Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)

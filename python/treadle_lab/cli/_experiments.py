@@ -242,7 +242,7 @@ def setting_of_testbed() -> Setting:
 @contextmanager
 def simulating(
     console: Console, cache: Path | None, settings: Iterable[Settings] = (), what: str = "simulating"
-) -> Iterator[Callable[[float, int], None]]:
+) -> Iterator[Callable[[int, int], None]]:
     """Show how many runs of how many are done; what compiles for ``settings`` does so before them.
 
     Args:
@@ -257,7 +257,7 @@ def simulating(
             from treadle.simulator.simulation import warm_up  # only here: it imports numba
 
             warm_up(each)
-        yield lambda done, total: bar.update(task, description=what, completed=round(done, 1), total=total)
+        yield lambda done, total: bar.update(task, description=what, completed=done, total=total)
 
 
 @contextmanager

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -20,7 +21,7 @@ from treadle.errors import UserError
 from treadle.simulator.cluster.tables import AppState
 from treadle.simulator.simulation import SimulatedRun, Simulation
 from treadle.sources import digest as code_digest
-from treadle.sweep.runs import Kept, OnProgress, Runs, raised, result_bytes, run_locally
+from treadle.sweep.runs import Done, Kept, Runs, raised, result_bytes, run_locally
 from treadle.sweep.worker import libraries
 
 FAILURES_SHOWN: Final = 10
@@ -67,7 +68,7 @@ def _code(module: str) -> str:
 
 
 def run_all(
-    tasks: Sequence[T], call: Callable[[T], dict[str, Any]], asked: Asked, progress: Callable[[float, int], None] | None
+    tasks: Sequence[T], call: Callable[[T], dict[str, Any]], asked: Asked, progress: Callable[[int, int], None] | None
 ) -> list[dict[str, Any]]:
     """Return each task's result; tasks with a kept result do not run.
 
@@ -75,7 +76,7 @@ def run_all(
         tasks: what to run
         call: runs one and returns what JSON takes; it must be importable from a module
         asked: where results are kept, and how many run at a time
-        progress: called with the runs that are done, fractions included, and their number
+        progress: called with the runs that are done, and their number
 
     Raises:
         UserError: runs failed, each of which is named; the others have run, and are kept.
@@ -83,15 +84,14 @@ def run_all(
     runs = Runs(tasks, None if asked.cache is None else Kept(asked.cache))
     todo, kept = runs.missing, len(tasks) - len(runs.missing)
 
-    def tell_all(done: float) -> None:
-        if progress is not None:
-            progress(kept + done, len(tasks))
+    def counted(running: Iterator[Done]) -> Iterator[Done]:
+        for done in range(len(todo) + 1):
+            if progress is not None:
+                progress(kept + done, len(tasks))
+            yield from islice(running, 1)
 
-    tell_all(0)
-    report: OnProgress = tell_all
-    with closing(run_locally(todo, partial(_called, call), asked.processes or os.cpu_count() or 1, report)) as running:
-        runs.take(running)
-    tell_all(len(todo))
+    with closing(run_locally(todo, partial(_called, call), asked.processes or os.cpu_count() or 1)) as running:
+        runs.take(counted(running))
     found = [json.loads(result) for result in runs.results]
     failed = [(task.title, each["failure"]) for task, each in zip(tasks, found, strict=True) if each["failure"]]
     if failed:
@@ -169,7 +169,7 @@ def run_cells(
     cache: Path,
     processes: int,
     say: Callable[[str], None],
-    progress: Callable[[float, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Return the results of cells, in their order; each is kept in a file as it ends.
 

@@ -155,7 +155,7 @@ def run_seeds(
     sizes: Sizes,
     seeds: Sequence[int],
     asked: Asked,
-    progress: Callable[[float, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Outcome]:
     """Return the results of each seed.
 
@@ -164,7 +164,7 @@ def run_seeds(
         sizes: how much is run
         seeds: which
         asked: where results are kept, and how many run at a time
-        progress: called with the runs that are done, fractions included, and their number
+        progress: called with the runs that are done, and their number
 
     Raises:
         UserError: runs failed, each of which is named; the others have run, and are kept.

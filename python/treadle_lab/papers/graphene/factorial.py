@@ -159,7 +159,7 @@ class Wanted:
         return (False,) * self.online + (True,) * self.batch
 
 
-def run_factorial(wanted: Wanted, asked: Asked, progress: Callable[[float, int], None] | None = None) -> list[Found]:
+def run_factorial(wanted: Wanted, asked: Asked, progress: Callable[[int, int], None] | None = None) -> list[Found]:
     """Run all that is not kept, and return what came of each row.
 
     Raises:

@@ -21,7 +21,6 @@ from treadle.shipped import ready_made
 from treadle.simulate.batch import NOBODY
 from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import SimulatedRun, Simulation, warm_up
-from treadle.sweep.runs import tell
 from treadle.workload.job import Framework, Job, Workload
 from treadle_lab.harness.runs import Asked, digest_of, run_all
 from treadle_lab.models.kernels import Progress
@@ -82,7 +81,6 @@ def simulate_central(
     *,
     seed: int,
     relaxed_slowdown: float,
-    progress: Progress | None = None,
 ) -> Outcome:
     """Run a trace to its end.
 
@@ -94,7 +92,6 @@ def simulate_central(
         eligible: the same as groups of machines
         seed: of the simulation and of the engine
         relaxed_slowdown: by how much longer a task runs where a soft constraint of it is not met
-        progress: called with the part that is done
 
     Raises:
         UserError: jobs were left that nothing would ever serve.
@@ -112,7 +109,7 @@ def simulate_central(
     settings = replace(central.settings(), seed=seed)
     jobs = _workload(trace, wanted, eligible, negotiates=central.negotiates)
     simulation = Simulation(scenario, jobs, settings, seed, check=False)
-    done = simulation.run(None if progress is None else lambda ended, jobs, _: progress(ended, jobs))
+    done = simulation.run()
     if done.unfinished:
         raise UserError(f"{done.unfinished} jobs have not ended; give them machines")
     return _outcome(done, trace, eligible, machine_of)
@@ -237,9 +234,9 @@ def run_central(
     warm_up_central(dict.fromkeys(run.name for run in runs))
     jobs = len(runs[0].trace)
 
-    def count_jobs(done: float, total: int) -> None:
+    def count_jobs(done: int, total: int) -> None:
         if progress is not None:
-            progress(round(done * jobs), total * jobs)
+            progress(done * jobs, total * jobs)
 
     return [_outcome_of(each) for each in run_all(runs, _run, Asked() if asked is None else asked, count_jobs)]
 
@@ -253,7 +250,6 @@ def _run(run: CentralRun) -> dict[str, Any]:
         run.eligible,
         seed=run.seed,
         relaxed_slowdown=run.relaxed_slowdown,
-        progress=lambda ended, jobs: tell(ended / max(jobs, 1)),
     )
     return {
         "response_s": outcome.response_s.tolist(),

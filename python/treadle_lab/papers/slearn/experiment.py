@@ -15,9 +15,8 @@ import numpy as np
 from treadle.compiled.array_types import F64
 from treadle.simulator.scenario import ScenarioModel
 from treadle.simulator.simulation import Simulation
-from treadle.sweep.runs import tell
 from treadle.workload.generate import CONTAINER
-from treadle_lab.harness.runs import Asked, Progress, digest_of, run_all, run_to_the_end
+from treadle_lab.harness.runs import Asked, digest_of, run_all, run_to_the_end
 from treadle_lab.papers.slearn.paper import NODES, levels
 from treadle_lab.papers.slearn.schemes import Model, Scheme, slearn
 from treadle_lab.papers.slearn.trace import Choices, Source, Trace
@@ -101,20 +100,18 @@ class Ran(NamedTuple):
     """See `Outcome`; None where it was not taken."""
 
 
-def run_scheme(trace: Trace, scheme: Scheme, nodes: int = NODES, progress: Progress | None = None) -> Ran:
+def run_scheme(trace: Trace, scheme: Scheme, nodes: int = NODES) -> Ran:
     """Run a draw under a scheme, on the engine in the simulator."""
     hints = trace.hints[scheme.hints] if scheme.hints else None
     settings = scheme.settings(trace.seed)
     simulation = Simulation(scenario_of(nodes), trace.workload, settings, trace.seed, check=False, hints=hints)
-    run, completion_ms = run_to_the_end(simulation, scheme.title, progress)
+    run, completion_ms = run_to_the_end(simulation, scheme.title)
     return Ran(completion_ms, run.wall_s, None)
 
 
-def run_model(trace: Trace, scheme: Scheme, nodes: int = NODES, progress: Progress | None = None) -> Ran:
+def run_model(trace: Trace, scheme: Scheme, nodes: int = NODES) -> Ran:
     """Run the same by the plain model in place of the engine."""
     began = time.perf_counter()
-    if progress is not None:
-        progress(scheme.title, 0, len(trace.widths))
     model = Model(trace, scheme, nodes)
     return Ran(model.run(), time.perf_counter() - began, model.wait_ms)
 
@@ -191,7 +188,7 @@ def run_one(wanted: SchemeRun) -> dict[str, Any]:
     """Run a draw under a scheme; return each job's completion and waiting time, and how long the simulation took."""
     run = run_model if wanted.model else run_scheme
     trace, nodes = wanted.draws.trace(wanted.seed), wanted.draws.nodes
-    found = run(trace, wanted.scheme, nodes, lambda _, done, total: tell(done / max(total, 1)))
+    found = run(trace, wanted.scheme, nodes)
     waits_ms = None if found.wait_ms is None else found.wait_ms.tolist()
     return {"completion_ms": found.completion_ms.tolist(), "wall_s": found.wall_s, "wait_ms": waits_ms}
 
@@ -203,7 +200,7 @@ def run_draws(
     *,
     model: bool = False,
     asked: Asked | None = None,
-    progress: Callable[[float, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Outcome]:
     """Run each draw under all schemes, on the engine in the simulator or, with ``model``, on the plain model.
 
@@ -213,7 +210,7 @@ def run_draws(
         schemes: what is compared
         model: takes the plain model
         asked: where results are kept, and how many run at a time; None: one at a time, in this process
-        progress: called with the runs that are done, fractions included, and their number
+        progress: called with the runs that are done, and their number
 
     Raises:
         UserError: the extract is missing or wrong, or runs failed.
