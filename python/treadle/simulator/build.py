@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from typing import Any, Final, NamedTuple
 
@@ -32,13 +33,6 @@ CODES: Final = {
 
 StageOrder = tuple[int, ...]
 """Ids of all stages of a DAG, the first to run first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Master:
-    """What the container of an application master has."""
-
-    capability: list[int]
 
 
 class Bound(NamedTuple):
@@ -78,36 +72,6 @@ class Flat:
     """What rows require and prefer of nodes, by the number in ``rows["bound"]``."""
 
 
-def flatten(
-    workload: Workload,
-    tree: QueueTree,
-    amounts: Callable[[Mapping[str, float]], list[int]],
-    master: Master | None,
-    slots: int,
-    nodes: Mapping[str, int],
-    racks: I32,
-    rack_count: int,
-    orders: Sequence[StageOrder | None] | None = None,
-) -> Flat:
-    """Return the tables.
-
-    Args:
-        workload: the jobs
-        tree: the queues
-        amounts: turns demands into whole amounts, shape (R,)
-        master: what an application master needs, or None
-        slots: tasks at a time in a Spark executor
-        nodes: index of each node by name
-        racks: of each node, shape (nodes,)
-        rack_count: how many racks there are
-        orders: of each Tez job, which of its vertices come first; None for Tez's own order
-    """
-    made = _Tables(tree, amounts, master, slots, nodes, racks)
-    for at, job in enumerate(workload.jobs):
-        made.add(job, orders[at] if orders is not None else None)
-    return made.finish(rack_count)
-
-
 @dataclass(slots=True)
 class _Row:
     """One row before it is a record."""
@@ -127,11 +91,21 @@ class _Tables:
         self,
         tree: QueueTree,
         amounts: Callable[[Mapping[str, float]], list[int]],
-        master: Master | None,
+        master: list[int] | None,
         slots: int,
         nodes: Mapping[str, int],
         racks: I32,
     ) -> None:
+        """Begin without jobs.
+
+        Args:
+            tree: the queues
+            amounts: turns demands into whole amounts, shape (R,)
+            master: what an application master's container has; None: it needs none
+            slots: tasks at a time in a Spark executor
+            nodes: index of each node by name
+            racks: of each node, shape (nodes,)
+        """
         self._tree, self._amounts, self._master, self._slots = tree, amounts, master, slots
         self._nodes, self._racks = nodes, racks
         self._queue_of: dict[str, int] = {}
@@ -148,7 +122,7 @@ class _Tables:
         self._bounds: dict[Bound, int] = {}
 
     def add(self, job: Job, order: StageOrder | None) -> None:
-        """Add a job.
+        """Add a job; ``order`` has which vertices of a Tez job come first, None for Tez's own order.
 
         Raises:
             UserError: it cannot run, or one of its tags cannot be read.
@@ -246,7 +220,7 @@ class _Tables:
         return known
 
     def _rows_of(self, dag: Dag, framework: Framework, order: StageOrder | None) -> list[_Row]:
-        rows = [] if self._master is None else [_Row(RowKind.MASTER, 0, self._master.capability)]
+        rows = [] if self._master is None else [_Row(RowKind.MASTER, 0, self._master)]
         stages = _without_empty(dag)
         if framework == Framework.SPARK:
             rows += [
@@ -420,7 +394,7 @@ class Built:
 def build(
     scenario: ScenarioModel, workload: Workload, seed: int, orders: Sequence[StageOrder | None] | None = None
 ) -> Built:
-    """Return the tables; ``orders`` as `flatten` takes them.
+    """Return the tables; ``orders`` has which vertices of each Tez job come first, None for Tez's own order.
 
     Raises:
         UserError: the scenario and the jobs do not go together.
@@ -431,11 +405,13 @@ def build(
     tree = queue_tree(scenario, total)
     _check_demands(workload, resources)
     _check_contention(scenario, workload)
-    amounts = _Scale(scenario)
+    amounts = partial(_amounts, scenario)
     spark = scenario.frameworks.spark_tasks_per_executor
-    master = Master(amounts.of(scenario.frameworks.master)) if scenario.frameworks.master else None
-    places = {name: at for at, name in enumerate(names)}
-    flat = flatten(workload, tree, amounts.of, master, spark, places, racks, len(rack_names), orders)
+    master = amounts(scenario.frameworks.master) if scenario.frameworks.master else None
+    collected = _Tables(tree, amounts, master, spark, {name: at for at, name in enumerate(names)}, racks)
+    for at, job in enumerate(workload.jobs):
+        collected.add(job, orders[at] if orders is not None else None)
+    flat = collected.finish(len(rack_names))
     _check_asks(flat, resources)
     facts = _facts(scenario, names, rack_names, racks, totals)
     allowed = _met([bound.hard for bound in flat.bounds], facts)
@@ -447,21 +423,17 @@ def build(
     return Built(state, parameters, tree, workload, resources, names, rack_names, total, start_ms, facts, flat.bounds)
 
 
-class _Scale:
-    """Amounts of a scenario as whole numbers."""
-
-    def __init__(self, scenario: ScenarioModel) -> None:
-        self._resources = scenario.cluster.resources
-
-    def of(self, amounts: Mapping[str, float]) -> list[int]:
-        found = [ceil(amounts.get(each.name, 0.0) * each.scale - 1e-9) for each in self._resources]
-        for each, amount in zip(self._resources, found, strict=True):
-            if amount > AMOUNT_MAX:
-                raise UserError(
-                    f"cluster.resources: an amount of {each.name} is {amount:.3g} in whole units; the simulator counts "
-                    f"to {AMOUNT_MAX:.3g}; give it in a larger unit, or a smaller scale"
-                )
-        return found
+def _amounts(scenario: ScenarioModel, amounts: Mapping[str, float]) -> list[int]:
+    """Return amounts of a scenario as whole numbers."""
+    resources = scenario.cluster.resources
+    found = [ceil(amounts.get(each.name, 0.0) * each.scale - 1e-9) for each in resources]
+    for each, amount in zip(resources, found, strict=True):
+        if amount > AMOUNT_MAX:
+            raise UserError(
+                f"cluster.resources: an amount of {each.name} is {amount:.3g} in whole units; the simulator counts "
+                f"to {AMOUNT_MAX:.3g}; give it in a larger unit, or a smaller scale"
+            )
+    return found
 
 
 def _check_demands(workload: Workload, resources: tuple[str, ...]) -> None:
@@ -512,7 +484,6 @@ def _nodes(scenario: ScenarioModel, resources: tuple[str, ...]) -> tuple[tuple[s
     racks: list[int] = []
     totals: list[list[int]] = []
     rack_names: list[str] = []
-    scale = _Scale(scenario)
     for number, group in enumerate(scenario.cluster.nodes):
         strange = sorted(set(group.resources) - set(resources))
         if strange:
@@ -526,14 +497,14 @@ def _nodes(scenario: ScenarioModel, resources: tuple[str, ...]) -> tuple[tuple[s
         start = len(names)
         names += [f"{group.name}{start + at}" for at in range(group.count)]
         racks += [first + at // per_rack for at in range(group.count)]
-        totals += [[int(amount) for amount in scale.of(group.resources)]] * group.count
-    _check_sums(scenario, resources, scale)
+        totals += [_amounts(scenario, group.resources)] * group.count
+    _check_sums(scenario, resources)
     return tuple(names), tuple(rack_names), np.array(racks, np.int32), np.array(totals, np.int64)
 
 
-def _check_sums(scenario: ScenarioModel, resources: tuple[str, ...], scale: _Scale) -> None:
+def _check_sums(scenario: ScenarioModel, resources: tuple[str, ...]) -> None:
     for at, name in enumerate(resources):
-        together = sum(scale.of(group.resources)[at] * group.count for group in scenario.cluster.nodes)
+        together = sum(_amounts(scenario, group.resources)[at] * group.count for group in scenario.cluster.nodes)
         if together > AMOUNT_MAX:
             raise UserError(
                 f"cluster.nodes: all together have {together:.3g} of {name}; the simulator counts to {AMOUNT_MAX:.3g}; "

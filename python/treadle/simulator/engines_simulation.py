@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from math import ceil
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -221,30 +221,6 @@ class Waiting:
         return retry.wait_ms(self.conflicts)
 
 
-class Queue:
-    """Applications of one engine, those first that have waited longest."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[int, int]] = deque()
-
-    def put(self, application: int, turn: int) -> None:
-        """Put an application at the end; it stays in place as long as its turn does."""
-        self._waiting.append((application, turn))
-
-    def take(self, known: dict[int, Waiting], most: int) -> Iterator[int]:
-        """Take at most ``most`` applications, all if 0, that still wait."""
-        taken = 0
-        while self._waiting and (taken < most or not most):
-            application, turn = self._waiting.popleft()
-            waiting = known.get(application)
-            if waiting is not None and waiting.turn == turn:
-                taken += 1
-                yield application
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
-
-
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """What a decision is about for one application."""
@@ -284,7 +260,8 @@ class Runner:
         self.place, self.row, self.settings = place, row, settings
         self.costs, self._decision = costs, decision
         self.counts = EngineCounts()
-        self.queue = Queue()
+        self.queue: deque[tuple[int, int]] = deque()
+        """Applications with their turns, those first that have waited longest; each stays as long as its turn does."""
         self.deciding: Deciding | None = None
         self.alive = True
         self.next_start_ms = 0
@@ -309,10 +286,15 @@ class Runner:
         self._stopwatch.end()
         return self._stopwatch.times
 
-    @property
-    def max_ms(self) -> int:
-        """How long it may decide before it counts as dead."""
-        return round(1000 * self.row.entry.decision_max_s)
+    def take(self, known: dict[int, Waiting]) -> Iterator[int]:
+        """Take as many applications as a decision may be about off the queue, that still wait."""
+        taken, most = 0, self.costs.jobs_max
+        while self.queue and (taken < most or not most):
+            application, turn = self.queue.popleft()
+            waiting = known.get(application)
+            if waiting is not None and waiting.turn == turn:
+                taken += 1
+                yield application
 
     def serve(self, application: int) -> None:
         """Own an application from now on, without its asks until it decides on them."""
@@ -352,33 +334,6 @@ class Runner:
         took_ms = sum(attempt.took_ms for attempt in attempts.values()) + ceil(answer_us / 1000.0)
         full = len(made) >= min(limit, self.settings.limits.proposals_max)
         return Deciding(made, self._sequence, base, attempts, took_ms, full)
-
-
-class Seen(NamedTuple):
-    """Applications in the order in which they changed: in more than what they use, and in what they ask for."""
-
-    themselves: I32
-    asking: I32
-
-
-class Watcher:
-    """How far somebody has looked."""
-
-    def __init__(self) -> None:
-        """Have seen nothing."""
-        self._version = 0
-
-    def look(self, state: State) -> Seen:
-        """Return what changed since the last call."""
-        since, newest = self._version, int(state.clock[tables.VERSION])
-        if newest == since:
-            nobody = np.zeros(0, np.int32)
-            return Seen(nobody, nobody)
-        _, apps, rows, _ = by_table(state, changed(state, since))
-        state.clock[tables.READ] = self._version = newest
-        asking = state.rows["app"][rows]
-        first = np.sort(np.unique(asking, return_index=True)[1])
-        return Seen(apps[state.apps["own_version"][apps] > since], asking[first])
 
 
 class Due(IntEnum):
@@ -425,7 +380,8 @@ class EnginesSimulation(Loop):
         self._lost = [
             f"{'.'.join(path)}: {text}" for path, text in lost_queues(settings.engines, self.built.tree.paths)
         ]
-        self._watcher = Watcher()
+        self._version = 0
+        """Up to which changes of the tables have been watched."""
         self._waiting: dict[int, Waiting] = {}
         self._invariants = Invariants(self.built, settings) if check else None
 
@@ -491,8 +447,13 @@ class EnginesSimulation(Loop):
     def _watch(self, at_ms: int) -> None:
         """Take notice of applications that came, ended, or ask for something else."""
         state = self.rm.state
-        seen = self._watcher.look(state)
-        for app in seen.themselves.tolist():
+        since, self._version = self._version, int(state.clock[tables.VERSION])
+        if since == self._version:
+            return
+        _, apps, rows, _ = by_table(state, changed(state, since))
+        state.clock[tables.READ] = self._version
+        themselves = apps[state.apps["own_version"][apps] > since].tolist()
+        for app in themselves:
             stands = state.apps["state"][app]
             if stands == AppState.FINISHED:
                 self.roster.end(app)
@@ -502,7 +463,7 @@ class EnginesSimulation(Loop):
                 owner = self.roster.begin(app, self._asking(app), at_ms)
                 if owner is not None:
                     self.runners[owner].serve(app)
-        for app in dict.fromkeys([*seen.asking.tolist(), *seen.themselves.tolist()]):
+        for app in dict.fromkeys([*state.rows["app"][rows].tolist(), *themselves]):
             waiting = self._waiting.get(app)
             if waiting is not None:
                 waiting.asks = self._asks(app)
@@ -515,7 +476,7 @@ class EnginesSimulation(Loop):
             return
         if not waiting.tried and waiting.asked_ms < 0:
             waiting.asked_ms = at_ms
-        self.runners[owner].queue.put(app, waiting.enter(Phase.QUEUED))
+        self.runners[owner].queue.append((app, waiting.enter(Phase.QUEUED)))
 
     def _asks(self, app: int) -> int:
         state = self.rm.state
@@ -557,7 +518,7 @@ class EnginesSimulation(Loop):
     def _begin(self, runner: Runner, at_ms: int) -> None:
         """Let an engine take up applications of its queue and decide on them."""
         asked, turns = {}, {}
-        for app in runner.queue.take(self._waiting, runner.costs.jobs_max):
+        for app in runner.take(self._waiting):
             waiting = self._waiting[app]
             if waiting.asks == 0:
                 waiting.enter(Phase.IDLE)
@@ -581,8 +542,9 @@ class EnginesSimulation(Loop):
             return
         runner.deciding = deciding
         self._push(at_ms + deciding.took_ms, Due.COMMIT, runner, runner.generation)
-        if deciding.took_ms > runner.max_ms:
-            self._push(at_ms + runner.max_ms, Due.OVERTIME, runner, runner.generation)
+        max_ms = round(1000 * runner.row.entry.decision_max_s)
+        if deciding.took_ms > max_ms:
+            self._push(at_ms + max_ms, Due.OVERTIME, runner, runner.generation)
 
     def _commit(self, runner: Runner, deciding: Deciding, at_ms: int) -> None:
         """Commit an answer, and let applications go on by its outcome."""
@@ -650,7 +612,7 @@ class EnginesSimulation(Loop):
     def _retry(self, runner: Runner, app: int, turn: int) -> None:
         waiting = self._waiting.get(app)
         if waiting is not None and waiting.turn == turn:
-            runner.queue.put(app, waiting.enter(Phase.QUEUED))
+            runner.queue.append((app, waiting.enter(Phase.QUEUED)))
 
     # Time
 

@@ -226,23 +226,6 @@ class Unread(NamedTuple):
     container_steps: Records
 
 
-class Cursor:
-    """How far one reader has read."""
-
-    def __init__(self) -> None:
-        """Have read nothing: what is read first is a snapshot."""
-        self._version = -1
-
-    def read(self, state: State) -> Unread:
-        """Return what changed since the last call, in the first one everything; steps of containers are all there are.
-
-        Who reads them drops them.
-        """
-        found = _everything(state) if self._version < 0 else _newer(state, self._version)
-        state.clock[tables.READ] = self._version = int(state.clock[tables.VERSION])
-        return found
-
-
 def _newer(state: State, since: int) -> Unread:
     nodes, apps, rows, queues = by_table(state, changed(state, since))
     return Unread(
@@ -322,7 +305,7 @@ class JobHints(NamedTuple):
 
 
 class Feed:
-    """Events for one engine: rows of the tables that are newer than its cursor.
+    """Events for one engine: rows of the tables that are newer than what it read last.
 
     Names, what was sent of a node last and which places were sent are the engine's own; the tables are shared.
     """
@@ -330,7 +313,8 @@ class Feed:
     def __init__(
         self, built: Built, settings: dict[str, str], oracle: bool, hints: JobHints | None, plans: FollowedPlans | None
     ) -> None:
-        self._cursor = Cursor()
+        self._version = -1
+        """The newest one that was read; -1: what is read first is a snapshot."""
         self._plans = plans
         self._built = built
         self._settings = settings
@@ -368,13 +352,14 @@ class Feed:
 
     def begin_again(self, known: Iterable[str] = ()) -> None:
         """Let the next frame be a snapshot; ``known`` are texts to be sent with it beside those that it needs."""
-        self._cursor = Cursor()
+        self._version = -1
         for text in known:
             self._text(text)
 
     def frame(self, state: State, fates: events.Fates | None) -> list[Event]:
-        """Return the next frame's events; the cursor goes on."""
-        unread = self._cursor.read(state)
+        """Return the next frame's events. Steps of containers are all there are: who reads them drops them."""
+        unread = _everything(state) if self._version < 0 else _newer(state, self._version)
+        state.clock[tables.READ] = self._version = int(state.clock[tables.VERSION])
         if unread.snapshot:
             self._begin(state)
         body: list[Event] = [] if self._started else [self._queues()]

@@ -17,7 +17,7 @@ from treadle.simulator.build import Built
 from treadle.simulator.cluster import tables
 from treadle.simulator.cluster.tables import AppState, ContainerState, RowKind, State, TaskState, integrate_all
 from treadle.simulator.resource_manager import SimulatedRM
-from treadle.simulator.scenario import QueueTree, ScenarioModel
+from treadle.simulator.scenario import ScenarioModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,80 +93,54 @@ class Measurements:
         return shares
 
     def _share_error(self, state: State) -> float | None:
-        demands = _demands(state, len(self._built.tree.paths))
-        ideal = _ideal_shares(self._built, demands)
+        ideal = _ideal_shares(self._built, state)
         if ideal is None:
             return None
         actual = self._dominant(state.queue_used[list(self._built.tree.leaves)])
         return float(np.abs(actual - ideal).sum() / 2)
 
 
-@dataclass(frozen=True, slots=True)
-class Demands:
-    """What each queue's applications have and ask for together: containers, shape (queues,), and amounts."""
+def _ideal_shares(built: Built, state: State) -> F64 | None:
+    """Return the dominant share that each leaf would have under H-DRF, shape (leaves,); None if nobody wants any.
 
-    containers: I64
-    amounts: I64
-
-
-def _demands(state: State, queues: int) -> Demands:
-    containers = np.zeros(queues, np.int64)
+    Leaves that want nothing are left out.
+    """
+    tree = built.tree
+    containers = np.zeros(len(tree.paths), np.int64)
     alive = state.apps["state"] != AppState.FINISHED
     np.add.at(containers, state.apps["queue"][alive], state.apps["containers"][alive].astype(np.int64))
     rows = np.flatnonzero(state.rows["count"])
     np.add.at(containers, state.apps["queue"][state.rows["app"][rows]], state.rows["count"][rows].astype(np.int64))
-    return Demands(containers, state.queue_used + state.queue_pending)
-
-
-def _ideal_shares(built: Built, demands: Demands) -> F64 | None:
-    """Return the dominant share that each leaf would have under H-DRF, shape (leaves,); None if nobody wants any."""
+    amounts = state.queue_used + state.queue_pending
     counted = [r for r, yes in enumerate(built.state.counted.tolist()) if yes and built.total[r] > 0]
-    wanting = [leaf for leaf in built.tree.leaves if demands.containers[leaf] > 0]
-    wanting = [leaf for leaf in wanting if any(demands.amounts[leaf, r] for r in counted)]
+    wanting = set()
+    for leaf in tree.leaves:
+        at = leaf if containers[leaf] > 0 and any(amounts[leaf, r] for r in counted) else -1
+        while at >= 0 and at not in wanting:
+            wanting.add(at)
+            at = tree.parents[at]
     if not wanting:
         return None
-    root = _group(built.tree, 0, demands, counted, frozenset(wanting), built.resources)
+
+    def seen(queue: int) -> Group | Leaf:
+        """Return a queue and what is below it as H-DRF sees them."""
+        weight = Fraction(max(tree.shares[queue], 1e-9)).limit_denominator(10**9)
+        if queue in tree.leaves:
+            number = int(containers[queue])
+            demand = {built.resources[r]: Fraction(int(amounts[queue, r]), number) for r in counted}
+            return Leaf(tree.paths[queue], demand, weight, number)
+        below = [child for child, parent in enumerate(tree.parents) if parent == queue and child in wanting]
+        return Group(tree.paths[queue], tuple(map(seen, below)), weight)
+
+    root = seen(0)
     capacity = {built.resources[r]: Fraction(int(built.total[r])) for r in counted}
-    tree = Tree(capacity, root) if isinstance(root, Group) else Tree(capacity, Group("", (root,)))
-    tasks = fill(tree, HDRF)
-    shares = np.zeros(len(built.tree.leaves))
-    for at, leaf in enumerate(built.tree.leaves):
-        name = built.tree.paths[leaf]
-        if name in tasks:
-            each = max(demands.amounts[leaf, r] / built.total[r] for r in counted) / demands.containers[leaf]
+    tasks = fill(Tree(capacity, root if isinstance(root, Group) else Group("", (root,))), HDRF)
+    shares = np.zeros(len(tree.leaves))
+    for at, leaf in enumerate(tree.leaves):
+        if (name := tree.paths[leaf]) in tasks:
+            each = max(amounts[leaf, r] / built.total[r] for r in counted) / containers[leaf]
             shares[at] = float(tasks[name]) * each
     return shares
-
-
-def _group(
-    tree: QueueTree,
-    queue: int,
-    demands: Demands,
-    counted: list[int],
-    wanting: frozenset[int],
-    resources: tuple[str, ...],
-) -> Group | Leaf:
-    """Return a queue and what is below it as H-DRF sees them, without leaves that want nothing."""
-    weight = Fraction(max(tree.shares[queue], 1e-9)).limit_denominator(10**9)
-    if queue in tree.leaves:
-        number = int(demands.containers[queue])
-        demand = {resources[r]: Fraction(int(demands.amounts[queue, r]), number) for r in counted}
-        return Leaf(tree.paths[queue], demand, weight, number)
-    below = [child for child, parent in enumerate(tree.parents) if parent == queue]
-    children = [
-        _group(tree, child, demands, counted, wanting, resources) for child in below if _wants(tree, child, wanting)
-    ]
-    return Group(tree.paths[queue], tuple(children), weight)
-
-
-def _wants(tree: QueueTree, queue: int, wanting: frozenset[int]) -> bool:
-    for leaf in wanting:
-        at = leaf
-        while at >= 0:
-            if at == queue:
-                return True
-            at = tree.parents[at]
-    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def job_records(run: SimulatedRun) -> Records:
     table["tasks"] = [job.dag.tasks for job in jobs]
     table["tasks_done"] = _sums(rows["done"], rows["app"], len(jobs))
     table["containers"] = apps["containers_ever"]
-    table["work_ms"] = [_work_ms(job.dag) for job in jobs]
+    table["work_ms"] = [sum(int(stage.durations().sum()) for stage in job.dag.stages) for job in jobs]
     table["ran_ms"] = _sums(rows["ended_ms"], rows["app"], len(jobs))
     table["ideal_ms"] = np.maximum([path_ms(job.dag) for job in jobs], _whole_cluster_ms(run))
     return table
@@ -202,10 +202,6 @@ def _stage_ids(run: SimulatedRun) -> I64:
     # A job's stages that have tasks are its rows of these kinds, in the same order (`treadle.simulator.build`).
     ids[rows] = [stage.id for job in run.built.workload.jobs for stage in job.dag.stages if stage.tasks]
     return ids
-
-
-def _work_ms(dag: Dag) -> int:
-    return sum(int(stage.durations().sum()) for stage in dag.stages)
 
 
 def _job_states(run: SimulatedRun) -> list[str]:

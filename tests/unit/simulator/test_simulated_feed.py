@@ -19,7 +19,7 @@ from treadle.simulate import Scenario as Written
 from treadle.simulator.build import build
 from treadle.simulator.cluster import tables
 from treadle.simulator.cluster.tables import ContainerState, State, renew
-from treadle.simulator.feed import Cursor, Feed
+from treadle.simulator.feed import Feed, by_table, changed
 from treadle.simulator.measure import InvariantError, Invariants
 from treadle.simulator.resource_manager import NOTHING
 from treadle.simulator.scenario import ScenarioModel, jobs_of
@@ -93,9 +93,8 @@ def test_who_reads_each_frame_knows_what_somebody_knows_who_reads_for_the_first_
 
 def test_rows_come_where_they_changed_first_even_if_somebody_read_meanwhile() -> None:
     state = baseline(FAILING).rm.state
-    readers = [Cursor(), Cursor()]
-    for reader in readers:
-        reader.read(state)
+    state.clock[tables.READ] = state.clock[tables.VERSION]
+    read = [int(state.clock[tables.VERSION])] * 2
 
     def touch(*nodes: int) -> None:
         for node in nodes:
@@ -103,7 +102,8 @@ def test_rows_come_where_they_changed_first_even_if_somebody_read_meanwhile() ->
             renew.py_func(state, node)  # type: ignore[attr-defined]
 
     def told(reader: int) -> list[int]:
-        nodes: list[int] = readers[reader].read(state).nodes.tolist()
+        nodes: list[int] = by_table(state, changed(state, read[reader]))[0].tolist()
+        state.clock[tables.READ] = read[reader] = int(state.clock[tables.VERSION])
         return nodes
 
     touch(5, 3, 5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -355,9 +355,6 @@ class State(NamedTuple):
     latest: I32  # the place in `versions` that got a version, at that modulo the length: the newest ones
     container_steps: Records
 
-
-if TYPE_CHECKING:
-    pass
 
 USAGE: Final = 1
 ITSELF: Final = 2
