@@ -18,8 +18,14 @@ from treadle.config.parts import QUESTIONS
 from treadle.config.reader import parse_settings, read_settings
 from treadle.config.text import History, with_absolute_paths
 from treadle.shipped import find_policy, ready_made, summary
+from treadle.simulate import comparison
 
 SHARE = "class Mine:\n    def keys(self, view):\n        return view.queue_used[:, 0]\n"
+LARGEST = """
+class Largest:
+    def keys(self, view):
+        return -1.0 * view.applications["pending"]
+"""
 SCHEDULES = {"Schedules": 1, "Mode": "enforce"}
 HDRF = "gate=all share=hdrf order=queue fit=packing estimate=none"
 
@@ -87,6 +93,20 @@ def test_every_part_is_listed_with_its_parameters(cli: Cli) -> None:
     assert packing["default"] is True
     assert packing["parameters"]["window"]["default"] == 32
     assert "packing (default)" in cli(["policy", "parts"]).out
+
+
+def test_a_policy_is_tried_against_fair_with_a_verdict_on_each_workload(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "TRIED_SEEDS", 3)
+    shape = {"shape": "bag", "jobs": 12, "load": 0.9, "tasks": {"kind": "pareto", "low": 5, "high": 300, "tail": 0.6}}
+    monkeypatch.setattr(comparison, "TRIED", {"one": shape, "two": shape | {"framework": "mapreduce"}})
+    file = written(tmp_path / "largest.yaml", "policy: {order: {kind: file, path: largest.py, class: Largest}}\n")
+    (tmp_path / "largest.py").write_text(LARGEST)
+    said = " ".join(cli(["policy", "try", str(file)]).out.split())
+    assert f"{file}: right: gate=all share=capacity order=largest.py:Largest" in said
+    assert "mean completion is slower on 2 of 2 workloads" in said
+    assert "mean completion is undecided on 2 of 2 workloads" in " ".join(cli(["policy", "try", "fair"]).out.split())
 
 
 NEED = {"slearn-history": "set profiles.store", "graphene": "set profiles.store or listener.address"}

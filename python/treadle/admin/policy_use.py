@@ -129,7 +129,6 @@ def wait_until_runs(
     rm: str,
     policy: str,
     earlier: dict[str, Any],
-    pause: Callable[[float], None] = time.sleep,
     ca: Path | None = None,
 ) -> None:
     """Wait until a ResourceManager's engine runs a policy.
@@ -138,7 +137,6 @@ def wait_until_runs(
         rm: its address
         policy: the policy's name
         earlier: the bean before the refresh; where it has the same name already, a refusal is awaited for a while
-        pause: waits this many seconds
         ca: certificates to trust over https
 
     Raises:
@@ -156,7 +154,7 @@ def wait_until_runs(
             raise UserError(f"the engine took it over, and it failed at once: {error}")
         if runs == policy and (not same or look * _POLL_S >= SAME_S):
             return
-        pause(_POLL_S)
+        time.sleep(_POLL_S)
     raise UserError(f"the engine does not run it: {runs or 'nothing'} runs; {error or 'no error is reported'}")
 
 
@@ -170,7 +168,7 @@ REFUSED_S: Final = 1.0
 """A refusal that lasts longer than this concerns the new policy, not the one before."""
 
 
-def confirm(rm: str, policy: str, pause: Callable[[float], None] = time.sleep, ca: Path | None = None) -> str:
+def confirm(rm: str, policy: str, ca: Path | None = None) -> str:
     """Wait until a cluster is scheduled by a policy that its engine runs, and return a sentence for the user.
 
     In mode ``observe_only`` nothing is scheduled by any policy; the sentence says that.
@@ -189,7 +187,7 @@ def confirm(rm: str, policy: str, pause: Callable[[float], None] = time.sleep, c
         refused = refused + 1 if bean.get("Refusal") else 0
         if refused * _POLL_S > REFUSED_S or "Schedules" not in bean:
             break
-        pause(_POLL_S)
+        time.sleep(_POLL_S)
     raise UserError(f"the cluster does not run {policy}: {why_not(bean)}")
 
 
@@ -232,6 +230,55 @@ class Change:
             _replace_file(self.target, self.before)
         if kept is not None:
             History(self.target).forget(kept)
+
+
+class StoppedError(UserError):
+    """Ctrl-C while a cluster was to take a change over: the file is changed, and the engine may follow it."""
+
+
+def take_over(
+    change: Change, wanted: str, rm: str, ca: Path | None, yarn: str | None, say: Callable[[str], None]
+) -> None:
+    """Put a text in a treadle.yaml's place and have it read; what was there is put back if it is refused.
+
+    Args:
+        change: the text
+        wanted: the name of its policy
+        rm: the ResourceManager's address
+        ca: certificates to trust over https
+        yarn: the command by which the text is read again; None: it is only put in its place
+        say: is given what was done, a line each
+
+    Raises:
+        StoppedError: Ctrl-C ended it.
+        UserError: it is refused, or something cannot be written; the text says what is as it was.
+    """
+    earlier = {} if yarn is None else read_bean(rm, ca)  # reports a refusal before anything changes
+    refuse_off(earlier)
+    kept = change.apply()
+    was = f"; what it was is version {kept.number} of `treadle policy history`" if kept else ""
+    say(f"{change.target}: {wanted}{was}")
+    if yarn is None:
+        say("run `yarn rmadmin -refreshQueues` to have it taken over")
+        return
+    try:
+        refresh(yarn)
+        wait_until_runs(rm, wanted, earlier, ca=ca)
+        outcome = confirm(rm, wanted, ca=ca)
+    except UserError as error:
+        if change.before is None:
+            raise
+        change.undo(kept)
+        again = ""
+        try:  # so that the engine and the file agree again
+            refresh(yarn)
+        except UserError:
+            again = "; the engine may not have read it again: run `yarn rmadmin -refreshQueues`"
+        raise UserError(f"{error}\n{change.target} is as it was before{again}") from error
+    except KeyboardInterrupt:
+        back = "`treadle policy rollback` takes it back" if kept else "remove it to take that back"
+        raise StoppedError(f"stopped: {change.target} is changed, and the engine may follow it; {back}") from None
+    say(outcome)
 
 
 def checked(file: Path) -> str:

@@ -5,6 +5,7 @@ Its tables have slowdowns of groups of jobs, policies pair by pair, and the figu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from rich.table import Table
 
 from treadle.cli._console import INTERRUPTED, compiling, console_for_tables, counted_progress, say
 from treadle.cli._options import check_results, make_folder, write_json, writing
+from treadle.config.reader import read_settings
 from treadle.config.settings import Settings, default_settings
 from treadle.errors import UserError, counted
 from treadle.policy.catalogue import register_parts
@@ -32,6 +34,7 @@ from treadle.simulate.batch import (
     Scenario,
     by_whom,
     check_trees,
+    finished,
     run_line,
     run_lines,
     settings_of,
@@ -39,12 +42,15 @@ from treadle.simulate.batch import (
 )
 from treadle.simulate.comparison import (
     FEW,
+    TRIED_AGAINST,
+    TRIED_SEEDS,
     TableFormat,
     against_of,
     as_rows,
     check_parquet,
     pairs_of,
     slowdowns_of,
+    tried_lines,
     write_tables,
 )
 from treadle.simulator.engines_simulation import warm_up_all
@@ -96,6 +102,40 @@ def baseline_table(summaries: Sequence[Summary], baseline: str) -> Table:
         table.add_row(each.policy, "jobs over 10 % later", f"{each.late.mean:.1%}", *[""] * 4)
         table.add_row(each.policy, "worst job, times as long", f"{each.worst.mean:.3g}", *[""] * 4)
     return table
+
+
+_VERDICTS: Final = {"less": "quicker", "more": "slower", "undecided": "undecided"}
+
+
+def try_against_fair(file: Path) -> None:
+    """Show what a policy changes against `fair` on small workloads, with a verdict (`treadle policy try`).
+
+    Raises:
+        UserError: a part of the policy failed, or jobs waited for what they would never get.
+    """
+    register_parts()
+    settings = read_settings(file)
+    name = file.stem if file.stem != TRIED_AGAINST else str(file)
+    table = empty_table(
+        f"Changes against {TRIED_AGAINST}, {TRIED_SEEDS} draws of each workload",
+        ("workload", "mean completion is"),
+        ("mean completion", "P99", "jobs over 10 % later"),
+    )
+    with compiling():
+        for each in (settings, read_settings(find_policy(TRIED_AGAINST))):
+            warm_up_all(each)
+    words = []
+    for title, lines in tried_lines(name, settings):
+        with counted_progress("runs") as bar:
+            runs = [finished(outcome) for outcome in bar.track(run_lines(lines), total=len(lines), description=title)]
+        (found,) = against_of(runs, TRIED_AGAINST)
+        mean, p99 = (found.figures[f"completion, {which}"] for which in ("mean", "P99"))
+        words.append(_VERDICTS[mean.word])
+        table.add_row(title, words[-1], str(mean), str(p99), f"{found.late.mean:.1%}")
+    console = console_for_tables()
+    console.print(table)
+    verdict = ", ".join(f"{word} on {count} of {len(words)} workloads" for word, count in Counter(words).items())
+    say(console, f"mean completion is {verdict}; `treadle simulate` measures it on a workload like yours")
 
 
 TIMES: Final = {

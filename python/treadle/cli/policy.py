@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from treadle.cli._console import INTERRUPTED, console_for_tables
-from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption, TrustOption
-from treadle.errors import UserError, counted
+from treadle.cli._options import DEFAULT_RM, CaOption, ConfigOption, JsonOption, RmOption, TrustOption
+from treadle.errors import counted
 
 if TYPE_CHECKING:
     from treadle.admin.policy_use import Change
@@ -22,9 +22,6 @@ Wanted = Annotated[
     typer.Argument(metavar="FILE|NAME", help="The name of a ready-made policy, or a treadle.yaml; ./NAME is a file."),
 ]
 
-ConfigOption = Annotated[
-    Path | None, typer.Option(help="The engine's treadle.yaml; without it the ResourceManager is asked.")
-]
 YarnOption = Annotated[str | None, typer.Option(help="The `yarn` command; without it the one in the PATH.")]
 NoRefreshOption = Annotated[bool, typer.Option("--no-refresh", help="Only replace the file.")]
 
@@ -51,6 +48,20 @@ def check(
     typer.echo(f"{found}: right: {counted(len(engines), 'engine') if engines else name}")
     for engine, own in engines.items():
         typer.echo(f"engine {engine}: {own}")
+
+
+@app.command("try")
+def try_policy(file: Wanted) -> None:
+    """Check a policy, and simulate it against `fair` on two small workloads: is it quicker? About half a minute."""
+    from treadle.admin import policy_use
+    from treadle.cli._simulate import try_against_fair  # only here: it imports numba
+    from treadle.shipped import find_policy
+
+    found = find_policy(file)
+    typer.echo(f"{found}: right: {policy_use.checked(found)}")
+    policy_use.refuse_missing(found)
+    _warn(policy_use.unused(found))
+    try_against_fair(found)
 
 
 def _warn(lines: list[str]) -> None:
@@ -126,7 +137,7 @@ def use(
     target = policy_use.target_of(config, rm, ca, reads=not no_refresh)
     change = policy_use.change_of(found, target, also or [])
     wanted = policy_use.shown_after(change, wanted)
-    _take_over_change(change, wanted, rm, ca, yarn, no_refresh=no_refresh)
+    _take_over(change, wanted, rm, ca, yarn, no_refresh=no_refresh)
 
 
 @app.command()
@@ -161,44 +172,18 @@ def rollback(
 
     target = policy_use.target_of(config, rm, ca, reads=not no_refresh)
     change = policy_use.change_back(target, number)
-    _take_over_change(change, policy_use.checked_text(change), rm, ca, yarn, no_refresh=no_refresh)
+    _take_over(change, policy_use.checked_text(change), rm, ca, yarn, no_refresh=no_refresh)
 
 
-def _take_over_change(
-    change: Change, wanted: str, rm: str, ca: Path | None, yarn: str | None, *, no_refresh: bool
-) -> None:
-    """Put a text in a treadle.yaml's place and have it read; what was there is put back if it is refused."""
+def _take_over(change: Change, wanted: str, rm: str, ca: Path | None, yarn: str | None, *, no_refresh: bool) -> None:
     from treadle.admin import policy_use
-    from treadle.yarn.pages import read_bean
 
-    command = None if no_refresh else policy_use.refresh_command(yarn)
-    earlier = {} if command is None else read_bean(rm, ca)  # reports a refusal before anything changes
-    policy_use.refuse_off(earlier)
-    kept = change.apply()
-    was = f"; what it was is version {kept.number} of `treadle policy history`" if kept else ""
-    typer.echo(f"{change.target}: {wanted}{was}")
-    if command is None:
-        typer.echo("run `yarn rmadmin -refreshQueues` to have it taken over")
-        return
     try:
-        policy_use.refresh(command)
-        policy_use.wait_until_runs(rm, wanted, earlier, ca=ca)
-        outcome = policy_use.confirm(rm, wanted, ca=ca)
-    except UserError as error:
-        if change.before is not None:
-            change.undo(kept)
-            again = ""
-            try:  # so that the engine and the file agree again
-                policy_use.refresh(command)
-            except UserError:
-                again = "; the engine may not have read it again: run `yarn rmadmin -refreshQueues`"
-            raise UserError(f"{error}\n{change.target} is as it was before{again}") from error
-        raise
-    except KeyboardInterrupt:
-        back = "`treadle policy rollback` takes it back" if kept else "remove it to take that back"
-        typer.echo(f"stopped: {change.target} is changed, and the engine may follow it; {back}", err=True)
+        command = None if no_refresh else policy_use.refresh_command(yarn)
+        policy_use.take_over(change, wanted, rm, ca, command, typer.echo)
+    except policy_use.StoppedError as error:
+        typer.echo(str(error), err=True)
         raise typer.Exit(INTERRUPTED) from None
-    typer.echo(outcome)
 
 
 def _parameters(kind: Kind, as_json: bool) -> Any:

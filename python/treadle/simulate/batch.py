@@ -316,19 +316,13 @@ R = TypeVar("R")
 
 
 @contextmanager
-def processes(count: int, begin: Callable[..., None], *given: Any) -> Iterator[ProcessPoolExecutor]:
-    """Yield processes for `submitted`; left by an exception, as Ctrl-C is one, they end at once.
-
-    Args:
-        count: how many at most
-        begin: called in each before anything else
-        given: what it is called with
-    """
+def processes(count: int) -> Iterator[ProcessPoolExecutor]:
+    """Yield so many processes at most, for `submitted`; left by an exception, as Ctrl-C is one, they end at once."""
     before = set(multiprocessing.active_children())
     safe_before = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"  # each begins by importing modules: none of the current folder
     # a fork of a process with threads may hang
-    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), begin, given)
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), register_parts)
     whole = False
     try:
         yield pool
@@ -448,7 +442,7 @@ def run_lines(lines: Sequence[RunSpec], jobs: int = 1) -> Iterator[Outcome]:
             yield run_line(line)
         return
     try:
-        with processes(min(jobs, len(lines)), register_parts) as pool:
+        with processes(min(jobs, len(lines))) as pool:
             for each in [submitted(pool, _in_worker, line) for line in lines]:
                 found = each.result()
                 if isinstance(found, str):
@@ -520,7 +514,7 @@ def simulate(
     name, settings = settings_of(default_settings() if policy is None else policy, scenario)
     at = scenario.model.seed if seed is None else _checked_seed(seed)
     outcome = run_line(RunSpec(scenario, name, settings, at, check, allow_impossible), progress)
-    return _insist(outcome)
+    return finished(outcome)
 
 
 def simulate_all(
@@ -557,7 +551,7 @@ def simulate_all(
     if cores > 1:
         for _, settings in chosen:  # so that not every process compiles the same
             warm_up_all(settings)
-    return [_insist(outcome) for outcome in run_lines(lines, cores)]
+    return [finished(outcome) for outcome in run_lines(lines, cores)]
 
 
 def _check_scenario(scenario: object) -> None:
@@ -598,7 +592,7 @@ def _whole(what: str, number: object) -> int:
         raise UserError(f"{what}: {number!r} is not a whole number") from None
 
 
-def _insist(outcome: Outcome) -> Run:
+def finished(outcome: Outcome) -> Run:
     """Return a run that may be called one.
 
     Raises:

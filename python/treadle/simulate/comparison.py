@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, exp, inf, isfinite, log, nan, sqrt
 from pathlib import Path
@@ -20,8 +20,21 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import F64, Records
+from treadle.config.settings import Settings
 from treadle.errors import UserError, install_extra
-from treadle.simulate.batch import SIZES, STATISTICS, Run, Table, completion_s, figures_of, size_classes, slowdown
+from treadle.simulate.batch import (
+    SIZES,
+    STATISTICS,
+    Run,
+    RunSpec,
+    Scenario,
+    Table,
+    completion_s,
+    figures_of,
+    settings_of,
+    size_classes,
+    slowdown,
+)
 from treadle.simulator.results import Summary
 
 FEW: Final = 10
@@ -306,6 +319,49 @@ def against_of(runs: Sequence[Run | Summary], baseline: str) -> list[Against]:
     return [_against(policy, tables[policy], tables[baseline]) for policy in tables if policy != baseline]
 
 
+TRIED_AGAINST: Final = "fair"
+"""The ready-made policy that another one is tried against: YARN's own order among applications."""
+
+TRIED_SEEDS: Final = 10
+
+_TRIED_ON: Final[dict[str, Any]] = {
+    "cluster": {"nodes": [{"count": 20, "resources": {"memory-mb": 65_536, "vcores": 16}, "racks": 2}]},
+    "queues": {"research": {"capacity": 60}, "production": {"capacity": 40}},
+}
+TRIED: Final[Mapping[str, dict[str, Any]]] = {
+    "MapReduce, few large jobs": {
+        "shape": "map_reduce",
+        "framework": "mapreduce",
+        "jobs": 60,
+        "load": 0.8,
+        "tasks": {"kind": "pareto", "tail": 0.6, "low": 5, "high": 1000},
+        "demand": {"memory-mb": 4096, "vcores": 1},
+    },
+    "Tez, a dozen stages a job": {
+        "shape": "narrow",
+        "jobs": 60,
+        "load": 0.8,
+        "demand": {"memory-mb": 8192, "vcores": 1},
+    },
+}
+"""Workloads on which a policy is tried, by what they are: for `Scenario`'s generator."""
+
+
+def tried_lines(policy: str, settings: Settings) -> Iterator[tuple[str, list[RunSpec]]]:
+    """Yield each workload of `TRIED`, and the runs on it of a policy and of `TRIED_AGAINST`: ten draws of each."""
+    for title, generator in TRIED.items():
+        scenario = Scenario.of({**_TRIED_ON, "workload": {"generator": generator}})
+        both = ((policy, settings), (TRIED_AGAINST, settings_of(TRIED_AGAINST, scenario)[1]))
+        yield (
+            title,
+            [
+                RunSpec(scenario, name, own, seed, check=False, tasks=False)
+                for seed in range(1, TRIED_SEEDS + 1)
+                for name, own in both
+            ],
+        )
+
+
 def _against(policy: str, tables: Mapping[int, Table], others: Mapping[int, Table]) -> Against:
     seeds = sorted(set(tables) & set(others))
     pairs = [_well(tables[seed], others[seed]) for seed in seeds]
@@ -396,11 +452,10 @@ def _quantile(values: F64, share: float) -> float:
 
 def as_rows(found: Sequence[Slowdown | Pair]) -> list[dict[str, Any]]:
     """Return the results as JSON takes them, a mapping a row."""
-    rows = []
-    for each in found:
-        values = asdict(each) | {field: getattr(each, field) for field in each.__slots__}
-        rows.append({name: value.as_json() if isinstance(value, Interval) else value for name, value in values.items()})
-    return rows
+    rows = [{name: getattr(each, name) for name in each.__slots__} for each in found]
+    return [
+        {name: value.as_json() if isinstance(value, Interval) else value for name, value in row.items()} for row in rows
+    ]
 
 
 FIGURES: Final = (
