@@ -16,7 +16,7 @@ import re
 import stat
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
@@ -79,10 +79,6 @@ def names_secret(text: str) -> bool:
 class Redactor:
     """Hides whatever is not known to be harmless."""
 
-    def __init__(self, words: Iterable[str] | None = None) -> None:
-        """Take the words that may be shown; those of Treadle's messages if left out."""
-        self._words = frozenset(words if words is not None else own_words())
-
     def text(self, text: str) -> str:
         """Return a text of several lines with what is not known hidden."""
         return "\n".join(self.line(line) for line in text.split("\n"))
@@ -132,7 +128,7 @@ class Redactor:
         numbers = re.findall(r"\d(?:[\d.,:/_-]*\d)?", _WORD.sub(" ", core))
         if len("".join(numbers)) > _DIGITS_MAX or not all(_MEASURE.fullmatch(each) for each in numbers):
             return False
-        return all(word.lower() in self._words for word in _WORD.findall(core))
+        return all(word.lower() in own_words() for word in _WORD.findall(core))
 
 
 @cache
@@ -222,13 +218,12 @@ _NUMBER: Final = re.compile(r"-?\d{1,10}(?:\.\d{1,6})?")
 _BEANS: Final = re.compile(r"Treadle(?!Placements)[\w-]*")
 
 
-def write_bundle(path: Path, facts: Facts, results: Sequence[Result], redactor: Redactor | None = None) -> list[str]:
+def write_bundle(path: Path, facts: Facts, results: Sequence[Result]) -> list[str]:
     """Write an archive that only this user may read; return the names of what it holds.
 
     Raises:
         UserError: the file is there already, or cannot be written.
     """
-    redactor = redactor or Redactor()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
         descriptor = os.open(path, flags, 0o600)
@@ -240,7 +235,7 @@ def write_bundle(path: Path, facts: Facts, results: Sequence[Result], redactor: 
     try:
         with os.fdopen(descriptor, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
             os.fchmod(descriptor, 0o600)
-            for name, text in _parts(facts, results, redactor):
+            for name, text in _parts(facts, results, Redactor()):
                 _add(archive, name, text)
                 names.append(name)
     except BaseException:

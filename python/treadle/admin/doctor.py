@@ -20,7 +20,7 @@ from treadle import __version__
 from treadle.admin import hadoop
 from treadle.admin.environment import is_intact, needed_distributions, record_in
 from treadle.admin.hadoop import TROUBLE_REMEDY, Check, Facts, Finding, may_write
-from treadle.admin.plan import CLASS, CLASS_KEY, PREFIX
+from treadle.admin.plan import CLASS, CLASS_KEY, PREFIX, read_manifest
 from treadle.admin.sidecars import is_of, sidecars
 from treadle.compiled.cache_folder import lasting_folder, reason_against_chosen, reason_against_folder
 from treadle.config.reader import read_kernels
@@ -262,7 +262,7 @@ def installation(facts: Facts) -> Iterator[Finding]:
         text = f"the sidecar's user is unknown: checks of files and processes go by {facts.user}"
         yield Finding("warn", text, "name the sidecar's user with --user")
     try:
-        known = facts.manifest()
+        known = read_manifest(facts.prefix)
     except UserError as error:
         yield Finding("fail", str(error))
         return

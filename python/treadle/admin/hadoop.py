@@ -24,9 +24,7 @@ from treadle.admin.plan import (
     CLASS_KEY,
     DEFAULT_PREFIX,
     PREFIX,
-    Manifest,
     installed_user,
-    read_manifest,
     settings_in,
 )
 from treadle.admin.site_files import read_site, settings_of
@@ -130,14 +128,6 @@ class Facts:
         if self.rms:
             return {"" if len(self.rms) == 1 else str(number): rm for number, rm in enumerate(self.rms, 1)}
         return addresses(lambda key: self.settings.get(key, ""))
-
-    def manifest(self) -> Manifest | None:
-        """Return what `treadle install` has written; None if it has not.
-
-        Raises:
-            UserError: that cannot be read.
-        """
-        return read_manifest(self.prefix)
 
     @property
     def config(self) -> Path | None:

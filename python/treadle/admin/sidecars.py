@@ -68,14 +68,7 @@ END_S: Final = 10.0
 _POLL_S: Final = 0.2
 
 
-def restart_sidecars(
-    rm: str,
-    ca: Path | None,
-    pid: int | None,
-    wait_s: float,
-    say: Callable[[str], None],
-    pause: Callable[[float], None] = time.sleep,
-) -> None:
+def restart_sidecars(rm: str, ca: Path | None, pid: int | None, wait_s: float, say: Callable[[str], None]) -> None:
     """End the sidecars of this host, or the one with a process id, and wait until engines schedule again.
 
     Raises:
@@ -97,7 +90,7 @@ def restart_sidecars(
         ):
             say(f"another sidecar answers, after {time.monotonic() - began:.1f} s; it holds the lease")
             return
-        pause(_POLL_S)
+        time.sleep(_POLL_S)
     raise UserError(
         f"no sidecar holds the lease {wait_s:g} s after the end of {names}: "
         f"{bean.get('LastError') or 'no error is reported'}; an external one must be started again by systemd "

@@ -30,6 +30,16 @@ CaOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON instead of a table.")]
 
+ConfigOption = Annotated[
+    Path | None, typer.Option(help="The engine's treadle.yaml; without it the ResourceManager is asked.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
+ResultsOption = Annotated[Path | None, typer.Option("--json", help="A file for the results.")]
+PlotOption = Annotated[Path | None, typer.Option(help="A folder for plots.")]
+PlotFormatOption = Annotated[
+    list[str] | None, typer.Option(help="png, pdf or svg; may be given several times.", show_default="png")
+]
+
 DEFAULT_RM: Final = "http://localhost:8088"
 
 TrustOption = Annotated[
@@ -147,15 +157,18 @@ def check_results(json_file: Path | None, plot: Path | None) -> None:
         check_writable("--json", json_file)
 
 
-def checked_formats(given: list[str] | None, option: str) -> tuple[str, ...]:
-    """Return the formats of plots that an option names, each once.
+def plot_formats(plot: Path | None, given: list[str] | None) -> tuple[str, ...]:
+    """Return the formats of ``--plot-format``, each once; those of no plot are not looked at.
 
     Raises:
-        UserError: one of them is none.
+        UserError: one of them is none, or plots cannot be drawn.
     """
+    if plot is None:
+        return ()
+    check_plotting()
     from treadle.plots import FORMATS
 
     for name in given or ():
         if name not in FORMATS:
-            raise UserError(f"{option}: {name!r} is none of {', '.join(FORMATS)}")
+            raise UserError(f"--plot-format: {name!r} is none of {', '.join(FORMATS)}")
     return tuple(dict.fromkeys(given or ("png",)))

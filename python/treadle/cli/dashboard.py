@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from treadle.cli._options import DEFAULT_RM, CaOption, RmOption
+from treadle.cli._options import DEFAULT_RM, CaOption, ConfigOption, RmOption
 from treadle.errors import UserError, install_extra
 
 if TYPE_CHECKING:
@@ -36,9 +36,7 @@ def dashboard(
     token_file: Annotated[
         Path | None, typer.Option(help="The file of the token; without it FOLDER/token.", metavar="FILE")
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="The engine's treadle.yaml; without it the ResourceManager is asked.")
-    ] = None,
+    config: ConfigOption = None,
     ca: CaOption = None,
     same_cluster: Annotated[
         bool, typer.Option("--same-cluster", help="Go on with a history though the cluster has a new address.")

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from treadle.cli._console import console_for_tables, say
-from treadle.cli._options import DEFAULT_RM, CaOption, JsonOption, RmOption
+from treadle.cli._options import DEFAULT_RM, CaOption, ConfigOption, JsonOption, RmOption
 from treadle.errors import UserError, printable
 from treadle.yarn.codes import several
 from treadle.yarn.pages import find_applications, read_bean
@@ -58,9 +58,7 @@ def explain(
     application: Annotated[str, typer.Argument(metavar="APP", help="YARN's id of an application, or the end of it.")],
     ask: Annotated[int | None, typer.Option(help="Explain this request key alone.")] = None,
     node: Annotated[str, typer.Option(help="Say why not on the node of this name.")] = "",
-    config: Annotated[
-        Path | None, typer.Option(help="The engine's treadle.yaml; without it the ResourceManager is asked.")
-    ] = None,
+    config: ConfigOption = None,
     engine: Annotated[
         str, typer.Option(help="One of several engines; without it the one that serves the application.")
     ] = "",

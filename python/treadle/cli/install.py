@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from treadle.cli._options import DryRunOption
 from treadle.errors import printable
 
 app = typer.Typer()
@@ -45,7 +46,7 @@ def install(
             "usual prefix; else nowhere. It is never enabled."
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Show what changes, and put Treadle in place: the ResourceManager takes it over when it is started again."""
     from treadle.admin.install import Signals, Stopped, carry_out, plan_of

@@ -8,7 +8,14 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._options import KeepGoingOption, TrustOption, check_plotting, checked_formats
+from treadle.cli._options import (
+    KeepGoingOption,
+    PlotFormatOption,
+    PlotOption,
+    ResultsOption,
+    TrustOption,
+    plot_formats,
+)
 from treadle.errors import UserError
 from treadle.shipped import find_example
 
@@ -41,13 +48,11 @@ def simulate(
         ),
     ] = None,
     jobs: Annotated[int, typer.Option(min=0, max=1024, help="Processes that run at a time; 0: one a core.")] = 1,
-    json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
+    json_file: ResultsOption = None,
     csv: Annotated[Path | None, typer.Option(help="A folder for the results as comma-separated tables.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="A folder for the same tables as Parquet.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
-    plot_format: Annotated[
-        list[str] | None, typer.Option(help="png, pdf or svg; may be given several times.", show_default="png")
-    ] = None,
+    plot: PlotOption = None,
+    plot_format: PlotFormatOption = None,
     check: Annotated[bool, typer.Option(help="Check the invariants at every step; --no-check is faster.")] = True,
     details: Annotated[
         bool, typer.Option("--details", help="Show slowdowns by size of job and by queue, and policies pair by pair.")
@@ -67,11 +72,7 @@ def simulate(
     file = scenario or find_example(str(example))
     from treadle.cli import _simulate  # only here: it imports numba
 
-    formats: tuple[str, ...] = ("png",)
-    if plot is not None:
-        check_plotting()
-        formats = checked_formats(plot_format, "--plot-format")
-    places = _simulate.Places(json_file, csv, parquet, plot, formats)
+    places = _simulate.Places(json_file, csv, parquet, plot, plot_formats(plot, plot_format))
     how = _simulate.How(
         seed=seed,
         seeds=seeds,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from treadle.cli._options import TrustOption, check_plotting, checked_formats
+from treadle.cli._options import PlotFormatOption, PlotOption, ResultsOption, TrustOption, plot_formats
 from treadle.errors import UserError
 
 app = typer.Typer()
@@ -34,21 +34,16 @@ def sweep(
     cache: Annotated[
         Path | None, typer.Option(help="A folder for the results of runs; default: SWEEP.runs, next to the sweep.")
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="A file for the results.")] = None,
+    json_file: ResultsOption = None,
     best: Annotated[Path | None, typer.Option(help="A file for the best setting, as a treadle.yaml.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="A folder for plots.")] = None,
-    plot_format: Annotated[
-        list[str] | None, typer.Option(help="png, pdf or svg; may be given several times.", show_default="png")
-    ] = None,
+    plot: PlotOption = None,
+    plot_format: PlotFormatOption = None,
     trust_code: TrustOption = False,
 ) -> None:
     """Run simulations over settings of policies and scenarios and over seeds; what has run does not run again."""
     from treadle.cli import _sweep  # only here: it imports numba
 
-    formats: tuple[str, ...] = ("png",)
-    if plot is not None:
-        check_plotting()
-        formats = checked_formats(plot_format, "--plot-format")
+    formats = plot_formats(plot, plot_format)
     if on is Where.LOCAL and (master is not None or conf):
         raise UserError("--master and --conf are for --on spark; add it, or leave them out")
     settings = dict(map(_setting, conf or []))

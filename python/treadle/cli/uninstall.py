@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from treadle.cli._options import DryRunOption
 from treadle.errors import printable
 
 app = typer.Typer()
@@ -26,7 +27,7 @@ def uninstall(
             help="The folder with the ResourceManager's yarn-env.sh, which says where it was installed.",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Restore the files that `treadle install` changed, and remove what it made. Exit code 1: something still runs."""
     from treadle.admin.install import plan_removal, remove

@@ -52,25 +52,13 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """What a request may name."""
+    """What a request may name, in small letters."""
 
     hosts: frozenset[str]
-    """Of a Host header, in small letters."""
+    """Of a Host header; any other may be a name that an attacker's DNS leads here."""
     origins: frozenset[str]
     secure_hosts: frozenset[str]
     """Of these hosts browsers come over https alone."""
-
-    def knows_host(self, host: str) -> bool:
-        """Say whether a Host header is one of ours; any other may be a name that an attacker's DNS leads here."""
-        return host.lower() in self.hosts
-
-    def knows_origin(self, origin: str) -> bool:
-        """Say whether an Origin header is one of ours."""
-        return origin.lower() in self.origins
-
-    def secure(self, host: str) -> bool:
-        """Say whether a cookie for a Host must go over https alone."""
-        return host.lower() in self.secure_hosts
 
 
 def addresses(bind: str, port: int, urls: Iterable[str]) -> Addresses:
@@ -324,10 +312,8 @@ _COOKIE_BYTES_MAX: Final = 4096
 class Guard:
     """Lets requests pass to an application, or answers them itself."""
 
-    def __init__(
-        self, app: ASGIApp, addresses: Addresses, doorkeeper: Doorkeeper, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._app, self._addresses, self._doorkeeper, self._clock = app, addresses, doorkeeper, clock
+    def __init__(self, app: ASGIApp, addresses: Addresses, doorkeeper: Doorkeeper) -> None:
+        self._app, self._addresses, self._doorkeeper = app, addresses, doorkeeper
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as ASGI has it."""
@@ -352,13 +338,13 @@ class Guard:
         """Return what is answered in the application's place, if it is not asked."""
         headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
         hosts = headers.getlist("host")
-        if len(hosts) != 1 or not self._addresses.knows_host(hosts[0]):
+        if len(hosts) != 1 or hosts[0].lower() not in self._addresses.hosts:
             text = "this name is not the dashboard's; its administrator adds names with --url"
             return PlainTextResponse(text, 421)
         if method not in _METHODS:
             return PlainTextResponse("the dashboard is only read", 405)
         origins = headers.getlist("origin")
-        if any(not self._addresses.knows_origin(origin) for origin in origins):
+        if any(origin.lower() not in self._addresses.origins for origin in origins):
             return PlainTextResponse("another site's pages get no answer", 403)
         if method == "POST" and not origins:
             return PlainTextResponse("a form must say where it comes from (Origin)", 403)
@@ -382,7 +368,7 @@ class Guard:
             found = SimpleCookie(text).get(COOKIE)
         except CookieError:
             return False
-        return found is not None and self._doorkeeper.knows(found.value, self._clock())
+        return found is not None and self._doorkeeper.knows(found.value, time.time())
 
 
 CLIENTS_MAX: Final = 32
@@ -468,15 +454,9 @@ class BusyError(Exception):
 class Questions:
     """Asks in the name of those who look at a page. Thread-safe."""
 
-    def __init__(self, reader: Reader, explain: Explain, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin.
-
-        Args:
-            reader: of the ResourceManager
-            explain: asks a sidecar
-            clock: seconds
-        """
-        self._reader, self._explain, self._clock = reader, explain, clock
+    def __init__(self, reader: Reader, explain: Explain) -> None:
+        """Ask the ResourceManager by ``reader``, and a sidecar by ``explain``."""
+        self._reader, self._explain = reader, explain
         self._one = Lock()
         self._kept: OrderedDict[str, tuple[float, dict[str, Any]]] = OrderedDict()
         self._asked_s = -PAUSE_S
@@ -496,11 +476,11 @@ class Questions:
             raise BusyError
         try:
             kept = self._kept.get(application)
-            if kept is not None and self._clock() - kept[0] < KEPT_S:
+            if kept is not None and time.monotonic() - kept[0] < KEPT_S:
                 return kept[1]
-            time.sleep(min(max(self._asked_s + PAUSE_S - self._clock(), 0.0), PAUSE_S))
+            time.sleep(min(max(self._asked_s + PAUSE_S - time.monotonic(), 0.0), PAUSE_S))
             answer = self._answer(application)
-            self._asked_s = self._clock()
+            self._asked_s = time.monotonic()
             self._kept[application] = self._asked_s, answer
             self._kept.move_to_end(application)
             while len(self._kept) > KEPT_MAX:
@@ -634,7 +614,7 @@ class _Pages:
             line = '<p class="fail" role="alert">This is not the token.</p>'
             return HTMLResponse((STATIC / "login.html").read_text("utf-8").replace(REFUSED, line), 401)
         answer = RedirectResponse("/", 303)
-        secure = self._parts.addresses.secure(request.headers["host"])
+        secure = request.headers["host"].lower() in self._parts.addresses.secure_hosts
         cookie = self._parts.doorkeeper.cookie(time.time())
         answer.set_cookie(COOKIE, cookie, COOKIE_LIFE_S, path="/", secure=secure, httponly=True, samesite="strict")
         return answer

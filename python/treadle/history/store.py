@@ -82,16 +82,12 @@ class Sample(NamedTuple):
     sized_products: float = 0.0
     sized_duration_squares: float = 0.0
 
-    def to_json(self) -> list[float]:
-        """Return a document of which `from_json` makes an equal sample."""
-        return list(self)
-
     @classmethod
     def from_json(cls, document: object) -> Self:
-        """Return the sample of a document.
+        """Return the sample of a list of its fields.
 
         Raises:
-            ValueError: it is none of `to_json`'s.
+            ValueError: it is none.
         """
         if not isinstance(document, list) or len(document) != len(cls._fields):
             raise ValueError(f"a sample is a list of {', '.join(cls._fields)}")
@@ -222,7 +218,7 @@ class ProfileStore:
         """Keep pilot measurements of running jobs, by YARN's id of the application; None: it has ended."""
         ids = sorted(changed)
         kept = [
-            {"application": id_, "seen_ms": now_ms, "document": compact(sample.to_json())}
+            {"application": id_, "seen_ms": now_ms, "document": compact(list(sample))}
             for id_ in ids
             if (sample := changed[id_]) is not None
         ]

@@ -254,8 +254,8 @@ def test_cookies_end_and_another_token_makes_them_worthless() -> None:
 def test_others_than_this_host_come_only_under_a_name_that_was_given() -> None:
     with pytest.raises(UserError, match="--url https://NAME"):
         addresses("0.0.0.0", 8190, ())
-    assert addresses("0.0.0.0", 8190, ["https://A.example"]).knows_host("a.example:443")
-    assert not addresses("::1", 8190, ()).knows_host("a.example")
+    assert "a.example:443" in addresses("0.0.0.0", 8190, ["https://A.example"]).hosts
+    assert "a.example" not in addresses("::1", 8190, ()).hosts
     for url in (
         "a.example",
         "ftp://a.example",
