@@ -14,11 +14,13 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
+
+from pydantic import TypeAdapter
 
 from treadle import __version__
 from treadle.admin.environment import JAR, RECORD, Contents, is_intact
@@ -64,6 +66,9 @@ class FileRecord:
     added: tuple[tuple[str, str], ...] = ()
 
 
+_FILES: Final = TypeAdapter(list[FileRecord])
+
+
 @dataclass(slots=True)
 class Manifest:
     """All that was done below and beside a prefix."""
@@ -88,7 +93,7 @@ class Manifest:
             "user": self.user,
             "releases": self.releases,
             "folders": [str(folder) for folder in self.folders],
-            "files": [_plain(each) for each in self.files.values()],
+            "files": _FILES.dump_python(list(self.files.values()), mode="json"),
         }
         write_whole(self.prefix / NAME, json.dumps(plain, indent=1) + "\n", lambda file: os.fchmod(file, 0o644))
 
@@ -104,7 +109,7 @@ def read_manifest(prefix: Path) -> Manifest | None:
         plain = json.loads(path.read_text())
         if plain["format"] != FORMAT:
             raise UserError(f"{path} was written by another release of Treadle; use the `treadle` of that one")
-        files = [_record(each) for each in plain["files"]]
+        files = _FILES.validate_python(plain["files"])
         return Manifest(
             prefix,
             str(plain["release"]),
@@ -133,23 +138,6 @@ def installed_conf(prefix: Path) -> Path | None:
 def sha256(data: bytes | None) -> str:
     """Return the SHA-256 of a content; empty if there is none."""
     return "" if data is None else hashlib.sha256(data).hexdigest()
-
-
-def _plain(record: FileRecord) -> dict[str, Any]:
-    return asdict(record) | {"path": str(record.path), "replaced": [each.plain() for each in record.replaced]}
-
-
-def _record(plain: dict[str, Any]) -> FileRecord:
-    return FileRecord(
-        Path(plain["path"]),
-        plain["kind"],
-        plain["before"],
-        plain["after"],
-        plain["clean"],
-        tuple(plain["backups"]),
-        tuple(Replaced(**each) for each in plain["replaced"]),
-        tuple((str(name), str(value)) for name, value in plain["added"]),
-    )
 
 
 def content_of(path: Path) -> bytes | None:

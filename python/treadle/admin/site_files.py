@@ -299,10 +299,6 @@ class Replaced:
     """The bytes between the tags, each as the letter of the same number."""
     after: str
 
-    def plain(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        return {"name": self.name, "before": self.before, "after": self.after}
-
 
 @dataclass(frozen=True, slots=True)
 class SiteEdit:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -196,7 +197,7 @@ def import_(
             importing.take_server(server, track(server.jobs(since_ms, jobs_max)))
         opened.prune(now_ms)
     summary = importing.summary
-    typer.echo(json.dumps(summary.to_json()) if as_json else _sentence(summary))
+    typer.echo(json.dumps(asdict(summary)) if as_json else _sentence(summary))
     if not summary.sources:
         typer.echo("no history is there; MapReduce's end in .jhist, Spark's are event logs", err=True)
     if summary.broken or summary.refused:

@@ -2,95 +2,80 @@
 
 Runs as JSON: what the process that reads histories returns to the one that asked it.
 
-Fields of documents, checked: each function raises `ValueError` with what is wrong.
+What documents may hold stands with the fields of `treadle.history.profile`. Parents are places in the list of stages:
+their names would take the square of the space.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, TypeVar
 
-from treadle.history.profile import (
-    NUMBER_MAX,
-    PARENTS_MAX,
-    RECENT_MAX,
-    RESOURCES_MAX,
-    RUN_ID,
-    STAGES_MAX,
-    DurationSketch,
-    JobProfile,
-    JobRun,
-    Measured,
-    RecentRun,
-    RecurrenceKey,
-    StageProfile,
-    StageRun,
-    storable,
-)
+from pydantic import TypeAdapter, ValidationError
+
+from treadle.history.profile import JobProfile, JobRun, RecurrenceKey, StageProfile, storable
+
+T = TypeVar("T")
+
+_RUN: Final = TypeAdapter(JobRun)
+_PROFILE: Final = TypeAdapter(JobProfile)
+_STAGES: Final = TypeAdapter(tuple[StageProfile, ...])
+_EDGES: Final = ("parents", "one_to_one")
 
 
-def mapping_of(value: object, what: str) -> Mapping[str, Any]:
-    """Return a mapping."""
-    if not isinstance(value, dict):
-        raise ValueError(f"{what} must be a mapping")
-    return value
+def _checked(adapter: TypeAdapter[T], document: object) -> T:
+    """Return what a document says; raises `ValueError` with the first thing that is wrong, in one line."""
+    try:
+        return adapter.validate_python(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}") from None
 
 
-def list_of(fields: Mapping[str, Any], field: str, most: int) -> list[Any]:
-    """Return a field that is a list of at most ``most``."""
-    value = fields.get(field)
-    if not isinstance(value, list) or len(value) > most:
-        raise ValueError(f"{field} must be a list of at most {most}")
-    return value
+def _places_of(names: Sequence[str]) -> dict[str, int]:
+    """Return the place of each name; of several that are equal the first."""
+    places: dict[str, int] = {}
+    for place, name in enumerate(names):
+        places.setdefault(name, place)
+    return places
 
 
-def text_of(fields: Mapping[str, Any], field: str) -> str:
-    """Return a field that is a text."""
-    return is_text(fields.get(field), field)
+def _with_names(stages: object) -> Any:
+    """Return documents of stages in which parents that are places are names.
+
+    Raises:
+        ValueError: there is no such place.
+    """
+    if not isinstance(stages, list) or not all(isinstance(stage, dict) for stage in stages):
+        return stages  # which says what is wrong
+    names = [stage.get("name") for stage in stages]
+    return [
+        stage | {field: [_name(each, names) for each in stage[field]] for field in _EDGES if _is_list(stage, field)}
+        for stage in stages
+    ]
 
 
-def is_text(value: object, what: str) -> str:
-    """Return a text."""
-    if not isinstance(value, str):
-        raise ValueError(f"{what} must be a text, not {value!r:.100}")
-    return value
+def _is_list(stage: Mapping[str, Any], field: str) -> bool:
+    return isinstance(stage.get(field), list)
 
 
-def is_run(value: object) -> str:
-    """Return the id of a run."""
-    if not isinstance(value, str) or not RUN_ID.fullmatch(value):
-        raise ValueError(f"{value!r:.100} is not a run's id")
-    return value
-
-
-def number_of(fields: Mapping[str, Any], field: str) -> int:
-    """Return a field that is a whole number from 0."""
-    return is_number(fields.get(field), field)
-
-
-def is_number(value: object, what: str, least: int = 0, most: int = NUMBER_MAX) -> int:
-    """Return a whole number from ``least`` to ``most``."""
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ValueError(f"{what} must be a whole number from {least} to {most}, not {value!r:.100}")
-    return value
-
-
-_MOST: Final = 1 << 62
-"""A history may say anything; a store takes less (`storable_run`)."""
-_LENGTH_MAX: Final = 1 << 24
+def _name(parent: object, names: Sequence[object]) -> object:
+    if not isinstance(parent, int):
+        return parent
+    if not 0 <= parent < len(names):
+        raise ValueError(f"there is no stage {parent}, which should be a parent")
+    return names[parent]
 
 
 def run_json(run: JobRun) -> dict[str, Any]:
-    """Return the document of a run; parents are places in the list of stages."""
-    places = places_of([stage.name for stage in run.stages])
-    return {
-        "key": run.key._asdict(),
-        "id": run.id,
-        "started_ms": run.started_ms,
-        "ended_ms": run.ended_ms,
-        "stages": [_run_stage_json(stage, places) for stage in run.stages],
-    }
+    """Return the document of a run."""
+    document: dict[str, Any] = _RUN.dump_python(run, mode="json")
+    places = _places_of([stage.name for stage in run.stages])
+    for stage in document["stages"]:
+        stage |= {field: [places.get(parent, parent) for parent in stage[field]] for field in _EDGES}
+    return document | {"key": run.key._asdict()}
 
 
 def run_from_json(document: object) -> JobRun:
@@ -99,75 +84,9 @@ def run_from_json(document: object) -> JobRun:
     Raises:
         ValueError: it is none of `run_json`'s.
     """
-    fields = mapping_of(document, "a run")
-    texts = mapping_of(fields.get("key"), "key")
-    key = RecurrenceKey(*(text_of(texts, field) for field in RecurrenceKey._fields))
-    stages = [mapping_of(stage, "a stage") for stage in list_of(fields, "stages", _LENGTH_MAX)]
-    names = [text_of(stage, "name") for stage in stages]
-    return JobRun(
-        key,
-        text_of(fields, "id"),
-        is_number(fields.get("started_ms"), "started_ms", -_MOST, _MOST),
-        is_number(fields.get("ended_ms"), "ended_ms", -_MOST, _MOST),
-        tuple(_run_stage(stage, names) for stage in stages),
-    )
-
-
-def places_of(names: Sequence[str]) -> dict[str, int]:
-    """Return the place of each name; of several that are equal the first."""
-    places: dict[str, int] = {}
-    for place, name in enumerate(names):
-        places.setdefault(name, place)
-    return places
-
-
-def named(parent: object, names: Sequence[str]) -> str:
-    """Return the name of a parent, which is given by its place or, where it has none, by its name.
-
-    Raises:
-        ValueError: there is no such place.
-    """
-    if isinstance(parent, int):
-        return names[is_number(parent, "a parent", 0, len(names) - 1)]
-    return is_text(parent, "a parent")
-
-
-def _run_stage_json(stage: StageRun, places: dict[str, int]) -> dict[str, Any]:
-    return {
-        "name": stage.name,
-        "width": stage.width,
-        "durations_ms": stage.durations.to_json(),
-        "demand": dict(stage.demand),
-        "parents": [places.get(parent, parent) for parent in stage.parents],
-        "input_bytes": stage.input_bytes,
-        "measured": stage.measured.value,
-        "one_to_one": [places.get(parent, parent) for parent in stage.one_to_one],
-        "retried": stage.retried,
-        "speculative": stage.speculative,
-        "alone": None if stage.alone is None else stage.alone.to_json(),
-    }
-
-
-def _run_stage(fields: Any, names: Sequence[str]) -> StageRun:
-    demand = mapping_of(fields.get("demand"), "demand")
-    return StageRun(
-        text_of(fields, "name"),
-        is_number(fields.get("width"), "width", -_MOST, _MOST),
-        DurationSketch.from_json(fields.get("durations_ms")),
-        {is_text(name, "a resource"): is_number(demand[name], "an amount", -_MOST, _MOST) for name in demand},
-        tuple(named(parent, names) for parent in list_of(fields, "parents", _LENGTH_MAX)),
-        _known(fields, "input_bytes"),
-        Measured(text_of(fields, "measured")),
-        tuple(named(parent, names) for parent in list_of(fields, "one_to_one", _LENGTH_MAX)),
-        retried=_known(fields, "retried"),
-        speculative=_known(fields, "speculative"),
-        alone=None if fields.get("alone") is None else DurationSketch.from_json(fields["alone"]),
-    )
-
-
-def _known(fields: Any, field: str) -> int | None:
-    value = fields.get(field)
-    return None if value is None else is_number(value, field, -_MOST, _MOST)
+    if isinstance(document, dict):
+        document = document | {"stages": _with_names(document.get("stages"))}
+    return _checked(_RUN, document)
 
 
 def profile_json(profile: JobProfile) -> dict[str, Any]:
@@ -183,11 +102,8 @@ def profile_json(profile: JobProfile) -> dict[str, Any]:
 
 
 def stage_documents(profile: JobProfile) -> list[dict[str, Any]]:
-    """Return the documents of the stages of a profile, in which parents are places in this list.
-
-    Names of parents would take the square of the space. A parent that is none of the stages is left out.
-    """
-    places = places_of([stage.name for stage in profile.stages])
+    """Return the documents of the stages of a profile; a parent that is none of the stages is left out."""
+    places = _places_of([stage.name for stage in profile.stages])
     return [_stage_json(stage, places) for stage in profile.stages]
 
 
@@ -211,17 +127,15 @@ def profile_from_json(document: object) -> JobProfile:
     Raises:
         ValueError: it is none of `profile_json`'s; the text says what is wrong with it.
     """
-    fields = mapping_of(document, "a profile")
-    texts = mapping_of(fields.get("key"), "key")
-    key = RecurrenceKey(*(storable(text_of(texts, field)) for field in RecurrenceKey._fields))
-    stages = list_of(fields, "stages", STAGES_MAX)
-    return JobProfile(
-        key,
-        max(1, number_of(fields, "runs")),
-        number_of(fields, "first_seen_ms"),
-        number_of(fields, "last_seen_ms"),
-        tuple(sorted(_job_run(row) for row in list_of(fields, "recent", RECENT_MAX))),
-        stages_from_json(stages),
+    if isinstance(document, dict):
+        document = document | {"stages": _stages_of(document.get("stages"))}
+    found = _checked(_PROFILE, document)
+    return replace(
+        found,
+        key=RecurrenceKey(*map(storable, found.key)),
+        runs=max(1, found.runs),
+        recent=tuple(sorted(found.recent)),
+        stages=tuple(map(_arranged, found.stages)),
     )
 
 
@@ -231,55 +145,21 @@ def stages_from_json(documents: Sequence[object]) -> tuple[StageProfile, ...]:
     Raises:
         ValueError: as `profile_from_json`.
     """
-    found = [mapping_of(document, "a stage") for document in documents]
-    names = [storable(text_of(fields, "name")) for fields in found]
-    return tuple(_stage(fields, name, names) for fields, name in zip(found, names, strict=True))
+    return tuple(map(_arranged, _checked(_STAGES, _stages_of(list(documents)))))
 
 
-def _stage(fields: Mapping[str, Any], name: str, names: Sequence[str]) -> StageProfile:
-    demand = mapping_of(fields.get("demand"), "demand")
-    if len(demand) > RESOURCES_MAX:
-        raise ValueError(f"demand has more than {RESOURCES_MAX} resources")
-    parents = list_of(fields, "parents", PARENTS_MAX)
-    single = list_of(fields, "one_to_one", PARENTS_MAX)
-    measured = fields.get("measured")
-    if measured not in set(Measured):
-        raise ValueError(f"measured must be one of {', '.join(Measured)}, not {measured!r}")
-    return StageProfile(
-        name,
-        number_of(fields, "position"),
-        DurationSketch.from_json(fields.get("durations_ms")),
-        max(1, number_of(fields, "runs")),
-        tuple(sorted(_stage_run(row) for row in list_of(fields, "recent", RECENT_MAX))),
-        {storable(str(resource)): number_of(demand, resource) for resource in demand},
-        tuple(storable(named(parent, names)) for parent in parents),
-        Measured(measured),
-        tuple(storable(named(parent, names)) for parent in single),
-    )
+def _stages_of(documents: object) -> Any:
+    """Return the documents of stages with the names of a `StageProfile`'s fields."""
+    named = _with_names(documents)
+    if named is documents:
+        return named
+    return [stage | {"durations": stage.get("durations_ms")} for stage in named]
+
+
+def _arranged(stage: StageProfile) -> StageProfile:
+    return replace(stage, runs=max(1, stage.runs), recent=tuple(sorted(stage.recent)))
 
 
 def compact(document: object) -> str:
     """Return a document as JSON without spaces."""
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
-
-
-def _job_run(row: object) -> tuple[int, str, int]:
-    if not isinstance(row, list) or len(row) != 3:
-        raise ValueError("a recent run of a job is a list of its end, id and duration")
-    return is_number(row[0], "the end of a run"), is_run(row[1]), is_number(row[2], "the duration of a run")
-
-
-def _stage_run(row: object) -> RecentRun:
-    if not isinstance(row, list) or len(row) != len(RecentRun._fields):
-        raise ValueError(f"a recent run of a stage is a list of {', '.join(RecentRun._fields)}")
-    ended_ms, run, width, mean_ms, input_bytes, hint_ms, retried, speculative = row
-    return RecentRun(
-        is_number(ended_ms, "the end of a run"),
-        is_run(run),
-        is_number(width, "a width"),
-        is_number(mean_ms, "a mean", -1),
-        is_number(input_bytes, "an input", -1),
-        is_number(hint_ms, "the hint", -1),
-        is_number(retried, "attempts that were made again", -1),
-        is_number(speculative, "speculative attempts", -1),
-    )

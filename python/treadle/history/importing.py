@@ -214,18 +214,6 @@ class Summary:
     refused: list[str] = field(default_factory=list)
     """Sources that were not read, and jobs that were not believed, each with the reason."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the summary as a document."""
-        return {
-            "sources": self.sources,
-            "runs": self.runs,
-            "profiles": self.profiles,
-            "known": self.known,
-            "left_out": self.left_out,
-            "broken": self.broken,
-            "refused": self.refused,
-        }
-
 
 class Import:
     """One import into a store. A source's error is reported at once and in the summary."""

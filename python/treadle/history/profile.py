@@ -22,7 +22,11 @@ from itertools import accumulate, repeat, takewhile
 from math import log, sqrt
 from operator import mul
 from statistics import median, median_low
-from typing import Any, Final, NamedTuple, Self
+from typing import Annotated, Any, Final, NamedTuple, Self
+
+from pydantic import AfterValidator, Field
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_plain_validator_function, plain_serializer_function_ser_schema
 
 RELATIVE_ACCURACY: Final = 0.01
 
@@ -162,6 +166,12 @@ class DurationSketch:
         }:
             raise ValueError("the extremes of durations contradict their buckets")
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:
+        """Let pydantic read and write documents."""
+        written = plain_serializer_function_ser_schema(cls.to_json)
+        return no_info_plain_validator_function(cls.from_json, serialization=written)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DurationSketch) and self.to_json() == other.to_json()
 
@@ -190,6 +200,12 @@ NUMBER_MAX: Final = 2**53 - 1
 """Whole numbers up to this one are the same to every reader of JSON; what is said to be larger is taken for it."""
 
 RUN_ID: Final = re.compile(r"[\x21-\x7e]{1,200}")
+
+# What documents may hold, by `treadle.history.documents`; what is made here is within these bounds by itself.
+Whole = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
+Unknown = Annotated[int, Field(ge=-1, le=NUMBER_MAX)]
+"""-1: not known."""
+RunId = Annotated[str, Field(pattern=RUN_ID.pattern.join("^$"))]
 
 _APPLICATION: Final = re.compile(r"(?:application|dag)_(\d{1,20})_(\d{1,20})(?:_\d{1,20})?", re.ASCII)
 
@@ -376,6 +392,9 @@ def storable(text: str) -> str:
     return units.decode("utf-16-le", "replace").replace("\0", " ")
 
 
+Words = Annotated[str, AfterValidator(storable)]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SparkStage:
     """A stage of which tasks ran; those that Spark lists anew, with other ids, are the same one."""
@@ -435,18 +454,18 @@ RESOURCES_MAX: Final = 32
 class RecentRun(NamedTuple):
     """A stage in one run."""
 
-    ended_ms: int
-    run: str
-    width: int
-    mean_ms: int
+    ended_ms: Whole
+    run: RunId
+    width: Whole
+    mean_ms: Unknown
     """Of its tasks; -1 if none was measured."""
-    input_bytes: int
+    input_bytes: Unknown
     """-1 if not known."""
-    hint_ms: int = -1
+    hint_ms: Unknown = -1
     """Duration of a task that the engine was given from earlier runs; -1 if it got none."""
-    retried: int = -1
+    retried: Unknown = -1
     """Attempts that failed, or succeeded though their task had before; -1 if not known."""
-    speculative: int = -1
+    speculative: Unknown = -1
     """Attempts that were copies of one that was slow; -1 if not known."""
 
 
@@ -454,18 +473,18 @@ class RecentRun(NamedTuple):
 class StageProfile:
     """A stage in all runs."""
 
-    name: str
-    position: int
+    name: Words
+    position: Whole
     """Its place among the stages: parents come first."""
     durations: DurationSketch
-    runs: int
+    runs: Whole
     """In how many runs it was seen."""
-    recent: tuple[RecentRun, ...]
+    recent: Annotated[tuple[RecentRun, ...], Field(max_length=RECENT_MAX)]
     """The latest `RECENT_MAX` of them, oldest first."""
-    demand: Mapping[str, int] = field(default_factory=dict)
-    parents: tuple[str, ...] = ()
+    demand: Annotated[Mapping[Words, Whole], Field(max_length=RESOURCES_MAX)] = field(default_factory=dict)
+    parents: Annotated[tuple[Words, ...], Field(max_length=PARENTS_MAX)] = ()
     measured: Measured = Measured.TASKS
-    one_to_one: tuple[str, ...] = ()
+    one_to_one: Annotated[tuple[Words, ...], Field(max_length=PARENTS_MAX)] = ()
     """Those of the parents of which task i alone feeds task i."""
 
     @property
@@ -485,13 +504,13 @@ class JobProfile:
     """A recurring job in all its runs."""
 
     key: RecurrenceKey
-    runs: int
-    first_seen_ms: int
-    last_seen_ms: int
+    runs: Whole
+    first_seen_ms: Whole
+    last_seen_ms: Whole
     """When the first and the latest known run ended."""
-    recent: tuple[tuple[int, str, int], ...]
+    recent: Annotated[tuple[tuple[Whole, RunId, Whole], ...], Field(max_length=RECENT_MAX)]
     """When it ended, its id and how long it took, in milliseconds, of the latest `RECENT_MAX` runs, oldest first."""
-    stages: tuple[StageProfile, ...]
+    stages: Annotated[tuple[StageProfile, ...], Field(max_length=STAGES_MAX)]
 
     @property
     def tasks(self) -> int:

@@ -36,8 +36,10 @@ class Workspace:
         self.turned = reversed_problem(problem)
         self.schedule = arrays.new_schedule(problem)
         self.order = arrays.new_order(problem)
-        self.space = arrays.new_space(problem, arrays.first_points(problem))
-        self.cluster = arrays.new_cluster(problem, arrays.first_runs(problem))
+        tasks, stages = int(problem.tasks.sum()), len(problem.tasks)
+        self.space = arrays.new_space(problem, min(2 * tasks + 4, 4 * stages + 2 * GROUPS_MAX))
+        self.cluster = arrays.new_cluster(problem, min(tasks + stages + 1, 4096))
+        """Both grow where they turn out too small."""
         self.record = arrays.new_record(0)
         self.key = np.zeros(int(problem.group_at[-1]), np.int64)
         self.rates = np.divide(1.0, problem.capacity, out=np.zeros(len(problem.capacity)), where=problem.capacity > 0)

@@ -187,11 +187,6 @@ def new_space(problem: Problem, points: int) -> Space:
     )
 
 
-def first_points(problem: Problem) -> int:
-    """Return for how many points in time a space is made at first."""
-    return int(min(2 * problem.tasks.sum() + 4, 4 * len(problem.tasks) + 2 * GROUPS_MAX))
-
-
 def new_order(problem: Problem) -> Order:
     """Return scratch for list scheduling."""
     return Order(*(np.zeros(len(problem.tasks), np.int64) for _ in range(2)))
@@ -213,11 +208,6 @@ def new_cluster(problem: Problem, runs: int) -> Cluster:
         run=np.zeros((runs, 3), np.int64),
         counters=np.zeros(4, np.int64),
     )
-
-
-def first_runs(problem: Problem) -> int:
-    """Return for how many batches at once a cluster is made at first."""
-    return int(min(problem.tasks.sum() + len(problem.tasks) + 1, 4096))
 
 
 def new_record(rows: int) -> Record:

@@ -333,7 +333,7 @@ NOTHINGS = (
         ("history.txt.a", b"", "empty"),
         ("anything", b"hello", "no history of MapReduce, Spark or Tez"),
         ("tez", b"SEQ\x06", "have Tez log by"),
-        ("export", b'{"treadle_profiles": 2}\n{"key": 3}\n', "line 2: key must be a mapping"),
+        ("export", b'{"treadle_profiles": 2}\n{"key": 3}\n', "line 2: key: "),
         ("export", b'{"treadle_profiles": 7}\n', "another version"),
     ],
 )

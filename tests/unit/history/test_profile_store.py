@@ -235,10 +235,10 @@ def test_an_export_that_is_imported_again_much_later_counts_no_run_twice(store: 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"runs": "many"}, "runs must be a whole number"),
-        ({"key": {"user": "a"}}, "queue must be a text"),
-        ({"stages": {}}, "stages must be a list"),
-        ({"recent": [[1, "a b", 1]]}, "is not a run's id"),
+        ({"runs": "many"}, "runs: Input should be a valid integer"),
+        ({"key": {"user": "a"}}, "key.queue: Field required"),
+        ({"stages": {}}, "stages: Input should be a valid tuple"),
+        ({"recent": [[1, "a b", 1]]}, "recent.0.1: String should match"),
         ({"first_seen_ms": -1}, "first_seen_ms"),
     ],
 )
