@@ -145,7 +145,8 @@ def stages_from_json(documents: Sequence[object]) -> tuple[StageProfile, ...]:
     Raises:
         ValueError: as `profile_from_json`.
     """
-    return tuple(map(_arranged, _checked(_STAGES, _stages_of(list(documents)))))
+    stages = _checked(_STAGES, _stages_of(list(documents)))
+    return tuple(map(_arranged, stages))
 
 
 def _stages_of(documents: object) -> Any:
