@@ -325,21 +325,21 @@ TRIED_AGAINST: Final = "fair"
 TRIED_SEEDS: Final = 10
 
 _TRIED_ON: Final[dict[str, Any]] = {
-    "cluster": {"nodes": [{"count": 20, "resources": {"memory-mb": 65_536, "vcores": 16}, "racks": 2}]},
+    "cluster": {"nodes": [{"count": 4, "resources": {"memory-mb": 65_536, "vcores": 16}, "racks": 2}]},
     "queues": {"research": {"capacity": 60}, "production": {"capacity": 40}},
 }
 TRIED: Final[Mapping[str, dict[str, Any]]] = {
     "MapReduce, few large jobs": {
         "shape": "map_reduce",
         "framework": "mapreduce",
-        "jobs": 60,
+        "jobs": 30,
         "load": 0.8,
-        "tasks": {"kind": "pareto", "tail": 0.6, "low": 5, "high": 1000},
+        "tasks": {"kind": "pareto", "tail": 0.6, "low": 2, "high": 100},
         "demand": {"memory-mb": 4096, "vcores": 1},
     },
     "Tez, a dozen stages a job": {
         "shape": "narrow",
-        "jobs": 60,
+        "jobs": 6,
         "load": 0.8,
         "demand": {"memory-mb": 8192, "vcores": 1},
     },
