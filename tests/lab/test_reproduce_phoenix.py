@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from treadle.constraints import ANY, parse
 from treadle.errors import UserError
-from treadle.workload.reading import WorkloadError
 from treadle_lab.cli.reproduce import phoenix
 from treadle_lab.harness.data import EAGLE, found
 from treadle_lab.harness.runs import Asked as Kept
