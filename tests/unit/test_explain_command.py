@@ -8,10 +8,10 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from threading import Thread
 from typing import Any, cast
 
 import numpy as np
@@ -59,10 +59,9 @@ def new_engine() -> Engine:
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[ExplainDoor]:
-    tmp_path = tmp_path_factory.mktemp("door")
-    door = present(open_door(tmp_path / "state", lambda action: action(engine)))
-    yield door
-    door.close()
+    folder = tmp_path_factory.mktemp("door") / "state"
+    with closing(present(open_door(folder, lambda action: action(engine)))) as door:
+        yield door
 
 
 def explain(door: ExplainDoor, *words: str) -> list[str]:
@@ -124,24 +123,23 @@ class SharedOut:
         return {"engines": {"prod": {}, "rest": {}}, "applications": owners}
 
 
+def _do(engine: Engine, action: Callable[[Engine], Any]) -> Any:
+    return action(engine)
+
+
 @contextmanager
 def several(config: Path, hub: SharedOut, **engines: Engine) -> Iterator[str]:
     """Open the doors of a hub and of engines; yields the address of their manager."""
-
-    def of(deciding: Engine) -> ExplainDoor | None:
-        name = next(name for name, each in engines.items() if each is deciding)
-        return open_door(state_folder(config, engine=name), lambda action: action(deciding))
-
-    doors: list[Door | None] = [of(engine) for engine in engines.values()]
-    doors.append(opened(state_folder(config), lambda path: HubDoor(path, config, cast(Hub, hub))))
-    try:
+    with ExitStack() as stack:
+        for name, engine in engines.items():
+            door = open_door(state_folder(config, engine=name), partial(_do, engine))
+            stack.enter_context(closing(present(door)))
+        of_hub = opened(state_folder(config), lambda path: HubDoor(path, config, cast(Hub, hub)))
+        stack.enter_context(closing(present(of_hub)))
         figures = json.dumps({"engines": {name: {} for name in ("prod", "rest")}})
         settings = {"yarn.scheduler.treadle.config.file": str(config)}
         with served(FakeManager({"Treadle": {"Engines": figures}}, settings)) as manager:
             yield manager.url
-    finally:
-        for door in filter(None, doors):
-            door.close()
 
 
 @pytest.mark.parametrize(
@@ -187,25 +185,16 @@ def test_who_is_not_known_is_told(door: ExplainDoor, cli: Cli) -> None:
     assert "the engine has no application application_0_0099 that runs" in error
 
 
-def twice_numbered() -> Engine:
-    """Return an engine with two applications of one number, as after a restart of the ResourceManager."""
-    engine = new_engine()
-    inside = present(engine.inside())
-    apps = inside[0].apps.at
-    apps["cluster_timestamp"][1], apps["id"][1] = 1700000000000, apps["id"][0]
-    return engine
-
-
 def test_the_end_of_an_id_that_two_applications_have_lists_both(tmp_path: Path, cli: Cli) -> None:
-    both = twice_numbered()
-    door = present(open_door(tmp_path / "state", lambda action: action(both)))
-    try:
+    """As after a restart of the ResourceManager."""
+    both = new_engine()
+    apps = present(both.inside())[0].apps.at
+    apps["cluster_timestamp"][1], apps["id"][1] = 1700000000000, apps["id"][0]
+    with closing(present(open_door(tmp_path / "state", lambda action: action(both)))) as door:
         said = cli(explain(door, "0001"), 2).err
         assert "application_0_0001, application_1700000000000_0001; give one of them whole" in said
         assert "application_0_0001" in cli(explain(door, "application_0_0001")).out
         assert run(explain(door, "1700000000000_0001")) == 1
-    finally:
-        door.close()
 
 
 def test_the_end_of_an_id_that_engines_share_out_twice_lists_both(tmp_path: Path, cli: Cli) -> None:
@@ -262,13 +251,9 @@ def test_two_ended_applications_with_one_number_are_both_listed(door: ExplainDoo
     assert "application_0_0099, application_1_0099" in error
 
 
-def test_without_an_engine_yarns_diagnostics_are_shown_as_yarns(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_an_engine_yarns_diagnostics_are_shown_as_yarns(tmp_path: Path, cli: Cli) -> None:
     with served(Yarn(WAITS)) as manager:
-        code = run(["explain", "0098", "--socket", str(tmp_path / "none.sock"), "--rm", manager.url])
-    assert code == 2
-    said = capsys.readouterr()
+        said = cli(["explain", "0098", "--socket", str(tmp_path / "none.sock"), "--rm", manager.url], 2)
     assert "application_0_0098 (a job) of ann in root.a: ACCEPTED" in said.out
     assert said.out.index("YARN's diagnostics (not Treadle's):") < said.out.index("AM resource limit exceeded")
     assert "no engine runs that could be asked: no engine holds the lease; SIGKILL ended it" in said.err
@@ -360,14 +345,11 @@ def test_a_question_that_fails_is_answered_with_why(tmp_path: Path) -> None:
     def look(_: object) -> None:
         raise RuntimeError("out of \x1bluck")
 
-    door = present(open_door(tmp_path / "state", look))
-    try:
+    with closing(present(open_door(tmp_path / "state", look))) as door:
         for _ in range(2):
             found = ask_sidecar([door.path], {"application": "0001"})
             assert "the question failed: RuntimeError: out of " in found["error"]
             assert "\x1b" not in found["error"]
-    finally:
-        door.close()
 
 
 class Exhausted:
@@ -390,15 +372,11 @@ def test_a_door_that_could_not_let_anybody_in_does_so_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(door_module, "AGAIN_S", 0.01)
-    door = ExplainDoor(tmp_path / "explain.sock", lambda action: action(Engine(default_settings())))
-    try:
+    with closing(ExplainDoor(tmp_path / "explain.sock", lambda action: action(Engine(default_settings())))) as door:
         door._listening = Exhausted(door._listening, 3)  # type: ignore[assignment]
         door.start()
         assert ask_sidecar([door.path], {"held": True}) == {"held": []}
-        assert [each.message for each in caplog.records if "Too many open files" in each.message][1:] == []
-        assert "Too many open files" in caplog.text
-    finally:
-        door.close()
+        assert sum("Too many open files" in each.message for each in caplog.records) == 1
 
 
 class Drips(Door):
@@ -412,12 +390,8 @@ class Drips(Door):
 
 
 def test_an_answer_that_comes_byte_by_byte_is_given_up(tmp_path: Path) -> None:
-    door = present(opened(tmp_path, Drips))
-    try:
-        with pytest.raises(TimeoutError):
-            ask_door(tmp_path, {"held": True}, 0.5)
-    finally:
-        door.close()
+    with closing(present(opened(tmp_path, Drips))), pytest.raises(TimeoutError):
+        ask_door(tmp_path, {"held": True}, 0.5)
 
 
 class Says(Door):
@@ -432,16 +406,12 @@ class Says(Door):
 @pytest.mark.parametrize("answer", [b"[", b"[]", b'{"held": 1}', b"[" * 100_000])
 def test_one_engine_without_an_answer_hides_no_others_nodes(answer: bytes, tmp_path: Path) -> None:
     config = written(tmp_path / "c.yaml", "")
-    doors = [opened(cast(Path, state_folder(config, engine=name)), Says) for name in ("prod", "rest")]
-    hub = HubDoor(tmp_path / "hub.sock", config, cast(Hub, SharedOut()))
-    try:
-        for door, content in zip(doors, (answer, b'{"held": [{"node": "n0"}]}'), strict=True):
-            assert door is not None
-            door.answer = content
+    with ExitStack() as stack:
+        for name, content in (("prod", answer), ("rest", b'{"held": [{"node": "n0"}]}')):
+            door = present(opened(present(state_folder(config, engine=name)), Says))
+            stack.enter_context(closing(door)).answer = content
+        hub = stack.enter_context(closing(HubDoor(tmp_path / "hub.sock", config, cast(Hub, SharedOut()))))
         assert json.loads(hub.answer_to(b'{"held": true}')) == {"held": [{"node": "n0"}]}
-    finally:
-        for each in (hub, *filter(None, doors)):
-            each.close()
 
 
 def test_the_nodes_that_are_kept_free_are_told(door: ExplainDoor, engine: Engine) -> None:
@@ -584,20 +554,7 @@ def test_a_socket_in_a_folder_of_others_is_not_asked(tmp_path: Path, mode: int) 
 
 @pytest.mark.parametrize("said", [b"[" * 100_000, b"[5]"])
 def test_a_sidecar_that_answers_something_else_is_reported(tmp_path: Path, said: bytes) -> None:
-    (tmp_path / "state").mkdir(mode=0o700)
-    place = tmp_path / "state" / EXPLAIN_SOCKET
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(place))
-        listening.listen(1)
-
-        def answer() -> None:
-            connected, _ = listening.accept()
-            with connected:
-                connected.recv(1 << 16)
-                connected.sendall(said + b"\n")
-
-        answers = Thread(target=answer)
-        answers.start()
+    with closing(present(opened(tmp_path / "state", Says))) as door:
+        door.answer = said + b"\n"
         with pytest.raises(NoSidecarError, match="no sidecar can be asked"):
-            ask_sidecar([place], {"held": True})
-        answers.join()
+            ask_sidecar([door.path], {"held": True})
