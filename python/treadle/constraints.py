@@ -339,15 +339,6 @@ class NodeTable:
         return kept.meet(predicate, nodes)
 
 
-def eligible_nodes(conjunction: Conjunction, facts: Sequence[NodeFacts | None]) -> npt.NDArray[np.bool_]:
-    """Return for each node whether it meets a conjunction; never where there is no node (None)."""
-    table = NodeTable(facts)
-    found = table.usable
-    for predicate in conjunction.predicates:
-        found &= table.meet(predicate)
-    return found
-
-
 ALTERNATIVES_MAX: Final = 32
 """A constraint with more alternatives is opaque."""
 
