@@ -98,8 +98,8 @@ def test_every_part_is_listed_with_its_parameters(cli: Cli) -> None:
 def test_a_policy_is_tried_against_fair_with_a_verdict_on_each_workload(
     tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparison, "TRIED_SEEDS", 3)
-    shape = {"shape": "bag", "jobs": 12, "load": 0.9, "tasks": {"kind": "pareto", "low": 5, "high": 300, "tail": 0.6}}
+    monkeypatch.setattr(comparison, "TRIED_SEEDS", 8)
+    shape = {"shape": "bag", "jobs": 16, "load": 1.1, "tasks": {"kind": "pareto", "low": 5, "high": 300, "tail": 0.6}}
     monkeypatch.setattr(comparison, "TRIED", {"one": shape, "two": shape | {"framework": "mapreduce"}})
     file = written(tmp_path / "largest.yaml", "policy: {order: {kind: file, path: largest.py, class: Largest}}\n")
     (tmp_path / "largest.py").write_text(LARGEST)

@@ -332,15 +332,15 @@ TRIED: Final[Mapping[str, dict[str, Any]]] = {
     "MapReduce, few large jobs": {
         "shape": "map_reduce",
         "framework": "mapreduce",
-        "jobs": 30,
-        "load": 0.8,
+        "jobs": 40,
+        "load": 1.0,
         "tasks": {"kind": "pareto", "tail": 0.6, "low": 2, "high": 100},
         "demand": {"memory-mb": 4096, "vcores": 1},
     },
     "Tez, a dozen stages a job": {
         "shape": "narrow",
-        "jobs": 6,
-        "load": 0.8,
+        "jobs": 20,
+        "load": 1.0,
         "demand": {"memory-mb": 8192, "vcores": 1},
     },
 }
