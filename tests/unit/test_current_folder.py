@@ -48,7 +48,7 @@ def test_processes_of_simulations_import_nothing_of_it(planted: Path, tmp_path: 
 from treadle.simulate.batch import processes, submitted
 
 if __name__ == "__main__":
-    with processes(1, int) as pool:
+    with processes(1) as pool:
         print(submitted(pool, abs, -7).result())
 """
     assert run_script(text, planted, tmp_path).strip() == "7"
