@@ -31,7 +31,7 @@ class IgnoredKeysTest {
     conf.set(ShimConfig.LEASE_MS, "5000");
     List<String> said = ShimConfig.off(conf).ignored(conf);
     assertEquals(1, said.size());
-    assertTrue(said.get(0).startsWith("yarn.scheduler.treadle.leasems is no key"), said.get(0));
+    assertTrue(said.get(0).startsWith("yarn.scheduler.treadle.leasems is not a key"), said.get(0));
     assertTrue(said.get(0).contains("lease-ms, mode"), said.get(0));
   }
 

@@ -110,7 +110,7 @@ class ExternalSidecarTest {
     Files.write(target, GOOD.getBytes());
     Files.setPosixFilePermissions(target, PosixFilePermissions.fromString("rw-------"));
     Files.createSymbolicLink(file, target);
-    refused("no regular file");
+    refused("not a regular file");
   }
 
   /** A file that a killed sidecar has left names a port that any local user may have taken since. */
