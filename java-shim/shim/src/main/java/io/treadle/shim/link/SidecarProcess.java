@@ -87,7 +87,8 @@ final class SidecarProcess {
   Outcome outcome() {
     try {
       InputStream output = process.getInputStream();
-      while (outcome == null && output.available() > 0) {
+      // a bound, since a broken sidecar may write for ever
+      for (int bytes = 0; outcome == null && bytes < LINE_BYTES && output.available() > 0; bytes++) {
         int next = output.read();
         if (next == '\n') {
           outcome = Outcome.parse(new String(line.toByteArray(), StandardCharsets.UTF_8));
