@@ -12,7 +12,9 @@ import org.apache.hadoop.yarn.api.records.RejectedSchedulingRequest;
 import org.apache.hadoop.yarn.api.records.RejectionReason;
 import org.apache.hadoop.yarn.api.records.SchedulingRequest;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraint.AbstractConstraint;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.CompositeConstraint;
+import org.apache.hadoop.yarn.api.resource.PlacementConstraint.DelayedOr;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.SingleConstraint;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.TargetConstraint;
 import org.apache.hadoop.yarn.api.resource.PlacementConstraint.TargetExpression;
@@ -23,14 +25,12 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.constraint.Placem
 
 /**
  * Placement constraints that the RM takes and cannot judge. One that compares an attribute with nothing makes stock
- * code throw on the scheduler's own thread, which ends the RM: such a request is kept from the scheduler, its AM gets
- * it back as rejected, and the application's diagnostics say why.
+ * code throw on the scheduler's own thread, which ends the RM: such a request is kept from the scheduler, and its AM
+ * gets it back as rejected. A {@code DelayedOr} is never satisfied. The application's diagnostics say either.
  */
 public final class Unjudgeable {
   private static final Log LOG = new Log(Unjudgeable.class);
   private static final int LINES = 64;
-  private static final String TEXT = "a placement constraint compares a node attribute with nothing, which the"
-      + " ResourceManager cannot judge: the request is rejected; name a value";
 
   private int logged;
 
@@ -45,11 +45,13 @@ public final class Unjudgeable {
     RMApp app = context.getRMApps().get(id.getApplicationId());
     List<SchedulingRequest> kept = new ArrayList<>(asked.size());
     for (SchedulingRequest request : asked) {
-      if (comparesNothing(context.getPlacementConstraintManager(), id, request)) {
-        AttemptDiagnostics.report(app, id, TEXT);
-        log(id);
-      } else {
+      Flaw flaw = flaw(context.getPlacementConstraintManager(), id, request);
+      if (flaw != Flaw.NOTHING_COMPARED) {
         kept.add(request);
+      }
+      if (flaw != null) {
+        AttemptDiagnostics.report(app, id, flaw.text);
+        log(id, flaw);
       }
     }
     return kept.size() == asked.size() ? asked : kept;
@@ -75,24 +77,28 @@ public final class Unjudgeable {
         answer.getDemotedContainers(), answer.getPreviousAttemptContainers(), rejected);
   }
 
-  private synchronized void log(ApplicationAttemptId id) {
+  private synchronized void log(ApplicationAttemptId id, Flaw flaw) {
     if (logged < LINES) {
       logged++;
-      LOG.warn("{}: {}", id, TEXT);
+      LOG.warn("{}: {}", id, flaw.text);
     }
   }
 
-  private static boolean comparesNothing(PlacementConstraintManager manager, ApplicationAttemptId id,
-      SchedulingRequest request) {
+  private static Flaw flaw(PlacementConstraintManager manager, ApplicationAttemptId id, SchedulingRequest request) {
     PlacementConstraint own = request.getPlacementConstraint();
     PlacementConstraint all = manager == null ? own
         : manager.getMultilevelConstraint(id.getApplicationId(), request.getAllocationTags(), own);
-    return all != null && comparesNothing(all.getConstraintExpr());
+    return all == null ? null : flaw(all.getConstraintExpr());
   }
 
-  private static boolean comparesNothing(Object constraint) {
+  private static Flaw flaw(AbstractConstraint constraint) {
     if (constraint instanceof CompositeConstraint) {
-      return ((CompositeConstraint<?>) constraint).getChildren().stream().anyMatch(Unjudgeable::comparesNothing);
+      Flaw found = constraint instanceof DelayedOr ? Flaw.DELAYED_OR : null;
+      for (Object child : ((CompositeConstraint<?>) constraint).getChildren()) {
+        Flaw one = child instanceof AbstractConstraint ? flaw((AbstractConstraint) child) : null;
+        found = one == Flaw.NOTHING_COMPARED || found == null ? one : found;
+      }
+      return found;
     }
     Collection<TargetExpression> targets = Collections.emptySet();
     if (constraint instanceof SingleConstraint) {
@@ -101,6 +107,19 @@ public final class Unjudgeable {
       targets = ((TargetConstraint) constraint).getTargetExpressions();
     }
     return targets.stream().anyMatch(target -> target.getTargetType() == TargetExpression.TargetType.NODE_ATTRIBUTE
-        && (target.getTargetValues() == null || target.getTargetValues().isEmpty()));
+        && (target.getTargetValues() == null || target.getTargetValues().isEmpty())) ? Flaw.NOTHING_COMPARED : null;
+  }
+
+  /** A flaw of a constraint, and its remedy. */
+  private enum Flaw {
+    NOTHING_COMPARED("a placement constraint compares a node attribute with nothing, which the ResourceManager cannot"
+        + " judge: the request is rejected; name a value"),
+    DELAYED_OR("a placement constraint has a delayed-or, which the ResourceManager takes and never satisfies: use or");
+
+    private final String text;
+
+    Flaw(String text) {
+      this.text = text;
+    }
   }
 }

@@ -34,7 +34,11 @@ final class WireSchema {
 
   /** The code of a fate: its place among the fates. */
   static int fate(String name) {
-    return Iterables.indexOf(fates(), fate -> fate.asText().equals(name));
+    int code = Iterables.indexOf(fates(), fate -> fate.asText().equals(name));
+    if (code < 0) {
+      throw new IllegalArgumentException("no fate of the wire: " + name);
+    }
+    return code;
   }
 
   /** The fates' names, in the order of their codes. */

@@ -12,6 +12,7 @@ import io.treadle.shim.link.ScriptedEngine;
 import io.treadle.shim.link.ScriptedEngine.Frame;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.records.ExecutionTypeRequest;
 import org.apache.hadoop.yarn.api.records.NodeAttributeOpCode;
@@ -139,6 +140,10 @@ class RequirementsInRmTest {
     assertTrue(TestRms.scheduler(rm).getApplicationAttempt(am.getApplicationAttemptId()).getSchedulerKeys().isEmpty());
     node.nodeHeartbeat(true);
     rm.drainEvents();
+    ask(am, PlacementConstraints.delayedOr(PlacementConstraints.timedClockConstraint(
+        PlacementConstraints.targetIn(PlacementConstraints.NODE, PlacementTargets.allocationTag("x")), 10,
+        TimeUnit.SECONDS)));
+    assertTrue(app.getDiagnostics().toString().contains("delayed-or"), app.getDiagnostics().toString());
     answer = ask(am, PlacementConstraints.targetNotIn(PlacementConstraints.NODE, PlacementTargets.allocationTag("x")));
     assertTrue(answer.getRejectedSchedulingRequests().isEmpty());
     TestRms.heartbeatUntil(node, "what can be judged is placed", () -> TestRms.containers(rm, node) == 2);
