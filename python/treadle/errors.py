@@ -30,6 +30,11 @@ STARVED: Final = "starved: queue "
 """How the engine's line on a queue begins that stays below what it is entitled to; the queue's path follows."""
 
 
+def starved_queue(line: str) -> str:
+    """Return the path of the queue that a line of the engine calls starved; empty if it says something else."""
+    return line.removeprefix(STARVED).split(" ")[0] if line.startswith(STARVED) else ""
+
+
 def counted(number: int, one: str, many: str = "") -> str:
     """Return a number and its noun: ``1 history``, ``2 histories``.
 

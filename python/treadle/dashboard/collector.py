@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from treadle.dashboard.history import Condition, Conditions, History, Trouble
+from treadle.dashboard.history import STARVED_NAME, Condition, Conditions, History, Trouble
 from treadle.dashboard.reading import (
     COUNTERS,
     Agreement,
@@ -42,7 +42,7 @@ from treadle.dashboard.reading import (
     nobody_tells,
     plain,
 )
-from treadle.errors import STARVED, UserError, printable
+from treadle.errors import UserError, printable, starved_queue
 from treadle.yarn import pages
 from treadle.yarn.pages import active_of
 
@@ -746,9 +746,10 @@ def _troubles_of(decisions: Decisions) -> dict[str, Trouble]:
 def _starved(warnings: str) -> tuple[dict[str, Trouble], str]:
     """Return each queue that is starved, and the engine's other warnings."""
     lines = warnings.split("; ")
-    mine = [line for line in lines if line.startswith(STARVED)]
-    found = {f"starved {line.removeprefix(STARVED).split(' ')[0]}": Trouble("warn", printable(line)) for line in mine}
-    return found, "; ".join(line for line in lines if not line.startswith(STARVED))
+    found = {
+        f"{STARVED_NAME}{queue}": Trouble("warn", printable(line)) for line in lines if (queue := starved_queue(line))
+    }
+    return found, "; ".join(line for line in lines if not starved_queue(line))
 
 
 def _shares(nodes: Nodes, queues: list[Queue]) -> dict[str, float]:

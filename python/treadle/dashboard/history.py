@@ -51,6 +51,10 @@ class Condition(NamedTuple):
         return f"{self.name}: {self.text}"
 
 
+STARVED_NAME: Final = "starved "
+"""How the name of the trouble of a starved queue begins."""
+
+
 class Conditions:
     """What is wrong now, with since when."""
 
@@ -86,7 +90,7 @@ class Conditions:
         # an engine that is lost names no queues: they may be starved as before
         lost = any(trouble.severity == "fail" for trouble in found.values())
         over = [
-            f"{'unknown now' if lost and name.startswith('starved ') else 'resolved'}: {old.line()}"
+            f"{'unknown now' if lost and name.startswith(STARVED_NAME) else 'resolved'}: {old.line()}"
             for name, old in before.items()
             if name not in now
         ]

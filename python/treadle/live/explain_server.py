@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from treadle.engine import Engine
-from treadle.errors import STARVED, printable
+from treadle.errors import printable, starved_queue
 from treadle.events import NodeState
 from treadle.explain import Explainer
 from treadle.live.door import NO_QUESTION, Door, opened
@@ -60,7 +60,7 @@ class Question(NamedTuple):
         if len(found) > 1:
             return {"error": several(self.application, [explainer.id_of(each) for each in found])}
         explained = explainer.explain(found[0], self.ask, self.node)
-        starved = [line for line in engine.starved() if line.startswith(f"{STARVED}{explained.queue} ")]
+        starved = [line for line in engine.starved() if starved_queue(line) == explained.queue]
         return explained.plain() | ({"starved": starved} if starved else {})
 
 
