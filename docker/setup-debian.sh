@@ -32,17 +32,29 @@ if [ ${#missing[@]} -gt 0 ]; then
     fail "apt-get could not install ${missing[*]}: $(tail -1 build/apt.log)"
 fi
 
-if ! docker version >/dev/null 2>&1; then
-  echo "Starting dockerd, its data in $data"
-  mkdir -p "$data"
-  setsid dockerd --data-root "$data" >build/dockerd.log 2>&1 </dev/null &
-  daemon=$!
-  for _ in $(seq 120); do
-    docker version >/dev/null 2>&1 && break
-    kill -0 "$daemon" 2>/dev/null || break
+# await PID COMMAND...: waits 2 min for COMMAND to succeed, as long as the process PID runs
+await() {
+  local daemon=$1
+  shift
+  for _ in $(seq 240); do
+    "$@" >/dev/null 2>&1 && return 0
+    kill -0 "$daemon" 2>/dev/null || return 1
     sleep 0.5
   done
-  docker version >/dev/null 2>&1 || fail "dockerd does not answer; build/dockerd.log ends with: $(tail -1 build/dockerd.log)"
+  return 1
+}
+
+if ! docker version >/dev/null 2>&1; then
+  echo "Starting dockerd, its data in $data"
+  run=/run/treadle-docker
+  mkdir -p "$data/containerd" "$run"
+  # started here, because dockerd gives a containerd of its own 15 s, which a busy machine exceeds
+  setsid containerd --root "$data/containerd" --state "$run/containerd" --address "$run/containerd.sock" \
+    >build/containerd.log 2>&1 </dev/null &
+  await $! ctr --address "$run/containerd.sock" version ||
+    fail "containerd does not answer; build/containerd.log ends with: $(tail -1 build/containerd.log)"
+  setsid dockerd --data-root "$data" --containerd "$run/containerd.sock" >build/dockerd.log 2>&1 </dev/null &
+  await $! docker version || fail "dockerd does not answer; build/dockerd.log ends with: $(tail -1 build/dockerd.log)"
 fi
 
 if ! docker image inspect "$base" >/dev/null 2>&1; then
