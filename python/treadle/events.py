@@ -19,6 +19,7 @@ from functools import cache
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
+import numpy.typing as npt
 
 
 class QueueState(IntEnum):
@@ -534,6 +535,10 @@ class Applications:
     state: Annotated[U8, code(ApplicationState)]
     awaiting_am: Flag
     replaces: Annotated[U8, bits(Replaces)]
+
+    def ended(self) -> npt.NDArray[np.bool_]:
+        """Return for each row whether its application runs here no more: it is gone, or was moved."""
+        return (self.state == int(ApplicationState.GONE)) | (self.state == int(ApplicationState.MOVED))
 
 
 @dataclass(frozen=True, slots=True)

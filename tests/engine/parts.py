@@ -47,7 +47,7 @@ def aim_of(engine: Engine, queue: int, partition: str = "") -> float:
 
 def pilot_table(engine: Engine) -> PilotTable:
     """Return what the gate `pilots` of an engine keeps."""
-    keeper = engine._policy._keeper
+    keeper = engine._policy._keepers.get(PilotKeeper)
     assert isinstance(keeper, PilotKeeper)
     assert engine._cluster is not None
     keeper.table.fit(engine._cluster)

@@ -195,7 +195,7 @@ def test_a_part_from_a_file_sees_which_nodes_an_ask_may_use() -> None:
     engine = engine_with()
     engine.apply(rm.frame())
     engine.decide(1_000, 0, sequence=1)
-    view = engine._policy._parts._cluster_view(engine._cluster, 1_000, 0)  # type: ignore[arg-type]
+    view = engine._policy.cluster_view(engine._cluster, 1_000, 0)  # type: ignore[arg-type]
     assert np.flatnonzero(view.eligible(0)).tolist() == [0, 5]
     assert len(view.eligible(0)) == 8
 

@@ -58,7 +58,7 @@ def test_names_that_no_node_has_cost_one_search_and_not_one_for_each_container()
     rm.ask(rm.application(leaf), 0, 100, (1, 1), places={**names, "/elsewhere": (100, True)})
     engine = Engine(default_settings())
     assert len(placed(rm, 100, engine)) == 100
-    window = engine._policy._parts.fit.window
+    window = engine._policy.fit.window
     assert engine._policy._scratch is not None
     assert engine._policy._scratch.counters[LOOKED] <= 200 + 100 * window
 

@@ -262,7 +262,7 @@ def test_deficits_outlive_another_queue() -> None:
     told = [rm._queue_row(at) for at in range(len(rm.queues))]
     event = rows(events.Queues, rm._texts, told)
     cluster.engine.apply([rm._texts.drain(), event])
-    share = cluster.engine._policy._parts.share
+    share = cluster.engine._policy.share
     shares = share.shares(cluster.engine._cluster)  # type: ignore[arg-type]
     by_queue = dict(zip(shares.nodes["queue"].tolist(), shares.deficits[0].tolist(), strict=True))
     assert {queue: by_queue[queue] for queue in (1, 2, 3)} == {1: -3.0, 2: 3.0, 3: 0.0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from treadle.engine import Engine
 from treadle.events import ApplicationState
 from treadle.policy.fair_finish import Progress
 from treadle.policy.state import SUMS
+from treadle.policy.work import Durations
 
 PARTS: dict[str, Any] = {"order": "fair_finish", "estimate": ("time_on_test", {"prior_ms": 1000})}
 COMMON = settings(deadline=None, max_examples=8, suppress_health_check=list(HealthCheck))
@@ -25,9 +26,7 @@ COMMON = settings(deadline=None, max_examples=8, suppress_health_check=list(Heal
 
 def progress_of(engine: Engine) -> Progress:
     """Return what the policy keeps."""
-    found = engine._policy._progress
-    assert found is not None
-    return found
+    return cast(Progress, engine._policy._keepers[Progress])
 
 
 def rows_ms(engine: Engine) -> F64:
@@ -35,9 +34,11 @@ def rows_ms(engine: Engine) -> F64:
     cluster_ = engine._cluster
     assert cluster_ is not None
     view = cluster_.view()
-    found, groups = np.zeros(len(view.rows)), np.zeros(len(view.groups))
-    engine._policy._parts._estimate.durations(cluster_, view, np.zeros(0, SUMS), found, groups, np.zeros(0))
-    return found
+    rows, groups, hints = (np.zeros(len(table)) for table in (view.rows, view.groups, view.hints))
+    sizes = cluster_.requests.size, cluster_.hints.size, cluster_.tasks.size
+    found = Durations(rows, groups, hints, 1000.0, *sizes)
+    engine._policy.estimate.durations(cluster_, view, np.zeros(0, SUMS), found)
+    return found.rows_ms
 
 
 class Run(Bench):

@@ -72,7 +72,7 @@ def test_keys_are_computed_again_after_so_many_containers(read: Read) -> None:
             id="an order that knows what the estimate says",
         ),
         pytest.param(
-            {"order": "return -view.application_work * (1 + view.applications['id'])"},
+            {"order": "return -view.jobs['remaining'] * (1 + view.applications['id'])"},
             [3] * 8 + [2],
             id="an order by the work left",
         ),
@@ -94,6 +94,19 @@ def test_a_compiled_order_follows_the_estimate(read: Read) -> None:
     engine = Engine(parse_settings(settings.source.file, text, trust_code=True))
     engine.apply(small_cluster(leaves=1))
     assert engine.decide(1000, 17, sequence=1).application.tolist() == [3] * 8 + [2] * 8 + [1]
+
+
+@pytest.mark.parametrize(("estimate", "known"), [("return np.full(len(view.requests), 500.0)", 1), ("", 0)])
+def test_what_a_part_sees_of_jobs_is_in_one_unit(read: Read, estimate: str, known: int) -> None:
+    said = f"""
+        jobs = view.jobs[view.applications['state'] == 1]
+        assert (jobs['confidence'] == {known}).all() and (jobs['attained'] == 0).all()
+        assert (jobs['size'] == jobs['remaining']).all() and (jobs['remaining'] == {8 * (500 if known else 1000)}).all()
+        return np.zeros(len(view.applications))"""
+    engine = Engine(read(order=said, **({"estimate": estimate} if estimate else {})))
+    engine.apply(small_cluster(leaves=1))
+    engine.decide(1000, 9, sequence=1)
+    assert engine.failure is None
 
 
 def test_a_fit_picks_the_node_for_all_or_for_each_request(read: Read) -> None:

@@ -112,7 +112,7 @@ def test_more_workers_than_activities_gain_nothing() -> None:
 
 def gate_job(bench: Workers) -> MapReduceJob:
     """Return what the gate said of the only job."""
-    gate: Any = bench.engine._policy._parts._gate
+    gate: Any = bench.engine._policy.gate
     (job,) = gate.jobs
     assert isinstance(job, MapReduceJob)
     return job

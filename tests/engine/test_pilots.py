@@ -406,7 +406,7 @@ def test_containers_that_are_given_back_count_as_ended_as_long_as_before_a_snaps
         twins.end(0, status)
         twins.tick(limit=1)
         twins.tick(snapshot=snapshot, limit=0)
-        sizes = [told.engine._policy._parts._jobs.whole_ms() for told in (twins.plain, twins.other)]  # type: ignore[union-attr]
+        sizes = [told.engine._policy.jobs.whole_ms() for told in (twins.plain, twins.other)]  # type: ignore[union-attr]
         assert sizes[0][app] == sizes[1][app + snapshot.application] > 0.0
     ended = [int(pilot_table(told.engine).ended["ended"].sum()) for told in (twins.plain, twins.other)]
     assert ended == ([5, 5] if status == RELEASED else [0, 0]), "the model counts by itself what it understands"

@@ -276,7 +276,7 @@ def test_the_size_stays_when_later_stages_are_asked_for_run_and_end() -> None:
     bench.tell(told((app, 0, 1000, 500, -1), (app, 1, 1000, 500, 10), (app, 2, 1000, 500, 10)))
 
     def whole_ms() -> float:
-        jobs: Any = bench.engine._policy._parts._jobs
+        jobs: Any = bench.engine._policy.jobs
         return float(jobs.whole_ms()[app])
 
     bench.begun()
@@ -323,7 +323,7 @@ def test_what_pilots_and_history_say_together_corrects_later_stages() -> None:
     bench.now_ms += 100_000
     bench.end(4)
     bench.begun(0)
-    jobs: Any = bench.engine._policy._parts._jobs
+    jobs: Any = bench.engine._policy.jobs
     assert float(jobs.whole_ms()[app]) == pytest.approx(80_000, rel=0.05), "history is far more certain than pilots"
 
 

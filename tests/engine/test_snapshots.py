@@ -86,7 +86,7 @@ def test_deficits_are_those_of_a_queue_and_a_partition_by_their_names() -> None:
     twins.tick(limit=5)
     churn(twins, 3)
     twins.tick(snapshot=ELSEWHERE, limit=0)
-    kept, other = (told.engine._policy._parts.share._tree for told in (twins.plain, twins.other))  # type: ignore[attr-defined]
+    kept, other = (told.engine._policy.share.tree for told in (twins.plain, twins.other))  # type: ignore[attr-defined]
     assert kept._partitions == other._partitions == ("", "gpu")
     assert kept._shares.deficits.any()
     assert kept._shares.deficits.tolist() == other._shares.deficits.tolist()
@@ -162,7 +162,7 @@ def test_the_adaptive_ratio_goes_on_where_it_was() -> None:
         twins.tick()
         gone(twins, app)
     assert counts[:3] == [3, 2, 4]
-    gates = [told.engine._policy._parts._gate._ratio for told in (twins.plain, twins.other)]  # type: ignore[attr-defined]
+    gates = [told.engine._policy.gate._ratio for told in (twins.plain, twins.other)]  # type: ignore[attr-defined]
     assert gates[0]._scores == gates[1]._scores
     assert {2.0, 3.0, 4.0} <= set(gates[0]._scores)
 
@@ -174,7 +174,7 @@ def test_a_job_that_a_snapshot_of_another_connection_does_not_tell_of_teaches_no
     twins.do(lambda rm: setattr(rm.applications[app], "state", ApplicationState.GONE))
     twins.epoch = 2
     twins.tick(snapshot=ELSEWHERE)
-    ratios = [told.engine._policy._parts._gate._ratio._scores for told in (twins.plain, twins.other)]  # type: ignore[attr-defined]
+    ratios = [told.engine._policy.gate._ratio._scores for told in (twins.plain, twins.other)]  # type: ignore[attr-defined]
     assert not ratios[1], "when it ended is not known"
 
 
@@ -226,7 +226,7 @@ def test_hints_about_tasks_are_kept() -> None:
     twins.tell(ranks((apps[1], 0, 0.25)))
     twins.tick(limit=5)
     twins.tick(snapshot=ELSEWHERE, limit=0)
-    both = [told.engine._policy._parts._jobs.work() for told in (twins.plain, twins.other)]  # type: ignore[union-attr]
+    both = [told.engine._policy.jobs.work() for told in (twins.plain, twins.other)]  # type: ignore[union-attr]
     assert both[0][apps[0]] == pytest.approx(both[1][apps[0] + 3])
     assert both[0][apps[1]] == pytest.approx(both[1][apps[1] + 3])
     twins.tick(limit=2)

@@ -17,8 +17,8 @@ from tests.engine.sleepers import sharing
 from tests.lab.fairness.trees import trees
 
 from treadle.engine import Engine
-from treadle.fairness import HDRF, Group, Leaf, Rule, Tree, fill
 from treadle_lab.fairness.algorithms import NAIVE, ShareTree, flattened
+from treadle_lab.fairness.fluid import HDRF, Group, Leaf, Rule, Tree, fill
 from treadle_lab.fairness.steps import read_problem
 
 COMMON = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])

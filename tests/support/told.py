@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from treadle.events import Event, PlanRanks, Samples, StageInputs, TaskClaims, TaskEstimates, TaskInputs
-from treadle.sidecar.child import EventSource
+from treadle.live.session import Listener
 from treadle.wire.frames import Frame
 
 _KINDS: Final = (TaskEstimates, TaskClaims, PlanRanks, StageInputs, TaskInputs, Samples)
@@ -35,10 +35,10 @@ class Told:
         return json.dumps([self.epoch, self.sequence, told], separators=(",", ":")).encode() + b"\n"
 
 
-class Remembering(EventSource):
+class Remembering(Listener):
     """An event source, and the events that it sent."""
 
-    def __init__(self, source: EventSource) -> None:
+    def __init__(self, source: Listener) -> None:
         self._source = source
         self.told: list[Told] = []
 

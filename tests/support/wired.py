@@ -10,7 +10,7 @@ from treadle.engine import Engine
 from treadle.errors import ConfigError, Problem
 from treadle.events import Event, ResourceTypes, Snapshot
 from treadle.live.recorder import LiveRecorder
-from treadle.live.session import EventSource, FrameObserver, Session
+from treadle.live.session import Listener, Session
 from treadle.policy.user_parts import Watch, unwatched
 from treadle.proposals import Proposals
 from treadle.record.files import BESIDE
@@ -36,10 +36,10 @@ class Clock:
         return self.now_s
 
 
-class WiredEngine(FrameObserver, EventSource):
+class WiredEngine(Listener):
     """Stands in for a simulation's engine: a session that gets frames.
 
-    As observer of frames and event source it provides what no frame has.
+    As a listener it provides what no frame has.
     """
 
     def __init__(self, settings: Settings, recorder: LiveRecorder, watch: Watch = unwatched) -> None:
@@ -69,9 +69,7 @@ class WiredEngine(FrameObserver, EventSource):
             self._read,
             reply_max_bytes=REPLY_MAX_BYTES,
             clock_ns=self._clock_ns,
-            observer=self,
-            event_sources=(self,),
-            recorder=recorder,
+            listeners=(self, recorder),
         )
 
     def _read(self) -> Settings:

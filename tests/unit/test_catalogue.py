@@ -29,7 +29,7 @@ register_parts()
 
 def test_each_part_with_compiled_steps_has_a_number() -> None:
     for part, rules in (("share", SHARES), ("order", ORDERS), ("fit", FITS)):
-        assert {own.traits.steps for own in OWN if own.part == part and own.traits.steps} == rules.keys()
+        assert {own.make.steps for own in OWN if own.part == part and own.make.steps} == rules.keys()
 
 
 def test_each_file_of_compiled_steps_has_a_number_of_its_own() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from tests.support.cli import Cli
 from tests.support.files import written
@@ -17,11 +17,10 @@ from tests.support.scenarios import scenario, simulation
 from treadle.admin.policy_use import change_of, target_of
 from treadle.cli import engines
 from treadle.cli.main import run
-from treadle.config.reader import parse_engines, parse_settings, peek_source, read_roster, refuse_engines
+from treadle.config.reader import parse_engines, parse_settings, peek_source, read_roster
 from treadle.config.settings import Settings, Source, default_settings
 from treadle.config.text import with_absolute_paths
 from treadle.errors import ConfigError, UserError
-from treadle.events import Applications, ApplicationState, Event, Requests
 from treadle.live.policies import LivePolicies, own_settings
 from treadle.live.policy_memory import state_folder
 from treadle.live.session import Waits
@@ -30,7 +29,7 @@ from treadle.replay.verify import recorded_settings
 from treadle.sidecar.merge import REPORT_INTERVAL_MS
 from treadle.simulator.simulation import Simulation
 from treadle.wire.answer import Status
-from treadle.wire.frames import Frame, FrameHeader
+from treadle.wire.frames import FrameHeader
 from treadle.yarn.treadle_beans import policy_in
 
 register_parts()
@@ -299,7 +298,6 @@ def test_a_part_from_a_file_in_an_entry_is_tried_out_and_among_what_settings_wer
 
 def test_who_has_one_engine_refuses_a_roster(treadle_yaml: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = parse_settings(str(treadle_yaml), treadle_yaml.read_text())
-    refuse_engines(default_settings(), "nobody")
     with pytest.raises(UserError, match="this simulation has one engine"):
         one_job(settings)
 
@@ -543,20 +541,19 @@ def test_the_policy_that_runs_is_the_first_engines() -> None:
 # How long applications of one of several engines wait for a first attempt.
 
 
-def event(kind: Any, **columns: int) -> Event:
-    made: Event = kind(**{field.name: np.array([columns.get(field.name, 0)]) for field in fields(kind)})
-    return made
+def header(at_ms: int) -> FrameHeader:
+    return FrameHeader(0, 1, 1, at_ms, 0, 10, 2)
 
 
-def frame(at_ms: int, *events: Event) -> Frame:
-    return Frame(FrameHeader(0, 1, 1, at_ms, 0, 10, 2), list(events))
+def asks(*counts: int) -> npt.NDArray[np.int64]:
+    return np.array(counts, np.int64)
 
 
 def test_from_an_ask_to_the_decision_that_takes_it_up() -> None:
     waits = Waits()
-    waits.take(frame(1000, event(Requests, application=3, key=1, count=2)))
-    waits.take(frame(1500, event(Requests, application=3, key=2, count=1), event(Requests, application=4, count=1)))
-    waits.take(frame(1600, event(Applications, application=4, state=int(ApplicationState.MOVED))))
+    waits.take(header(1000), asks(2))
+    waits.take(header(1500), asks(3, 1))
+    waits.take(header(1600), asks(3, 0))
     waits.attempted(3000)
     waits.attempted(9000)
     figures = waits.figures(9000, {"Retries": 7})
@@ -568,6 +565,6 @@ def test_from_an_ask_to_the_decision_that_takes_it_up() -> None:
 def test_who_asks_anew_waits_anew() -> None:
     waits = Waits()
     for at_ms, count in ((1000, 1), (1100, 0), (5000, 1)):
-        waits.take(frame(at_ms, event(Requests, application=3, count=count)))
+        waits.take(header(at_ms), asks(count))
     waits.attempted(5001)
     assert waits.figures(6000, {})["wait_p99_ms"] == 1

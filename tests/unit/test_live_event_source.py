@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.support.recorders import refusing_once, work_off
@@ -21,12 +21,11 @@ from treadle.engine.invented_cluster import Texts, rows
 from treadle.events import ApplicationState, Event, Names, Samples, Snapshot
 from treadle.history.database import Retention, StoreError, Unusable
 from treadle.history.store import ProfileStore, Sample, open_store, samples_event
-from treadle.live.event_source import ABSENT_MS, HistorySource
-from treadle.live.history_writer import RETRY_MS, ProfileRecorder
+from treadle.live.history_writer import ABSENT_MS, RETRY_MS, HistorySource, ProfileRecorder
 from treadle.live.live_settings import read_live_settings
-from treadle.live.session import FrameObserver, Session
+from treadle.live.session import Listener, Session, Tick
 from treadle.wire.answer import Answer, decode_answer
-from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
+from treadle.wire.frames import Frame, FrameDecoder, FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
 
 SAMPLE = Sample(1, 0, 40, 4, 3, 30_000.0, 3e8, -1.0, 0.0, 10.0, 5, 0.0)
@@ -56,16 +55,13 @@ class Store:
     def keep(self, samples: Mapping[str, Sample | None]) -> None:
         self.kept |= samples
 
-    def summary(self) -> str:
-        return "history"
-
 
 class Rm:
     """Applications, indexed in the order of their numbers."""
 
     def __init__(self, samples_max: int = 100, restored: dict[str, Sample] | None = None) -> None:
         self.store = Store(restored or {})
-        self.source = HistorySource(self.store, samples_max)
+        self.source = HistorySource(cast(Any, self.store), samples_max)
         self.now_ms = 1_000_000
         self.sequence = count(1)
         self.epoch = 1
@@ -172,14 +168,14 @@ def test_applications_beyond_the_bound_are_said() -> None:
     rm = Rm(samples_max=2)
     rm.snapshot(1, 2, 3)
     rm.learn(0, 1)
-    assert rm.source.summary() == "history"
+    assert rm.source.summary() == ""
     rm.learn(2)
     assert rm.known() == [name(1), name(2)]
-    assert rm.source.summary() == "history; what pilots say is kept of 2 jobs and no more"
+    assert rm.source.summary() == "what pilots say is kept of 2 jobs and no more"
     rm.delta((0, 1), state=ApplicationState.GONE)
     rm.learn(2)
     assert rm.known() == [name(2), name(3)]
-    assert rm.source.summary() == "history"
+    assert rm.source.summary() == ""
 
 
 # The sidecar remembers finished jobs beside its decisions, and goes on when it cannot.
@@ -208,8 +204,10 @@ def _following(store: Path, *given: Any) -> ProfileRecorder:
 
 
 def _take(recorder: ProfileRecorder, frames: Iterable[bytes]) -> None:
+    """Let a recorder take frames as a session has decoded them."""
+    decoder = FrameDecoder()
     for frame in frames:
-        recorder.take(frame)
+        recorder.end(Tick(frame, None, decoder.decode(frame)))
     work_off(recorder)
 
 
@@ -237,7 +235,8 @@ def test_finished_jobs_are_remembered(file: Path) -> None:
 def test_without_a_store_nothing_is_done() -> None:
     recorder = ProfileRecorder()
     recorder.follow(_settings(""))
-    recorder.take(b"not even a frame")
+    _take(recorder, _frames())
+    assert not recorder._waiting_bytes
     assert recorder.warnings() == ()
 
 
@@ -274,16 +273,18 @@ def test_a_recorder_that_falls_behind_waits_for_a_snapshot(file: Path, monkeypat
 
 def test_a_frame_that_cannot_be_worked_on_ends_nothing(file: Path) -> None:
     recorder, frames = _following(file), list(_frames())
-    _take(recorder, [frames[0], frames[1][:-4]])
+    _take(recorder, frames[:1])
+    recorder.take(cast(Any, "no frame"), 8)
+    work_off(recorder)
     _take(recorder, frames)
     assert _remembered(file) == JOBS
 
 
-def answers_of(file: Path, observer: FrameObserver) -> Callable[[int, int, int], Answer]:
+def answers_of(file: Path, observer: Listener) -> Callable[[int, int, int], Answer]:
     """Return what answers frames by flags, sequence and configuration; the second settings name a store."""
     made: Any = Recorder
     settings, encoder = [_settings(""), _settings(str(file))], FrameEncoder()
-    session = Session(made, lambda: settings.pop(0), reply_max_bytes=1 << 20, clock_ns=lambda: 0, observer=observer)
+    session = Session(made, lambda: settings.pop(0), reply_max_bytes=1 << 20, clock_ns=lambda: 0, listeners=(observer,))
 
     def answer(flags: int, sequence: int, configuration: int) -> Answer:
         header = FrameHeader(flags, 5, sequence, sequence, configuration, 3, 2)
@@ -293,14 +294,14 @@ def answers_of(file: Path, observer: FrameObserver) -> Callable[[int, int, int],
 
 
 def test_a_session_shows_frames_and_tells_warnings(file: Path) -> None:
-    class Observer(FrameObserver):
+    class Observer(Listener):
         frames = 0
         followed: Settings | None = None
 
-        def take(self, frame: bytes) -> None:
-            self.frames += 1
+        def end(self, tick: Tick) -> None:
+            self.frames += tick.frame is not None
 
-        def follow(self, settings: Settings) -> None:
+        def follow(self, settings: Settings, before: Settings | None = None) -> None:
             self.followed = settings
 
         def warnings(self) -> list[str]:

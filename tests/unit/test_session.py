@@ -21,7 +21,7 @@ from treadle.live.session import (
     DECISIONS_TO_MEND,
     FAILURES_MAX,
     EngineFailedError,
-    PolicyKeeper,
+    Listener,
     Session,
     Submit,
     at_once,
@@ -117,7 +117,12 @@ class Caller:
         self.settings: Callable[[], Settings] = lambda: SETTINGS
         self.micros = 0
         self.session = Session(
-            self._make, self._read, reply_max_bytes=reply_max_bytes, clock_ns=self._clock, keeper=keeper, submit=submit
+            self._make,
+            self._read,
+            reply_max_bytes=reply_max_bytes,
+            clock_ns=self._clock,
+            listeners=(keeper,) if keeper else (),
+            submit=submit,
         )
 
     def _make(self, settings: Settings) -> Any:
@@ -379,17 +384,17 @@ def test_refused_settings_leave_the_old_ones_and_are_said() -> None:
     assert caller.status(caller.send(4, configuration=2))["error"] is None
 
 
-class Keeper(PolicyKeeper):
+class Keeper(Listener):
     """Writes down what it gets."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, object]] = []
 
-    def begin(self) -> None:
+    def deciding(self) -> None:
         self.told.append(("begin", None))
 
-    def changed(self, before: Settings, now: Settings) -> None:
-        self.told.append(("changed", (before, now)))
+    def follow(self, settings: Settings, before: Settings | None = None) -> None:
+        self.told.append(("changed", (before, settings)))
 
     def failed(
         self, settings: Settings, failure: PartFailure, running: Settings, switches: Sequence[PolicySwitch]

@@ -27,18 +27,16 @@ from treadle.history.profile import DurationSketch, JobProfile, JobRun, Recurren
 from treadle.history.splits import BYTES_MAX, Split, SplitOrder, read_splits
 from treadle.history.stages import StageTracker
 from treadle.history.store import ProfileStore, Sample, open_store
-from treadle.live.event_source import (
+from treadle.live.history_lookup import (
     AHEAD_KEY,
     ALL_BYTES_PER_S,
     USER_BYTES_PER_S,
     WAITING,
-    HistorySource,
     JobSplits,
     StagedSplits,
 )
-from treadle.live.history_writer import HINTS, SPLITS, WAITING_RUNS, ProfileRecorder
-from treadle.live.session import Session
-from treadle.sidecar.child import EventSource
+from treadle.live.history_writer import HINTS, SPLITS, WAITING_RUNS, HistorySource, ProfileRecorder
+from treadle.live.session import Listener, Session
 from treadle.wire.answer import Answer, decode_answer
 from treadle.wire.frames import Frame, FrameEncoder, FrameHeader
 from treadle.wire.schema import FrameFlag
@@ -84,8 +82,7 @@ class Live:
             reply_max_bytes=1 << 20,
             clock_ns=lambda: 0,
             settings=self.settings,
-            observer=recorder,
-            event_sources=(self.source,),
+            listeners=(recorder, self.source),
         )
         self.encoder = FrameEncoder()
         self.rm.snapshot_next()
@@ -120,7 +117,7 @@ class Live:
         return [event for told in self.source.told for event in told.events]
 
 
-class Silent(EventSource):
+class Silent(Listener):
     """An event source that says what was recorded."""
 
     def __init__(self, told: Mapping[tuple[int, int], Told]) -> None:
@@ -231,7 +228,7 @@ def _replayed(live: Live, told: list[Told]) -> list[bytes]:
         reply_max_bytes=1 << 20,
         clock_ns=lambda: 0,
         settings=live.settings,
-        event_sources=(Silent(kept),),
+        listeners=(Silent(kept),),
     )
     return [session.decide(frame) for frame in live.frames]
 
@@ -601,7 +598,7 @@ def test_files_that_are_none_count_too(cluster: Cluster) -> None:
         return read_splits(stream)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("treadle.live.event_source.read_splits", counted)
+        patch.setattr("treadle.live.history_lookup.read_splits", counted)
         for _ in range(10):
             assert cluster.look(1) == []
     assert reads == 1

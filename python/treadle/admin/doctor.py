@@ -23,7 +23,8 @@ from treadle.admin.hadoop import TROUBLE_REMEDY, Check, Facts, Finding, may_writ
 from treadle.admin.plan import CLASS, CLASS_KEY, PREFIX, read_manifest
 from treadle.admin.sidecars import is_of, sidecars
 from treadle.compiled.cache_folder import lasting_folder, reason_against_chosen, reason_against_folder
-from treadle.config.reader import read_kernels
+from treadle.config.reader import read_section
+from treadle.config.settings import Kernels
 from treadle.errors import ConfigError, UserError, unknown
 from treadle.yarn.pages import beans_in, held_in, passing, property_of, read_page
 
@@ -287,7 +288,11 @@ def kernels(facts: Facts) -> Iterator[Finding]:
         return facts.uid >= 0 and may_write(folder, facts.uid)
 
     try:
-        chosen = read_kernels(facts.config).folder if facts.config is not None and facts.config.is_file() else ""
+        chosen = (
+            read_section(facts.config, "kernels", Kernels).folder
+            if facts.config is not None and facts.config.is_file()
+            else ""
+        )
     except ConfigError as error:
         yield Finding("fail", str(error), "treadle policy check shows more")
         return

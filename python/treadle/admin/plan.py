@@ -35,7 +35,8 @@ from treadle.admin.site_files import (
     settings_of,
     with_jar,
 )
-from treadle.config.reader import read_kernels
+from treadle.config.reader import read_section
+from treadle.config.settings import Kernels
 from treadle.config.trust import reason_against, state_folders, trusted_owners
 from treadle.errors import UserError
 from treadle.files import read_regular, write_whole
@@ -442,7 +443,7 @@ def _names_kernels(config: Path, options: Options) -> bool:
     Raises:
         UserError: it is wrong, and no engine would start with it.
     """
-    folder = read_kernels(config).folder
+    folder = read_section(config, "kernels", Kernels).folder
     return bool(folder) and Path(folder) == options.kernels
 
 

@@ -173,10 +173,11 @@ def import_(
 
     retention, bytes_max = KEEP_ALL, None if config is not None else BYTES_WITHOUT_BOUNDS
     if config is not None:
-        from treadle.config.reader import read_profiles
+        from treadle.config.reader import read_section
+        from treadle.config.settings import Profiles
         from treadle.history.store import retention_of
 
-        settings = read_profiles(config)
+        settings = read_section(config, "profiles", Profiles)
         store, retention = store or settings.store, retention_of(settings)
     console = Console(stderr=True)
 

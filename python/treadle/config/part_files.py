@@ -236,7 +236,7 @@ def missing(settings: Settings, policy: str = "policy") -> list[str]:
         if not any(_setting(settings, name) for name in needs)
     ]
     gate, estimate = settings.policy.gate, settings.policy.estimate
-    if gate.kind.traits.keeper is not None and not estimate.kind.traits.knows_durations:
+    if gate.kind.traits.by_pilots and not estimate.kind.traits.overrides:
         lines.append(
             f"{policy}.gate ({gate.label}) samples how long tasks take, and {policy}.estimate ({estimate.label}) knows "
             f"no durations: set {policy}.estimate"
@@ -255,15 +255,15 @@ def idle_parts(policy: Policy, from_files: Collection[str] = (), at: str = "poli
     gate, estimate = policy.gate, policy.estimate
     goers = [part for part in ("order", "fit") if _goes_by_durations(getattr(policy, part))]
     lines = []
-    if "estimate" not in from_files and not estimate.kind.traits.knows_durations:
+    if "estimate" not in from_files and not estimate.kind.traits.overrides:
         lines += [
             f"{at}.{part} ({getattr(policy, part).label}) needs durations, and {at}.estimate ({estimate.label}) "
             f"has none: all tasks count the same; set {at}.estimate"
             for part in goers
         ]
-    elif not (goers or from_files or gate.kind.traits.keeper):
+    elif not (goers or from_files or gate.kind.traits.by_pilots):
         lines.append(f"{at}.estimate ({estimate.label}) has no effect: no other part uses durations")
-    if estimate.kind.traits.uses_keeper and gate.kind.traits.keeper is None and "gate" not in from_files:
+    if estimate.kind.traits.by_pilots and not gate.kind.traits.by_pilots and "gate" not in from_files:
         lines.append(
             f"{at}.estimate ({estimate.label}) needs pilots, and {at}.gate ({gate.label}) runs none: set {at}.gate"
         )

@@ -78,31 +78,13 @@ class Traits:
 
     overrides: bool = True
     """Of a share: queues get other than the RM guarantees them. Of an order or a gate: a queue's applications are
-    served otherwise than it says; such a gate holds asks back."""
-    steps: str = ""
-    """The file beside the kinds of its sort with what of it is compiled into the inner loop; empty: nothing."""
-    walks_queues: bool = False
-    """Of a share: it compares queues that are siblings, and keeps no tree of its own."""
-    compares_shares: bool = False
-    """Of a share: in its tree the lower weighted share is served first."""
+    served otherwise than it says; such a gate holds asks back. Of an estimate: it may know how long a task runs."""
     compares_priorities: bool = False
     """Of an order: application priorities are a part of it, as of YARN's fifo."""
-    ranks_asks: bool = False
-    """Of an order: it ranks asks, not only applications."""
-    chooses_nodes: bool = False
-    """Of a gate or a fit: it says which nodes asks may use."""
-    keeper: type[Any] | None = None
-    """Of a gate: maintains the table that it keeps beside the model (`treadle.policy.parts.Keeper`)."""
-    uses_keeper: bool = False
-    """Of a gate or an estimate: it goes by the table that the policy's gate keeps."""
-    counts_tasks: bool = False
-    """Of an order or an estimate: it goes by how far tasks are (`treadle.policy.fair_finish.Progress`)."""
-    weighs_classes: bool = False
-    """Of a gate or an order: it goes by how contended classes of nodes are (`treadle.policy.contention`)."""
+    by_pilots: bool = False
+    """Of a gate: it samples how long tasks take. Of an estimate: it goes by what the gate samples."""
     estimates: tuple[str, ...] = ()
     """What it has nothing to go by without: `DURATIONS`, `TASK_ESTIMATES`."""
-    knows_durations: bool = True
-    """Of an estimate: it may know how long a task runs."""
     keeps: tuple[Kept, ...] = ()
 
 

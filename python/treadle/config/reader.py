@@ -21,9 +21,7 @@ from treadle.config.settings import (
     SECTIONS,
     SEED_MAX,
     Entry,
-    Kernels,
     Policy,
-    Profiles,
     RosterEngine,
     Settings,
     Source,
@@ -76,22 +74,13 @@ def check_settings(file: FilePath, parts: PartRegistry = PARTS) -> Settings:
     return _Reader(YamlDocument(str(file), text), parts, None, Code.LOOK).settings(text)
 
 
-def read_profiles(file: FilePath) -> Profiles:
-    """Read the section ``profiles`` of a treadle.yaml; the other sections are not looked at, and no code is run.
+def read_section(file: FilePath, name: str, model: type[P]) -> P:
+    """Read a section of a treadle.yaml; the other sections are not looked at, and no code is run.
 
     Raises:
         ConfigError: the file cannot be read, or something in the section is wrong.
     """
-    return _Reader(YamlDocument(str(file), text_of(file)), PARTS, None).section("profiles", Profiles)
-
-
-def read_kernels(file: FilePath) -> Kernels:
-    """Read the section ``kernels`` of a treadle.yaml; the other sections are not looked at, and no code is run.
-
-    Raises:
-        ConfigError: the file cannot be read, or something in the section is wrong.
-    """
-    return _Reader(YamlDocument(str(file), text_of(file)), PARTS, None).section("kernels", Kernels)
+    return _Reader(YamlDocument(str(file), text_of(file)), PARTS, None).section(name, model)
 
 
 def read_roster(file: FilePath) -> tuple[RosterEngine, ...]:
@@ -124,24 +113,6 @@ def parse_engines(
         ConfigError: something in the section is wrong.
     """
     return _Reader(YamlDocument(file, text), PARTS, None, _code(trust_code)).engines(base, besides)
-
-
-def refuse_engines(settings: Settings, who: str) -> None:
-    """Refuse settings with a roster where there is one engine.
-
-    Args:
-        settings: what was read
-        who: whatever has one engine, as a message calls it
-
-    Raises:
-        ConfigError: they have one.
-    """
-    if not settings.engines:
-        return
-    source = settings.source
-    document = YamlDocument(source.file, source.text) if source else YamlDocument("", "")
-    text = f"{who} has one engine so far; take the section out (docs/several-engines.md says what runs it)"
-    raise ConfigError(document.file, [document.problem(("engines",), text)])
 
 
 def parse_settings(
@@ -230,8 +201,7 @@ class _Reader:
         self._known(root, (), KEYS)
         given = self._given(root, ())
         entries, own = self._entries(root.get("engines"), ("engines",))
-        if self._problems:
-            raise ConfigError(self._document.file, self._problems)
+        self._refuse()
         source = Source(self._document.file, text, self._part_files)
         warnings = tuple(warnings_of(self._document))
         base = replace(default_settings(self._parts), source=source, warnings=warnings, **given)
@@ -239,24 +209,24 @@ class _Reader:
 
     def engines(self, base: Settings, besides: Collection[str]) -> Settings:
         """Return settings with the engines of the document, and only those; of entries leave keys out."""
-        root = self._mapping(self._document.value, ())
-        entries, own = self._entries(root.get("engines"), ("engines",), besides)
-        if self._problems:
-            raise ConfigError(self._document.file, self._problems)
-        return _with_engines(base, entries, own)
+        found = self._entries(self._mapping(self._document.value, ()).get("engines"), ("engines",), besides)
+        self._refuse()
+        return _with_engines(base, *found)
 
     def roster(self) -> tuple[RosterEngine, ...]:
-        root = self._mapping(self._document.value, ())
-        entries, _ = self._entries(root.get("engines"), ("engines",), OWN_KEYS)
-        if self._problems:
-            raise ConfigError(self._document.file, self._problems)
+        entries, _ = self._entries(self._mapping(self._document.value, ()).get("engines"), ("engines",), OWN_KEYS)
+        self._refuse()
         return engines_of(entries)
 
     def section(self, name: str, model: type[P]) -> P:
-        found = self._section(name, model, self._mapping(self._document.value, ()))
+        found = self._parameters(model, self._mapping(self._document.value, ()).get(name), (name,))
+        self._refuse()
+        return found or model()
+
+    def _refuse(self) -> None:
+        """Raise if there were problems."""
         if self._problems:
             raise ConfigError(self._document.file, self._problems)
-        return found
 
     def _given(self, root: dict[str, Any], at: Path) -> dict[str, Any]:
         """Return the fields of `Settings` that a mapping has keys for."""
@@ -296,10 +266,6 @@ class _Reader:
             for path, text in problems(entries):
                 self._wrong((*at, *path), text)
         return entries, own
-
-    def _section(self, name: str, model: type[P], root: dict[str, Any]) -> P:
-        """Return a section; its defaults if something in it is wrong, which is then noted."""
-        return self._parameters(model, root.get(name), (name,)) or model()
 
     def _wrong(self, path: Path, text: str) -> None:
         self._problems.append(self._document.problem(path, text))

@@ -502,10 +502,6 @@ class Policy:
         """Say whether the gate may hold back what could be served."""
         return self.gate.kind.traits.overrides
 
-    def chooses_nodes(self) -> bool:
-        """Say whether a part may keep asks from nodes that have room for them."""
-        return self.gate.kind.traits.chooses_nodes or self.fit.kind.traits.chooses_nodes
-
 
 @dataclass(frozen=True)
 class Source:

@@ -14,7 +14,7 @@ from treadle.config.settings import Choice, Settings, default_settings, lost_que
 from treadle.constraints import GANG
 from treadle.engine.invented_cluster import small_cluster, small_events
 from treadle.engine.several import Attempts, Divided, Guarantees
-from treadle.engine.unserved import Starved, asks_still, too_large
+from treadle.engine.unserved import Starved, too_large
 from treadle.events import (
     Event,
     Fate,
@@ -48,9 +48,6 @@ HELD_EVERY_MS: Final = 1_000
 
 SWITCHES_MAX: Final = 64
 """The latest changes to another policy that are kept."""
-
-TOO_LARGE_EVERY: Final = 16
-"""So seldom, in decides, it is looked for asks that are larger than any node: that takes a third of a millisecond."""
 
 BESIDE_FRAMES: Final = (TaskEstimates, PlanRanks, StageInputs, TaskInputs, Samples)
 """Called when a frame is complete."""
@@ -109,10 +106,6 @@ class Engine:
         """Whether proposals of the latest answer may be committed; without, the stock scheduler alone places."""
         self._unmet: Unmet | None = None
         """Who asks for what no node can serve; None from each change of the model until somebody wants to know."""
-        self._too_large: dict[tuple[int, int], str] | None = None
-        """Who asks for more than any node has; None: nobody has looked at this epoch's model."""
-        self._too_large_at = 0
-        """At which decide somebody looked."""
         self._held: tuple[Cluster, int, Held] | None = None
         """What was held back when it was looked for last: in which model, and when."""
         self._told: Sequence[tuple[int, str]] | None = None
@@ -154,7 +147,7 @@ class Engine:
                 if self._before is None and self._cluster is not None:
                     self._before = self._epoch, self._cluster
                 self._epoch = event.epoch
-                self._names, self._cluster, self._too_large = [], None, None
+                self._names, self._cluster = [], None
             case Names() if self._cluster is None and self._names is not None:
                 self._names.append(event)
             case ResourceTypes() if self._cluster is None and self._names is not None:
@@ -372,17 +365,14 @@ class Engine:
 
     def diagnostics(self) -> Sequence[tuple[int, str]]:
         """Return what applications should know, by their index: why no node serves them."""
-        if self._cluster is None:
+        cluster = self._cluster
+        if cluster is None:
             return ()
         if self._told is None:
-            if self._too_large is None or self._decides - self._too_large_at >= TOO_LARGE_EVERY:
-                self._too_large_at = self._decides
-                self._too_large = too_large(self._cluster, UNMET_NAMED_MAX)
-            apps = self._cluster.apps.at  # who has ended since may have left its index to somebody else
-            same = {app: text for (app, id_), text in self._too_large.items() if asks_still(apps, app, id_)}
-            texts = same | dict(self._unmet_now(self._cluster).told)
+            large = too_large(cluster, cluster.view(), self._policy.latest_on(cluster), UNMET_NAMED_MAX)
+            texts = large | dict(self._unmet_now(cluster).told)
             # last where there are too many: those are served
-            misread = [each for each in sorted(self._cluster.classes.misread.items()) if each[0] not in texts]
+            misread = [each for each in sorted(cluster.classes.misread.items()) if each[0] not in texts]
             self._told = tuple(sorted([*sorted(texts.items()), *misread][:UNMET_NAMED_MAX]))
         return self._told
 
@@ -412,7 +402,7 @@ class Engine:
 
     def gate_waits_for(self) -> str:
         """Return for what the policy's gate holds asks back; empty if it holds none back."""
-        return "" if self._cluster is None else self._policy.gate_waits_for
+        return "" if self._cluster is None else self._policy.gate.waits_for
 
     def held(self) -> Held:
         """Return what is held back on purpose, as of a second ago at most; nothing while the stock scheduler places."""
@@ -421,7 +411,7 @@ class Engine:
             self._held = None
             return NOTHING_HELD
         if found is None or found[0] is not cluster or not 0 <= cluster.now_ms - found[1] < HELD_EVERY_MS:
-            found = self._held = cluster, cluster.now_ms, held_back(cluster, cluster.view(), scratch)
+            found = self._held = cluster, cluster.now_ms, held_back(cluster.view(), scratch)
         return found[2]
 
     def samples(self) -> Samples | None:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from treadle.compiled.array_types import F64, I64, Records
+from treadle.compiled.array_types import F64, I64
 from treadle.errors import STARVED
 from treadle.events import ApplicationState, NodeState
 from treadle.model.cluster import Cluster
@@ -238,67 +238,40 @@ def _by_weights(shares: Shares | None, guaranteed: F64) -> F64:
     return entitled
 
 
-NOTHING: Final = -1
-"""Of each resource: the partition has no node."""
-
-
-def asks_still(apps: Records, application: int, id_: int) -> bool:
-    """Say whether an application of an index is still the one of an id, and asks for something."""
-    row = apps[application]
-    return bool(row["id"] == id_ and row["state"] == ApplicationState.ACTIVE and row["pending"] > 0)
-
-
-def too_large(cluster: Cluster, most: int) -> dict[tuple[int, int], str]:
-    """Return applications with asks that are larger than any node of their partition, by index and id, each with why.
+def too_large(cluster: Cluster, view: View, scratch: Scratch | None, most: int) -> dict[int, str]:
+    """Return applications with asks that the loop found larger than any node of their partition, each with why.
 
     Nothing is said while the cluster has no node. Nodes that may not be used now count: they may come back.
 
     Args:
         cluster: the model
+        view: its tables
+        scratch: what the latest decide on this model has kept, if there was one
         most: the maximum number of applications
     """
-    largest = _largest(cluster)
-    if (largest == NOTHING).all():
-        return {}
-    rows, apps = cluster.requests.at[: cluster.requests.size], cluster.apps.at
-    capability = cluster.requests.capability[: cluster.requests.size]
-    counted = cluster.counted == 1
-    wanted = (rows["application"] >= 0) & (rows["count"] > 0)
-    over = wanted & (capability > largest[rows["partition"]])[:, counted].any(axis=1)
-    found: dict[tuple[int, int], str] = {}
-    if not over.any():
+    found: dict[int, str] = {}
+    if scratch is None or not (view.nodes["state"] != NodeState.GONE).any():
         return found
-    lent = cluster.shared_partitions()
-    for row in np.flatnonzero(over).tolist():
-        application, partition = int(rows["application"][row]), int(rows["partition"][row])
-        places = [partition, *(lent if partition == 0 and not apps["awaiting_am"][application] else ())]
-        fits = (capability[row] <= largest[places])[:, counted].all(axis=1).any()
-        which = application, int(apps["id"][application])
-        if not fits and apps["state"][application] == ApplicationState.ACTIVE and which not in found:
-            found[which] = _why(cluster, row, largest[partition])
-            if len(found) == most:
-                break
+    size = min(len(view.rows), len(scratch.rows))
+    for row in np.flatnonzero(scratch.rows["why"][:size] == Reason.TOO_LARGE).tolist():
+        at = view.rows[row]
+        application = int(at["application"])
+        asks = at["met"] and at["count"] > 0 and view.apps["state"][application] == ApplicationState.ACTIVE
+        if asks and application not in found and len(found) < most:
+            found[application] = _why(cluster, view, row)
     return found
 
 
-def _largest(cluster: Cluster) -> I64:
-    """Return the most that any node has of each resource (partition, resource)."""
-    nodes, totals = cluster.nodes.at, cluster.nodes.amounts[:, TOTAL]
-    here = nodes["state"] != NodeState.GONE
-    found: I64 = np.full((len(cluster.names.partitions), totals.shape[1]), NOTHING, np.int64)
-    for partition in range(len(found)):
-        mine = totals[here & (nodes["partition"] == partition)]
-        if len(mine):
-            found[partition] = mine.max(axis=0)
-    return found
-
-
-def _why(cluster: Cluster, row: int, largest: I64) -> str:
-    label = cluster.names.texts[cluster.names.partitions[int(cluster.requests.at["partition"][row])]]
-    where = f"label {label}" if label else "the cluster"
-    if (largest == NOTHING).all():
-        return f"no node has {where}; ask without the label, or label a node" if label else "no node is without a label"
-    pairs = zip(cluster.types.names, cluster.requests.capability[row].tolist(), largest.tolist(), strict=True)
-    counted = [pair for pair, counts in zip(pairs, cluster.counted.tolist(), strict=True) if counts]
+def _why(cluster: Cluster, view: View, row: int) -> str:
+    partition, texts = int(view.rows["partition"][row]), cluster.names.texts
+    label = texts[cluster.names.partitions[partition]]
+    here = (view.nodes["partition"] == partition) & (view.nodes["state"] != NodeState.GONE)
+    if not here.any():
+        where = f"label {label}; ask without the label, or label a node"
+        return f"no node has {where}" if label else "no node is without a label"
+    largest = view.node_amounts[here, TOTAL].max(axis=0)
+    amounts = zip(cluster.types.names, view.capability[row].tolist(), largest.tolist(), strict=True)
+    counted = [each for each, counts in zip(amounts, cluster.counted.tolist(), strict=True) if counts]
     over = ", ".join(f"{ask} {name}, where the largest has {most}" for name, ask, most in counted if ask > most)
+    where = f"label {label}" if label else "the cluster"
     return f"no node of {where} is as large as it asks: {over}; ask for less"

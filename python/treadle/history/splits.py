@@ -23,7 +23,7 @@ from typing import BinaryIO, Final, NamedTuple
 import numpy as np
 
 from treadle import events
-from treadle.events import ApplicationState, ContainerEvent, StageInputs, TaskInputs
+from treadle.events import ContainerEvent, StageInputs, TaskInputs
 from treadle.yarn.codes import MAP
 
 HEADER: Final = b"META-SPL"
@@ -265,7 +265,7 @@ class SplitFollower:
                 # Which splits the containers before it had is known no more.
                 self._orders, self._new = {}, []
             elif isinstance(event, events.Applications):
-                for gone in event.application[event.state == ApplicationState.GONE].tolist():
+                for gone in event.application[event.ended()].tolist():
                     self._orders.pop(gone, None)
             elif isinstance(event, events.Containers) and self._orders:
                 inputs += self._containers(event)

@@ -3,6 +3,9 @@
 The frames that were answered become stages, and those profiles. Pilot measurements of running jobs are kept too, for
 the sidecar after this one. All of it happens on a thread of its own, after the answer. A store that cannot be used, or
 a recorder that falls behind, costs memories and hints, and nothing else.
+
+The thread that decides takes over what is there, and sends it to the engine: every hint is an event, so a run can be
+repeated from its frames and these events.
 """
 
 from __future__ import annotations
@@ -15,16 +18,21 @@ from itertools import count
 from threading import Condition, Thread
 from typing import Final, TypeVar
 
+import numpy as np
+
 from treadle.am.listener import SPARK
 from treadle.am.quotas import Bounds, Keeping
 from treadle.config.settings import Profiles, Settings
+from treadle.events import Applications, Event, Samples, TaskEstimates, filled
 from treadle.history.database import SAMPLES_MAX, Retention, StoreError
 from treadle.history.profile import JobProfile, JobRun, RecurrenceKey, StageRun, size_of_run
+from treadle.history.splits import SplitFollower
 from treadle.history.stages import StageTracker
-from treadle.history.store import ProfileStore, Sample, open_store, retention_of
-from treadle.live.event_source import HistoryLookup, JobSplits, KeyHint, SnapshotId, StagedSplits
-from treadle.live.session import FrameObserver
-from treadle.wire.frames import Frame, FrameDecoder, read_frame_header
+from treadle.history.store import ProfileStore, Sample, open_store, retention_of, sample_at, samples_event
+from treadle.live.history_lookup import HistoryLookup, JobSplits, KeyHint, SnapshotId, StagedSplits
+from treadle.live.session import Listener, Tick
+from treadle.wire.frames import Frame
+from treadle.yarn.codes import application_id
 
 _log = logging.getLogger(__name__)
 
@@ -113,15 +121,16 @@ StagesOf = Callable[[str], Sequence[StageRun]]
 """Returns what an application's own driver has reported of its stages, by YARN's id, once."""
 
 
-class ProfileRecorder(FrameObserver):
+class ProfileRecorder(Listener):
     """Takes frames on the caller's thread, works on them on its own. Does nothing without a store in the settings.
 
-    `take`, `keep`, `hints` and `restored` are for the thread that decides: none of them waits for the store.
+    `end`, `keep`, `hints` and `restored` are for the thread that decides: none of them waits for the store.
     """
 
     def __init__(self, open_: OpenStore = open_store) -> None:
         self._changed = Condition()
-        self._waiting: deque[bytes | Profiles] = deque()
+        self._waiting: deque[tuple[Frame | Profiles, int]] = deque()
+        """With how many bytes each takes."""
         self._hints: Keeping[int, tuple[SnapshotId, KeyHint]] = Keeping(HINTS)
         self._splits: Keeping[int, tuple[SnapshotId, JobSplits]] = Keeping(SPLITS)
         self._samples: dict[str, Sample | None] = {}
@@ -135,7 +144,6 @@ class ProfileRecorder(FrameObserver):
         self._wants_snapshot = False
         """A store was named while frames come."""
         self._settings = Profiles()
-        self._decoder = FrameDecoder()
         self._tracker = StageTracker()
         self._store = RetryingStore(self._restore, open_)
         self._history = HistoryLookup(self._tracker, self._profile)
@@ -150,31 +158,34 @@ class ProfileRecorder(FrameObserver):
         """Begin to work, until the end of the process."""
         Thread(target=self._work, name="profiles", daemon=True).start()
 
-    def follow(self, settings: Settings) -> None:
+    def follow(self, settings: Settings, before: Settings | None = None) -> None:
         """Follow other settings from now on."""
         with self._changed:
-            if self._waiting and isinstance(self._waiting[-1], Profiles):
+            if self._waiting and isinstance(self._waiting[-1][0], Profiles):
                 self._waiting.pop()
-            self._waiting.append(settings.profiles)
-            before, self._enabled = self._enabled, bool(settings.profiles.store)
-            self._wants_snapshot = self._enabled and not before
+            self._waiting.append((settings.profiles, 0))
+            was_enabled, self._enabled = self._enabled, bool(settings.profiles.store)
+            self._wants_snapshot = self._enabled and not was_enabled
             self._lost = self._lost or not self._enabled
             self._changed.notify()
 
-    def take(self, frame: bytes) -> None:
+    def end(self, tick: Tick) -> None:
         """Take a frame that was answered."""
-        if not self._enabled:
-            return
+        if self._enabled and tick.frame is not None:
+            self.take(tick.frame, len(tick.content))
+
+    def take(self, frame: Frame, size: int) -> None:
+        """Take a frame of so many bytes."""
         with self._changed:
-            if self._lost and not read_frame_header(frame)[0].snapshot:
+            if self._lost and not frame.header.snapshot:
                 return
-            if self._waiting_bytes + len(frame) > WAITING_BYTES_MAX:
+            if self._waiting_bytes + size > WAITING_BYTES_MAX:
                 _log.warning("profiles are not recorded up to the next snapshot: %d bytes wait", self._waiting_bytes)
                 self._lost = True
                 return
             self._lost = self._wants_snapshot = False
-            self._waiting.append(frame)
-            self._waiting_bytes += len(frame)
+            self._waiting.append((frame, size))
+            self._waiting_bytes += size
             self._changed.notify()
 
     def wants_snapshot(self) -> bool:
@@ -247,8 +258,8 @@ class ProfileRecorder(FrameObserver):
         """Work on what was taken next; waits for it."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._waiting))
-            item = self._waiting.popleft()
-            self._waiting_bytes -= len(item) if isinstance(item, bytes) else 0
+            item, size = self._waiting.popleft()
+            self._waiting_bytes -= size
         try:
             if isinstance(item, Profiles):
                 self._configure(item)
@@ -259,7 +270,7 @@ class ProfileRecorder(FrameObserver):
             self._start_over()
             with self._changed:
                 self._lost = True
-                self._waiting = deque(item for item in self._waiting if isinstance(item, Profiles))
+                self._waiting = deque(item for item in self._waiting if isinstance(item[0], Profiles))
                 self._waiting_bytes = 0
 
     def _configure(self, settings: Profiles) -> None:
@@ -277,14 +288,13 @@ class ProfileRecorder(FrameObserver):
         self._store.use(self._now_ms, lambda store: None)  # so that what cannot be used is said at once
 
     def _start_over(self) -> None:
-        self._tracker, self._decoder = StageTracker(), FrameDecoder()
+        self._tracker = StageTracker()
         self._history = HistoryLookup(self._tracker, self._profile)
         self._staged = StagedSplits()
 
-    def _record(self, content: bytes) -> None:
+    def _record(self, frame: Frame) -> None:
         if not self._settings.store:
             return
-        frame = self._decoder.decode(content)
         now_ms = self._now_ms = frame.header.rm_time_ms
         self._tracker.apply(frame.events, now_ms, complete=not frame.header.more)
         for run in self._tracker.finished():
@@ -364,3 +374,184 @@ class ProfileRecorder(FrameObserver):
         self._was_restored = True
         with self._changed:
             self._restored = found
+
+
+ROWS_MAX: Final = 5_000
+"""Hints given at once; the others wait for the next frame."""
+
+ABSENT_MS: Final = 600_000
+"""How long what is known of an application is kept that a new connection does not report: an RM that was started anew
+reports its applications one after the other."""
+
+
+class HistorySource(Listener):
+    """Sends an engine between two decides what is known, and takes its pilot measurements.
+
+    Pilot measurements go to the engine after each snapshot, because the engine's model begins anew with it.
+    """
+
+    def __init__(self, sources: ProfileRecorder, samples_max: int = SAMPLES_MAX) -> None:
+        """Ask ``sources``; keep the pilot measurements of at most ``samples_max`` applications."""
+        self._sources = sources
+        self._samples_max = samples_max
+        self._snapshot = SnapshotId(0, 0)
+        self._before: int | None = None
+        """The epoch before a snapshot of which not all has come yet; None if it has."""
+        self._live: dict[int, str] = {}
+        """YARN's ids of the applications that run, by the shim's index."""
+        self._index: dict[str, int] = {}
+        self._samples: dict[str, Sample] = {}
+        """Pilot measurements, by YARN's id."""
+        self._absent: dict[str, int] = {}
+        """Since when those of them are missing that the snapshot did not have, RM's time, the longest first."""
+        self._not_kept = False
+        """There was no room for pilot measurements."""
+        self._due: list[str] = []
+        """Whose samples the engine is to get."""
+        self._followed = SplitFollower()
+        self._inputs: list[Event] = []
+        """What jobs read, until a frame has come as a whole."""
+        self._waiting: list[tuple[SnapshotId, KeyHint]] = []
+
+    def collect(self, frame: Frame) -> list[Event]:
+        """Return the events that the engine gets after this frame, and before it decides."""
+        self._follow(frame)
+        for snapshot, hint in self._sources.splits():
+            if snapshot == self._snapshot and hint.application in self._live:
+                self._followed.know(hint.application, hint.order)
+        self._inputs += self._followed.follow(frame.events)
+        if frame.header.more:
+            return []
+        inputs, self._inputs = self._inputs, []
+        samples = self._restored_samples(frame.header.rm_time_ms)
+        self._drop_absent(frame.header.rm_time_ms)
+        return [*inputs, *samples, *self._hints()]
+
+    def learn(self, samples: Samples) -> None:
+        """Take the engine's pilot measurements."""
+        changed = {}
+        for row, application in enumerate(samples.application.tolist()):
+            id_ = self._live.get(application)
+            if id_ is not None and (id_ in self._samples or self._has_room()):
+                self._samples[id_] = changed[id_] = sample_at(samples, row)
+        if changed:
+            self._sources.keep(changed)
+
+    def forget(self) -> None:
+        """Take that the engine fails over and over: what it was given may be why."""
+        self._samples.clear()
+        self._absent.clear()
+        self._due.clear()
+
+    def summary(self) -> str:
+        """Return what has no room; empty if nothing has none."""
+        return f"what pilots say is kept of {self._samples_max} jobs and no more" if self._not_kept else ""
+
+    def _follow(self, frame: Frame) -> None:
+        if frame.header.snapshot:
+            if self._before is None:
+                self._before = self._snapshot.epoch
+            self._snapshot = SnapshotId(frame.header.epoch, frame.header.sequence)
+            self._live.clear()
+            self._index.clear()
+            self._inputs.clear()
+            self._due = list(self._samples)
+        for event in frame.events:
+            if isinstance(event, Applications):
+                self._applications(event)
+
+    def _applications(self, event: Applications) -> None:
+        ended: dict[str, None] = {}
+        columns = (event.application, event.cluster_timestamp, event.id, event.ended())
+        for application, timestamp, number, has_ended in zip(*(column.tolist() for column in columns), strict=True):
+            if not has_ended:
+                id_ = application_id(timestamp, number)
+                self._live[application] = id_
+                self._index[id_] = application
+                if self._absent.pop(id_, None) is not None:
+                    self._due.append(id_)
+                continue
+            gone = self._live.pop(application, None)
+            if gone is not None and self._index.get(gone) == application:
+                del self._index[gone]
+                if self._samples.pop(gone, None) is not None:
+                    ended[gone] = None
+        if ended:
+            self._sources.keep(ended)
+
+    def _has_room(self) -> bool:
+        """Say whether one more application's samples can be kept; those missing for longest make room."""
+        if len(self._samples) >= self._samples_max and self._absent:
+            oldest = next(iter(self._absent))
+            del self._absent[oldest]
+            self._samples.pop(oldest, None)
+        self._not_kept = len(self._samples) >= self._samples_max
+        return not self._not_kept
+
+    def _note_absent(self, now_ms: int) -> None:
+        """Take that a snapshot is complete. On the same connection, what it does not have has ended."""
+        before, self._before = self._before, None
+        if before is None:
+            return
+        missing = [id_ for id_ in self._samples if id_ not in self._index]
+        if before == self._snapshot.epoch:
+            self._end(missing)
+        else:
+            self._absent |= {id_: now_ms for id_ in missing if id_ not in self._absent}
+
+    def _drop_absent(self, now_ms: int) -> None:
+        """Forget applications that have been missing for so long that they have ended."""
+        ended = []
+        for id_, since_ms in self._absent.items():
+            if now_ms - since_ms < ABSENT_MS:
+                break
+            ended.append(id_)
+        self._end(ended)
+
+    def _end(self, ended: Sequence[str]) -> None:
+        for id_ in ended:
+            self._absent.pop(id_, None)
+            self._samples.pop(id_, None)
+        if ended:
+            self._sources.keep(dict.fromkeys(ended))
+
+    def _restored_samples(self, now_ms: int) -> Sequence[Event]:
+        self._note_absent(now_ms)
+        for id_, sample in self._sources.restored().items():
+            known = self._samples.get(id_)
+            # Whatever began to be sampled earlier knows more: an engine without them has begun anew.
+            if known is None or sample.since_ms < known.since_ms:
+                runs = id_ in self._index
+                if known is None and len(self._samples) >= self._samples_max and not (runs and self._has_room()):
+                    continue
+                self._samples[id_] = sample
+                if runs:
+                    self._due.append(id_)
+                else:
+                    self._absent.setdefault(id_, now_ms)
+        if not self._due:
+            return ()
+        due, self._due = dict.fromkeys(self._due), []
+        rows = [(self._index[id_], self._samples[id_]) for id_ in due if id_ in self._index]
+        return (samples_event(rows),) if rows else ()
+
+    def _hints(self) -> Sequence[Event]:
+        self._waiting += self._sources.hints()
+        if not self._waiting:
+            return ()
+        now, self._waiting = self._waiting[:ROWS_MAX], self._waiting[ROWS_MAX:]
+        rows = [key for snapshot, key in now if snapshot == self._snapshot and key.application in self._live]
+        if not rows:
+            return ()
+        application, key, duration_ms, deviation_ms, tasks = (np.array(column) for column in zip(*rows, strict=True))
+        return (
+            filled(
+                TaskEstimates,
+                len(rows),
+                application=application,
+                key=key,
+                duration_ms=duration_ms,
+                deviation_ms=deviation_ms,
+                tasks=tasks,
+            ),
+        )

@@ -24,7 +24,7 @@ from pathlib import Path
 from threading import Condition, Lock, Thread
 from threading import Event as ThreadEvent
 from types import MappingProxyType
-from typing import Any, BinaryIO, Final, Protocol, cast
+from typing import Any, BinaryIO, Final, cast
 
 import numpy as np
 
@@ -36,10 +36,10 @@ from treadle.am.registries import CLAIM, CLAIMS_MAX, Amounts, Claims, read_claim
 from treadle.config.settings import Profiles, Settings
 from treadle.config.trust import connect
 from treadle.errors import counted, printable
-from treadle.events import ApplicationState, Event, NodeState, PlanRanks, Replaces, TaskClaims
+from treadle.events import Event, NodeState, PlanRanks, Replaces, TaskClaims
 from treadle.history.profile import JobRun, StageRun
 from treadle.live.plan_words import Said, line, read_frame, run_from_bytes, stages_from_bytes
-from treadle.sidecar.child import EventSource
+from treadle.live.session import Listener
 from treadle.wire.frames import Frame
 
 COMMAND: Final = (sys.executable, "-P", "-m", "treadle.live.plan_child")
@@ -47,20 +47,6 @@ COMMAND: Final = (sys.executable, "-P", "-m", "treadle.live.plan_child")
 ALLOCATOR: Final = MappingProxyType({"MALLOC_ARENA_MAX": "2"})
 """glibc gives threads memory from arenas of their own and hardly ever takes it back: requests of a MiB, a thread each,
 made a process that kept 2 GiB. A value that is set otherwise is kept."""
-
-
-class PlanProcess(Protocol):
-    """A process that runs."""
-
-    stdin: BinaryIO
-    """Where it hears."""
-    said: BinaryIO
-
-    def kill(self) -> None:
-        """End it; for any thread."""
-
-    def close(self) -> str:
-        """Wait for the end where that can be done, and return how it ended."""
 
 
 class Started:
@@ -115,6 +101,8 @@ class Reached:
                 stream.close()
         return f"the plan listener behind {self._path} has ended; its own log says why"
 
+
+PlanProcess = Started | Reached
 
 _log = logging.getLogger(__name__)
 
@@ -476,7 +464,7 @@ class _Application:
         return np.fromiter(self.priorities, np.int64, many)[rows], now[rows], more
 
 
-class PlanEventSource(EventSource):
+class PlanEventSource(Listener):
     """Sends an engine which request keys are which vertices of a plan, and how long their tasks take."""
 
     def __init__(self, side: PlanLink) -> None:
@@ -583,8 +571,9 @@ class PlanEventSource(EventSource):
             self._side.machines(self._nodes)
 
     def _follow_applications(self, event: events.Applications) -> None:
+        ended = event.ended()
         for row, index in enumerate(event.application.tolist()):
-            if event.state[row] == ApplicationState.GONE:
+            if ended[row]:
                 self._part(index)
                 continue
             type_ = self._names[event.type_name[row]].upper()

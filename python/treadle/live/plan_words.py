@@ -13,7 +13,8 @@ from struct import Struct
 from typing import Any, BinaryIO, Final
 
 from treadle.am.protocol import Attempt
-from treadle.history.profile import NUMBER_MAX, DurationSketch, JobRun, RecurrenceKey, StageRun
+from treadle.history.documents import compact, run_from_json, run_json
+from treadle.history.profile import JobRun, storable_run
 
 CONTENT_MAX: Final = 1 << 20
 """No frame's content is longer."""
@@ -99,22 +100,8 @@ def stages_from_bytes(content: bytes) -> tuple[str, list[bytes]]:
 
 
 def run_to_bytes(run: JobRun) -> bytes:
-    """Return a run; parents are given by their places."""
-    place: dict[str, int] = {}
-    for at, stage in enumerate(run.stages):
-        place.setdefault(stage.name, at)
-    stages = [
-        [
-            stage.name,
-            stage.width,
-            stage.durations.to_json(),
-            {name: min(amount, NUMBER_MAX) for name, amount in stage.demand.items()},
-            [place[parent] for parent in stage.parents],
-            [place[parent] for parent in stage.one_to_one],
-        ]
-        for stage in run.stages
-    ]
-    return json.dumps([list(run.key), run.id, run.started_ms, run.ended_ms, stages], separators=(",", ":")).encode()
+    """Return a run, with numbers and texts within bounds."""
+    return compact(run_json(storable_run(run, run.ended_ms))).encode()
 
 
 def run_from_bytes(content: bytes) -> JobRun:
@@ -124,44 +111,9 @@ def run_from_bytes(content: bytes) -> JobRun:
         ValueError: it is none of its bytes.
     """
     try:
-        key, id_, started_ms, ended_ms, stages = json.loads(content)
-        if len(stages) > STAGES_MAX or sum(len(stage[4]) + len(stage[5]) for stage in stages) > EDGES_MAX:
-            raise ValueError("a run that is too large")
-        names = [_text(stage[0]) for stage in stages]
-        return JobRun(
-            RecurrenceKey(*map(_text, key)),
-            _text(id_),
-            _number(started_ms),
-            _number(ended_ms),
-            tuple(
-                StageRun(
-                    _text(name),
-                    _number(width),
-                    DurationSketch.from_json(durations),
-                    {_text(resource): _number(amount) for resource, amount in demand.items()},
-                    tuple(names[_place(parent, names)] for parent in parents),
-                    one_to_one=tuple(names[_place(parent, names)] for parent in single),
-                )
-                for name, width, durations, demand, parents, single in stages
-            ),
-        )
-    except (TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
-        raise ValueError(f"no run: {type(error).__name__}") from error
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("no text")
-    return value
-
-
-def _number(value: object) -> int:
-    if not isinstance(value, int) or not 0 <= value <= 1 << 62:
-        raise TypeError("no number")
-    return min(value, NUMBER_MAX)
-
-
-def _place(value: object, names: Sequence[str]) -> int:
-    if not isinstance(value, int) or not 0 <= value < len(names):
-        raise IndexError("no stage")
-    return value
+        run = run_from_json(json.loads(content))
+    except RecursionError as error:
+        raise ValueError("no run: nested too deeply") from error
+    if sum(len(stage.parents) + len(stage.one_to_one) for stage in run.stages) > EDGES_MAX:
+        raise ValueError("a run that is too large")
+    return run

@@ -24,16 +24,14 @@ from treadle.engine import Engine
 from treadle.errors import ConfigError, Problem
 from treadle.events import Event, PolicySwitch
 from treadle.history.profile import JobRun, StageRun
-from treadle.live.event_source import HistorySource
-from treadle.live.history_writer import ProfileRecorder
+from treadle.live.history_writer import HistorySource, ProfileRecorder
 from treadle.live.live_settings import check_apart, has_file_parts, read_live_settings
 from treadle.live.plan_source import open_plans
 from treadle.live.policy_memory import PolicyMemory, state_folder
 from treadle.live.recorder import LiveRecorder
-from treadle.live.session import PolicyKeeper, Session
+from treadle.live.session import Listener, Session
 from treadle.policy.user_parts import PartFailure
 from treadle.policy.watchdog import Watchdog
-from treadle.sidecar.child import EventSource
 from treadle.sidecar.observation import Observation
 from treadle.wire.frames import Frame
 
@@ -76,7 +74,7 @@ STAGES_S: Final = 3.0
 """How long a finished job waits for what the plan listener has heard of its stages."""
 
 
-class Beside(EventSource):
+class Beside(Listener):
     """An event source. The hub has the plan listener, and says and warns of it itself."""
 
     def __init__(self, listens: bool) -> None:
@@ -118,7 +116,7 @@ READ_LIMIT_S: Final = 20.0
 """Bound of reading a treadle.yaml, with whatever its parts import, and trying it out."""
 
 
-class LivePolicies(PolicyKeeper):
+class LivePolicies(Listener):
     """Reads settings, makes engines, and remembers the outcomes of policies."""
 
     def __init__(
@@ -197,7 +195,7 @@ class LivePolicies(PolicyKeeper):
 
     def make_engine(self, settings: Settings) -> Engine:
         """Return a new engine that is watched."""
-        self._follow(settings)
+        self._guard(settings)
         return Engine(settings, self._good, self._watch, tries_again=True)
 
     def session(
@@ -211,15 +209,13 @@ class LivePolicies(PolicyKeeper):
         recorder = ProfileRecorder()
         recorder.follow(settings)
         recorder.start()
-        live = HistorySource(recorder)
-        plans: EventSource | None = self._beside
+        plans: Listener | None = self._beside
         if self._beside is None:
             plans = open_plans(settings, recorder.remember, recorder.ask_stages)
         else:
             self._beside.remember = recorder.remember
             recorder.ask_stages(self._beside.stages_of)
-        sources = (live,) if plans is None else (live, plans)
-        keys_for = [type_ for source in sources for type_ in source.keys_for()]
+        keys_for = () if plans is None else plans.keys_for()
         ticks = LiveRecorder("" if self._is_first else self._engine, keys_for=keys_for, follows_file=not self.refusal)
         ticks.follow(settings)
         ticks.start()
@@ -230,11 +226,8 @@ class LivePolicies(PolicyKeeper):
             reply_max_bytes=reply_max_bytes,
             clock_ns=clock_ns,
             settings=settings,
-            keeper=self,
             submit=_beside,
-            observer=recorder,
-            event_sources=sources,
-            recorder=ticks,
+            listeners=(self, recorder, HistorySource(recorder), *(() if plans is None else (plans,)), ticks),
             observation=observation,
         )
         session.say(self.refusal)
@@ -245,12 +238,13 @@ class LivePolicies(PolicyKeeper):
         if self._ticks is not None and not self._ticks.close(why):
             _log.warning("the recording's end could not be written in time")
 
-    def changed(self, before: Settings, now: Settings) -> None:
-        """Take notice that the engine follows other settings; ``before`` did well."""
-        self._good = before
-        if has_file_parts(before) or has_file_parts(now):
-            self._memory.remember_good(before)
-        self._follow(now)
+    def follow(self, settings: Settings, before: Settings | None = None) -> None:
+        """Take notice that the engine follows other settings; those ``before`` did well."""
+        if before is not None:
+            self._good = before
+            if has_file_parts(before) or has_file_parts(settings):
+                self._memory.remember_good(before)
+        self._guard(settings)
 
     def failed(
         self, settings: Settings, failure: PartFailure, running: Settings, switches: Sequence[PolicySwitch] = ()
@@ -263,9 +257,9 @@ class LivePolicies(PolicyKeeper):
             self._memory.remember_switch(switch)
         for digest in sorted({settings.digest, failure.digest} - {"", running.digest}):
             self._memory.remember_bad(digest, str(failure))
-        self._follow(running)
+        self._guard(running)
 
-    def begin(self) -> None:
+    def deciding(self) -> None:
         """Take notice that a decide begins."""
         self._watch.begin()
 
@@ -280,7 +274,7 @@ class LivePolicies(PolicyKeeper):
             if reason:
                 raise ConfigError(str(self._config), [Problem(0, "", reason)])
 
-    def _follow(self, settings: Settings) -> None:
+    def _guard(self, settings: Settings) -> None:
         before = self._stuck
         self._stuck = self._memory.stuck_file(settings.digest) if has_file_parts(settings) else None
         self._watch.follow(settings.limits.part_timeout_ms / 1000, self._stuck)

@@ -22,7 +22,8 @@ from typing import IO, Final
 
 from treadle import __version__
 from treadle.compiled.cache_folder import KernelCache, may_write_here, reason_against_chosen
-from treadle.config.reader import read_kernels, read_roster
+from treadle.config.reader import read_roster, read_section
+from treadle.config.settings import Kernels
 from treadle.errors import ConfigError, Problem, UserError
 from treadle.live.door import Close, close_all
 from treadle.live.handshake import ConnectionFile, Greeting, new_secret, read_greeting, say
@@ -137,7 +138,7 @@ def kernel_cache(config: Path | None) -> KernelCache:
     """
     chosen = ""
     try:
-        chosen = "" if config is None else read_kernels(config).folder
+        chosen = "" if config is None else read_section(config, "kernels", Kernels).folder
     except ConfigError as error:  # reported by the caller that reads all of it
         _log.debug("%s", error)
     if chosen:

@@ -17,13 +17,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Condition, Thread
 from threading import Event as Flag
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
-from treadle.config.settings import Record, Settings, Source
-from treadle.engine import Engine
+from treadle.config.settings import Record, Settings
 from treadle.errors import ConfigError, UserError
-from treadle.events import Event, PolicySwitch
-from treadle.live.session import TickRecorder
+from treadle.events import PolicySwitch
+from treadle.live import session
+from treadle.live.session import Listener
 from treadle.record.files import (
     FILE_HEADER,
     Body,
@@ -141,25 +141,23 @@ _TICK_BYTES: Final = 512
 """What a tick counts for beside its frame and its answer."""
 
 
-class _Begin:
+class _Begin(NamedTuple):
     """A segment begins."""
 
-    def __init__(self, record: Record, segment: Segment, settings: Settings) -> None:
-        self.record = record
-        self.segment = segment
-        self.settings = settings
+    record: Record
+    segment: Segment
+    settings: Settings
 
 
-class _End:
+class _End(NamedTuple):
     """The segment ends."""
 
-    def __init__(self, why: str) -> None:
-        self.why = why
-        self.written = Flag()
-        """Set when it was, or cannot be."""
+    why: str
+    written: Flag
+    """Set when it was, or cannot be."""
 
 
-class LiveRecorder(TickRecorder):
+class LiveRecorder(Listener):
     """Takes ticks on the caller's thread, writes them on its own. Does nothing without a folder in the settings."""
 
     def __init__(
@@ -193,8 +191,8 @@ class LiveRecorder(TickRecorder):
         self._writer = writer or SegmentWriter()
         self._settings: Settings | None = None
         self._record = Record()
-        self._tick: Tick | None = None
-        self._tick_bytes = 0
+        self._frame: bytes | None = None
+        """That of the tick, if it is recorded."""
         self._open = False
         """Is there a segment that ticks go to?"""
         self._broken = False
@@ -223,33 +221,32 @@ class LiveRecorder(TickRecorder):
         """Begin to work, until the end of the process."""
         Thread(target=self._work, name="recording", daemon=True).start()
 
-    def follow(self, settings: Settings) -> None:
+    def follow(self, settings: Settings, before: Settings | None = None) -> None:
         """Follow other settings from now on."""
-        before, self._record = self._record, settings.record
+        last, self._record = self._record, settings.record
         self._settings = settings
-        if before.folder != self._record.folder:
+        if last.folder != self._record.folder:
             self._stop("record.folder changed")
             self._follows, self._dropped_here, self.problem = False, 0, ""
             self._begun_here, self._broken, self.gaps, self.dropped = False, False, 0, 0
             self._asked_s = -ASK_S
 
-    def begin(self, frame: bytes, reply_max_bytes: int | None) -> bool:
-        """Take a frame; return whether the answer must ask for a snapshot."""
+    def begin(self, tick: session.Tick) -> None:
+        """Take a frame; have the answer ask for a snapshot if a segment is due."""
         began_s = time.thread_time()
         if self._process_s is None:
             self._process_s = time.process_time()
-        asks = self._begin(frame, reply_max_bytes)
+        tick.asks_snapshot = self._begin(tick.content)
         self._fresh = False
         self._beside_s += time.thread_time() - began_s
-        return asks
 
     def cost(self) -> Cost:
         """Return what recording has cost so far, and what the process has since it began."""
         process_s = 0.0 if self._process_s is None else time.process_time() - self._process_s
         return Cost(round(1e6 * self._beside_s), round(1e6 * self._writing_s), round(1e6 * process_s))
 
-    def _begin(self, frame: bytes, reply_max_bytes: int | None) -> bool:
-        self._tick = None
+    def _begin(self, frame: bytes) -> bool:
+        self._frame = None
         if not self._record.folder or self._settings is None:
             return False
         try:
@@ -271,58 +268,36 @@ class LiveRecorder(TickRecorder):
             asks = may_ask and now_s - self._asked_s >= ASK_S
             self._asked_s = now_s if asks else self._asked_s
             return asks
-        asks = may_ask and due
-        self._tick = Tick(kept, reply_max_bytes, asks_snapshot=asks)
-        self._tick_bytes = len(kept) + _TICK_BYTES
-        return asks
+        self._frame = kept
+        return may_ask and due
 
-    def refused(self) -> None:
-        """Take notice that the frame is refused because the observer wants a snapshot."""
-        if self._tick is not None:
-            self._tick.refused = True
-
-    def reading(self, reading: Future[Settings]) -> None:
-        """Record the outcome of reading the settings again."""
-        if self._tick is None:
-            return
-        source: Source | None = None
-        refusal = name = ""
-        try:
-            source, name = reading.result().source, reading.result().policy.name()
-        except ConfigError as error:
-            refusal = "; ".join(error.lines())
-        except Exception as error:
-            refusal = str(error)
-        self._tick.reading = Reading(source, refusal, name)
-        self._tick_bytes += 0 if source is None else len(source.text) + sum(map(len, source.part_files.values()))
-
-    def beside(self, events: Sequence[Event]) -> None:
-        """Record events that the engine got beside the frame."""
-        if self._tick is not None:
-            self._tick.beside += events
-            self._tick_bytes += sum(256 + 16 * len(getattr(each, "application", ())) * 19 for each in events)
-
-    def end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: Engine) -> None:
+    def end(self, tick: session.Tick) -> None:
         """Take the answer; what has no room is dropped."""
         began_s = time.thread_time()
-        self._end(answer, decide_us, known, warnings, engine)
+        self._end(tick)
         self._beside_s += time.thread_time() - began_s
 
-    def _end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: Engine) -> None:
-        tick, self._tick = self._tick, None
-        if tick is None:
+    def _end(self, tick: session.Tick) -> None:
+        frame, self._frame = self._frame, None
+        if frame is None:
             return
-        tick.answer, tick.decide_us = answer, decide_us
-        now = known, tuple(warnings)
-        if self._noted is None or now[0] != self._noted[0]:
-            tick.known = now[0]
-        if self._noted is None or now[1] != self._noted[1]:
-            tick.warnings = now[1]
-        self._noted = now
-        switches = tuple(engine.switches())
-        tick.switches = [each for each in switches if each not in self._switches]
+        now, before = (tick.known, tuple(tick.warnings)), self._noted or (None, None)
+        switches, self._noted = tuple(tick.switches), now
+        kept = Tick(
+            frame,
+            tick.reply_max_bytes,
+            tick.answer,
+            tick.decide_us,
+            asks_snapshot=tick.asks_snapshot,
+            refused=tick.refused,
+            reading=None if tick.reading is None else _outcome(tick.reading),
+            beside=tick.beside,
+            known=None if now[0] == before[0] else now[0],
+            warnings=None if now[1] == before[1] else now[1],
+            switches=[each for each in switches if each not in self._switches],
+        )
         self._switches = switches
-        if not self._put(tick, self._tick_bytes + len(answer)):
+        if not self._put(kept, _TICK_BYTES + len(frame) + len(tick.answer) + _size_beside(kept)):
             self._lose("the writer fell behind")
 
     def summary(self) -> str:
@@ -381,10 +356,10 @@ class LiveRecorder(TickRecorder):
         self._dropped_here += self._begun_here
 
     def _stop(self, why: str) -> None:
-        was_open, self._open, self._follows, self._tick = self._open, False, False, None
+        was_open, self._open, self._follows, self._frame = self._open, False, False, None
         if was_open:
             with self._changed:
-                self._queue.append((_End(why), 0))
+                self._queue.append((_End(why, Flag()), 0))
                 self._wake()
 
     def _put(self, item: Tick | _Begin, size: int) -> bool:
@@ -415,7 +390,7 @@ class LiveRecorder(TickRecorder):
 
     def close(self, why: str, within_s: float = CLOSE_S) -> bool:
         """Let the segment end as the process does, for any thread; return whether all that waited was written."""
-        end = _End(why)
+        end = _End(why, Flag())
         with self._changed:
             self._queue.append((end, 0))
             self._wake()
@@ -483,3 +458,20 @@ class LiveRecorder(TickRecorder):
             self._writer.close()
         except OSError as error:
             _log.info("the segment could not be closed: %s", error)
+
+
+def _outcome(reading: Future[Settings]) -> Reading:
+    try:
+        settings = reading.result()
+    except ConfigError as error:
+        return Reading(None, "; ".join(error.lines()), "")
+    except Exception as error:
+        return Reading(None, str(error), "")
+    return Reading(settings.source, "", settings.policy.name())
+
+
+def _size_beside(tick: Tick) -> int:
+    """Return about how many bytes a tick takes for what came beside its frame."""
+    source = None if tick.reading is None else tick.reading.source
+    read = 0 if source is None else len(source.text) + sum(map(len, source.part_files.values()))
+    return read + sum(256 + 16 * len(getattr(each, "application", ())) * 19 for each in tick.beside)

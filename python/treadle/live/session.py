@@ -1,6 +1,6 @@
 """Frames in, answers out: a sidecar between its socket and its engine, with no socket, file or clock of its own.
 
-Who knows, keeps and watches beside it does nothing by default.
+A frame becomes a `Tick`, which listeners see in order: policies, histories, plans, the recorder.
 """
 
 from __future__ import annotations
@@ -9,39 +9,78 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, field
 from threading import Event as ThreadEvent
 from threading import Lock
 from typing import Final, TypeVar
 
 import numpy as np
 
+from treadle.compiled.array_types import I64
 from treadle.config.part_files import missing
 from treadle.config.settings import Settings
 from treadle.engine import Engine
 from treadle.errors import ConfigError
-from treadle.events import Applications, ApplicationState, AttemptKeys, Event, PolicySwitch, Requests
+from treadle.events import AttemptKeys, Event, PolicySwitch
 from treadle.model.cluster import Cluster
+from treadle.model.tables import grown
 from treadle.policy.user_parts import PartFailure
-from treadle.proposals import NOTHING_HELD, Proposals
+from treadle.proposals import NOTHING_HELD, Held, Proposals
 from treadle.sidecar.child import EventSource
 from treadle.sidecar.merge import REPORT_INTERVAL_MS
 from treadle.sidecar.observation import Application, Observation
 from treadle.wire.answer import Answer, Status, encode_answer, rows_within
-from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_header, without_keys
+from treadle.wire.frames import Frame, FrameDecoder, FrameHeader, read_frame_header
 from treadle.wire.schema import TooManyError, VersionError, WireError
 
-__all__ = ["EventSource", "FrameObserver", "PolicyKeeper", "TickRecorder"]
+
+@dataclass(slots=True)
+class Tick:
+    """A frame on its way to its answer."""
+
+    content: bytes
+    reply_max_bytes: int | None
+    """No answer is longer, from this one on; None: as before."""
+    frame: Frame | None = None
+    """None: it is not decoded yet, or refused."""
+    asks_snapshot: bool = False
+    """A listener has the answer ask for a snapshot."""
+    refused: bool = False
+    """A listener wants a snapshot, for which the frame was refused."""
+    reading: Future[Settings] | None = None
+    """The outcome of reading the settings again."""
+    beside: list[Event] = field(default_factory=list)
+    """Events that the engine got beside the frame."""
+    proposals: Proposals = field(default_factory=Proposals.none)
+    held: Held = NOTHING_HELD
+    answer: bytes = b""
+    decide_us: int = 0
+    known: str = ""
+    """What is known beside the frames, as the status says it."""
+    warnings: Sequence[str] = ()
+    """Those of others than the engine."""
+    switches: Sequence[PolicySwitch] = ()
+    """The engine's latest changes of policy."""
 
 
-class PolicyKeeper:
-    """Gets the outcome of policy changes; `treadle.live.policies.LivePolicies` is one."""
+class Listener(EventSource):
+    """Sees each tick of a session, and may know more than the frames. All must return at once and raise nothing."""
 
-    def begin(self) -> None:
+    def begin(self, tick: Tick) -> None:
+        """Take notice that a frame has come, which may be none."""
+
+    def wants_snapshot(self) -> bool:
+        """Say, once, that nothing can be made of the frames before the next snapshot, which should come now."""
+        return False
+
+    def deciding(self) -> None:
         """Take notice that a decide begins."""
 
-    def changed(self, before: Settings, now: Settings) -> None:
-        """Take notice that the engine follows other settings; ``before`` did well."""
+    def end(self, tick: Tick) -> None:
+        """Take notice that the frame has its answer."""
+
+    def follow(self, settings: Settings, before: Settings | None = None) -> None:
+        """Follow other settings from now on; those ``before``, which the engine followed, did well."""
 
     def failed(
         self, settings: Settings, failure: PartFailure, running: Settings, switches: Sequence[PolicySwitch]
@@ -52,66 +91,6 @@ class PolicyKeeper:
         """
 
 
-class FrameObserver:
-    """Who is shown every frame that was taken; `treadle.live.history_writer.ProfileRecorder` is."""
-
-    def take(self, frame: bytes) -> None:
-        """Take a frame; must return at once and raise nothing."""
-
-    def follow(self, settings: Settings) -> None:
-        """Follow other settings from now on; must return at once and raise nothing."""
-
-    def warnings(self) -> Sequence[str]:
-        """Return what the administrator should know."""
-        return ()
-
-    def wants_snapshot(self) -> bool:
-        """Say, once, that nothing can be made of the frames before the next snapshot, which should come now."""
-        return False
-
-
-class TickRecorder:
-    """Gets all input and output of a session; `treadle.live.recorder.LiveRecorder` is one.
-
-    All must return at once and raise nothing.
-    """
-
-    def begin(self, frame: bytes, reply_max_bytes: int | None) -> bool:
-        """Take a frame before it is used; return whether the answer must ask for a snapshot."""
-        return False
-
-    def refused(self) -> None:
-        """Take notice that the frame is refused because the observer wants a snapshot."""
-
-    def reading(self, reading: Future[Settings]) -> None:
-        """Record the outcome of reading the settings again."""
-
-    def beside(self, events: Sequence[Event]) -> None:
-        """Record events that the engine got beside the frame."""
-
-    def end(self, answer: bytes, decide_us: int, known: str, warnings: Sequence[str], engine: Engine) -> None:
-        """Record the answer, and the parts of it that are not the engine's.
-
-        Args:
-            answer: all of it
-            decide_us: what it says of the time taken
-            known: what is known beside the frames
-            warnings: those of others than the engine
-            engine: the engine, for its switches
-        """
-
-    def summary(self) -> str:
-        """Return in a few words what is recorded, for the status; empty if nothing is."""
-        return ""
-
-    def warnings(self) -> Sequence[str]:
-        """Return what the administrator should know."""
-        return ()
-
-    def follow(self, settings: Settings) -> None:
-        """Follow other settings from now on."""
-
-
 LATEST: Final = 10_000
 """Number of waits that are remembered."""
 
@@ -120,46 +99,31 @@ class Waits:
     """The waits of one engine's applications, by the ResourceManager's clock: as exact as frames come."""
 
     def __init__(self) -> None:
-        self._asks: dict[int, dict[int, int]] = {}
-        """Outstanding containers by application and request key."""
-        self._since_ms: dict[int, int] = {}
-        """Of applications that ask and were not tried since: when they began to."""
+        self._asking = np.zeros(0, bool)
+        """By application, whether it asked for something when `take` was called last."""
+        self._since_ms = np.zeros(0, np.int64)
+        """Of applications that ask and were not tried since: when they began to; else -1."""
         self._waits_ms: deque[int] = deque(maxlen=LATEST)
         self._tried = 0
         self._told: Mapping[str, int] = {}
         self._told_ms = 0
 
-    def take(self, frame: Frame) -> None:
-        """Take notice of who asks for something, and asked for nothing before."""
-        if frame.header.snapshot:
+    def take(self, header: FrameHeader, pending: I64) -> None:
+        """Take notice of who asks for something, and asked for nothing before; ``pending``: how much each asks for."""
+        if header.snapshot:
             # indices mean others now; who waits is found anew, so that a wait may be reported too short
-            self._asks, self._since_ms = {}, {}
-        now_ms = frame.header.rm_time_ms
-        for event in frame.events:
-            if isinstance(event, Applications):
-                ended = (event.state == ApplicationState.GONE) | (event.state == ApplicationState.MOVED)
-                for app in event.application[ended].tolist():
-                    self._asks.pop(app, None)
-                    self._since_ms.pop(app, None)
-            elif isinstance(event, Requests):
-                rows = zip(event.application.tolist(), event.key.tolist(), event.count.tolist(), strict=True)
-                for app, key, count in rows:
-                    self._ask(app, key, count, now_ms)
-
-    def _ask(self, app: int, key: int, count: int, now_ms: int) -> None:
-        asks = self._asks.setdefault(app, {})
-        if count > 0:
-            if not asks:
-                self._since_ms[app] = now_ms
-            asks[key] = count
-        elif asks.pop(key, 0) and not asks:
-            self._since_ms.pop(app, None)
+            self._asking = np.zeros(0, bool)
+        asked, since_ms = grown(self._asking, len(pending), False), grown(self._since_ms, len(pending), -1)
+        self._asking = pending > 0
+        began_ms = np.where(asked[: len(pending)], since_ms[: len(pending)], header.rm_time_ms)
+        self._since_ms = np.where(self._asking, began_ms, -1)
 
     def attempted(self, now_ms: int) -> None:
         """Take notice of a decision about all that is asked for."""
-        self._tried += len(self._since_ms)
-        self._waits_ms.extend(max(now_ms - since_ms, 0) for since_ms in self._since_ms.values())
-        self._since_ms = {}
+        began_ms = self._since_ms[self._since_ms >= 0]
+        self._tried += len(began_ms)
+        self._waits_ms.extend(np.maximum(now_ms - began_ms, 0).tolist())
+        self._since_ms[:] = -1
 
     def figures(self, now_ms: int, more: Mapping[str, int]) -> Mapping[str, int]:
         """Return what is measured, with ``more``; the same again for a while."""
@@ -203,23 +167,6 @@ def at_once(read: Callable[[], Settings]) -> Future[Settings]:
     return future
 
 
-def _without_moved(frame: Frame) -> Frame:
-    """Return a frame in which applications that were moved have gone: they do not run here any more."""
-    if not any(
-        isinstance(each, Applications) and (each.state == ApplicationState.MOVED).any() for each in frame.events
-    ):
-        return frame
-    gone = ApplicationState.GONE
-    return frame._replace(
-        events=[
-            replace(each, state=np.where(each.state == ApplicationState.MOVED, gone, each.state).astype(np.uint8))
-            if isinstance(each, Applications)
-            else each
-            for each in frame.events
-        ]
-    )
-
-
 class _Model:
     """What an engine's model knows of indices."""
 
@@ -242,6 +189,10 @@ class _Model:
         path = texts[int(cluster.queues.at["path"][queue])] if 0 <= queue < cluster.queues.size else ""
         id_ = int(row["cluster_timestamp"]) << 32 | int(row["id"])
         return Application(id_, int(row["attempt"]), path, texts[int(row["type"])])
+
+    def pending(self) -> I64:
+        """Return how many containers each application asks for."""
+        return self._cluster.apps.at["pending"][: self._cluster.apps.size]
 
     def priority_of(self, application: int, key: int) -> int | None:
         """Return the priority of a request key; None if it is not known."""
@@ -267,11 +218,8 @@ class Session:
         reply_max_bytes: int,
         clock_ns: Callable[[], int],
         settings: Settings | None = None,
-        keeper: PolicyKeeper | None = None,
         submit: Submit = at_once,
-        observer: FrameObserver | None = None,
-        event_sources: Sequence[EventSource] = (),
-        recorder: TickRecorder | None = None,
+        listeners: Sequence[Listener] = (),
         observation: Observation | None = None,
     ) -> None:
         """Make the engine.
@@ -282,11 +230,8 @@ class Session:
             reply_max_bytes: no answer is longer, unless the call sets a bound of its own
             clock_ns: for the time spent deciding, which is reported and never decided upon
             settings: those to start with
-            keeper: gets the outcome of policy changes
             submit: has settings read again; until they are there the old ones are followed
-            observer: who is shown the frames, after each has been answered
-            event_sources: who know more than the frames say; of a request key counts what the last one says
-            recorder: gets all input and output
+            listeners: see each tick, in order; of a request key counts what the last one knows
             observation: compares the answers with what the CapacityScheduler does
 
         Raises:
@@ -296,12 +241,9 @@ class Session:
         self._make_engine = make_engine
         self._read_settings = read_settings
         self._settings = read_settings() if settings is None else settings
-        self._keeper = keeper or PolicyKeeper()
         self._told_switches: list[PolicySwitch] = []
         self._submit = submit
-        self._observer = observer or FrameObserver()
-        self._event_sources = tuple(event_sources)
-        self._recorder = recorder or TickRecorder()
+        self._listeners = tuple(listeners)
         self._observation = observation
         self._reading: Future[Settings] | None = None
         self._failure: PartFailure | None = None
@@ -321,14 +263,10 @@ class Session:
         """It has been logged."""
         self._configuration: int | None = None
         self._failures = self._steady = 0
-        self._held = NOTHING_HELD
-        """What the answer that is made says of what is held back."""
         self._waits = Waits()
         self._contention, self._contention_s = "", -1
-        self._known: str = ""
-        self._warned: tuple[str, ...] = ()
-        """What others than the engine say in the status."""
-        keys_for = tuple(type_ for source in self._event_sources for type_ in source.keys_for())
+        self._tick = Tick(b"", None)
+        keys_for = tuple(type_ for each in self._listeners for type_ in each.keys_for())
         self._status = Status("", keys_for=keys_for)
         self._note_policy()
 
@@ -372,30 +310,33 @@ class Session:
         """Take settings that were read again, or will have been; they are taken over with the next frame."""
         self._reading = reading
 
-    def _decide(self, frame: bytes, reply_max_bytes: int | None) -> bytes:
+    def _decide(self, content: bytes, reply_max_bytes: int | None) -> bytes:
         began_ns = self._clock_ns()
-        asks = self._recorder.begin(frame, reply_max_bytes)
+        tick = Tick(content, reply_max_bytes, known=self._tick.known, warnings=self._tick.warnings)
+        self._tick = tick
+        for each in self._listeners:
+            each.begin(tick)
         if reply_max_bytes is not None:
             self._reply_max_bytes = reply_max_bytes
         header: FrameHeader | None = None
-        proposals, self._held = Proposals.none(), NOTHING_HELD
         try:
-            header, _ = read_frame_header(frame)
+            header, _ = read_frame_header(content)
             self._follow(header)
-            decoded = self._decoder.decode(frame)
-            proposals = self._answer(decoded, asks)
-            self._observer.take(without_keys(frame))
+            tick.frame = self._decoder.decode(content)
+            self._answer(tick.frame)
         except WireError as error:
             self._lose(header, error)
         epoch, sequence = (header.epoch, header.sequence) if header else (0, 0)
-        micros = (self._clock_ns() - began_ns) // 1000
+        tick.decide_us = (self._clock_ns() - began_ns) // 1000
         # of the answers to the parts of a frame only the last is read
         status = "" if header is not None and header.more and not self._lost else self._status.changed()
-        answer = encode_answer(Answer(epoch, sequence, micros, self._lost, proposals, status, held=self._held))
-        self._recorder.end(answer, micros, self._known, self._warned, self._engine)
+        answer = Answer(epoch, sequence, tick.decide_us, self._lost, tick.proposals, status, held=tick.held)
+        tick.answer, tick.switches = encode_answer(answer), self._engine.switches()
+        for each in self._listeners:
+            each.end(tick)
         if self._observation is not None and header is not None and (known := _Model.of(self._engine)):
-            self._observation.answered(header, micros, proposals, known)
-        return answer
+            self._observation.answered(header, tick.decide_us, tick.proposals, known)
+        return tick.answer
 
     def _follow(self, header: FrameHeader) -> None:
         """Refuse a frame that does not continue what came before."""
@@ -412,8 +353,8 @@ class Session:
             raise WireError("epoch", f"{header.epoch} after {self._epoch}")
         elif header.sequence != self._sequence + 1:
             raise WireError("sequence", f"{header.sequence} after {self._sequence}")
-        elif self._observer.wants_snapshot():
-            self._recorder.refused()
+        elif any(each.wants_snapshot() for each in self._listeners):
+            self._tick.refused = True
             raise WireError("flags", "a delta, and what is remembered of jobs begins with a snapshot")
         self._sequence = header.sequence
 
@@ -425,71 +366,61 @@ class Session:
         _log.log(level, "frame %s refused, a snapshot is awaited: %s", header.sequence if header else "?", error)
         self._lost = self._refusing = True
 
-    def _answer(self, frame: Frame, asks_snapshot: bool) -> Proposals:
-        header = frame.header
+    def _answer(self, frame: Frame) -> None:
+        """Let the engine take a frame and decide."""
+        header, tick = frame.header, self._tick
         try:
             self._reconfigure(header.configuration)
             self._engine.apply([event for event in frame.events if not isinstance(event, AttemptKeys)])
-            if self._engine.attempts is not None:
-                self._waits.take(frame)
-            self._collect(frame)
+            if self._engine.attempts is not None and (known := _Model.of(self._engine)):
+                self._waits.take(header, known.pending())
+            # a run can be repeated with the frames and these
+            tick.beside = [event for each in self._listeners for event in each.collect(frame)]
+            if tick.beside:
+                self._engine.apply(tick.beside)
             if self._observation is not None and (known := _Model.of(self._engine)):
                 self._observation.take(frame, known)
             self._lost = self._refusing = False
             self._status.frame_error = ""
             if header.more:
-                return Proposals.none()
-            if asks_snapshot:
+                return
+            if tick.asks_snapshot:
                 self._lost = self._refusing = True
-                return Proposals.none()
-            self._keeper.begin()
+                return
+            for each in self._listeners:
+                each.deciding()
             proposals = self._engine.decide(
                 header.rm_time_ms, self._limit(header.limit), sequence=header.sequence, assume=not header.observe
             )
-            self._held = self._engine.held()
+            tick.held = self._engine.held()
             self._note_policy()
-            self._hear()
+            samples = self._engine.samples()
+            if samples is not None:
+                for each in self._listeners:
+                    each.learn(samples)
             self._status.diagnostics = tuple(self._engine.diagnostics())
             self._note_attempts(header.rm_time_ms)
             self._status.waits_for = self._engine.waits_for()
-            self._note_contention(header.rm_time_ms)
-            self._note_warnings()
+            self._note_known(header.rm_time_ms)
         except Exception as error:  # whatever it was: the next snapshot starts a new engine
             self._renew(error)
-            return Proposals.none()
+            return
+        tick.proposals = proposals
         self._failures = 0
         self._steady += 1
         if self._steady >= DECISIONS_TO_MEND:
             self._status.engine_error = ""
-        return proposals
 
-    def _collect(self, frame: Frame) -> None:
-        """Let the engine have what is known beside the frame: a run can be repeated with both."""
-        known = _without_moved(frame)
-        events = [event for source in self._event_sources for event in source.collect(known)]
-        self._recorder.beside(events)
-        if events:
-            self._engine.apply(events)
-
-    def _note_warnings(self) -> None:
-        known = (warning for source in self._event_sources for warning in source.warnings())
-        observed = () if self._observation is None else self._observation.warnings()
-        self._warned = (*self._observer.warnings(), *known, *self._recorder.warnings(), *observed)
-        self._status.warnings = (*self._missing, *self._engine.starved(), *self._engine.warnings(), *self._warned)
-
-    def _hear(self) -> None:
-        samples = self._engine.samples()
-        if samples is not None:
-            for source in self._event_sources:
-                source.learn(samples)
-
-    def _note_contention(self, now_ms: int) -> None:
-        """Say what is known of jobs, and how contended nodes are: that anew at most once a second."""
+    def _note_known(self, now_ms: int) -> None:
+        """Say what listeners know and warn of, and how contended nodes are: that anew at most once a second."""
         if now_ms // 1_000 != self._contention_s:
             self._contention_s, self._contention = now_ms // 1_000, self._engine.contention()
-        known = (source.summary() for source in self._event_sources)
-        self._known = "; ".join(filter(None, (*known, self._recorder.summary())))
-        self._status.learned = "; ".join(filter(None, (self._contention, self._known)))
+        tick, status = self._tick, self._status
+        tick.known = "; ".join(filter(None, (each.summary() for each in self._listeners)))
+        status.learned = "; ".join(filter(None, (self._contention, tick.known)))
+        observed = () if self._observation is None else self._observation.warnings()
+        tick.warnings = (*(warning for each in self._listeners for warning in each.warnings()), *observed)
+        status.warnings = (*self._missing, *self._engine.starved(), *self._engine.warnings(), *tick.warnings)
 
     def _note_attempts(self, now_ms: int) -> None:
         """Say what one of several engines has to say of conflicts, waits and transactions."""
@@ -513,8 +444,8 @@ class Session:
         self._status.engine_error = f"engine restarted after {type(error).__name__}: {error}"
         _log.error("the engine failed on frame %d, a new one is started", self._sequence, exc_info=error)
         if self._failures > 1:
-            for source in self._event_sources:
-                source.forget()
+            for each in self._listeners:
+                each.forget()
         if self._failures >= FAILURES_MAX:
             raise EngineFailedError(f"the engine failed {self._failures} times in a row: {error}") from error
         self._engine = self._make_engine(self._engine.running)
@@ -536,7 +467,8 @@ class Session:
         _log.error("the policy changes at %s: %s", at, self._status.policy_error, exc_info=failure)
         switches = [switch for switch in self._engine.switches() if switch not in self._told_switches]
         self._told_switches = list(self._engine.switches())
-        self._keeper.failed(self._settings, failure, self._engine.running, switches)
+        for each in self._listeners:
+            each.failed(self._settings, failure, self._engine.running, switches)
 
     def _reconfigure(self, configuration: int) -> None:
         """Have treadle.yaml read again if the number changed; keep the old settings if the new ones are refused."""
@@ -546,7 +478,7 @@ class Session:
             self._reading = self._submit(self._read_settings)
         if self._reading is not None and self._reading.done():
             reading, self._reading = self._reading, None
-            self._recorder.reading(reading)
+            self._tick.reading = reading
             try:
                 self._take_over(reading.result())
             except (ConfigError, PartFailure) as error:
@@ -565,8 +497,7 @@ class Session:
         self._engine.configure(settings)
         self._settings = settings
         self._status.config_error = self._status.engine_error = self._status.policy_error = ""
-        self._keeper.changed(before, settings)
-        self._observer.follow(settings)
-        self._recorder.follow(settings)
+        for each in self._listeners:
+            each.follow(settings, before)
         self._note_policy()
         _log.info("settings read again: %s", self._status.policy)

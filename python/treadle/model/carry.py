@@ -18,7 +18,7 @@ from treadle.events import INDEX_MAX, KEYS_AHEAD, KEYS_RESERVED, ApplicationStat
 from treadle.model.applications import ApplicationTable
 from treadle.model.cluster import Cluster
 from treadle.model.containers import group_of
-from treadle.model.hints import hint_row
+from treadle.model.hints import HintTables, hint_row
 from treadle.model.tables import View
 
 
@@ -146,17 +146,14 @@ def hint_key(old: View, new: View, at: int, rows: I32, past: int, first_ahead: i
 def carry_hints(
     old: View,
     new: View,
+    model: HintTables,
     apps: I32,
     rows: I32,
     chain: I32,
-    index: Records,
-    free: I32,
-    next_unused: I64,
-    row_index: Records,
     first_reserved: int,
     first_ahead: int,
 ) -> None:
-    """Take over hints about tasks; ``chain`` is room for as many rows as there are.
+    """Take over hints about tasks; ``model`` is the new one's, ``chain`` is room for as many rows as there are.
 
     Request keys from ``first_reserved`` on are in no frame; those from ``first_ahead`` on belong to stages
     ahead.
@@ -173,19 +170,7 @@ def carry_hints(
             key = hint_key(old, new, at, rows, past, first_ahead)
             if key < 0:
                 continue
-            made = hint_row(
-                new.apps,
-                new.hints,
-                new.hint_capability,
-                index,
-                free,
-                next_unused,
-                new.rows,
-                new.capability,
-                row_index,
-                apps[app],
-                key,
-            )
+            made = hint_row(model, apps[app], key)
             new.hints[made].duration_ms = old.hints[at].duration_ms
             new.hints[made].deviation_ms = old.hints[at].deviation_ms
             new.hints[made].tasks = old.hints[at].tasks
@@ -236,19 +221,8 @@ def carry(old: Cluster, new: Cluster) -> Carried:
     if old.tasks.has_inputs:
         carry_inputs(before, now, apps, old.tasks.task_index.pairs)
     chain: I32 = np.zeros(len(old.hints.at), np.int32)
-    carry_hints(
-        before,
-        now,
-        apps,
-        rows,
-        chain,
-        hints.index.pairs,
-        hints.free,
-        hints.next_unused,
-        new.requests.index.pairs,
-        INDEX_MAX - KEYS_RESERVED,
-        INDEX_MAX - KEYS_AHEAD,
-    )
+    model = hints.tables(new.apps, new.requests, new.requests.index.pairs)
+    carry_hints(before, now, model, apps, rows, chain, INDEX_MAX - KEYS_RESERVED, INDEX_MAX - KEYS_AHEAD)
     hints.size = int(hints.next_unused[0])
     hints.has_claims |= old.hints.has_claims
     new.rejections.follow(old.rejections, rows, nodes, new.requests.at, new.decide)

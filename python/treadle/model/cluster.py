@@ -10,7 +10,7 @@ import numpy as np
 from treadle import events
 from treadle.compiled.array_types import I32, U8, Records
 from treadle.compiled.pair_map import PairMap
-from treadle.events import ApplicationState, Event, Replaces
+from treadle.events import Event, Replaces
 from treadle.model.applications import APPLICATION, ApplicationTable
 from treadle.model.classes import TAG, Classes
 from treadle.model.containers import TaskTable
@@ -40,8 +40,8 @@ class Cluster:
         self.limits = LimitTable(resources)
         self.users = UserTable(resources)
         self.apps = ApplicationTable(resources)
-        self.requests = RequestTable(resources)
         self.hints = HintTable(resources)
+        self.requests = RequestTable(resources, self.hints)
         self.tasks = TaskTable(resources)
         self.attributes = Attributes()
         self.constraints = Constraints()
@@ -127,7 +127,7 @@ class Cluster:
                 self.nodes.apply_free(event)
             case events.Requests():
                 self._check_width(event.capability)
-                self.requests.apply(event, self.apps, self.hints, self.names)
+                self.requests.apply(event, self.apps, self.names)
                 self.constraints.requests_changed(event)
             case events.Localities():
                 self.requests.apply_localities(event, self.names, self.decide)
@@ -167,9 +167,7 @@ class Cluster:
                 self.names.add(event)
                 return
             case events.TaskEstimates() | events.PlanRanks():
-                self.hints.apply(
-                    event, self.apps, self.requests.at, self.requests.capability, self.requests.index.pairs
-                )
+                self.hints.apply(event, self.apps, self.requests, self.requests.index.pairs)
                 return
             case events.Containers():
                 self._check_width(event.capability)
@@ -220,7 +218,7 @@ class Cluster:
 
     def _drop_replaced(self, event: events.Applications) -> None:
         """Forget what the event says is replaced, and everything about applications that are gone or moved."""
-        ended = (event.state == int(ApplicationState.GONE)) | (event.state == int(ApplicationState.MOVED))
+        ended = event.ended()
         drop = np.where(ended, EVERYTHING, event.replaces)
         if not (self._blacklists or self._tags or self.constraints.known or self.classes.active):
             # in a snapshot there is nothing to forget of any of thousands
@@ -281,7 +279,7 @@ class Cluster:
     def sweep(self) -> None:
         """Free what has ended: request rows without asks, and the holds for them."""
         rows = self.requests.at
-        for row in self.requests.sweep(self.apps, self.hints):
+        for row in self.requests.sweep(self.apps):
             node = int(rows["hold_node"][row])
             if node >= 0:
                 self.nodes.at["hold_row"][node] = -1

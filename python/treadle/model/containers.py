@@ -227,27 +227,19 @@ def apply_containers(to: TaskArrays, given: ContainerEvents, mapreduce: int, eff
 
 
 @kernel
-def drop_groups(
-    apps: Records,
-    app: int,
-    groups: Records,
-    index: Records,
-    free: I32,
-    tasks: Records,
-    task_index: Records,
-    free_tasks: I32,
-) -> None:
+def drop_groups(to: TaskArrays, app: int) -> None:
     """Forget an application's tasks."""
+    apps, groups, tasks = to.apps, to.groups, to.tasks
     group = apps[app].first_group
     while group >= 0:
         task = groups[group].first
         while task >= 0:
-            remove(task_index, tasks[task].key)
-            give_back(free_tasks, task)
+            remove(to.task_index, tasks[task].key)
+            give_back(to.free_tasks, task)
             task = tasks[task].next
-        remove(index, group_key(app, groups[group].priority))
+        remove(to.group_index, group_key(app, groups[group].priority))
         groups[group].application = -1
-        give_back(free, group)
+        give_back(to.free, group)
         group = groups[group].next
     apps[app].first_group = -1
 
@@ -372,16 +364,7 @@ class TaskTable(Table):
 
     def drop(self, application: int, apps: ApplicationTable) -> None:
         """Forget an application."""
-        drop_groups(
-            apps.at,
-            application,
-            self.at,
-            self.index.pairs,
-            self.free,
-            self.tasks.at,
-            self.task_index.pairs,
-            self._free_tasks,
-        )
+        drop_groups(self._arrays(apps), application)
 
 
 def _most_groups(keys: I64) -> int:

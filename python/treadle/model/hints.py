@@ -6,7 +6,7 @@ still count when nothing is asked for any more. A request row has the index of i
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from treadle import events
 from treadle.compiled.array_types import I32, I64, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import PairMap, find, give_back, pair, put, remove, take_from
+from treadle.compiled.structs import tables
 from treadle.model.applications import ApplicationTable
 from treadle.model.tables import ModelError, Table, grown, largest, own
 
@@ -28,26 +29,30 @@ def copy_ask(rows: Records, capabilities: I64, row: int, hints: Records, hint_ca
         hint_capability[at, r] = capabilities[row, r]
 
 
+@tables
+class HintTables(NamedTuple):
+    """The hints, and what they are linked to."""
+
+    apps: Records
+    hints: Records
+    capability: I64
+    index: Records
+    free: I32
+    next_unused: I64
+    rows: Records
+    row_capability: I64
+    row_index: Records
+
+
 @inner
-def hint_row(
-    apps: Records,
-    hints: Records,
-    hint_capability: I64,
-    index: Records,
-    free: I32,
-    next_unused: I64,
-    rows: Records,
-    capabilities: I64,
-    row_index: Records,
-    app: int,
-    key: int,
-) -> int:
+def hint_row(model: HintTables, app: int, key: int) -> int:
     """Return the row of a key, a new one that says nothing if there is none; link the request row to it."""
+    apps, hints, index = model.apps, model.hints, model.index
     place = pair(app, key)
     at = find(index, place)
     if at >= 0:
         return at
-    at = take_from(free, next_unused)
+    at = take_from(model.free, model.next_unused)
     put(index, place, at)
     hints[at].application = app
     hints[at].key = key
@@ -62,45 +67,20 @@ def hint_row(
     hints[at].row = -1
     hints[at].next = apps[app].first_hint
     apps[app].first_hint = at
-    for r in range(hint_capability.shape[1]):
-        hint_capability[at, r] = 0
-    row = find(row_index, place)
+    for r in range(model.capability.shape[1]):
+        model.capability[at, r] = 0
+    row = find(model.row_index, place)
     if row >= 0:
-        rows[row].hint = at
-        copy_ask(rows, capabilities, row, hints, hint_capability)
+        model.rows[row].hint = at
+        copy_ask(model.rows, model.row_capability, row, hints, model.capability)
     return at
 
 
 @kernel
-def hint_rows(
-    apps: Records,
-    hints: Records,
-    hint_capability: I64,
-    index: Records,
-    free: I32,
-    next_unused: I64,
-    rows: Records,
-    capabilities: I64,
-    row_index: Records,
-    application: I32,
-    key: I32,
-    found: I64,
-) -> None:
+def hint_rows(model: HintTables, application: I32, key: I32, found: I64) -> None:
     """Write the row of each key to ``found``, as `hint_row` does for one."""
     for i in range(len(application)):
-        found[i] = hint_row(
-            apps,
-            hints,
-            hint_capability,
-            index,
-            free,
-            next_unused,
-            rows,
-            capabilities,
-            row_index,
-            application[i],
-            key[i],
-        )
+        found[i] = hint_row(model, application[i], key[i])
 
 
 @kernel
@@ -155,13 +135,22 @@ class HintTable(Table):
         self.free = grown(self.free, len(self.at) + 1, 0)
         self.index.reserve(more)
 
+    def tables(self, apps: ApplicationTable, rows: Table, row_index: Records) -> HintTables:
+        """Return the tables as kernels take them; ``rows`` are request rows. Stale as soon as one grows."""
+        return HintTables(
+            apps=apps.at,
+            hints=self.at,
+            capability=self.amounts,
+            index=self.index.pairs,
+            free=self.free,
+            next_unused=self.next_unused,
+            rows=rows.at,
+            row_capability=rows.amounts,
+            row_index=row_index,
+        )
+
     def apply(
-        self,
-        event: events.TaskEstimates | events.PlanRanks,
-        apps: ApplicationTable,
-        rows: Records,
-        capability: I64,
-        row_index: Records,
+        self, event: events.TaskEstimates | events.PlanRanks, apps: ApplicationTable, rows: Table, row_index: Records
     ) -> None:
         """Take hints for request keys, absolute; links the request rows that there are.
 
@@ -187,20 +176,7 @@ class HintTable(Table):
                 raise ModelError("PlanRanks.score must be between 0 and 1, or -1 for none")
             said = {"score": np.where(ranked, event.score, 1.0), "ranked": ranked.astype(np.uint8)}
         found = np.empty(more, np.int64)
-        hint_rows(
-            apps.at,
-            self.at,
-            self.amounts,
-            self.index.pairs,
-            self.free,
-            self.next_unused,
-            rows,
-            capability,
-            row_index,
-            own(event.application),
-            own(event.key),
-            found,
-        )
+        hint_rows(self.tables(apps, rows, row_index), own(event.application), own(event.key), found)
         for name, column in said.items():
             self.at[name][found] = column  # of a key that comes twice the last counts
         self.size = int(self.next_unused[0])

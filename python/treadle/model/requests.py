@@ -177,41 +177,33 @@ def apply_requests(apps: Records, model: RequestTables, asks: Asks, emptied: I32
             if rows[row].hint >= 0:
                 copy_ask(rows, capabilities, row, model.hints, model.hint_capability)
         else:
-            clear_localities(rows, row, model.places, model.place_index, model.free_places)
+            clear_localities(model, row)
             emptied[empty] = row
             empty += 1
     return empty, out
 
 
 @inner
-def clear_localities(rows: Records, row: int, places: Records, index: Records, free: I32) -> None:
+def clear_localities(model: RequestTables, row: int) -> None:
     """Forget where a row would like to be."""
-    at = rows[row].first_locality
+    places = model.places
+    at = model.rows[row].first_locality
     while at >= 0:
-        remove(index, pair(row, places[at].name))
-        give_back(free, at)
+        remove(model.place_index, pair(row, places[at].name))
+        give_back(model.free_places, at)
         at = places[at].next
-    rows[row].first_locality = -1
-    rows[row].localities = 0
+    model.rows[row].first_locality = -1
+    model.rows[row].localities = 0
 
 
 @kernel
-def drop_asks(
-    apps: Records,
-    app: int,
-    rows: Records,
-    capabilities: I64,
-    places: Records,
-    index: Records,
-    free: I32,
-    emptied: I32,
-) -> int:
+def drop_asks(apps: Records, app: int, model: RequestTables, emptied: I32) -> int:
     """Set all asks of an application to nothing, its localities too; write its rows to ``emptied``, return how many."""
-    empty = 0
+    empty, rows = 0, model.rows
     row = apps[app].first_row
     while row >= 0:
-        set_count(apps, rows, row, capabilities[row, 0], 0)
-        clear_localities(rows, row, places, index, free)
+        set_count(apps, rows, row, model.capability[row, 0], 0)
+        clear_localities(model, row)
         emptied[empty] = row
         empty += 1
         row = rows[row].next
@@ -231,11 +223,7 @@ def count_rows(apps: Records, app: int, rows: Records) -> int:
 
 @kernel
 def apply_localities(
-    rows: Records,
-    row_index: Records,
-    places: Records,
-    index: Records,
-    free: I32,
+    model: RequestTables,
     next_unused: I64,
     generation: int,
     application: I32,
@@ -245,8 +233,9 @@ def apply_localities(
     relax: U8,
 ) -> None:
     """Take outstanding counts at nodes and racks, absolute; those of rows that do not exist are ignored."""
+    rows, places, index = model.rows, model.places, model.place_index
     for i in range(len(application)):
-        row = find(row_index, pair(application[i], key[i]))
+        row = find(model.row_index, pair(application[i], key[i]))
         if row < 0:
             continue
         place = pair(row, name[i])
@@ -254,7 +243,7 @@ def apply_localities(
         if at < 0:
             if count[i] <= 0:
                 continue
-            at = take_from(free, next_unused)
+            at = take_from(model.free_places, next_unused)
             put(index, place, at)
             places[at].name = name[i]
             places[at].assumed = 0
@@ -267,46 +256,26 @@ def apply_localities(
 
 
 @inner
-def free_row(
-    apps: Records,
-    rows: Records,
-    row: int,
-    row_index: Records,
-    free_rows: I32,
-    places: Records,
-    place_index: Records,
-    free_places: I32,
-    hints: Records,
-) -> None:
+def free_row(apps: Records, model: RequestTables, row: int) -> None:
     """Give a row back that has no ask and nothing assumed."""
-    clear_localities(rows, row, places, place_index, free_places)
+    rows = model.rows
+    clear_localities(model, row)
     unlink(apps, rows, row)
-    remove(row_index, pair(rows[row].application, rows[row].key))
+    remove(model.row_index, pair(rows[row].application, rows[row].key))
     rows[row].application = -1
     if rows[row].hint >= 0:
-        hints[rows[row].hint].row = -1
-    give_back(free_rows, row)
+        model.hints[rows[row].hint].row = -1
+    give_back(model.free, row)
 
 
 @kernel
-def sweep_rows(
-    apps: Records,
-    rows: Records,
-    emptied: I32,
-    held: I32,
-    row_index: Records,
-    free_rows: I32,
-    places: Records,
-    place_index: Records,
-    free_places: I32,
-    hints: Records,
-) -> tuple[int, int]:
+def sweep_rows(apps: Records, model: RequestTables, emptied: I32, held: I32) -> tuple[int, int]:
     """Give back the rows of ``emptied`` that have no ask and nothing assumed.
 
     Those that must wait for a fate stay in ``emptied``; those that a node is held for are written to ``held``. Returns
     how many there are of both.
     """
-    left, holds = 0, 0
+    left, holds, rows = 0, 0, model.rows
     for at in range(len(emptied)):
         row = emptied[at]
         if rows[row].count > 0:
@@ -315,7 +284,7 @@ def sweep_rows(
             emptied[left] = row
             left += 1
             continue
-        free_row(apps, rows, row, row_index, free_rows, places, place_index, free_places, hints)
+        free_row(apps, model, row)
         if rows[row].hold_node >= 0:
             held[holds] = row
             holds += 1
@@ -367,8 +336,10 @@ LOCALITY: Final = np.dtype(
 class RequestTable(Table):
     """All request rows and their localities: a row a name (node or rack) at which a request row has asks."""
 
-    def __init__(self, resources: int) -> None:
+    def __init__(self, resources: int, hints: HintTable) -> None:
+        """Begin empty; rows are linked to ``hints``."""
         super().__init__(REQUEST, (resources,), {"application": -1})
+        self._hints = hints
         self.index = PairMap()
         self.localities = Table(LOCALITY)
         self.locality_index = PairMap()
@@ -383,7 +354,7 @@ class RequestTable(Table):
         """What a container of each row is to have, in each resource."""
         return self.amounts
 
-    def apply(self, event: events.Requests, apps: ApplicationTable, hints: HintTable, names: Names) -> None:
+    def apply(self, event: events.Requests, apps: ApplicationTable, names: Names) -> None:
         """Take request keys, absolute; a count of 0 removes one."""
         partitions = names.partitions_of(event.partition_name)
         apps.cover(event.application, "application")
@@ -404,7 +375,7 @@ class RequestTable(Table):
             partition=partitions,
             capability=own(event.capability),
         )
-        empty, out = apply_requests(apps.at, self._tables(hints), asks, emptied, moved)
+        empty, out = apply_requests(apps.at, self._tables(), asks, emptied, moved)
         self.size = int(self._next[0])
         self._emptied.update(emptied[:empty].tolist())
         if out:
@@ -416,7 +387,7 @@ class RequestTable(Table):
         by = (found["key"], found["allocation_request_id"], found["priority"], found["application"])
         return rows[np.lexsort(by)]
 
-    def _tables(self, hints: HintTable) -> RequestTables:
+    def _tables(self) -> RequestTables:
         """Return the tables as kernels take them; stale as soon as one grows."""
         return RequestTables(
             rows=self.at,
@@ -427,9 +398,9 @@ class RequestTable(Table):
             places=self.localities.at,
             place_index=self.locality_index.pairs,
             free_places=self._free_localities,
-            hints=hints.at,
-            hint_capability=hints.amounts,
-            hint_index=hints.index.pairs,
+            hints=self._hints.at,
+            hint_capability=self._hints.amounts,
+            hint_index=self._hints.index.pairs,
         )
 
     def apply_localities(self, event: events.Localities, names: Names, generation: int) -> None:
@@ -442,11 +413,7 @@ class RequestTable(Table):
         self._free_localities = grown(self._free_localities, len(self.localities.at) + 1, 0)
         self.locality_index.reserve(more)
         apply_localities(
-            self.at,
-            self.index.pairs,
-            self.localities.at,
-            self.locality_index.pairs,
-            self._free_localities,
+            self._tables(),
             self._next_locality,
             generation,
             own(event.application),
@@ -459,35 +426,15 @@ class RequestTable(Table):
     def drop(self, application: int, apps: ApplicationTable) -> None:
         """Forget all asks of an application. Rows asked for again in the same frame keep what else is known of them."""
         emptied = np.empty(count_rows(apps.at, application, self.at), np.int32)
-        drop_asks(
-            apps.at,
-            application,
-            self.at,
-            self.capability,
-            self.localities.at,
-            self.locality_index.pairs,
-            self._free_localities,
-            emptied,
-        )
+        drop_asks(apps.at, application, self._tables(), emptied)
         self._emptied.update(emptied.tolist())
 
-    def sweep(self, apps: ApplicationTable, hints: HintTable) -> list[int]:
+    def sweep(self, apps: ApplicationTable) -> list[int]:
         """Free the rows that stayed without an ask and have nothing assumed; return those that a node is held for."""
         if not self._emptied:
             return []
         rows = np.array(sorted(self._emptied), np.int32)
         held = np.empty(len(rows), np.int32)
-        left, holds = sweep_rows(
-            apps.at,
-            self.at,
-            rows,
-            held,
-            self.index.pairs,
-            self._free,
-            self.localities.at,
-            self.locality_index.pairs,
-            self._free_localities,
-            hints.at,
-        )
+        left, holds = sweep_rows(apps.at, self._tables(), rows, held)
         self._emptied = set(rows[:left].tolist())
         return [int(row) for row in held[:holds]]

@@ -16,7 +16,7 @@ from treadle.compiled.functions import inner
 from treadle.compiled.pair_map import find, pair
 from treadle.model.tables import ASSUMED, BESIDE, GUARANTEED, HEADROOM, LIMIT, MAX_PARTITIONS, MAXIMUM, USED, View
 from treadle.policy.reasons import Reason, close_row, tell
-from treadle.policy.state import BIG_COUNT, BIG_ROWS, LEAF_HEADROOM, LEAVES, PLACED, DecideParameters, Scratch
+from treadle.policy.state import BIG_COUNT, BIG_ROWS, LARGEST, LEAF_HEADROOM, LEAVES, PLACED, DecideParameters, Scratch
 
 NOT_KNOWN: Final = -1
 """Nothing is known of a user: headroom counts."""
@@ -129,6 +129,25 @@ def refused(view: View, headroom: I64, leaves: int, app: int, row: int, user: in
         if user == NOT_KNOWN and view.apps[app].has_headroom and ask > app_headroom:
             return Reason.USER_LIMIT
     return 0
+
+
+@inner
+def is_too_large(view: View, scratch: Scratch, row: int) -> bool:
+    """Say whether an ask is larger than any node of the partition, were it empty."""
+    for r in range(len(view.counted)):
+        rate = scratch.rates[LARGEST, r]
+        none = rate == 0.0 and view.counted[r] and view.capability[row, r] > 0
+        if none or (scratch.bound[r] and view.capability[row, r] * rate > 1.0 + 1e-12):
+            return True
+    return False
+
+
+@inner
+def barred(view: View, scratch: Scratch, app: int, row: int, user: int) -> int:
+    """Say why no node need be looked for, for an ask of the leaf that is served; 0: one must be."""
+    if is_too_large(view, scratch, row):
+        return Reason.TOO_LARGE
+    return refused(view, scratch.asks[LEAF_HEADROOM], scratch.counters[LEAVES], app, row, user)
 
 
 @inner

@@ -1,14 +1,13 @@
 """Treadle's own parts of a policy: a line each, with what a program must know of them.
 
 They are listed here and nowhere else: a program that reads a treadle.yaml calls `register_parts`, and then knows all of
-them, whatever it has imported besides. A share, order or fit with ``steps`` has a number in ``RULES``.
+them, whatever it has imported besides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from treadle.config.part_files import EstimateFilePart, FilePart, KeyedFilePart
 from treadle.config.parts import (
@@ -42,7 +41,15 @@ from treadle.policy.orders import (
     QueueOrder,
     SrptOrder,
 )
-from treadle.policy.parts import AllGate
+from treadle.policy.parts import (
+    AllGate,
+    HintsEstimate,
+    HintsParameters,
+    NoEstimate,
+    ObservedEstimate,
+    ObservedParameters,
+    PolicyPart,
+)
 from treadle.policy.phoenix import PhoenixGate, PhoenixGateParameters, PhoenixOrder, PhoenixOrderParameters
 from treadle.policy.shares.capacity import CapacityShare
 from treadle.policy.shares.deficit import DeficitParameters, DeficitShare
@@ -56,9 +63,8 @@ from treadle.policy.slearn.estimates import (
     PilotsEstimateParameters,
 )
 from treadle.policy.slearn.gate import PilotsGate, PilotsParameters
-from treadle.policy.slearn.table import LEARNED, PilotKeeper
+from treadle.policy.slearn.table import LEARNED
 from treadle.policy.user_parts import FileEstimate, FileFit, FileGate, FileOrder, FileShare
-from treadle.policy.work import HintsEstimate, HintsParameters, NoEstimate, ObservedEstimate, ObservedParameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ class Own:
     part: str
     """One of `treadle.config.parts.QUESTIONS`."""
     kind: str
-    make: Callable[..., Any]
+    make: type[PolicyPart]
     parameters: type[Parameters] = NoParameters
     traits: Traits = field(default_factory=Traits)
 
@@ -109,29 +115,29 @@ OWN: Final = (
         "phoenix",
         PhoenixGate,
         PhoenixGateParameters,
-        Traits(chooses_nodes=True, weighs_classes=True, keeps=(MOMENTS, LEVELS)),
+        Traits(keeps=(MOMENTS, LEVELS)),
     ),
     Own(
         "gate",
         "pilots",
         PilotsGate,
         PilotsParameters,
-        Traits(keeper=PilotKeeper, uses_keeper=True, keeps=(*SAMPLES, RATIO, STARTS)),
+        Traits(by_pilots=True, keeps=(*SAMPLES, RATIO, STARTS)),
     ),
     Own("gate", "workers", WorkersGate, WorkersParameters, Traits(keeps=(ENDED, HINTS))),
-    Own("share", "capacity", CapacityShare, traits=Traits(overrides=False, steps="capacity", walks_queues=True)),
-    Own("share", "deficit", DeficitShare, DeficitParameters, Traits(steps="deficit", keeps=(DEFICITS,))),
-    Own("share", "drf", DrfShare, TreeParameters, Traits(steps="hdrf", compares_shares=True)),
-    Own("share", "file", FileShare, KeyedFilePart, Traits(steps="capacity", walks_queues=True, keeps=(MEMORY,))),
-    Own("share", "hdrf", HdrfShare, HdrfParameters, Traits(steps="hdrf", compares_shares=True)),
-    Own("share", "none", NoShare, traits=Traits(steps="none")),
+    Own("share", "capacity", CapacityShare, traits=Traits(overrides=False)),
+    Own("share", "deficit", DeficitShare, DeficitParameters, Traits(keeps=(DEFICITS,))),
+    Own("share", "drf", DrfShare, TreeParameters),
+    Own("share", "file", FileShare, KeyedFilePart, _BY_HAND),
+    Own("share", "hdrf", HdrfShare, HdrfParameters),
+    Own("share", "none", NoShare),
     Own(
         "order",
         "fair_finish",
         FairFinishOrder,
-        traits=Traits(steps="finish", counts_tasks=True, estimates=(DURATIONS,), keeps=PROGRESS),
+        traits=Traits(estimates=(DURATIONS,), keeps=PROGRESS),
     ),
-    Own("order", "fair", FairOrder, FairParameters, Traits(steps="fair")),
+    Own("order", "fair", FairOrder, FairParameters),
     Own("order", "fifo", FifoOrder, traits=Traits(compares_priorities=True)),
     Own("order", "file", FileOrder, KeyedFilePart, _BY_HAND),
     Own("order", "las", LasOrder, traits=Traits(keeps=(SERVICE,))),
@@ -141,23 +147,21 @@ OWN: Final = (
         "phoenix",
         PhoenixOrder,
         PhoenixOrderParameters,
-        Traits(weighs_classes=True, estimates=(DURATIONS,), keeps=(MOMENTS, PASSED)),
+        Traits(estimates=(DURATIONS,), keeps=(MOMENTS, PASSED)),
     ),
     Own("order", "queue", QueueOrder, traits=Traits(overrides=False, compares_priorities=True)),
     Own("order", "srpt", SrptOrder, traits=Traits(estimates=(DURATIONS,))),
-    Own("fit", "file", FileFit, KeyedFilePart, Traits(steps="keyed", keeps=(MEMORY,))),
+    Own("fit", "file", FileFit, KeyedFilePart, _BY_HAND),
     Own("fit", "first_fit", FirstFit, FirstFitParameters),
-    Own("fit", "packing", Packing, PackingParameters, Traits(steps="packing", keeps=(CURSOR,))),
+    Own("fit", "packing", Packing, PackingParameters, Traits(keeps=(CURSOR,))),
     Own("fit", "random_fit", RandomFit),
-    Own("fit", "tetris", Tetris, TetrisParameters, Traits(steps="packing", estimates=(DURATIONS,), keeps=SCORES)),
-    Own("estimate", "combined", CombinedEstimate, CombinedParameters, Traits(uses_keeper=True, keeps=(ENDED, HINTS))),
+    Own("fit", "tetris", Tetris, TetrisParameters, Traits(estimates=(DURATIONS,), keeps=SCORES)),
+    Own("estimate", "combined", CombinedEstimate, CombinedParameters, Traits(by_pilots=True, keeps=(ENDED, HINTS))),
     Own("estimate", "file", FileEstimate, EstimateFilePart, _BY_HAND),
-    Own("estimate", "none", NoEstimate, traits=Traits(knows_durations=False)),
+    Own("estimate", "none", NoEstimate, traits=Traits(overrides=False)),
     Own("estimate", "observed", ObservedEstimate, ObservedParameters, Traits(keeps=(ENDED,))),
-    Own("estimate", "pilots", PilotsEstimate, PilotsEstimateParameters, Traits(uses_keeper=True, keeps=(ENDED, HINTS))),
-    Own(
-        "estimate", "time_on_test", TimeOnTestEstimate, TimeOnTestParameters, Traits(counts_tasks=True, keeps=PROGRESS)
-    ),
+    Own("estimate", "pilots", PilotsEstimate, PilotsEstimateParameters, Traits(by_pilots=True, keeps=(ENDED, HINTS))),
+    Own("estimate", "time_on_test", TimeOnTestEstimate, TimeOnTestParameters, Traits(keeps=PROGRESS)),
     Own("estimate", "hints", HintsEstimate, HintsParameters, Traits(estimates=(TASK_ESTIMATES,), keeps=(HINTS,))),
 )
 """All of them."""

@@ -22,6 +22,7 @@ import numpy as np
 
 from treadle import events
 from treadle.compiled.array_types import F64, I32, I64
+from treadle.config.settings import Settings
 from treadle.constraints import Choice, Predicate, kind_of
 from treadle.events import ApplicationState, Event
 from treadle.model.carry import Carried
@@ -29,6 +30,8 @@ from treadle.model.classes import Wanted
 from treadle.model.cluster import Cluster
 from treadle.model.containers import BEGAN, ENDED
 from treadle.model.tables import TOTAL, View, grown
+from treadle.policy.parts import Keeper
+from treadle.policy.work import Jobs
 
 WINDOW_MS: Final = 600_000.0
 
@@ -138,7 +141,7 @@ class Entry:
     wait_ms: float = 0.0
 
 
-class Contention:
+class Contention(Keeper):
     """CRV and wait by class; kept from decide to decide by the policy, and across snapshots."""
 
     _pairs: tuple[I64, I64] | None = None
@@ -187,6 +190,14 @@ class Contention:
         """Note containers that begin and end."""
         if isinstance(event, events.Containers):
             self._moments.observe(event, cluster)
+
+    def configure(self, settings: Settings) -> None:
+        """Follow other kinds of predicates."""
+        self.kinds = settings.constraints.kinds
+
+    def begin(self, jobs: Jobs) -> None:
+        """Work out vector and waits."""
+        self.update(jobs.cluster, jobs.view, jobs.row_ms(), jobs.now_ms)
 
     def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
         """Go on after a snapshot."""
@@ -368,7 +379,7 @@ class Contention:
         return "; ".join(filter(None, parts))
 
     def vector(self, cluster: Cluster) -> dict[str, list[Entry]]:
-        """Return the vector by kind, predicate and class, the most contended first."""
+        """Return the vector by kind and by class, the most contended first."""
         wanted = cluster.classes.wanted
         by_predicate: dict[Predicate, F64] = {}
         for at in np.flatnonzero(self._demand.any(axis=1) if self._demand.size else np.zeros(0)).tolist():
@@ -392,7 +403,6 @@ class Contention:
         ]
         return {
             "kinds": _sorted([Entry(kind, ratio) for kind, ratio in kinds.items()]),
-            "predicates": _sorted([Entry(predicate.text(), ratio) for predicate, ratio in ratios.items()]),
             "classes": _sorted(of_classes),
         }
 

@@ -15,19 +15,19 @@ equal share of the leaf they come before jobs with sizes, beyond that after thes
 from __future__ import annotations
 
 from math import exp, inf, log
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 from pydantic import Field
 
 from treadle.compiled.array_types import F64, I32, Records
 from treadle.compiled.functions import inner, kernel
-from treadle.config.parts import NoParameters, Parameters
+from treadle.config.parts import Parameters
 from treadle.events import ApplicationState
 from treadle.model.carry import Carried
 from treadle.model.cluster import Cluster
 from treadle.model.tables import GUARANTEED, Table, View
-from treadle.policy.parts import ACTIVE, Order
+from treadle.policy.parts import ACTIVE, Estimate, Keeper, Keepers, Order
 from treadle.policy.work import Durations, Jobs, demand_of, hinted_durations, or_default
 
 JOB: Final = np.dtype(
@@ -111,41 +111,31 @@ def task_ms(jobs: Records, app: int, classes: F64, of_class: F64, weight: float)
 
 
 @kernel
-def durations_on_test(
-    view: View,
-    jobs: Records,
-    rows: int,
-    groups: int,
-    classes: F64,
-    of_class: F64,
-    weight: float,
-    rows_ms: F64,
-    groups_ms: F64,
-) -> None:
+def durations_on_test(view: View, jobs: Records, classes: F64, of_class: F64, weight: float, found: Durations) -> None:
     """Set how long tasks take of all that is asked for and runs; of applications not seen yet nothing."""
-    for row in range(rows):
+    for row in range(found.rows):
         app = view.rows[row].application
         if 0 <= app < len(jobs) and jobs[app].general > 0.0:
-            rows_ms[row] = task_ms(jobs, app, classes, of_class, weight)
-    for group in range(groups):
+            found.rows_ms[row] = task_ms(jobs, app, classes, of_class, weight)
+    for group in range(found.groups):
         app = view.groups[group].application
         if 0 <= app < len(jobs) and jobs[app].general > 0.0:
-            groups_ms[group] = task_ms(jobs, app, classes, of_class, weight)
+            found.groups_ms[group] = task_ms(jobs, app, classes, of_class, weight)
 
 
 @inner
-def left_ms(view: View, app: int, durations: Durations, default_ms: float, totals: F64) -> float:
+def left_ms(view: View, app: int, durations: Durations, totals: F64) -> float:
     """Return the service that an application has left; a task that runs is as far from its end as one that begins."""
     left = 0.0
     row = -1 if view.apps[app].awaiting_am else view.apps[app].first_row
     while row >= 0:
-        each_ms = or_default(durations.rows_ms[row], default_ms)
+        each_ms = or_default(durations.rows_ms[row], durations.default_ms)
         left += view.rows[row].count * each_ms * demand_of(view.capability, row, totals)
         row = view.rows[row].next
     group = view.apps[app].first_group
     while group >= 0:
         if view.groups[group].running > 0:
-            each_ms = or_default(durations.groups_ms[group], default_ms)
+            each_ms = or_default(durations.groups_ms[group], durations.default_ms)
             left += each_ms * demand_of(view.group_amounts, group, totals)
         group = view.groups[group].next
     return left
@@ -217,9 +207,7 @@ def advance(
 
 
 @kernel
-def resize(
-    view: View, jobs: Records, which: I32, durations: Durations, default_ms: float, totals: F64, endless: int
-) -> None:
+def resize(view: View, jobs: Records, which: I32, durations: Durations, totals: F64, endless: int) -> None:
     """Take the sizes that applications are thought to have now; by as much changes what the virtual system has left."""
     for app in which:
         if view.apps[app].state != ACTIVE:
@@ -227,7 +215,7 @@ def resize(
         if view.apps[app].type == endless:
             jobs[app].virtual_ms = inf
             continue
-        size_ms = jobs[app].service_ms + left_ms(view, app, durations, default_ms, totals)
+        size_ms = jobs[app].service_ms + left_ms(view, app, durations, totals)
         jobs[app].virtual_ms = max(jobs[app].virtual_ms + size_ms - jobs[app].size_ms, 0.0)
         jobs[app].size_ms = size_ms
 
@@ -252,8 +240,10 @@ def rank(view: View, jobs: Records, leaf_first: I32, leaf_apps: I32, memory: flo
                 fair_up_to[app] = inf
 
 
-class Progress:
-    """How far each application's tasks are, and what jobs that have ended teach (`Traits.counts_tasks`)."""
+class Progress(Keeper):
+    """How far each application's tasks are, and what jobs that have ended teach."""
+
+    observes = False
 
     def __init__(self) -> None:
         self.jobs = Table(JOB)
@@ -268,8 +258,12 @@ class Progress:
         self.ghost_ms: F64 = np.zeros(0)
         """Jobs that have ended here and not in the virtual system."""
 
+    def begin(self, jobs: Jobs) -> None:
+        """Count tasks up to now."""
+        self.update(jobs.cluster, jobs.view, jobs.given_out(), jobs.now_ms)
+
     def update(self, cluster: Cluster, view: View, totals: F64, now_ms: int) -> None:
-        """Count tasks up to now; called when a decide begins."""
+        """Count tasks up to now; ``totals`` is what may be given out of each resource."""
         self.elapsed_ms = float(max(now_ms - self.now_ms, 0)) if self.now_ms >= 0 else 0.0
         self.now_ms = now_ms
         self.jobs.reserve(len(cluster.apps.at))
@@ -325,7 +319,7 @@ class Progress:
             self.logs[at] += mean
             self.counts[at] += 1.0
 
-    def advance(self, cluster: Cluster, view: View, durations: Durations, default_ms: float, totals: F64) -> None:
+    def advance(self, cluster: Cluster, view: View, durations: Durations, totals: F64) -> None:
         """Let the virtual systems go on up to now, by sizes as they are thought to be."""
         apps, jobs = cluster.apps, self.jobs.at
         order = np.argsort(self.ghost_leaf, kind="stable")
@@ -339,7 +333,7 @@ class Progress:
         # of a leaf that is given nothing they would never end; those with the least left go first
         left = np.sort(left[np.argsort(self.ghost_ms[left], kind="stable")[-GHOSTS_MAX:]])
         self.ghost_leaf, self.ghost_ms = self.ghost_leaf[left], self.ghost_ms[left]
-        resize(view, jobs, apps.in_use(), durations, default_ms, totals, cluster.names.index_of(ENDLESS))
+        resize(view, jobs, apps.in_use(), durations, totals, cluster.names.index_of(ENDLESS))
 
     def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
         """Go on after a snapshot."""
@@ -370,42 +364,39 @@ class TimeOnTestParameters(Parameters):
     weight: float = Field(default=1.0, gt=0.0, le=1e6, description="How many tasks that ended the prior counts for.")
 
 
-class TimeOnTestEstimate:
+class TimeOnTestEstimate(Estimate):
     """Total time on test: the time that a job's tasks have had over those that ended, with a prior of earlier jobs."""
+
+    keeper: type[Keeper] | None = Progress
 
     def __init__(self, parameters: TimeOnTestParameters) -> None:
         self.default_ms = float(parameters.prior_ms)
         self._weight = parameters.weight
-        self._progress = Progress()
 
-    def count(self, progress: Progress) -> None:
-        """Go by these counts."""
-        self._progress = progress
+    def use(self, keepers: Keepers) -> None:
+        """Go by how far tasks are."""
+        self._progress = cast(Progress, keepers[Progress])
 
-    def durations(
-        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
-    ) -> None:
+    def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
         """Set the estimates; hints go before them."""
-        rows, groups = cluster.requests.size, cluster.tasks.size
         of_class = self._progress.of_class(self.default_ms)
-        jobs = self._progress.jobs.at
-        durations_on_test(view, jobs, rows, groups, CLASSES, of_class, self._weight, rows_ms, groups_ms)
-        hinted_durations(view, cluster.hints.size, rows_ms, groups_ms)
+        durations_on_test(view, self._progress.jobs.at, CLASSES, of_class, self._weight, found)
+        hinted_durations(view, found)
 
 
 class FairFinishOrder(Order):
     """The application that fair sharing would end first; who is late there shares fairly before all (FSP, PSBS)."""
 
-    def __init__(self, parameters: NoParameters) -> None:
-        self._progress = Progress()
+    steps = "finish"
+    keeper: type[Keeper] | None = Progress
 
-    def count(self, progress: Progress) -> None:
-        """Go by these counts."""
-        self._progress = progress
+    def use(self, keepers: Keepers) -> None:
+        """Go by how far tasks are."""
+        self._progress = cast(Progress, keepers[Progress])
 
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set what is left of each job in its leaf's virtual system."""
         apps, totals = jobs.cluster.apps, jobs.given_out()
-        self._progress.advance(jobs.cluster, jobs.view, jobs.durations(), jobs.default_ms, totals)
+        self._progress.advance(jobs.cluster, jobs.view, jobs.durations(), totals)
         lists = apps.leaf_first, apps.leaf_applications
         rank(jobs.view, self._progress.jobs.at, *lists, float(totals[0]), key, jobs.fair_up_to())

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from treadle.compiled.array_types import I64, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.model.in_flight import assume
 from treadle.model.tables import View
 from treadle.policy.asks import (
     asks_here,
+    barred,
     drop_application,
     drop_row,
     drop_saturated,
@@ -29,7 +29,6 @@ from treadle.policy.asks import (
     give_up_application,
     is_over_limit,
     note_big,
-    refused,
     user_of,
 )
 from treadle.policy.node_search import (
@@ -48,19 +47,16 @@ from treadle.policy.node_search import (
     why_no_node,
 )
 from treadle.policy.open_asks import begin_resources, count_all_asks, survey_asks, survey_headroom, survey_nodes
-from treadle.policy.orders import application_after, least_ask, next_application, wants
+from treadle.policy.orders import application_after, next_application, wants
 from treadle.policy.own_tags import count_proposed
 from treadle.policy.reasons import Reason, close_row, tell
 from treadle.policy.shares import capacity, rules
 from treadle.policy.shares.aims import STEPS
 from treadle.policy.shares.tree import AIMS_AT, BLOCKED, SATURATED, SERVED, Shares
 from treadle.policy.state import (
-    ASKS,
     BIG_COUNT,
     BUNDLE,
     CLUSTER,
-    LEAF_HEADROOM,
-    LEAVES,
     LOOKED,
     NODE_LOCAL,
     NOT_THERE,
@@ -92,12 +88,10 @@ def plan_score(view: View, row: int) -> float:
 
 
 @inner
-def is_ranked(view: View, scratch: Scratch, parameters: DecideParameters, row: int) -> bool:
-    """Has a plan said when the row's tasks are wanted, or the order, or does any row compete?"""
-    if parameters.all_priorities:
-        return True
+def is_ranked(view: View, parameters: DecideParameters, row: int) -> bool:
+    """Has a plan said when the row's tasks are wanted, or does any row compete?"""
     hint = view.rows[row].hint
-    return len(scratch.ask_keys) > 0 or (hint >= 0 and view.hints[hint].ranked == 1)
+    return parameters.all_priorities or (hint >= 0 and view.hints[hint].ranked == 1)
 
 
 @inner
@@ -114,28 +108,20 @@ def add_candidates(
 ) -> int:
     """Add an application's rows that may compete to the candidates, up to ``most``; return how many there are.
 
-    Those of its first request priority that has any; rows that a plan or the order ranked compete whatever their
-    priority. Of the latter the one with the least key comes first.
+    Those of its first request priority that has any; rows that a plan ranked compete whatever their priority.
     """
-    first, begin = -1, candidates
+    first = -1
     row = view.apps[app].first_row
     while row >= 0 and candidates < most:
         if asks_here(view, scratch, parameters, row, partition):
-            why = refused(view, scratch.asks[LEAF_HEADROOM], scratch.counters[LEAVES], app, row, user)
+            why = barred(view, scratch, app, row, user)
             if why:
                 close_row(scratch, row, why)
                 drop_row(view, scratch, leaf, row)
-            elif (
-                first < 0
-                or view.rows[row].priority == view.rows[first].priority
-                or is_ranked(view, scratch, parameters, row)
-            ):
+            elif first < 0 or view.rows[row].priority == view.rows[first].priority or is_ranked(view, parameters, row):
                 if first < 0:
                     first = row
                 scratch.candidates[candidates] = row
-                if len(scratch.ask_keys) > 0 and scratch.ask_keys[row] < scratch.ask_keys[scratch.candidates[begin]]:
-                    scratch.candidates[candidates] = scratch.candidates[begin]
-                    scratch.candidates[begin] = row
                 candidates += 1
         row = view.rows[row].next
     return candidates
@@ -393,18 +379,10 @@ def give_up(view: View, scratch: Scratch, parameters: DecideParameters, leaf: in
 
 @inner
 def propose(
-    view: View,
-    scratch: Scratch,
-    parameters: DecideParameters,
-    out: Records,
-    asked: I64,
-    app: int,
-    row: int,
-    node: int,
-    user: int,
+    view: View, scratch: Scratch, parameters: DecideParameters, app: int, row: int, node: int, user: int
 ) -> None:
     """Write a proposal and assume it."""
-    i = scratch.counters[PLACED]
+    i, out, asked = scratch.counters[PLACED], scratch.out, scratch.asked
     scratch.counters[PLACED] += 1
     scratch.counters[OFFERS] += 1
     scratch.rows[row].quota -= 1
@@ -468,9 +446,7 @@ def choose_candidate(
 
 
 @inner
-def propose_best(
-    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, app: int, partition: int
-) -> bool:
+def propose_best(view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int) -> bool:
     """Propose one container for the best of the leaf's candidates; False if a row or application has had its turn."""
     leaf = view.apps[app].queue
     candidates = gather(view, scratch, parameters, leaf, partition)
@@ -485,21 +461,19 @@ def propose_best(
     learn(view, scratch, row, node)
     app = view.rows[row].application
     user = user_of(view, parameters, app, view.apps[app].queue, partition)
-    propose(view, scratch, parameters, out, asked, app, row, node, user)
+    propose(view, scratch, parameters, app, row, node, user)
     return True
 
 
 @inner
-def serve_row(
-    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, row: int, leaf: int, user: int
-) -> int:
+def serve_row(view: View, scratch: Scratch, parameters: DecideParameters, row: int, leaf: int, user: int) -> int:
     """Propose one container for an ask and return its node; `WAIT` if it waits, `NO_NODE` if it is given up."""
     app = view.rows[row].application
-    why = refused(view, scratch.asks[LEAF_HEADROOM], scratch.counters[LEAVES], app, row, user)
+    why = barred(view, scratch, app, row, user)
     if not why:
         node = choose_node(view, scratch, parameters, row)
         if node >= 0:
-            propose(view, scratch, parameters, out, asked, app, row, node, user)
+            propose(view, scratch, parameters, app, row, node, user)
             return node
         if node == WAIT:
             tell(scratch, row, Reason.NEARER_NODE)
@@ -512,26 +486,7 @@ def serve_row(
 
 
 @inner
-def serve_ask(
-    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, app: int, partition: int
-) -> bool:
-    """Propose one container for the application's ask with the least key; False if ask or application had its turn."""
-    leaf, why = view.apps[app].queue, Reason.BEHIND
-    row, user = least_ask(view, scratch, parameters, app), user_of(view, parameters, app, leaf, partition)
-    if user >= 0 and is_over_limit(view, scratch.rates[CLUSTER], user, leaf, partition):
-        why = Reason.USER_LIMIT
-    elif row >= 0:
-        node = serve_row(view, scratch, parameters, out, asked, row, leaf, user)
-        if node != WAIT:
-            return node >= 0
-    give_up_application(view, scratch, parameters, app, partition, why)
-    return False
-
-
-@inner
-def serve_application(
-    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, app: int, partition: int
-) -> bool:
+def serve_application(view: View, scratch: Scratch, parameters: DecideParameters, app: int, partition: int) -> bool:
     """Propose one container for the application's first row that fits somewhere; False if there is none.
 
     A row that waits for a nearer node ends the application's turn, as in YARN; one that fits nowhere does not.
@@ -544,7 +499,7 @@ def serve_application(
     row = view.apps[app].first_row
     while row >= 0:
         if asks_here(view, scratch, parameters, row, partition):
-            node = serve_row(view, scratch, parameters, out, asked, row, leaf, user)
+            node = serve_row(view, scratch, parameters, row, leaf, user)
             if node >= 0:
                 return True
             if node == WAIT:
@@ -555,9 +510,7 @@ def serve_application(
 
 
 @inner
-def serve_leaf(
-    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, leaf: int, partition: int
-) -> bool:
+def serve_leaf(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, partition: int) -> bool:
     """Propose one container for the leaf's next application that can be served; False if there is none."""
     find_headroom(view, scratch, parameters, leaf, partition)
     while True:
@@ -565,21 +518,17 @@ def serve_leaf(
         if app < 0:
             return False
         if parameters.candidates > 0 and not view.apps[app].awaiting_am:
-            served = propose_best(view, scratch, parameters, out, asked, app, partition)
-        elif scratch.queues[leaf].order == ASKS and not view.apps[app].awaiting_am:
-            served = serve_ask(view, scratch, parameters, out, asked, app, partition)
+            served = propose_best(view, scratch, parameters, app, partition)
         else:
-            served = serve_application(view, scratch, parameters, out, asked, app, partition)
+            served = serve_application(view, scratch, parameters, app, partition)
         if served:
-            last = out[scratch.counters[PLACED] - 1]
+            last = scratch.out[scratch.counters[PLACED] - 1]
             note_placed(view, scratch, parameters, last.queue, last.row, last.node)
             return True
 
 
 @kernel
-def place(
-    view: View, scratch: Scratch, parameters: DecideParameters, out: Records, asked: I64, partition: int, limit: int
-) -> int:
+def place(view: View, scratch: Scratch, parameters: DecideParameters, partition: int, limit: int) -> int:
     """Propose containers in a partition until there are ``limit`` or nothing more fits; return how many there are.
 
     What cannot be placed once cannot be placed later in the same decide, since room only shrinks: each leaf,
@@ -594,7 +543,7 @@ def place(
         leaf = pick_leaf(view, scratch, parameters, partition)
         if leaf < 0:
             break
-        if not serve_leaf(view, scratch, parameters, out, asked, leaf, partition):
+        if not serve_leaf(view, scratch, parameters, leaf, partition):
             give_up(view, scratch, parameters, leaf, partition)
     end_shares(view, scratch, parameters, partition)
     return scratch.counters[PLACED]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 from pydantic import Field, field_validator
 
-from treadle.compiled.array_types import I64, U8, Records
+from treadle.compiled.array_types import F64, I64, U8, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find, pair
-from treadle.config.parts import NoParameters, Parameters
+from treadle.config.parts import Parameters
+from treadle.model.cluster import Cluster
 from treadle.model.tables import TOTAL, View
+from treadle.policy.contention import Contention
 from treadle.policy.node_sets import counts_own, in_set, is_restricted, may_use, set_of
-from treadle.policy.parts import Fit
+from treadle.policy.parts import Fit, Keepers
 from treadle.policy.reasons import NodeReason, Reason
 from treadle.policy.state import (
     CURSOR,
@@ -46,20 +48,31 @@ class FirstFitParameters(Parameters):
     )
 
 
-class FirstFit(Fit):
+class _Sparing(Fit):
+    """Spares nodes that contended classes need, if it is set so."""
+
+    _contention: Contention | None = None
+
+    def use(self, keepers: Keepers) -> None:
+        """Go by how contended classes are."""
+        self._contention = cast(Contention, keepers[self.keeper]) if self.keeper else None
+
+    def needs(self, cluster: Cluster) -> F64:
+        """Return how contended the classes that need each node are."""
+        return np.zeros(0) if self._contention is None else self._contention.needs(cluster)
+
+
+class FirstFit(_Sparing):
     """The first node on which the ask fits, in the order of the RM's nodes."""
 
     def __init__(self, parameters: FirstFitParameters) -> None:
-        self.scarcity = parameters.scarcity
+        self.keeper = Contention if parameters.scarcity else None
 
 
 class RandomFit(Fit):
     """Any node on which the ask fits, drawn with the seed."""
 
     draws = True
-
-    def __init__(self, parameters: NoParameters) -> None:
-        pass
 
 
 @inner
@@ -111,14 +124,15 @@ class PackingParameters(Parameters):
     )
 
 
-class Packing(Fit):
+class Packing(_Sparing):
     """The node whose free resources are most like the ask: the largest dot product among a window of nodes."""
 
+    steps = "packing"
     goes_round = True
 
     def __init__(self, parameters: PackingParameters) -> None:
         self.window = parameters.window
-        self.scarcity = parameters.scarcity
+        self.keeper = Contention if parameters.scarcity else None
 
 
 class TetrisParameters(Parameters):
@@ -179,6 +193,7 @@ class TetrisParameters(Parameters):
 class Tetris(Fit):
     """Requests of a queue compete for a node until none fits: packing score x plan score - eta x work left."""
 
+    steps = "packing"
     goes_round = True
 
     def __init__(self, parameters: TetrisParameters) -> None:
@@ -570,15 +585,8 @@ HELD_LOOKED: Final = 16
 
 @inner
 def why_no_node(view: View, scratch: Scratch, row: int) -> int:
-    """Say why the latest search has found no node for an ask; where none was needed not whether it is too large."""
-    if scratch.counters[UNWANTED] < 0 and scratch.counters[HELD_NODES] == 0:
-        return Reason.CONSTRAINT if is_restricted(scratch, row) else Reason.FULL
-    for r in range(len(view.counted)):
-        rate = scratch.rates[LARGEST, r]
-        none = rate == 0.0 and view.counted[r] and view.capability[row, r] > 0
-        if none or (scratch.bound[r] and view.capability[row, r] * rate > 1.0 + 1e-12):
-            return Reason.TOO_LARGE
-    if scratch.counters[UNWANTED] > 0 or is_restricted(scratch, row):
+    """Say why the latest search has found no node for an ask."""
+    if scratch.counters[UNWANTED] or is_restricted(scratch, row):
         return Reason.CONSTRAINT
     last = len(scratch.open_nodes) - 1
     for at in range(min(scratch.counters[HELD_NODES], HELD_LOOKED)):
@@ -646,7 +654,6 @@ def choose_node(view: View, scratch: Scratch, parameters: DecideParameters, row:
     if node >= 0:
         return node
     if scratch.counters[OPEN_NODES] == 0 or fits_nowhere(view, scratch, row):
-        scratch.counters[UNWANTED] = -1
         return NO_NODE
     if parameters.remote_penalty >= 0.0 and view.rows[row].localities > 0:
         return choose_by_score(view, scratch, parameters, row)

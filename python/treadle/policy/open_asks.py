@@ -14,13 +14,13 @@ from treadle.policy.asks import (
     NOT_KNOWN,
     asks_here,
     asks_left,
+    barred,
     find_headroom,
     grows_with_leaf,
     is_over_limit,
     needs_saturated,
     note_big,
     note_refused,
-    refused,
     user_of,
 )
 from treadle.policy.node_search import (
@@ -44,9 +44,7 @@ from treadle.policy.state import (
     HELD_NODES,
     INFEASIBLE_COUNT,
     LARGEST,
-    LEAF_HEADROOM,
     LEAST,
-    LEAVES,
     NOT_THERE,
     OPEN_NODES,
     PARTITION,
@@ -229,7 +227,7 @@ CHECKS_PER_LEAF = 64
 @inner
 def judge(view: View, scratch: Scratch, parameters: DecideParameters, app: int, like: int, user: int) -> int:
     """Say why an ask cannot be placed, 0 if it can; ``like`` is a row that room is found for where it is for it."""
-    why = refused(view, scratch.asks[LEAF_HEADROOM], scratch.counters[LEAVES], app, like, user)
+    why = barred(view, scratch, app, like, user)
     if why:
         return why
     if needs_saturated(view, scratch, like):
@@ -256,7 +254,6 @@ def has_node(view: View, scratch: Scratch, parameters: DecideParameters, row: in
     if held_node(view, scratch, parameters, row) >= 0:
         return True
     if count == 0 or fits_nowhere(view, scratch, row):
-        scratch.counters[UNWANTED] = -1
         return False
     # asks of a class find room in other places than those of the class before
     of_set = 0 <= chosen < len(scratch.witness)

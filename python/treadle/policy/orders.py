@@ -6,7 +6,7 @@ a leaf by weights (multi-level feedback queue).
 
 from __future__ import annotations
 
-from math import inf, log, log1p
+from math import log, log1p
 from typing import Final, Literal
 
 import numpy as np
@@ -14,35 +14,25 @@ from pydantic import Field
 
 from treadle.compiled.array_types import F64, Records
 from treadle.compiled.functions import inner
-from treadle.config.parts import NoParameters, Parameters
+from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.queues import FAIR
 from treadle.model.tables import ASSUMED, USED, View
-from treadle.policy.asks import asks_here
 from treadle.policy.parts import Order
-from treadle.policy.state import ASKS, CLUSTER, FIFO, FINISH, LEVELS, SERVES, DecideParameters, Scratch
+from treadle.policy.state import CLUSTER, FIFO, FINISH, LEVELS, DecideParameters, Scratch
 from treadle.policy.work import Jobs
 
 
 class FifoOrder(Order):
     """The application with the highest priority first, then the one that came first."""
 
-    def __init__(self, parameters: NoParameters) -> None:
-        pass
-
     def orders(self, cluster: Cluster, leaves: Records) -> None:
         """Serve every leaf so."""
         leaves["order"] = FIFO
 
-    def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set nothing."""
-
 
 class LasOrder(Order):
     """The application that has used the least so far: dominant share of the cluster x time."""
-
-    def __init__(self, parameters: NoParameters) -> None:
-        pass
 
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set the service attained when the decide begins."""
@@ -52,23 +42,14 @@ class LasOrder(Order):
 class QueueOrder(Order):
     """Applications come in the order of their leaf's own ordering-policy: fifo, or fair, by size or not."""
 
-    def __init__(self, parameters: NoParameters) -> None:
-        pass
-
     def orders(self, cluster: Cluster, leaves: Records) -> None:
         """Copy what the queues say."""
         leaves["order"] = cluster.queues.at["order"]
         leaves["sized"] = cluster.queues.at["sized"]
 
-    def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set nothing: both orders have keys of their own."""
-
 
 class SrptOrder(Order):
     """The application with the least work left: over its remaining tasks the sum of duration x demands."""
-
-    def __init__(self, parameters: NoParameters) -> None:
-        pass
 
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set the work left when the decide begins; of what the gate holds back for now, nothing."""
@@ -119,15 +100,14 @@ class FairParameters(Parameters):
 class FairOrder(Order):
     """The application that uses the least memory first, as YARN's FairOrderingPolicy."""
 
+    steps = "fair"
+
     def __init__(self, parameters: FairParameters) -> None:
         self._sized = parameters.size_based_weight
 
     def orders(self, cluster: Cluster, leaves: Records) -> None:
         """Say of every leaf whether the weight is size-based."""
         leaves["sized"] = self._sized
-
-    def keys(self, jobs: Jobs, key: F64) -> None:
-        """Set nothing: the loop follows what is used as it places."""
 
 
 @inner
@@ -166,41 +146,14 @@ def sift_down(view: View, scratch: Scratch, base: int, size: int, at: int) -> No
 
 
 @inner
-def least_ask(view: View, scratch: Scratch, parameters: DecideParameters, app: int) -> int:
-    """Return the application's ask with the least key of those that are open; the first of equals; -1 if none is."""
-    best, row = -1, view.apps[app].first_row
-    while row >= 0:
-        better = best < 0 or scratch.ask_keys[row] < scratch.ask_keys[best]
-        if better and asks_here(view, scratch, parameters, row, scratch.counters[SERVES]):
-            best = row
-        row = view.rows[row].next
-    return best
-
-
-@inner
-def key_now(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int, app: int) -> float:
-    """Return the key of an application that changes as containers are placed."""
-    if scratch.queues[leaf].order == ASKS:
-        row = least_ask(view, scratch, parameters, app)
-        return scratch.ask_keys[row] if row >= 0 else inf
-    return key(view, scratch, leaf, app)
-
-
-@inner
-def changes(order: int) -> bool:
-    """Say whether keys change as containers are placed."""
-    return order == ASKS or follows_use(order)
-
-
-@inner
 def build_heap(view: View, scratch: Scratch, parameters: DecideParameters, leaf: int) -> None:
     """Make a heap of the leaf's applications that want something."""
     base, size = scratch.queues[leaf].first, 0
     for at in range(base, scratch.queues[leaf + 1].first):
         app = scratch.list[at].application
         if not view.apps[app].awaiting_am and wants(view, scratch, app):
-            if changes(scratch.queues[leaf].order):
-                scratch.apps[app].key = key_now(view, scratch, parameters, leaf, app)
+            if follows_use(scratch.queues[leaf].order):
+                scratch.apps[app].key = key(view, scratch, leaf, app)
             scratch.list[base + size].heap = app
             size += 1
     scratch.queues[leaf].heap_size = size
@@ -250,9 +203,9 @@ def next_of_heap(view: View, scratch: Scratch, parameters: DecideParameters, lea
     if scratch.queues[leaf].heap_size < 0:
         build_heap(view, scratch, parameters, leaf)
     base = scratch.queues[leaf].first
-    if scratch.queues[leaf].heap_size > 0 and changes(scratch.queues[leaf].order):
+    if scratch.queues[leaf].heap_size > 0 and follows_use(scratch.queues[leaf].order):
         head = scratch.list[base].heap
-        scratch.apps[head].key = key_now(view, scratch, parameters, leaf, head)
+        scratch.apps[head].key = key(view, scratch, leaf, head)
         sift_down(view, scratch, base, scratch.queues[leaf].heap_size, 0)
     while scratch.queues[leaf].heap_size > 0:
         head = scratch.list[base].heap

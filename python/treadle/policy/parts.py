@@ -1,41 +1,46 @@
-"""What each kind of part must do, and the gate that lets all asks through.
+"""What each kind of part must do; the gate that lets all asks through, and estimates by what is seen or hinted.
 
 Treadle's own parts choose a rule that is compiled into the inner loop (`treadle.policy.loop`), or fill a column that
-the loop reads. A new one is a class with one of the bases of this file, or of `treadle.policy.work.Estimate`, and
-a line in `treadle.policy.catalogue`; see `shares.capacity` for a short example. A user's part needs no rule compiled:
-see `treadle.policy.user_parts`.
+the loop reads. A new one is a class with one of the bases of this file, and a line in `treadle.policy.catalogue`; see
+`shares.capacity` for a short example. A user's part needs no rule compiled: see `treadle.policy.user_parts`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
+from pydantic import Field
 
 from treadle.compiled.array_types import F64, I32, I64, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find, pair
-from treadle.config.parts import NoParameters
+from treadle.config.parts import Parameters
+from treadle.config.settings import Settings
 from treadle.events import Event, Samples
 from treadle.model.carry import Carried
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, MAX_PARTITIONS, View
 from treadle.policy.asks import headroom_under_maxima, is_over_limit, refused
-from treadle.policy.contention import Contention
-from treadle.policy.node_sets import NodeSets
-from treadle.policy.shares.tree import Shares, no_tree
-from treadle.policy.work import Jobs
+from treadle.policy.shares.tree import Shares, ShareTree, no_tree
+from treadle.policy.work import Durations, Jobs, hinted_durations, observed_durations
 
 NEVER: Final = 1 << 62
 
 
-class Keeper(Protocol):
-    """Maintains a table that a gate keeps beside the model (`Traits.keeper`), by the model's indices.
+class Keeper:
+    """Keeps something beside the model from decide to decide, by the model's indices, for parts that go by it.
 
-    It is there as long as the policy's gate is of that kind, whatever parameters it gets.
+    It is there as long as a part of the policy names its class (`PolicyPart.keeper`), whatever parameters that gets.
     """
+
+    observes = True
+    """Does it go by events?"""
+
+    def configure(self, settings: Settings) -> None:
+        """Follow other settings from now on."""
 
     def observe(self, event: Event, cluster: Cluster) -> None:
         """Note an event that the model has just taken; of `Containers` ``cluster.tasks.effects`` has what each row did.
@@ -48,42 +53,64 @@ class Keeper(Protocol):
 
     def samples(self, cluster: Cluster) -> Samples | None:
         """Return what has changed since the last call and another engine should know; None if nothing has."""
+        return None
 
-    def ended(self, cluster: Cluster) -> Records:
-        """Return what has ended of each group of tasks besides what the model counts (`Scratch.ended`)."""
+    def begin(self, jobs: Jobs) -> None:
+        """Bring it up to date, as a decide begins; those of the estimate first, then the order's."""
+
+    def ended(self, cluster: Cluster) -> Records | None:
+        """Return what has ended of each group of tasks besides what the model counts (`Scratch.ended`), if any has."""
+        return None
+
+    def summary(self, cluster: Cluster) -> str:
+        """Return in a few words what it knows of classes of nodes, for the status; empty if that is nothing."""
+        return ""
 
     def follow(self, old: Cluster, new: Cluster, carried: Carried) -> None:
         """Go on after a snapshot, with the model that has taken over what the one before had learned."""
 
 
-class UsesKeeper(Protocol):
-    """A gate or an estimate that goes by the table of the policy's gate (`Traits.uses_keeper`)."""
-
-    def use(self, keeper: Keeper | None) -> None:
-        """Take the table's keeper, before anything else; None if the gate keeps no table."""
+Keepers = dict[type[Keeper], Keeper]
 
 
-class WeighsClasses(Protocol):
-    """A gate or an order that goes by how contended classes of nodes are (`Traits.weighs_classes`)."""
+class PolicyPart:
+    """What all parts have in common."""
 
-    def weigh(self, contention: Contention) -> None:
-        """Take what knows, before anything else; it is brought up to date when a decide begins."""
+    steps = ""
+    """The file beside those of its sort with what of it is compiled into the inner loop; empty: nothing."""
+    keeper: type[Keeper] | None = None
+    """What it has kept beside the model."""
+
+    def __init__(self, parameters: Any) -> None:
+        """Take what treadle.yaml says of it."""
+
+    def use(self, keepers: Keepers) -> None:
+        """Take what the policy's parts keep, before anything else; of other parts too."""
 
 
-class CountsTasks(Protocol):
-    """An order or an estimate that goes by how far tasks are (`Traits.counts_tasks`)."""
+class Estimate(PolicyPart):
+    """How long, and how much is left?"""
 
-    def count(self, progress: Any) -> None:
-        """Take the counts (`treadle.policy.fair_finish.Progress`), before anything else."""
+    default_ms: float
+    """How long a task is taken to run of which nothing is known."""
+
+    def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
+        """Set how long a task takes: of each request row, and of each of the cluster's groups of tasks that run.
+
+        Both are NaN before, which means not known; ``cluster.tasks`` has the groups, ``ended`` what ended of them
+        besides (`treadle.policy.state.Scratch.ended`), ``cluster.hints`` the hints.
+        """
 
 
-class Gate:
+class Gate(PolicyPart):
     """May this ask be served now?"""
 
     due_ms = NEVER
     """When the gate must be asked again though nothing happens."""
     waits_for = ""
     """For what, in a few words, it held asks back when it was asked last; empty if it held back none."""
+    sets_levels = False
+    """Does it say how far asks may depart from what they prefer (`treadle.model.classes.Classes.levels`)?"""
 
     def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
         """Take the largest sizes of the order's levels but the last, empty if it has none, and that of pilots.
@@ -111,27 +138,30 @@ class Gate:
         return False
 
 
-class Share:
+class Share(PolicyPart):
     """Which queue is owed most? What compares queues is compiled (`treadle.policy.shares`)."""
 
+    walks_queues = False
+    """It compares queues that are siblings, and keeps no tree of its own."""
+    compares_shares = False
+    """In its tree the lower weighted share is served first."""
     rescales = False
     """Groups' vectors are rescaled, and what is saturated does not count (dynamic H-DRF)."""
     keyed = False
     """Siblings are compared by ``queues["key"]``, the smallest first."""
+    tree: ShareTree | None = None
+    """What to share by; None: the rule walks down the tree of the queues."""
 
     def shares(self, cluster: Cluster) -> Shares:
-        """Return the tree to share by, and room for what the rule keeps (`treadle.policy.shares.tree` makes both).
-
-        No tree: the rule walks down that of the queues.
-        """
-        return no_tree(len(cluster.counted))
+        """Return the tree to share by, and room for what the rule keeps."""
+        return no_tree(len(cluster.counted)) if self.tree is None else self.tree.shares(cluster)
 
     def warnings(self) -> Sequence[str]:
-        """Return what the administrator should know about the share."""
-        return ()
+        """Return which queues and names of a given tree do not match."""
+        return () if self.tree is None else self.tree.warnings
 
 
-class Order:
+class Order(PolicyPart):
     """Which application first?"""
 
     weights: Sequence[float] = ()
@@ -144,9 +174,8 @@ class Order:
     def orders(self, cluster: Cluster, leaves: Records) -> None:
         """Set ``leaves["order"]`` by queue: `FIFO`, `FAIR`, `KEYED` or `LEVELS` of `treadle.policy.state`.
 
-        Before, it is `KEYED`, `ASKS` if it ranks asks, or that of the order's compiled step if it has one
-        (`treadle.policy.orders`). For `FAIR` also ``leaves["sized"]``: with size-based weight or not. The rows of
-        parents do not matter.
+        Before, it is `KEYED`, or that of the order's compiled step if it has one (`treadle.policy.orders`). For `FAIR`
+        also ``leaves["sized"]``: with size-based weight or not. The rows of parents do not matter.
         """
 
     def keys(self, jobs: Jobs, key: F64) -> None:
@@ -155,22 +184,8 @@ class Order:
         Equal keys are served by start time, then by priority and id; those of one level by priority and id.
         """
 
-    def ask_keys(self, jobs: Jobs, key: F64) -> None:
-        """Set ``key[request row]`` (0 before) for the order `ASKS` (`Traits.ranks_asks`): the least of a leaf first.
 
-        Whose ask it is does not matter, nor its request priority; of equal keys the application's start time decides.
-        An ask that fits nowhere is passed over; one that waits for a nearer node ends its application's turn.
-        """
-
-
-class NodeChooser(Protocol):
-    """A gate or a fit that says which nodes asks may use (`Traits.chooses_nodes`)."""
-
-    def choose_nodes(self, cluster: Cluster, view: View, now_ms: int, sets: NodeSets) -> None:
-        """Restrict rows to nodes, once a decide; of what several parts say all holds."""
-
-
-class Fit:
+class Fit(PolicyPart):
     """Which node for an ask?"""
 
     draws = False
@@ -191,8 +206,10 @@ class Fit:
     """Where rows compete, what the work left weighs beside the packing score."""
     overbook: Mapping[str, float] = MappingProxyType({})
     """How many times what a node has may be given out, of resources that the RM does not count."""
-    scarcity = False
-    """Nodes are spared that contended classes need (`Scratch.needs`)."""
+
+    def needs(self, cluster: Cluster) -> F64:
+        """Return how contended what is special about each node is, of a fit that spares such nodes; else nothing."""
+        return np.zeros(0)
 
 
 STARTED: Final = -1
@@ -324,9 +341,57 @@ def let_masters_start(
 class AllGate(Gate):
     """Every ask may be served at any time."""
 
-    def __init__(self, parameters: NoParameters) -> None:
-        pass
-
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
         """Let every row through."""
         rows["may"] = 1
+
+
+class NoEstimate(Estimate):
+    """Durations are unknown: all tasks count the same."""
+
+    default_ms = 1000.0
+
+
+class ObservedParameters(Parameters):
+    """What can be set."""
+
+    default_ms: int = Field(
+        default=30_000,
+        ge=1,
+        le=2**40,
+        description="How long a task is taken to run of an application none of whose tasks has ended.",
+    )
+
+
+class ObservedEstimate(Estimate):
+    """The mean duration of the application's tasks of the same priority that ended, else of all its tasks that did."""
+
+    def __init__(self, parameters: ObservedParameters) -> None:
+        self.default_ms = float(parameters.default_ms)
+
+    def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
+        """Set the means."""
+        observed_durations(view, ended, found)
+
+
+class HintsParameters(Parameters):
+    """What can be set."""
+
+    default_ms: int = Field(
+        default=30_000, ge=1, le=2**40, description="How long a task is taken to run for which there is no hint."
+    )
+
+    def needs(self) -> tuple[str, ...]:
+        """Return the event sources of durations: the store of earlier runs, or application masters."""
+        return ("profiles.store", "listener.address")
+
+
+class HintsEstimate(Estimate):
+    """Hints of a profile store, of AMs or of the simulator's oracle (`treadle.events.TaskEstimates`)."""
+
+    def __init__(self, parameters: HintsParameters) -> None:
+        self.default_ms = float(parameters.default_ms)
+
+    def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
+        """Set the hints."""
+        hinted_durations(view, found)

@@ -6,7 +6,7 @@ alternative where that waits too long.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -17,7 +17,7 @@ from treadle.constraints import Choice
 from treadle.model.cluster import Cluster
 from treadle.model.tables import View
 from treadle.policy.contention import Contention, shown
-from treadle.policy.parts import NEVER, Gate, Order
+from treadle.policy.parts import NEVER, Gate, Keeper, Keepers, Order
 from treadle.policy.work import Jobs
 
 
@@ -52,13 +52,14 @@ class PhoenixOrderParameters(Parameters):
 class PhoenixOrder(Order):
     """The least work left first; where asks wait too long for a class of nodes, the most contended class first."""
 
+    keeper: type[Keeper] | None = Contention
+
     def __init__(self, parameters: PhoenixOrderParameters) -> None:
         self._set = parameters
-        self._contention = Contention()
 
-    def weigh(self, contention: Contention) -> None:
-        """Go by this."""
-        self._contention = contention
+    def use(self, keepers: Keepers) -> None:
+        """Go by how contended classes are."""
+        self._contention = cast(Contention, keepers[Contention])
 
     def keys(self, jobs: Jobs, key: F64) -> None:
         """Set each application's place in the order."""
@@ -161,16 +162,16 @@ class PhoenixGateParameters(Parameters):
 class PhoenixGate(Gate):
     """All may be served, first where they prefer to be; what waits too long takes the next alternative."""
 
+    keeper: type[Keeper] | None = Contention
+    sets_levels = True
+
     def __init__(self, parameters: PhoenixGateParameters) -> None:
         self._set = parameters
-        self._contention = Contention()
         self._since_ms: dict[Choice, int] = {}
-        self.waits_for = ""
-        self.due_ms = NEVER
 
-    def weigh(self, contention: Contention) -> None:
-        """Go by this."""
-        self._contention = contention
+    def use(self, keepers: Keepers) -> None:
+        """Go by how contended classes are."""
+        self._contention = cast(Contention, keepers[Contention])
 
     def open(self, cluster: Cluster, view: View, now_ms: int, rows: Records) -> None:
         """Let every row through, and say how far each may depart from what it prefers."""

@@ -67,7 +67,7 @@ class NodeReason(IntEnum):
     WOULD_DO = 11
 
 
-FOUND_NO_NODE: Final = Reason.TOO_LARGE
+FOUND_NO_NODE: Final = Reason.CONSTRAINT
 """From here on a search has found no node; all before stood in the way of one."""
 
 

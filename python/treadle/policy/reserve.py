@@ -169,17 +169,13 @@ class Uncommitted:
         view.rows["hold_node"] = self._holds
 
 
-def held_back(cluster: Cluster, view: View, scratch: Scratch) -> Held:
+def held_back(view: View, scratch: Scratch) -> Held:
     """Return what is held back as of the latest decide, whose arrays ``scratch`` has."""
     size = min(len(view.rows), len(scratch.rows))
     rows = view.rows[:size]
     asks = (rows["application"] >= 0) & (rows["count"] > rows["assumed"])
     on_purpose = (Reason.GATE, Reason.GUARANTEED_TO_OTHERS, Reason.NEARER_NODE)
     waits = np.isin(reasons(view, scratch)["why"][:size], on_purpose)
-    if len(scratch.row_nodes):
-        of_constraints = len(cluster.classes.packed) if cluster.classes.active else 0
-        known = min(size, len(scratch.row_nodes))
-        waits[:known] |= scratch.row_nodes[:known] >= of_constraints
     applications = rows["application"][asks & waits]
     largest = view.capability[:size][asks].max(axis=0, initial=0)
     return Held(np.unique(applications).astype(np.int32), _nodes(view, scratch, largest))

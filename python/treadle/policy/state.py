@@ -93,7 +93,7 @@ LOOKED: Final = 7  # nodes looked at in this decide, and what competed for them:
 BUNDLE: Final = 8  # the node that tasks are bundled on, or -1; kept from decide to decide
 SCORED: Final = 9  # proposals in the averages; kept from decide to decide
 SERVES: Final = 10  # the partition whose nodes are given out
-UNWANTED: Final = 11  # 1: the latest search has passed a node with room that the ask may not use; -1: none was needed
+UNWANTED: Final = 11  # 1: the latest search has passed a node with room that the ask may not use
 HELD_NODES: Final = 12  # nodes held for asks, of the partition being served; at the end of `Scratch.open_nodes`
 LEAVES: Final = 13  # 1 if what the leaf may still get is less by what is guaranteed to queues beside it
 COUNTERS: Final = 14
@@ -124,7 +124,6 @@ KEYED: Final = 255
 # How the applications of a leaf are ordered besides `KEYED`; the first two are those of `treadle.model.queues`.
 LEVELS: Final = 3  # levels that share the leaf by weights, first in, first out within one
 FINISH: Final = 5  # first those that share fairly, by memory used, then by `apps.key`
-ASKS: Final = 4  # the ask with the least of `Scratch.ask_keys` first, whose ever it is
 
 
 @tables
@@ -261,6 +260,8 @@ class Scratch(NamedTuple):
     """Arrays that the loop uses; nothing but the cursor and the offers among the counters outlives a decide."""
 
     counters: I64
+    out: Records  # `treadle.model.in_flight.PROPOSAL`: the answer
+    asked: I64  # proposal, resource: what it asks for
     available: I64  # node, resource: free and not assumed
     rates: F64  # CLUSTER, PARTITION, LARGEST
     asks: I64  # LEAST, LEAF_HEADROOM, INFEASIBLE...
@@ -282,7 +283,6 @@ class Scratch(NamedTuple):
     candidates: I32  # rows that compete for a node
     shares: Shares
     scores: F64  # of a keyed fit: (1, node), or (request row, node) where they differ from row to row
-    ask_keys: F64  # of each request row, if the order ranks asks; else nothing
     node_sets: U8  # set, node / 8: a bit a node that is in the set; those of classes come first
     row_nodes: I32  # which set each request row may use, -1: any node; nothing without constraints and choices
     nowhere: I64  # set, resource: an ask that fits on no node of the set in this partition, -1: none known
@@ -318,10 +318,11 @@ def scratch_for(
     cluster: Cluster,
     shares: Shares,
     old: Scratch | None,
+    out: Records,
+    asked: I64,
     weights: Sequence[float] = (),
     overbook: Mapping[int, float] | None = None,
     candidates: int = 0,
-    ranks_asks: bool = False,
     headroom: bool = False,
     counts_asks: bool = False,
 ) -> Scratch:
@@ -331,10 +332,11 @@ def scratch_for(
         cluster: the model
         shares: the tree to share by
         old: that of the decide before
+        out: room for the answer
+        asked: and for what each proposal asks for
         weights: those of the order's levels
         overbook: resources that the RM does not count, and how many times what a node has may be given out
         candidates: how many rows compete for a node, no more than there are
-        ranks_asks: whether the order has keys of asks
         headroom: whether nodes keep room for the largest ask
         counts_asks: whether the share has a tree of its own, and counts what could be placed; else it walks the queues
     """
@@ -343,6 +345,8 @@ def scratch_for(
     available, bound = _offered(cluster, overbook or {})
     return Scratch(
         counters=_counters_after(old),
+        out=out,
+        asked=asked,
         available=available,
         rates=np.zeros((3, resources)),
         asks=np.zeros((INFEASIBLE + INFEASIBLE_MAX, resources), np.int64),
@@ -364,7 +368,6 @@ def scratch_for(
         candidates=np.zeros(min(candidates, len(cluster.requests.at)), np.int32),
         shares=shares,
         scores=np.zeros((1, 1)),
-        ask_keys=np.zeros(len(cluster.requests.at) if ranks_asks else 0),
         node_sets=np.zeros((0, 1), np.uint8),
         row_nodes=np.zeros(0, np.int32),
         nowhere=np.zeros((0, resources), np.int64),

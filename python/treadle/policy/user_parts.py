@@ -28,14 +28,19 @@ from treadle.errors import UserError
 from treadle.model.classes import ANY_NODE
 from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, FREE, GUARANTEED, MAXIMUM, PENDING, TOTAL, USED, View
-from treadle.policy.parts import Fit, Gate, Order, Share
-from treadle.policy.work import Jobs
+from treadle.policy.parts import Estimate, Fit, Gate, Order, Share
+from treadle.policy.work import Durations, Jobs
 
 A = TypeVar("A", bound=npt.NDArray[Any])
 
 CONTAINER: Final = np.dtype([("node", "i4"), ("priority", "i4"), ("created_ms", "i8")])
 """A container that runs: where, the priority that it was asked for with, and when it was allocated, by the RM's
 clock."""
+
+JOB: Final = np.dtype([("remaining", "f8"), ("attained", "f8"), ("size", "f8"), ("confidence", "f8")])
+"""An application's work in milliseconds of containers, whatever their sizes: of its remaining tasks by the estimate, of
+those that it has had, and of both. ``confidence``: the part of what it asks for of which the estimate knows a duration;
+the rest counts as the estimate's default."""
 
 
 def read_only(array: A) -> A:
@@ -172,17 +177,15 @@ class ClusterView:
         return read_only(amounts[:, USED] + amounts[:, ASSUMED])
 
     @cached_property
-    def application_work(self) -> F64:
-        """The work left in each application: over its remaining tasks the sum of duration x demands.
-
-        Durations come from the estimate, demands are shares of the cluster; 0 for those that are not active.
-        """
-        return read_only(self._jobs.work()[: self._cluster.apps.size])
-
-    @cached_property
-    def application_service_ms(self) -> F64:
-        """The service that each application has had: its dominant share of the cluster x milliseconds."""
-        return read_only(np.ascontiguousarray(self._jobs.service_ms()[: self._cluster.apps.size]))
+    def jobs(self) -> Records:
+        """A record of `JOB` for each application: what it has had, what is left, and both together."""
+        size, asked = self._cluster.apps.size, np.maximum(self.requests["application"], 0)
+        found = np.zeros(size, JOB)
+        found["attained"], found["remaining"] = self._jobs.container_ms()[:size], self._jobs.left_ms()[:size]
+        found["size"] = found["attained"] + found["remaining"]
+        known = np.bincount(asked, self.request_count * ~np.isnan(self.durations_ms), size)
+        found["confidence"] = known / np.maximum(np.bincount(asked, self.request_count, size), 1)
+        return read_only(found)
 
     @property
     def requests(self) -> Records:
@@ -370,7 +373,7 @@ class _FromFile:
         return numbers
 
 
-class FileGate(Gate, _FromFile):
+class FileGate(_FromFile, Gate):
     """Your own class: True or False for each request."""
 
     part = "gate"
@@ -385,11 +388,11 @@ class FileGate(Gate, _FromFile):
         may[:rows] = found
 
 
-class FileShare(Share, _FromFile):
+class FileShare(_FromFile, Share):
     """Your own class: a number for each queue, of siblings the smallest first."""
 
     part = "share"
-    keyed = True
+    steps, walks_queues, keyed = "capacity", True, True
 
     def fill(self, view: ClusterView, key: F64) -> None:
         """Set ``key[queue]`` for each queue."""
@@ -397,13 +400,10 @@ class FileShare(Share, _FromFile):
         key[:queues] = self._keys(view, (queues,))
 
 
-class FileOrder(Order, _FromFile):
+class FileOrder(_FromFile, Order):
     """Your own class: a number for each application, of a leaf's the smallest first."""
 
     part = "order"
-
-    def keys(self, jobs: Jobs, key: F64) -> None:
-        """Leave the keys to `fill`."""
 
     def fill(self, view: ClusterView, key: F64) -> None:
         """Set ``key[application]`` for each application."""
@@ -411,10 +411,10 @@ class FileOrder(Order, _FromFile):
         key[:applications] = self._keys(view, (applications,))
 
 
-class FileFit(Fit, _FromFile):
+class FileFit(_FromFile, Fit):
     """Your own class: a number for each node, or for each request and node, the largest first."""
 
-    part = "fit"
+    part, steps = "fit", "keyed"
     window = 1 << 30
 
     def scores(self, view: ClusterView, nodes: int) -> F64:
@@ -429,7 +429,7 @@ class FileFit(Fit, _FromFile):
         return scores
 
 
-class FileEstimate(_FromFile):
+class FileEstimate(_FromFile, Estimate):
     """Your own class: how long a container of each request will run."""
 
     part = "estimate"
@@ -446,20 +446,18 @@ class FileEstimate(_FromFile):
             raise self._wrong(f"{np.nanmin(numbers)}")
         self._rows_ms = numbers
 
-    def durations(
-        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
-    ) -> None:
+    def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
         """Set the part's durations; tasks that run are taken to be like those that their application still asks for."""
-        rows_ms[: len(self._rows_ms)] = self._rows_ms
+        found.rows_ms[: len(self._rows_ms)] = self._rows_ms
         asked, groups = view.rows[: len(self._rows_ms)], view.groups[: cluster.tasks.size]
-        found = {
+        known = {
             (application, priority): duration_ms
             for application, priority, duration_ms in zip(
                 asked["application"].tolist(), asked["priority"].tolist(), self._rows_ms.tolist(), strict=True
             )
         }
         for at, key in enumerate(zip(groups["application"].tolist(), groups["priority"].tolist(), strict=True)):
-            groups_ms[at] = found.get(key, np.nan)
+            found.groups_ms[at] = known.get(key, np.nan)
 
 
 class PolicyFailedError(UserError):

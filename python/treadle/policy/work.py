@@ -1,18 +1,16 @@
-"""Work left and service attained, by application, by estimates of how long tasks run: none, observed means, hints."""
+"""Work left and service attained, by application, by how long tasks run as the policy estimates it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from treadle.compiled.array_types import F64, I32, I64, U8, Records
 from treadle.compiled.functions import inner, kernel
 from treadle.compiled.pair_map import find
 from treadle.compiled.structs import tables
-from treadle.config.parts import NoParameters, Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.containers import group_key
 from treadle.model.tables import ASSUMED, TOTAL, USED, View
@@ -39,10 +37,29 @@ def note_use(apps: Records, amounts: I64, counted: U8, which: I32, totals: F64) 
         apps[app].charged = apps[app].containers + apps[app].assumed_count
 
 
+@tables
+class Durations(NamedTuple):
+    """How long a task takes, NaN where that is not known."""
+
+    rows_ms: F64
+    """Of each request row."""
+    groups_ms: F64
+    """Of each group of tasks that run or have run."""
+    hint_ms: F64
+    """Of each hint: what it says, which counts for what was not asked for yet."""
+    default_ms: float
+    """For what is not known."""
+    rows: int
+    hints: int
+    groups: int
+    """How many there are."""
+
+
 @kernel
-def hinted_durations(view: View, size: int, rows_ms: F64, groups_ms: F64) -> None:
+def hinted_durations(view: View, found: Durations) -> None:
     """Set the durations of hints: of the key for its row, of any of its keys for a group of tasks."""
-    for at in range(size):
+    rows_ms, groups_ms = found.rows_ms, found.groups_ms
+    for at in range(found.hints):
         app = view.hints[at].application
         if app < 0 or view.hints[at].duration_ms < 0:
             continue
@@ -67,9 +84,10 @@ def ended_ms_of(view: View, more: Records, group: int) -> int:
 
 
 @kernel
-def observed_durations(view: View, more: Records, rows: int, groups: int, rows_ms: F64, groups_ms: F64) -> None:
+def observed_durations(view: View, more: Records, found: Durations) -> None:
     """Set the means of tasks that ended; of the application's other tasks where none of that priority has ended."""
-    for group in range(groups):
+    rows_ms, groups_ms = found.rows_ms, found.groups_ms
+    for group in range(found.groups):
         app = view.groups[group].application
         if app < 0:
             continue
@@ -79,7 +97,7 @@ def observed_durations(view: View, more: Records, rows: int, groups: int, rows_m
             mean = application_mean_ms(view, more, app)
             if mean >= 0.0:
                 groups_ms[group] = mean
-    for row in range(rows):
+    for row in range(found.rows):
         app = view.rows[row].application
         if app < 0:
             continue
@@ -132,25 +150,13 @@ def demand_of(amounts: I64, at: int, totals: F64) -> float:
     return demand
 
 
-@tables
-class Durations(NamedTuple):
-    """How long a task takes, NaN where that is not known."""
-
-    rows_ms: F64
-    """Of each request row."""
-    groups_ms: F64
-    """Of each group of tasks that run or have run."""
-    hint_ms: F64
-    """Of each hint."""
-
-
 @inner
-def add_asks(view: View, rows: int, rows_ms: F64, default_ms: float, totals: F64, work: F64, time_ms: F64) -> None:
+def add_asks(view: View, found: Durations, totals: F64, work: F64, time_ms: F64) -> None:
     """Add the tasks that requests ask for, except where a hint says how many have not ended."""
-    for row in range(rows):
+    for row in range(found.rows):
         app, hint = view.rows[row].application, view.rows[row].hint
         if app >= 0 and (hint < 0 or view.hints[hint].tasks < 0):
-            left_ms = view.rows[row].count * or_default(rows_ms[row], default_ms)
+            left_ms = view.rows[row].count * or_default(found.rows_ms[row], found.default_ms)
             time_ms[app] += left_ms
             work[app] += left_ms * demand_of(view.capability, row, totals)
 
@@ -189,22 +195,13 @@ def demand_of_others(view: View, app: int, totals: F64) -> float:
 
 
 @inner
-def add_hints(
-    view: View,
-    apps: Records,
-    keys: int,
-    found: Durations,
-    default_ms: float,
-    totals: F64,
-    work: F64,
-    time_ms: F64,
-) -> None:
+def add_hints(view: View, apps: Records, found: Durations, totals: F64, work: F64, time_ms: F64) -> None:
     """Add the tasks of hints that say how many have not ended; mark the groups that these cover.
 
     The demands of what was not asked for yet are not known: it counts in time alone, unless the gate says more (the
     column ``ahead`` of ``apps``, a decide's applications).
     """
-    for hint in range(keys):
+    for hint in range(found.hints):
         app = view.hints[hint].application
         if app < 0 or view.hints[hint].tasks < 0:
             continue
@@ -215,7 +212,7 @@ def add_hints(
         if group >= 0:
             view.groups[group].covered = 1
         duration_ms = hinted_duration_ms(view, hint, group, found)
-        left_ms = view.hints[hint].tasks * or_default(duration_ms, default_ms)
+        left_ms = view.hints[hint].tasks * or_default(duration_ms, found.default_ms)
         time_ms[app] += left_ms
         if ahead:
             if apps[app].ahead != IN_TIME:
@@ -225,14 +222,12 @@ def add_hints(
 
 
 @inner
-def add_running(
-    view: View, groups: int, groups_ms: F64, default_ms: float, totals: F64, now_ms: int, work: F64, time_ms: F64
-) -> None:
+def add_running(view: View, found: Durations, totals: F64, now_ms: int, work: F64, time_ms: F64) -> None:
     """Add the rests of tasks that run, or, if they are in already as a whole, take off their past."""
-    for group in range(groups):
+    for group in range(found.groups):
         app, running = view.groups[group].application, view.groups[group].running
         if app >= 0 and running > 0:
-            whole_ms = running * or_default(groups_ms[group], default_ms)
+            whole_ms = running * or_default(found.groups_ms[group], found.default_ms)
             past_ms = min(float(max(running * now_ms - view.groups[group].created_ms, 0)), whole_ms)
             more_ms = -past_ms if view.groups[group].covered else whole_ms - past_ms
             time_ms[app] += more_ms
@@ -241,55 +236,34 @@ def add_running(
 
 
 @kernel
-def add_work(
-    view: View,
-    apps: Records,
-    rows: int,
-    keys: int,
-    groups: int,
-    found: Durations,
-    default_ms: float,
-    totals: F64,
-    now_ms: int,
-    work: F64,
-    time_ms: F64,
-) -> None:
+def add_work(view: View, apps: Records, found: Durations, totals: F64, now_ms: int, work: F64, time_ms: F64) -> None:
     """Set for each application the sum over its remaining tasks of duration x demands, and of durations.
 
     Demands are shares of ``totals``, what may be given out, added up over the resources (Tetris, Graphene's srpt).
-    ``apps`` are the decide's (`treadle.policy.state.APPLICATION`); ``rows``, ``keys`` and ``groups`` are how many
-    request rows, hints and groups of tasks there are; ``work`` and ``time_ms`` are 0 before. A task that has run longer
-    than expected counts as about to end.
+    ``apps`` are the decide's (`treadle.policy.state.APPLICATION`); ``work`` and ``time_ms`` are 0 before. A task that
+    has run longer than expected counts as about to end.
     """
-    add_asks(view, rows, found.rows_ms, default_ms, totals, work, time_ms)
-    add_hints(view, apps, keys, found, default_ms, totals, work, time_ms)
-    add_running(view, groups, found.groups_ms, default_ms, totals, now_ms, work, time_ms)
+    add_asks(view, found, totals, work, time_ms)
+    add_hints(view, apps, found, totals, work, time_ms)
+    add_running(view, found, totals, now_ms, work, time_ms)
     for app in range(len(work)):
         work[app] = max(work[app], 0.0)
         time_ms[app] = max(time_ms[app], 0.0)
 
 
 @kernel
-def add_whole(
-    view: View,
-    more: Records,
-    rows: int,
-    keys: int,
-    groups: int,
-    found: Durations,
-    default_ms: float,
-    whole_ms: F64,
-) -> None:
+def add_whole(view: View, more: Records, found: Durations, whole_ms: F64) -> None:
     """Add what the tasks take that are asked for, run or have ended well, each as long as its estimate says.
 
     Where a hint says how many tasks of a key have not ended, these count for those that are asked for and run. ``more``
     is what has ended besides what the model counts (`Scratch.ended`).
     """
-    for row in range(rows):
+    default_ms = found.default_ms
+    for row in range(found.rows):
         app, hint = view.rows[row].application, view.rows[row].hint
         if app >= 0 and (hint < 0 or view.hints[hint].tasks < 0):
             whole_ms[app] += view.rows[row].count * or_default(found.rows_ms[row], default_ms)
-    for hint in range(keys):
+    for hint in range(found.hints):
         app = view.hints[hint].application
         if app >= 0 and view.hints[hint].tasks >= 0:
             group = hint_group(view, hint)
@@ -297,7 +271,7 @@ def add_whole(
                 view.groups[group].covered = 1
             duration_ms = hinted_duration_ms(view, hint, group, found)
             whole_ms[app] += view.hints[hint].tasks * or_default(duration_ms, default_ms)
-    for group in range(groups):
+    for group in range(found.groups):
         app = view.groups[group].application
         if app >= 0:
             tasks = ended_of(view, more, group)
@@ -320,23 +294,6 @@ def add_up_nodes(view: View, totals: F64) -> int:
     return count
 
 
-class Estimate(Protocol):
-    """How long, and how much is left?"""
-
-    default_ms: float
-    """How long a task is taken to run of which nothing is known."""
-
-    def durations(
-        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
-    ) -> None:
-        """Set how long a task takes: of each request row, and of each of the cluster's groups of tasks that run.
-
-        Both are NaN before, which means not known; ``cluster.tasks`` has the groups, ``ended`` what ended of them
-        besides (`treadle.policy.state.Scratch.ended`), ``cluster.hints`` the hints.
-        ``hint_ms``, by row of that table, is what the hint says; it counts for what was not asked for yet.
-        """
-
-
 class Jobs:
     """The applications of one decide. What is dear is worked out when it is first asked for.
 
@@ -348,7 +305,8 @@ class Jobs:
         self,
         cluster: Cluster,
         view: View,
-        estimate: Estimate,
+        estimate: Callable[[Cluster, View, Records, Durations], None],
+        default_ms: float,
         scratch: Scratch,
         now_ms: int,
         overbooked: Mapping[int, float],
@@ -358,7 +316,8 @@ class Jobs:
         Args:
             cluster: the model
             view: its columns
-            estimate: how long tasks take
+            estimate: sets how long tasks take (`treadle.policy.parts.Estimate`)
+            default_ms: how long one takes of which that says nothing
             scratch: the decide's state, with the cluster's resources
             now_ms: the RM's time
             overbooked: resources that the RM does not count, and how many times what there is may be given out
@@ -367,21 +326,28 @@ class Jobs:
         self.now_ms = now_ms
         self.view = view
         self._overbooked = overbooked
-        self._estimate, self._scratch = estimate, scratch
+        self._estimate, self._default_ms, self._scratch = estimate, default_ms, scratch
         self._work: tuple[F64, F64] | None = None
 
     def durations(self) -> Durations:
         """Return how long tasks take by the estimate."""
-        rows_ms, groups_ms = np.full(len(self.view.rows), np.nan), np.full(len(self.view.groups), np.nan)
-        said_ms = self.view.hints["duration_ms"]
-        found = Durations(rows_ms, groups_ms, np.where(said_ms < 0, np.nan, said_ms))
-        self._estimate.durations(self.cluster, self.view, self._scratch.ended, *found)
+        cluster, said_ms = self.cluster, self.view.hints["duration_ms"]
+        found = Durations(
+            rows_ms=np.full(len(self.view.rows), np.nan),
+            groups_ms=np.full(len(self.view.groups), np.nan),
+            hint_ms=np.where(said_ms < 0, np.nan, said_ms),
+            default_ms=self._default_ms,
+            rows=cluster.requests.size,
+            hints=cluster.hints.size,
+            groups=cluster.tasks.size,
+        )
+        self._estimate(cluster, self.view, self._scratch.ended, found)
         return found
 
     def row_ms(self) -> F64:
         """Return how long a container of each request row runs, the default where that is not known."""
-        rows_ms = self.durations().rows_ms
-        return np.where(np.isnan(rows_ms), self.default_ms, rows_ms)
+        found = self.durations()
+        return np.where(np.isnan(found.rows_ms), found.default_ms, found.rows_ms)
 
     def work(self) -> F64:
         """Return the work left: over the remaining tasks the sum of duration x demands, shares of the cluster x ms.
@@ -408,18 +374,12 @@ class Jobs:
         Stages with hints that are not asked for yet are in it.
         """
         whole_ms = np.zeros(len(self.view.apps))
-        default_ms = self.default_ms
-        add_whole(self.view, self._scratch.ended, *self._sizes(), self.durations(), default_ms, whole_ms)
+        add_whole(self.view, self._scratch.ended, self.durations(), whole_ms)
         return whole_ms
 
     def level(self) -> I32:
         """Return the level of each application until it has a size, as the gate says; -1: that of its size."""
         return self._scratch.apps["level"]
-
-    @property
-    def default_ms(self) -> float:
-        """Return how long a task is taken to run of which nothing is known."""
-        return float(self._estimate.default_ms)
 
     def fair_up_to(self) -> F64:
         """Return up to how much memory each application shares fairly, before all that have keys; 0: it has a key.
@@ -435,17 +395,8 @@ class Jobs:
     def _both(self) -> tuple[F64, F64]:
         if self._work is None:
             work, left_ms = np.zeros(len(self.view.apps)), np.zeros(len(self.view.apps))
-            add_work(
-                self.view,
-                self._scratch.apps,
-                *self._sizes(),
-                self.durations(),
-                self.default_ms,
-                self.given_out(),
-                self.now_ms,
-                work,
-                left_ms,
-            )
+            given_out = self.given_out()
+            add_work(self.view, self._scratch.apps, self.durations(), given_out, self.now_ms, work, left_ms)
             self._work = work, left_ms
         return self._work
 
@@ -456,10 +407,6 @@ class Jobs:
         for resource, factor in self._overbooked.items():
             found[resource] = factor * there[resource]
         return found
-
-    def _sizes(self) -> tuple[int, int, int]:
-        """Return how many request rows, hints and groups of tasks there are."""
-        return self.cluster.requests.size, self.cluster.hints.size, self.cluster.tasks.size
 
 
 @inner
@@ -497,66 +444,3 @@ def floor_claims(view: View, more: Records, keys: int, now_ms: int, default_ms: 
         if view.hints[at].claimed_ms >= 0:
             least_ms = part * seen_ms(view, more, group, default_ms, now_ms)
             view.hints[at].duration_ms = max(view.hints[at].claimed_ms, int(least_ms))
-
-
-class NoEstimate:
-    """Durations are unknown: all tasks count the same."""
-
-    default_ms = 1000.0
-
-    def __init__(self, parameters: NoParameters) -> None:
-        pass
-
-    def durations(
-        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
-    ) -> None:
-        """Leave all durations unknown."""
-
-
-class ObservedParameters(Parameters):
-    """What can be set."""
-
-    default_ms: int = Field(
-        default=30_000,
-        ge=1,
-        le=2**40,
-        description="How long a task is taken to run of an application none of whose tasks has ended.",
-    )
-
-
-class ObservedEstimate:
-    """The mean duration of the application's tasks of the same priority that ended, else of all its tasks that did."""
-
-    def __init__(self, parameters: ObservedParameters) -> None:
-        self.default_ms = float(parameters.default_ms)
-
-    def durations(
-        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
-    ) -> None:
-        """Set the means."""
-        observed_durations(view, ended, cluster.requests.size, cluster.tasks.size, rows_ms, groups_ms)
-
-
-class HintsParameters(Parameters):
-    """What can be set."""
-
-    default_ms: int = Field(
-        default=30_000, ge=1, le=2**40, description="How long a task is taken to run for which there is no hint."
-    )
-
-    def needs(self) -> tuple[str, ...]:
-        """Return the event sources of durations: the store of earlier runs, or application masters."""
-        return ("profiles.store", "listener.address")
-
-
-class HintsEstimate:
-    """Hints of a profile store, of AMs or of the simulator's oracle (`treadle.events.TaskEstimates`)."""
-
-    def __init__(self, parameters: HintsParameters) -> None:
-        self.default_ms = float(parameters.default_ms)
-
-    def durations(
-        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
-    ) -> None:
-        """Set the hints."""
-        hinted_durations(view, cluster.hints.size, rows_ms, groups_ms)

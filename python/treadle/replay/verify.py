@@ -20,7 +20,8 @@ from treadle.engine import Engine
 from treadle.errors import ConfigError
 from treadle.events import Event
 from treadle.live.policies import own_settings
-from treadle.live.session import EngineFailedError, EventSource, FrameObserver, Session, TickRecorder
+from treadle.live.session import EngineFailedError, Listener, Session
+from treadle.live.session import Tick as LiveTick
 from treadle.policy.watchdog import Endless
 from treadle.proposals import Held
 from treadle.record.files import RecordingError, Tick
@@ -43,7 +44,7 @@ class _RefusedError(ConfigError):
         return [self._text]
 
 
-class _Recorded(EventSource):
+class _Recorded(Listener):
     """What enters beside the frames of a recording, in all the places where a session looks for it."""
 
     def __init__(self, keys_for: Sequence[str]) -> None:
@@ -70,31 +71,17 @@ class _Recorded(EventSource):
     def summary(self) -> str:
         return self.known
 
-    def keys_for(self) -> Sequence[str]:
-        return self._keys_for
-
-
-class _Observer(FrameObserver):
-    """Warns of what others warned of."""
-
-    def __init__(self, recorded: _Recorded) -> None:
-        self._recorded = recorded
+    def begin(self, tick: LiveTick) -> None:
+        tick.asks_snapshot = self.tick.asks_snapshot
 
     def warnings(self) -> Sequence[str]:
-        return self._recorded.said
+        return self.said
 
     def wants_snapshot(self) -> bool:
-        return self._recorded.tick.refused
+        return self.tick.refused
 
-
-class _Asker(TickRecorder):
-    """Asks for the snapshots that were asked for; all else is in the recording."""
-
-    def __init__(self, recorded: _Recorded) -> None:
-        self._recorded = recorded
-
-    def begin(self, frame: bytes, reply_max_bytes: int | None) -> bool:
-        return self._recorded.tick.asks_snapshot
+    def keys_for(self) -> Sequence[str]:
+        return self._keys_for
 
 
 class SessionAgain:
@@ -126,9 +113,7 @@ class SessionAgain:
             clock_ns=self._recorded.clock_ns,
             settings=settings,
             submit=lambda _: self._reading,
-            observer=_Observer(self._recorded),
-            event_sources=(self._recorded,),
-            recorder=_Asker(self._recorded),
+            listeners=(self._recorded,),
         )
 
     @property

@@ -43,7 +43,7 @@ class Work(NamedTuple):
 
 
 class EventSource:
-    """Knows more than the frames, such as `treadle.live.event_source.HistorySource`. All must return at once."""
+    """Knows more than the frames, such as `treadle.live.history_writer.HistorySource`. All must return at once."""
 
     def collect(self, frame: Frame) -> Sequence[Event]:
         """Return the events that the engine gets after those of a frame and before it decides."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64
+from treadle.compiled.functions import kernel
 from treadle.config.settings import Settings
 from treadle.events import Fate, Fates, NodeState
-from treadle.fairness import HDRF, Group, Leaf, Tree, fill
+from treadle.policy.shares.aims import fill
+from treadle.policy.shares.tree import MOST, NEVER, OFF, SHARE_NODE, UNIT, Shares, shares_for
 from treadle.proposals import Proposals
 from treadle.simulator.build import Built
 from treadle.simulator.cluster import tables
@@ -47,6 +48,7 @@ class Measurements:
         self._windows_max = scenario.report.windows_max
         self._begin_ms = 0
         self._before: F64 = np.zeros_like(built.state.queue_integral)
+        self._ideal = Ideal(built)
         self.windows: list[Window] = []
 
     def sample(self, rm: SimulatedRM) -> None:
@@ -93,54 +95,53 @@ class Measurements:
         return shares
 
     def _share_error(self, state: State) -> float | None:
-        ideal = _ideal_shares(self._built, state)
+        ideal = self._ideal.shares(state.queue_used + state.queue_pending)
         if ideal is None:
             return None
         actual = self._dominant(state.queue_used[list(self._built.tree.leaves)])
         return float(np.abs(actual - ideal).sum() / 2)
 
 
-def _ideal_shares(built: Built, state: State) -> F64 | None:
-    """Return the dominant share that each leaf would have under H-DRF, shape (leaves,); None if nobody wants any.
+@kernel
+def fill_tree(shares: Shares) -> int:
+    """Fill a tree from empty."""
+    return fill(shares)
 
-    Leaves that want nothing are left out.
-    """
-    tree = built.tree
-    containers = np.zeros(len(tree.paths), np.int64)
-    alive = state.apps["state"] != AppState.FINISHED
-    np.add.at(containers, state.apps["queue"][alive], state.apps["containers"][alive].astype(np.int64))
-    rows = np.flatnonzero(state.rows["count"])
-    np.add.at(containers, state.apps["queue"][state.rows["app"][rows]], state.rows["count"][rows].astype(np.int64))
-    amounts = state.queue_used + state.queue_pending
-    counted = [r for r, yes in enumerate(built.state.counted.tolist()) if yes and built.total[r] > 0]
-    wanting = set()
-    for leaf in tree.leaves:
-        at = leaf if containers[leaf] > 0 and any(amounts[leaf, r] for r in counted) else -1
-        while at >= 0 and at not in wanting:
-            wanting.add(at)
-            at = tree.parents[at]
-    if not wanting:
-        return None
 
-    def seen(queue: int) -> Group | Leaf:
-        """Return a queue and what is below it as H-DRF sees them."""
-        weight = Fraction(max(tree.shares[queue], 1e-9)).limit_denominator(10**9)
-        if queue in tree.leaves:
-            number = int(containers[queue])
-            demand = {built.resources[r]: Fraction(int(amounts[queue, r]), number) for r in counted}
-            return Leaf(tree.paths[queue], demand, weight, number)
-        below = [child for child, parent in enumerate(tree.parents) if parent == queue and child in wanting]
-        return Group(tree.paths[queue], tuple(map(seen, below)), weight)
+class Ideal:
+    """What H-DRF gives each leaf of a queue tree, filled from empty (`treadle.policy.shares.aims`)."""
 
-    root = seen(0)
-    capacity = {built.resources[r]: Fraction(int(built.total[r])) for r in counted}
-    tasks = fill(Tree(capacity, root if isinstance(root, Group) else Group("", (root,))), HDRF)
-    shares = np.zeros(len(tree.leaves))
-    for at, leaf in enumerate(tree.leaves):
-        if (name := tree.paths[leaf]) in tasks:
-            each = max(amounts[leaf, r] / built.total[r] for r in counted) / containers[leaf]
-            shares[at] = float(tasks[name]) * each
-    return shares
+    def __init__(self, built: Built) -> None:
+        """Lay the tree out: siblings side by side, after their parent."""
+        tree, order, first = built.tree, [0], list[int]()
+        for queue in order:  # which grows meanwhile
+            first.append(len(order))
+            order += [child for child, parent in enumerate(tree.parents) if parent == queue]
+        place = {queue: at for at, queue in enumerate(order)}
+        nodes = np.zeros(len(order), SHARE_NODE)
+        nodes["parent"] = [place.get(tree.parents[queue], -1) for queue in order]
+        nodes["first_child"], nodes["child_count"] = first, np.diff([*first, len(order)])
+        nodes["weight"] = [max(tree.shares[queue], 1e-9) for queue in order]
+        nodes["leaf"] = np.isin(order, tree.leaves)
+        self._counted = (built.state.counted == 1) & (built.total > 0)
+        self._total, self._order = np.where(self._counted, built.total, 1), order
+        self._leaves = [place[leaf] for leaf in tree.leaves]
+        self._shares = shares_for(nodes, np.zeros(0, np.int32), len(built.total), aims=1)
+
+    def shares(self, wanted: I64) -> F64 | None:
+        """Return the dominant share of each leaf, shape (leaves,); None if nobody wants any.
+
+        ``wanted`` is what each queue's applications have and ask for together, shape (queues, R).
+        """
+        nodes, filled = self._shares.fill, self._shares.filled
+        wants = np.where(self._counted, wanted[self._order] / self._total, 0.0)
+        limit = np.where(self._shares.nodes["leaf"] == 1, wants.max(axis=1), 0.0)
+        if not limit.any():
+            return None
+        nodes["limit"], filled[:, OFF], filled[:, MOST] = limit, ~self._counted, NEVER
+        filled[:, UNIT] = wants / np.where(limit > 0.0, limit, 1.0)[:, None]
+        fill_tree(self._shares)
+        return np.array(nodes["clock"][self._leaves])
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +238,7 @@ class Invariants:
         self._built = built
         overbooks = bool(getattr(settings.policy.fit.parameters, "overbook", None))
         keeps_free = overbooks or settings.hold.headroom
-        self._all_may_run = not (settings.policy.holds_back() or settings.policy.chooses_nodes() or keeps_free)
+        self._all_may_run = not (settings.policy.holds_back() or keeps_free)
         self._held_max = settings.hold.nodes_max if settings.hold.duration_ms else 0
         self._asked: I64 = np.zeros(0, np.int64)
         self._received: Received | None = None

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from treadle import events
-from treadle.config.reader import parse_settings, read_settings, refuse_engines
+from treadle.config.reader import parse_settings, read_settings
 from treadle.config.settings import Settings, Source
 from treadle.engine import Engine
 from treadle.events import Event
@@ -133,13 +133,13 @@ def load_policies(files: Iterable[Path]) -> dict[str, Settings]:
     """Return the settings in files by the files' names without their ending.
 
     Raises:
-        BenchError: there are none.
+        BenchError: there are none, or one has several engines.
         ConfigError: a file is wrong.
     """
     register_parts()
     found = {file.stem: read_settings(file) for file in files}
-    for settings in found.values():
-        refuse_engines(settings, "this benchmark")
+    if several := [name for name, settings in found.items() if settings.engines]:
+        raise BenchError(f"{', '.join(several)}: this benchmark has one engine; take the section engines out")
     if not found:
         raise BenchError("there are no policies; name files with --policy")
     return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
-from treadle.fairness import HDRF, Group, Leaf, Rule, Tree, TreeError, fill
+from treadle_lab.fairness.fluid import HDRF, Group, Leaf, Rule, Tree, TreeError, fill
 
 ALGORITHMS = ("hdrf", "hdrf-static", "hdrf-dynamic", "drf-flat", "drf-naive", "capacity")
 """H-DRF filled from empty; the paper's definition of the static allocation; where H-DRF ends as tasks end; collapsed

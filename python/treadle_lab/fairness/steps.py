@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 
 from treadle.config.yaml_nodes import YamlDocument, details_of, explained, text_of
 from treadle.errors import ConfigError, nearest
-from treadle.fairness import Group, Leaf, Tree, TreeError
 from treadle_lab.fairness.algorithms import (
     AS_TASKS_END,
     Allocation,
@@ -21,6 +20,7 @@ from treadle_lab.fairness.algorithms import (
     allocate_whole,
     total_capacity,
 )
+from treadle_lab.fairness.fluid import Group, Leaf, Tree, TreeError
 
 PAGE: Final = "docs/queue-shares.md"
 ROOT: Final = "(root)"

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from treadle.fairness import Group, Leaf, Rule, Tree
+from treadle_lab.fairness.fluid import Group, Leaf, Rule, Tree
 
 __all__ = ["NodeShare", "next_leaf", "update_shares"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.fairness import HDRF, Rule, Tree, fill
 from treadle_lab.fairness.algorithms import NAIVE, ServerClass, ShareTree, WholeTasks, allocate_whole, churn
+from treadle_lab.fairness.fluid import HDRF, Rule, Tree, fill
 from treadle_lab.fairness.steps import compute_steps, read_problem
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "share"

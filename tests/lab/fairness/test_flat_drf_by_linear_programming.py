@@ -8,8 +8,8 @@ from hypothesis import given
 from scipy.optimize import linprog
 from tests.lab.fairness.trees import trees
 
-from treadle.fairness import Tree
 from treadle_lab.fairness.algorithms import allocate_fluid, flattened
+from treadle_lab.fairness.fluid import Tree
 
 
 def by_linear_programming(tree: Tree) -> dict[str, float]:

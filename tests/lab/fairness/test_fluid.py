@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from treadle.fairness import HDRF, Group, Leaf, Tree, TreeError, fill
 from treadle_lab.fairness.algorithms import ALGORITHMS, allocate_fluid
+from treadle_lab.fairness.fluid import HDRF, Group, Leaf, Tree, TreeError, fill
 
 ONE = Fraction(1)
 

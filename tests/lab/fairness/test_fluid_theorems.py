@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab.fairness.trees import amounts, dominant_shares, guarantees, trees, uses, without_demand
 
-from treadle.fairness import HDRF, Group, Leaf, Rule, Tree, fill
 from treadle_lab.fairness.algorithms import NAIVE, ShareTree, flattened
+from treadle_lab.fairness.fluid import HDRF, Group, Leaf, Rule, Tree, fill
 
 RULES = pytest.mark.parametrize("rule", [HDRF, NAIVE], ids=["dynamic", "static"])
 

@@ -9,8 +9,8 @@ from fractions import Fraction
 import pytest
 from tests.lab.fairness.trees import random_tree
 
-from treadle.fairness import HDRF, Leaf, Tree, fill
 from treadle_lab.fairness.algorithms import NAIVE, churn
+from treadle_lab.fairness.fluid import HDRF, Leaf, Tree, fill
 
 TREES = 400
 STATIC_DIFFERS = 1

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.fairness import HDRF, fill
 from treadle_lab.fairness.algorithms import NAIVE, WholeTasks, allocate_fluid, churn
+from treadle_lab.fairness.fluid import HDRF, fill
 from treadle_lab.fairness.steps import Problem, Step, compute_steps, read_problem
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "share"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab.fairness.trees import RESOURCES, amounts
 
-from treadle.fairness import HDRF, Group, Leaf, Rule, Tree
 from treadle_lab.fairness.algorithms import NAIVE, ServerClass, WholeTasks, total_capacity
+from treadle_lab.fairness.fluid import HDRF, Group, Leaf, Rule, Tree
 
 
 @st.composite

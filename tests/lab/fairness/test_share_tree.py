@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.lab.fairness import paper_algorithms as paper
 from tests.lab.fairness.trees import trees
 
-from treadle.fairness import HDRF, Group, Leaf, Rule, Tree
 from treadle_lab.fairness.algorithms import NAIVE, ShareTree
+from treadle_lab.fairness.fluid import HDRF, Group, Leaf, Rule, Tree
 
 
 class FromScratch:

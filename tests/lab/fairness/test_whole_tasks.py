@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from treadle.fairness import Group, Leaf, Tree, TreeError
 from treadle_lab.fairness.algorithms import ALGORITHMS, MAX_SERVERS, ServerClass, allocate_whole, total_capacity
+from treadle_lab.fairness.fluid import Group, Leaf, Tree, TreeError
 
 
 def leaf(name: str, tasks: int | None = None, **demand: float) -> Leaf:

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from treadle.fairness import Group, Leaf, Tree
+from treadle_lab.fairness.fluid import Group, Leaf, Tree
 
 RESOURCES = ("cpu", "gpu", "memory")
 amounts = st.integers(0, 4).map(Fraction)

@@ -24,6 +24,7 @@ from treadle.config.settings import Record, Settings, default_settings
 from treadle.errors import ConfigError
 from treadle.events import Event, Names, PolicySwitch, ResourceTypes, Snapshot
 from treadle.files import RATIO_MAX
+from treadle.live import session
 from treadle.live.recorder import ASK_S, LiveRecorder, SegmentWriter
 from treadle.proposals import Proposals
 from treadle.record import files
@@ -62,16 +63,6 @@ def _closed() -> Iterator[None]:
 SNAPSHOT, MORE = int(FrameFlag.SNAPSHOT), int(FrameFlag.MORE)
 
 
-class Switches:
-    """In place of the engine that a recorder asks for failures."""
-
-    def __init__(self) -> None:
-        self.found: list[PolicySwitch] = []
-
-    def switches(self) -> list[PolicySwitch]:
-        return self.found
-
-
 class Caller:
     """What a session does with a recorder, and the recorder's own thread on request."""
 
@@ -82,7 +73,7 @@ class Caller:
         self.recorder.follow(self.settings)
         self.encoder = FrameEncoder()
         self.sequence = 0
-        self.engine: Any = Switches()
+        self.switches: list[PolicySwitch] = []
         OPEN.append(self)
 
     def frame(self, flags: int = 0, keys: bytes = b"") -> bytes:
@@ -99,10 +90,17 @@ class Caller:
         return self.encoder.encode(FrameHeader(flags, 1, self.sequence, 1000 * self.sequence, 0, 8, 1), found)
 
     def tick(self, flags: int = 0, *, keys: bytes = b"", frame: bytes = b"") -> bool:
-        asks = self.recorder.begin(frame or self.frame(flags, keys), 1 << 20)
-        self.recorder.beside([])
-        self.recorder.end(ANSWER, 5, "known", ("warns",), self.engine)
-        return asks
+        tick = session.Tick(frame or self.frame(flags, keys), 1 << 20, known="known", warnings=("warns",))
+        self.recorder.begin(tick)
+        tick.answer, tick.decide_us, tick.switches = ANSWER, 5, self.switches
+        self.recorder.end(tick)
+        return tick.asks_snapshot
+
+    def short(self, answer: bytes, reading: Future[Settings] | None = None) -> None:
+        """Take a frame and an answer, and nothing else."""
+        tick = session.Tick(self.frame(), None, reading=reading, answer=answer)
+        self.recorder.begin(tick)
+        self.recorder.end(tick)
 
     def work_off(self) -> None:
         while self.recorder._queue:
@@ -123,8 +121,10 @@ def test_nothing_is_recorded_unless_a_folder_is_named() -> None:
     recorder = LiveRecorder()
     recorder.follow(default_settings())
     caller = Caller(Path("/nowhere"))
-    assert recorder.begin(caller.frame(SNAPSHOT), None) is False
-    recorder.end(b"", 0, "", (), caller.engine)
+    tick = session.Tick(caller.frame(SNAPSHOT), None)
+    recorder.begin(tick)
+    recorder.end(tick)
+    assert not tick.asks_snapshot
     assert (len(recorder._queue), recorder.summary(), recorder.warnings()) == (0, "", ())
 
 
@@ -132,7 +132,7 @@ def test_a_segment_has_what_entered_and_only_its_user_may_read_it(tmp_path: Path
     folder = tmp_path / "rec"
     caller = Caller(folder)
     caller.tick(SNAPSHOT)
-    caller.engine.found = [PolicySwitch(2, 1, "policy", "reason")]
+    caller.switches = [PolicySwitch(2, 1, "policy", "reason")]
     caller.tick()
     caller.tick()
     caller.stop()
@@ -231,8 +231,7 @@ def test_a_segment_that_is_long_enough_ends(tmp_path: Path) -> None:
     caller = Caller(tmp_path / "rec", size_mb=2, segment_mb=1)
     caller.tick(SNAPSHOT)
     for _ in range(3):
-        caller.recorder.begin(caller.frame(), None)
-        caller.recorder.end(os.urandom(1 << 19), 0, "", (), caller.engine)
+        caller.short(os.urandom(1 << 19))
         caller.work_off()
     assert caller.tick() is True
 
@@ -240,8 +239,7 @@ def test_a_segment_that_is_long_enough_ends(tmp_path: Path) -> None:
 def test_what_has_no_room_is_dropped_and_the_next_segment_begins(tmp_path: Path) -> None:
     caller = Caller(tmp_path / "rec", queue_mb=1)
     caller.tick(SNAPSHOT)
-    caller.recorder.begin(caller.frame(), None)
-    caller.recorder.end(bytes(1 << 20), 0, "", (), caller.engine)
+    caller.short(bytes(1 << 20))
     assert (caller.recorder.gaps, caller.recorder.dropped) == (1, 1)
     assert "1 gaps, 1 frames are not in it: the writer fell behind" in caller.recorder.warnings()[0]
     assert caller.tick() is True, "a snapshot is asked for"
@@ -382,9 +380,7 @@ def test_settings_read_again_are_recorded_with_their_text_or_why_they_were_refus
             reading.set_result(outcome)
         else:
             reading.set_exception(outcome)
-        caller.recorder.begin(caller.frame(), None)
-        caller.recorder.reading(reading)
-        caller.recorder.end(b"", 0, "", (), caller.engine)
+        caller.short(b"", reading)
     caller.stop()
     assert summarise(segments(tmp_path / "rec")).policies == [default_settings().policy.name(), hdrf.policy.name()]
     _, (_, taken, refused) = read(segments(tmp_path / "rec")[0])

@@ -8,10 +8,10 @@ aim, but for less than a container, before any goes beyond. When none of these c
 
 Static H-DRF in floating point: where the tree, filled from empty, takes each leaf.
 
-As `treadle.fairness`, which is exact and explains the method: every node has a clock, a leaf's shows its dominant
-share, a group's the least weighted share among its children that are not blocked; a parent knows the speed of each
-child's clock. An event changes one path of the tree. Here queues also have maxima: a resource in which a queue is at
-its maximum is saturated for the queue and all below it.
+As `treadle_lab.fairness.fluid`, which is exact and explains the method: every node has a clock, a leaf's shows its
+dominant share, a group's the least weighted share among its children that are not blocked; a parent knows the speed of
+each child's clock. An event changes one path of the tree. Here queues also have maxima: a resource in which a queue is
+at its maximum is saturated for the queue and all below it.
 """
 
 from __future__ import annotations

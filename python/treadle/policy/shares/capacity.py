@@ -7,7 +7,6 @@ whom is an order of all siblings, so that it does not matter who plays against w
 from __future__ import annotations
 
 from treadle.compiled.functions import inner
-from treadle.config.parts import NoParameters
 from treadle.model.tables import ASSUMED, GUARANTEED, USED, View
 from treadle.policy.parts import Share
 from treadle.policy.state import PARTITION, DecideParameters, Scratch
@@ -147,5 +146,4 @@ def add_live(view: View, scratch: Scratch, leaf: int, more: int) -> None:
 class CapacityShare(Share):
     """Queues get the CapacityScheduler's guarantees, and more when others leave it unused."""
 
-    def __init__(self, parameters: NoParameters) -> None:
-        pass
+    steps, walks_queues = "capacity", True

@@ -10,13 +10,11 @@ A blocked group's deficit stays as it is. One that asks for nothing is owed noth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import floor
 
 from pydantic import Field
 
 from treadle.compiled.functions import inner
-from treadle.model.cluster import Cluster
 from treadle.model.tables import View
 from treadle.policy.parts import Share
 from treadle.policy.shares.hdrf import STEPS, first_child, weigh_children
@@ -231,13 +229,7 @@ class DeficitParameters(TreeParameters):
 class DeficitShare(Share):
     """The order decides across all leaf queues, until one is too far behind its fair share; then that one is served."""
 
+    steps = "deficit"
+
     def __init__(self, parameters: DeficitParameters) -> None:
-        self._tree = ShareTree(parameters, flat=True, kappa=parameters.kappa, slots=parameters.slots)
-
-    def shares(self, cluster: Cluster) -> Shares:
-        """Return all leaves below one root, with their deficits."""
-        return self._tree.shares(cluster)
-
-    def warnings(self) -> Sequence[str]:
-        """Return which queues and names of the given tree do not match."""
-        return self._tree.warnings
+        self.tree = ShareTree(parameters, flat=True, kappa=parameters.kappa, slots=parameters.slots)

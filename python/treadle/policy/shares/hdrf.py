@@ -12,13 +12,11 @@ only then, as if they were equals.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import floor
 
 from pydantic import Field
 
 from treadle.compiled.functions import inner
-from treadle.model.cluster import Cluster
 from treadle.model.tables import ASSUMED, GUARANTEED, USED, View
 from treadle.policy.parts import Share
 from treadle.policy.shares.aims import aims_there, begin_aims, find_aims, is_due, nearest, replay_aim
@@ -275,30 +273,18 @@ class HdrfParameters(TreeParameters):
 class HdrfShare(Share):
     """H-DRF: at each level of the tree the queue with the least dominant share, rescaled, comes first."""
 
+    steps, compares_shares = "hdrf", True
+
     def __init__(self, parameters: HdrfParameters) -> None:
         self.rescales = not parameters.static
         aims = parameters.algorithm == "repaired" and not parameters.static
-        self._tree = ShareTree(parameters, flat=False, aims=aims)
-
-    def shares(self, cluster: Cluster) -> Shares:
-        """Return the tree of the queues, or the given one."""
-        return self._tree.shares(cluster)
-
-    def warnings(self) -> Sequence[str]:
-        """Return which queues and names of the given tree do not match."""
-        return self._tree.warnings
+        self.tree = ShareTree(parameters, flat=False, aims=aims)
 
 
 class DrfShare(Share):
     """DRF: the leaf queue with the least dominant share comes first, whatever tree it is in."""
 
+    steps, compares_shares = "hdrf", True
+
     def __init__(self, parameters: TreeParameters) -> None:
-        self._tree = ShareTree(parameters, flat=True)
-
-    def shares(self, cluster: Cluster) -> Shares:
-        """Return all leaves below one root."""
-        return self._tree.shares(cluster)
-
-    def warnings(self) -> Sequence[str]:
-        """Return which queues and names of the given tree do not match."""
-        return self._tree.warnings
+        self.tree = ShareTree(parameters, flat=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from treadle.compiled.functions import inner
 from treadle.config.parts import NoParameters
-from treadle.model.cluster import Cluster
 from treadle.model.tables import View
 from treadle.policy.orders import next_application
 from treadle.policy.parts import Share
@@ -122,9 +121,7 @@ def pick(view: View, scratch: Scratch, parameters: DecideParameters, partition: 
 class NoShare(Share):
     """The applications of all queues come in one order, as if they were in one queue."""
 
-    def __init__(self, parameters: NoParameters) -> None:
-        self._tree = ShareTree(TreeParameters(weights="equal"), flat=True)
+    steps = "none"
 
-    def shares(self, cluster: Cluster) -> Shares:
-        """Return all leaves below one root."""
-        return self._tree.shares(cluster)
+    def __init__(self, parameters: NoParameters) -> None:
+        self.tree = ShareTree(TreeParameters(weights="equal"), flat=True)

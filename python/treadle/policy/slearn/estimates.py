@@ -16,10 +16,10 @@ from treadle.config.parts import Parameters
 from treadle.model.cluster import Cluster
 from treadle.model.containers import group_key
 from treadle.model.tables import View
-from treadle.policy.parts import Keeper
+from treadle.policy.parts import Estimate, Keepers
 from treadle.policy.slearn.table import NONE, PilotKeeper, PilotTable, Sampled, is_of_stage
 from treadle.policy.state import UNBOUNDED
-from treadle.policy.work import hinted_durations, observed_durations
+from treadle.policy.work import Durations, hinted_durations, observed_durations
 
 ERROR_MIN: Final = 1e-3
 """No estimate counts for more certain than that."""
@@ -42,20 +42,20 @@ def is_sampled(sampled: Sampled, app: int, priority: int) -> bool:
 
 
 @kernel
-def pilot_durations(view: View, sampled: Sampled, rows: int, groups: int, rows_ms: F64, groups_ms: F64) -> None:
+def pilot_durations(view: View, sampled: Sampled, found: Durations) -> None:
     """Set the pilots' mean for the asks and the tasks of their stage."""
-    for row in range(rows):
+    for row in range(found.rows):
         if is_sampled(sampled, view.rows[row].application, view.rows[row].priority):
-            rows_ms[row] = sampled.jobs[view.rows[row].application].pilot_mean_ms
-    for group in range(groups):
+            found.rows_ms[row] = sampled.jobs[view.rows[row].application].pilot_mean_ms
+    for group in range(found.groups):
         if is_sampled(sampled, view.groups[group].application, view.groups[group].priority):
-            groups_ms[group] = sampled.jobs[view.groups[group].application].pilot_mean_ms
+            found.groups_ms[group] = sampled.jobs[view.groups[group].application].pilot_mean_ms
 
 
 @kernel
-def join_hints(view: View, sampled: Sampled, keys: int, default_error: float, rows_ms: F64, groups_ms: F64) -> None:
+def join_hints(view: View, sampled: Sampled, default_error: float, found: Durations) -> None:
     """Combine pilots' means with hints for the same keys; ``default_error`` where a hint has no deviation."""
-    for at in range(keys):
+    for at in range(found.hints):
         app, priority = view.hints[at].application, view.hints[at].priority
         if priority < 0 or view.hints[at].duration_ms <= 0 or not is_sampled(sampled, app, priority):
             continue
@@ -65,10 +65,10 @@ def join_hints(view: View, sampled: Sampled, keys: int, default_error: float, ro
             error = view.hints[at].deviation_ms / hint_ms
         joint_ms = joined(sampled.jobs[app].pilot_mean_ms, sampled.jobs[app].pilot_error, hint_ms, error)
         if view.hints[at].row >= 0:
-            rows_ms[view.hints[at].row] = joint_ms
+            found.rows_ms[view.hints[at].row] = joint_ms
         group = find(view.group_index, group_key(app, priority))
         if group >= 0:
-            groups_ms[group] = joint_ms
+            found.groups_ms[group] = joint_ms
 
 
 @tables
@@ -177,25 +177,16 @@ def correction(view: View, sampled: Sampled, app: int, default_error: float) -> 
 
 
 @kernel
-def scale_hints(
-    view: View,
-    sampled: Sampled,
-    size: int,
-    keys: int,
-    default_error: float,
-    factors: F64,
-    rows_ms: F64,
-    groups_ms: F64,
-    hint_ms: F64,
-) -> None:
+def scale_hints(view: View, sampled: Sampled, default_error: float, factors: F64, found: Durations) -> None:
     """Set the hints for stages that are not sampled, times the ratio of pilots' mean to hint of the sampled one.
 
-    ``size`` and ``keys`` are how many applications and hints there are, ``factors`` room for a number by
-    application. With ``default_error`` above 0 pilots count with the weight of their certainty.
+    ``factors`` is room for a number by application. With ``default_error`` above 0 pilots count with the weight of
+    their certainty.
     """
-    for app in range(size):
+    hint_ms = found.hint_ms
+    for app in range(len(factors)):
         factors[app] = correction(view, sampled, app, default_error)
-    for at in range(keys):
+    for at in range(found.hints):
         app, priority = view.hints[at].application, view.hints[at].priority
         if app < 0 or view.hints[at].duration_ms < 0:
             continue
@@ -203,11 +194,11 @@ def scale_hints(
             continue
         hint_ms[at] = view.hints[at].duration_ms * factors[app]
         if view.hints[at].row >= 0:
-            rows_ms[view.hints[at].row] = hint_ms[at]
+            found.rows_ms[view.hints[at].row] = hint_ms[at]
         if priority >= 0:
             group = find(view.group_index, group_key(app, priority))
             if group >= 0:
-                groups_ms[group] = hint_ms[at]
+                found.groups_ms[group] = hint_ms[at]
 
 
 @tables
@@ -297,7 +288,7 @@ class CombinedParameters(Parameters):
     )
 
 
-class _WithPilots:
+class _WithPilots(Estimate):
     """Base of estimates that use pilot measurements, and hints beside them."""
 
     _joins_hints = False
@@ -309,25 +300,23 @@ class _WithPilots:
         self.default_ms = float(parameters.default_ms)
         self._scale_history = parameters.scale_history
 
-    def use(self, keeper: Keeper | None) -> None:
+    def use(self, keepers: Keepers) -> None:
         """Go by the table of the policy's gate; there is none where it does not sample."""
+        keeper = keepers.get(PilotKeeper)
         self._table = keeper.table if isinstance(keeper, PilotKeeper) else None
 
-    def durations(
-        self, cluster: Cluster, view: View, ended: Records, rows_ms: F64, groups_ms: F64, hint_ms: F64
-    ) -> None:
+    def durations(self, cluster: Cluster, view: View, ended: Records, found: Durations) -> None:
         """Set what is known."""
-        rows, groups, keys = cluster.requests.size, cluster.tasks.size, cluster.hints.size
         sampled = NONE if self._table is None else self._table.fit(cluster)
-        observed_durations(view, ended, rows, groups, rows_ms, groups_ms)
+        observed_durations(view, ended, found)
         if self._joins_hints:
-            hinted_durations(view, keys, rows_ms, groups_ms)
+            hinted_durations(view, found)
         if self._scale_history:
             factors = np.empty(cluster.apps.size)
-            scale_hints(view, sampled, cluster.apps.size, keys, self._hint_error, factors, rows_ms, groups_ms, hint_ms)
-        pilot_durations(view, sampled, rows, groups, rows_ms, groups_ms)
+            scale_hints(view, sampled, self._hint_error, factors, found)
+        pilot_durations(view, sampled, found)
         if self._joins_hints:
-            join_hints(view, sampled, keys, self._hint_error, rows_ms, groups_ms)
+            join_hints(view, sampled, self._hint_error, found)
 
 
 class PilotsEstimate(_WithPilots):

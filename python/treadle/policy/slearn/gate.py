@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from math import sqrt
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, cast
 
 import numpy as np
 from pydantic import Field
@@ -20,7 +20,7 @@ from treadle.events import ApplicationState
 from treadle.model.cluster import Cluster
 from treadle.model.containers import GONE, group_key
 from treadle.model.tables import View
-from treadle.policy.parts import ACTIVE, NEVER, Gate, Keeper, hold_masters, let_masters_start
+from treadle.policy.parts import ACTIVE, NEVER, Gate, Keeper, Keepers, hold_masters, let_masters_start
 from treadle.policy.slearn.estimates import (
     Confidence,
     HistoryQuota,
@@ -37,7 +37,6 @@ from treadle.policy.slearn.table import (
     THIN,
     UNKNOWN,
     PilotKeeper,
-    PilotTable,
     Sampled,
     is_of_stage,
 )
@@ -630,19 +629,17 @@ class PilotsGate(Gate):
     is Spark.
     """
 
+    keeper: type[Keeper] | None = PilotKeeper
+
     def __init__(self, parameters: PilotsParameters) -> None:
         self._parameters = parameters
-        self.due_ms = NEVER
-        self.waits_for = ""
-        self._table = PilotTable()
         fixed = parameters.ratio == "fixed"
         self.know_levels(np.zeros(0), 0)
         self._ratio: Ratio = FixedRatio(parameters.ratio_percent) if fixed else AdaptiveRatio(parameters.ratio_jobs)
 
-    def use(self, keeper: Keeper | None) -> None:
+    def use(self, keepers: Keepers) -> None:
         """Take the table, which outlives the gate."""
-        if isinstance(keeper, PilotKeeper):
-            self._table = keeper.table
+        self._table = cast(PilotKeeper, keepers[PilotKeeper]).table
 
     def know_levels(self, thresholds_ms: F64, sampling_level: int) -> None:
         """Take the order's levels, which say what history must settle."""

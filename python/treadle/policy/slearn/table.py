@@ -24,6 +24,7 @@ from treadle.model.cluster import Cluster
 from treadle.model.containers import BEGAN, ENDED, TaskTable, ended_well
 from treadle.model.requests import RequestTable
 from treadle.model.tables import ModelError, Table, View, grown
+from treadle.policy.parts import Keeper
 from treadle.policy.state import AS_OTHERS, IN_TIME, LEFT_OUT, SUMS
 from treadle.yarn.codes import ABORTED, FAILED_MAP, KILLED_BY_APPMASTER, MAP, OPPORTUNISTIC_MAP, PREEMPTED
 
@@ -452,8 +453,8 @@ def _add_ended(event: events.Samples, at: int, apps: ApplicationTable, tasks: Ta
     tasks.at["ended_ms"][group] += round((ended - 1) * mean_ms)
 
 
-class PilotKeeper:
-    """The `treadle.policy.parts.Keeper` of the gate that samples tasks."""
+class PilotKeeper(Keeper):
+    """The keeper of the gate that samples tasks."""
 
     def __init__(self) -> None:
         self.table = PilotTable()

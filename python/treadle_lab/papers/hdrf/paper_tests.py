@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from treadle.fairness import Group, Leaf, Tree
 from treadle.shipped import ready_made
 from treadle_lab.fairness.algorithms import allocate_fluid
+from treadle_lab.fairness.fluid import Group, Leaf, Tree
 from treadle_lab.minicluster.site import CS, Entries
 from treadle_lab.papers.hdrf.facebook import queue_of
 from treadle_lab.plots import Line, Panel, panels
