@@ -538,7 +538,7 @@ class Applications:
 
     def ended(self) -> npt.NDArray[np.bool_]:
         """Return for each row whether its application runs here no more: it is gone, or was moved."""
-        return (self.state == int(ApplicationState.GONE)) | (self.state == int(ApplicationState.MOVED))
+        return np.isin(self.state, (int(ApplicationState.GONE), int(ApplicationState.MOVED)))
 
 
 @dataclass(frozen=True, slots=True)

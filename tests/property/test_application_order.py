@@ -96,17 +96,17 @@ def listed(apps: ApplicationTable, table: RequestTable, application: int) -> lis
 def test_the_list_of_rows_is_in_order_whatever_comes_in_a_frame(told: list[list[dict[str, Any]]]) -> None:
     names = Names()
     names.add(events.Names(("",)))
-    apps, hints, table = ApplicationTable(1), HintTable(1), RequestTable(1)
+    apps, table = ApplicationTable(1), RequestTable(1, HintTable(1))
     expected: dict[tuple[int, int], tuple[int, int, int]] = {}
     for frame in told:
         given_rows = [request(capability=[1], **row) for row in frame]
-        table.apply(rows(events.Requests, Texts(), given_rows), apps, hints, names)
+        table.apply(rows(events.Requests, Texts(), given_rows), apps, names)
         for row in frame:
             expected.pop((row["application"], row["key"]), None)
             if row["count"]:
                 place = row["priority"], row["allocation_request_id"], row["key"]
                 expected[row["application"], row["key"]] = place
-        table.sweep(apps, hints)
+        table.sweep(apps)
         for application in range(APPLICATIONS):
             mine = sorted(place for at, place in expected.items() if at[0] == application)
             assert listed(apps, table, application) == mine

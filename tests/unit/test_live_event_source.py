@@ -203,7 +203,7 @@ def _following(store: Path, *given: Any) -> ProfileRecorder:
     return recorder
 
 
-def _take(recorder: ProfileRecorder, frames: Iterable[bytes]) -> None:
+def take(recorder: ProfileRecorder, frames: Iterable[bytes]) -> None:
     """Let a recorder take frames as a session has decoded them."""
     decoder = FrameDecoder()
     for frame in frames:
@@ -227,7 +227,7 @@ JOBS = [("sleep job", 1), ("mrrsleepjob", 1)]
 def test_finished_jobs_are_remembered(file: Path) -> None:
     recorder = _following(file)
     for _ in range(2):  # a new epoch tells the same jobs once more: each run counts once
-        _take(recorder, _frames())
+        take(recorder, _frames())
     assert _remembered(file) == JOBS
     assert recorder.warnings() == ()
 
@@ -235,7 +235,7 @@ def test_finished_jobs_are_remembered(file: Path) -> None:
 def test_without_a_store_nothing_is_done() -> None:
     recorder = ProfileRecorder()
     recorder.follow(_settings(""))
-    _take(recorder, _frames())
+    take(recorder, _frames())
     assert not recorder._waiting_bytes
     assert recorder.warnings() == ()
 
@@ -245,7 +245,7 @@ def test_runs_wait_for_a_store_that_cannot_be_used(file: Path) -> None:
     work_off(recorder)
     (warning,) = recorder.warnings()
     assert "free space" in warning
-    _take(recorder, _frames(RETRY_MS))
+    take(recorder, _frames(RETRY_MS))
     assert recorder.warnings() == ()
     assert _remembered(file) == JOBS
 
@@ -257,26 +257,26 @@ def test_a_store_that_stays_unusable_is_left_alone_for_a_while(tmp_path: Path) -
         opened.append(location)
         raise StoreError(location, Unusable.READ_ONLY)
 
-    _take(_following(tmp_path, open_), _frames())
+    take(_following(tmp_path, open_), _frames())
     assert 2 <= len(opened) <= 3, "at the start, and once a minute while runs wait"
 
 
 def test_a_recorder_that_falls_behind_waits_for_a_snapshot(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder, frames = _following(file), list(_frames())
     monkeypatch.setattr("treadle.live.history_writer.WAITING_BYTES_MAX", sum(map(len, frames[:10])))
-    _take(recorder, frames)
+    take(recorder, frames)
     assert _remembered(file) == []
     monkeypatch.undo()
-    _take(recorder, frames)
+    take(recorder, frames)
     assert [runs for _, runs in _remembered(file)] == [1], "the job that was seen in part is left out"
 
 
 def test_a_frame_that_cannot_be_worked_on_ends_nothing(file: Path) -> None:
     recorder, frames = _following(file), list(_frames())
-    _take(recorder, frames[:1])
+    take(recorder, frames[:1])
     recorder.take(cast(Any, "no frame"), 8)
     work_off(recorder)
-    _take(recorder, frames)
+    take(recorder, frames)
     assert _remembered(file) == JOBS
 
 
@@ -327,7 +327,7 @@ def test_a_store_that_a_refresh_names_remembers_from_a_snapshot_on_that_the_sess
     assert answer(0, 5, 1).resend, "nothing else will do"
     assert not answer(SNAPSHOT, 6, 1).resend
     assert not answer(0, 7, 1).resend, "it asks once"
-    _take(recorder, _frames())
+    take(recorder, _frames())
     assert _remembered(file) == JOBS
 
 

@@ -71,7 +71,7 @@ def test_the_last_good_policy_is_kept_in_full(tmp_path: Path) -> None:
     first.make_engine(good)
     write(tmp_path, FAILS_LATER)
     bad = first.read()
-    first.changed(good, bad)
+    first.follow(bad, good)
     engine = first.make_engine(bad)
     engine.apply(small_cluster())
     engine.decide(100_000, 10, sequence=1)

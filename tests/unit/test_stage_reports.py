@@ -7,9 +7,8 @@ from pathlib import Path
 from struct import pack
 
 import pytest
-from tests.support.recorders import work_off
 from tests.unit.history.shown import recorded
-from tests.unit.test_live_event_source import DATA
+from tests.unit.test_live_event_source import DATA, take
 from tests.unit.test_live_event_source import _settings as stored_in
 from tests.unit.test_plan_event_source import Cluster, application, attempt_keys
 from tests.unit.test_plan_listener import text
@@ -181,12 +180,12 @@ def test_a_finished_job_is_remembered_with_its_stages(tmp_path: Path) -> None:
 
     recorder.follow(stored_in(str(file)))
     recorder.ask_stages(stages_of)
-    encoder, told = FrameEncoder(), recorded(DATA)
+    encoder, told, frames = FrameEncoder(), recorded(DATA), list[bytes]()
     for sequence, (time_ms, events) in enumerate([*told, (told[-1][0] + 60_000, [])], 1):
         header = FrameHeader(SNAPSHOT if sequence == 1 else 0, 5, sequence, time_ms, 0, 10, 2)
         shown = [in_spark(event) for event in events if not isinstance(event, Snapshot)]
-        recorder.take(encoder.encode(header, shown))
-    work_off(recorder)
+        frames.append(encoder.encode(header, shown))
+    take(recorder, frames)
     with open_store(str(file), read_only=True) as store:
         found = {run: names(profile.stages) for profile in store.profiles() for _, run, _ in profile.recent}
         spark = {run for profile in store.profiles() for _, run, _ in profile.recent if profile.key.type == "SPARK"}

@@ -36,7 +36,7 @@ class HintTables(NamedTuple):
     apps: Records
     hints: Records
     capability: I64
-    index: Records
+    hint_index: Records
     free: I32
     next_unused: I64
     rows: Records
@@ -47,7 +47,7 @@ class HintTables(NamedTuple):
 @inner
 def hint_row(model: HintTables, app: int, key: int) -> int:
     """Return the row of a key, a new one that says nothing if there is none; link the request row to it."""
-    apps, hints, index = model.apps, model.hints, model.index
+    apps, hints, index = model.apps, model.hints, model.hint_index
     place = pair(app, key)
     at = find(index, place)
     if at >= 0:
@@ -141,7 +141,7 @@ class HintTable(Table):
             apps=apps.at,
             hints=self.at,
             capability=self.amounts,
-            index=self.index.pairs,
+            hint_index=self.index.pairs,
             free=self.free,
             next_unused=self.next_unused,
             rows=rows.at,
