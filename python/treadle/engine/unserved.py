@@ -250,10 +250,16 @@ def too_large(cluster: Cluster, view: View, scratch: Scratch | None, most: int) 
         most: the maximum number of applications
     """
     found: dict[int, str] = {}
-    if scratch is None or not (view.nodes["state"] != NodeState.GONE).any():
+    here = view.nodes["state"] != NodeState.GONE
+    if scratch is None or not here.any():
         return found
     size = min(len(view.rows), len(scratch.rows))
-    for row in np.flatnonzero(scratch.rows["why"][:size] == Reason.TOO_LARGE).tolist():
+    over = scratch.rows["why"][:size] == Reason.TOO_LARGE
+    empty = np.isin(np.arange(len(cluster.names.partitions)), view.nodes["partition"][here], invert=True)
+    if empty[1:].any():  # the loop comes to no label that no queue has a limit for
+        empty[0] = False
+        over |= empty[view.rows["partition"][:size]]
+    for row in np.flatnonzero(over).tolist():
         at = view.rows[row]
         application = int(at["application"])
         asks = at["met"] and at["count"] > 0 and view.apps["state"][application] == ApplicationState.ACTIVE
