@@ -481,6 +481,7 @@ def _lend(cluster: Cluster, view: View, scratch: Scratch, parameters: DecidePara
         scratch.rows["done"] = scratch.rows["nearest"] = 0
         place(view, scratch, parameters._replace(lends=True), partition, len(scratch.out))
     if before is not None:  # who gets nothing there either waits for what stood in the way where it asks, or for room
-        waits = (scratch.rows["why"] != Reason.PLACED) & (before["why"] != Reason.TOO_LARGE)
+        why = scratch.rows["why"]
+        waits = (why != Reason.PLACED) & ((before["why"] != Reason.TOO_LARGE) | (why == Reason.TOO_LARGE))
         for name in ("why", "age"):
             scratch.rows[name][waits] = before[name][waits]
