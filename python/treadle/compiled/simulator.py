@@ -15,7 +15,7 @@ __all__ = ["FOLDER", "ROOTS", "inner", "kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ROOTS: Final = ("treadle.simulator.cluster",)
+ROOTS: Final = ("treadle.simulator.cluster", "treadle.simulator.measure")
 """What the simulator's kernels are made of, with all that it imports."""
 
 FOLDER: Final = cache_folder("simulator", ROOTS)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from treadle.compiled.array_types import F64, I32, I64
-from treadle.compiled.functions import kernel
+from treadle.compiled.simulator import kernel
 from treadle.config.settings import Settings
 from treadle.events import Fate, Fates, NodeState
 from treadle.policy.shares.aims import fill
